@@ -82,7 +82,7 @@ def as_numpy(
 
 
 def _expected(name: str, stage: str, dtypes: Sequence[str]) -> str:
-    return f"{stage}: {name} must be a 1-d CPU tensor or NumPy array of {' or '.join(dtypes)}"
+    return f"{stage}: expected {name} to be a 1-d CPU tensor or NumPy array of {' or '.join(dtypes)}"
 
 
 def is_int(value: object) -> bool:
@@ -93,7 +93,7 @@ def is_int(value: object) -> bool:
 def as_key(key: int, *, stage: str) -> int:
     """Check that a stream key is an integer of 64 bits."""
     if not is_int(key) or not 0 <= key <= _MASK64:
-        message = f"{stage}: key must be an int in [0, 2**64), as stream_key returns it, got {key!r}"
+        message = f"{stage}: expected key to be an int in [0, 2**64), as stream_key returns it, got {key!r}"
         raise InputError(message)
     return int(key)
 
@@ -103,7 +103,9 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
     if num_threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not is_int(num_threads) or not 1 <= num_threads <= MAX_THREADS:
-        message = f"{stage}: num_threads must be an int of at least 1 and at most {MAX_THREADS}, got {num_threads!r}"
+        message = (
+            f"{stage}: expected num_threads to be an int of at least 1 and at most {MAX_THREADS}, got {num_threads!r}"
+        )
         raise InputError(message)
     return int(num_threads)
 
@@ -111,7 +113,7 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
 def as_count(value: int, name: str, *, stage: str, error: type[InputError] = InputError) -> int:
     """Check that a number of things is an int of at least 0."""
     if not is_int(value) or value < 0:
-        message = f"{stage}: {name} must be an int of at least 0, got {value!r}"
+        message = f"{stage}: expected {name} to be an int of at least 0, got {value!r}"
         raise error(message)
     return int(value)
 
@@ -124,11 +126,11 @@ def graph_arrays(indptr: Array, indices: Array, stage: str) -> tuple[_native.Int
         if isinstance(array, torch.Tensor):
             check_memory(array, name, stage, GraphError)
     if starts.size == 0:
-        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        message = f"{stage}: expected indptr to have num_nodes + 1 entries, got none"
         raise GraphError(message)
     if starts[0] != 0 or starts[-1] != sources.size:
         message = (
-            f"{stage}: indptr must run from 0 to len(indices) = {sources.size}, "
+            f"{stage}: expected indptr to run from 0 to len(indices) = {sources.size}, "
             f"got {starts[0]} to {starts[-1]}; run check_csc on the graph"
         )
         raise GraphError(message)
@@ -141,7 +143,7 @@ def edge_array(array: Array, name: str, num_edges: int, stage: str, dtypes: Sequ
     if isinstance(array, torch.Tensor):
         check_memory(array, name, stage, GraphError)
     if values.size != num_edges:
-        message = f"{stage}: {name} must have one entry per edge ({num_edges}), got {values.size}"
+        message = f"{stage}: expected {name} to have one entry per edge ({num_edges}), got {values.size}"
         raise GraphError(message)
     return values
 
@@ -152,7 +154,7 @@ def weight_array(weights: Array, num_edges: int, stage: str) -> _native.WeightAr
     if isinstance(weights, torch.Tensor):
         check_memory(weights, "weights", stage, GraphError)
     if values.size != num_edges:
-        message = f"{stage}: weights must have one entry per edge ({num_edges}), got {values.size}"
+        message = f"{stage}: expected weights to have one entry per edge ({num_edges}), got {values.size}"
         raise GraphError(message)
     return values
 

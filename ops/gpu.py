@@ -205,7 +205,7 @@ def on_device(
     from headrace.cuda.backend import is_reachable
 
     words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    expected = f"{stage}: {name} must be a 1-d tensor of {words} on {device}, or in pinned memory"
+    expected = f"{stage}: expected {name} to be a 1-d tensor of {words} on {device}, or in pinned memory"
     if isinstance(value, np.ndarray) and device.type == "cpu":
         value = torch.from_numpy(np.require(value, requirements=["C", "A", "W", "O"]))
     if not isinstance(value, torch.Tensor):

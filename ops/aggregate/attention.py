@@ -100,7 +100,7 @@ def attend(
     check_shape(scores.destination, "destination", stage, shape, x)
     if state is not None:
         if not isinstance(state, Attended):
-            message = f"{stage}: state must be Attended, got {type(state).__name__}"
+            message = f"{stage}: expected state to be Attended, got {type(state).__name__}"
             raise FeatureError(message)
         for name, part, of in zip(Attended._fields, state, ((num_rows, *x.shape[1:]), shape, shape), strict=True):
             check_written(part, name, stage, of, x)
@@ -271,7 +271,7 @@ def attend_backward_sources(
 
 def _check_scores(scores: AttentionScores, x: torch.Tensor, stage: str) -> None:
     if not isinstance(scores, AttentionScores):
-        message = f"{stage}: scores must be AttentionScores, got {type(scores).__name__}"
+        message = f"{stage}: expected scores to be AttentionScores, got {type(scores).__name__}"
         raise FeatureError(message)
     scores.check(x, stage)
 
@@ -284,7 +284,7 @@ def _check_backward(
     num_dst = len(scores.destination)
     rows, heads = (num_dst, *x.shape[1:]), (num_dst, scores.heads)
     if not isinstance(attended, Attended):
-        message = f"{stage}: attended must be Attended, got {type(attended).__name__}"
+        message = f"{stage}: expected attended to be Attended, got {type(attended).__name__}"
         raise FeatureError(message)
     for name, part, shape in zip(
         ("gradient", *Attended._fields), (gradient, *attended), (rows, rows, heads, heads), strict=True

@@ -45,9 +45,9 @@ class AttentionDropout:
         """Check probability and key."""
         stage = "AttentionDropout"
         if isinstance(self.probability, bool) or not isinstance(self.probability, (int, float)):
-            raise InputError(f"{stage}: probability must be a number in [0, 1), got {self.probability!r}")
+            raise InputError(f"{stage}: expected probability to be a number in [0, 1), got {self.probability!r}")
         if not 0 <= self.probability < 1:
-            raise InputError(f"{stage}: probability must be a number in [0, 1), got {self.probability!r}")
+            raise InputError(f"{stage}: expected probability to be a number in [0, 1), got {self.probability!r}")
         as_key(self.key, stage=stage)
 
     @classmethod

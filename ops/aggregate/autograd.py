@@ -77,7 +77,7 @@ def aggregate_with_grad(
         out = _Extreme.apply(x, weight, indptr, indices, reduce == "max", way_back)  # type: ignore[no-untyped-call]
         return cast("torch.Tensor", out)
     if reduce not in ("sum", "mean"):
-        message = f'aggregate_with_grad: reduce must be "sum", "mean", "max" or "min", got {reduce!r}'
+        message = f'aggregate_with_grad: expected reduce to be "sum", "mean", "max" or "min", got {reduce!r}'
         raise InputError(message)
     divisors = None
     if reduce == "mean":
@@ -102,7 +102,7 @@ def _check_vectors(stage: str, **tensors: object) -> None:
     for name, value in tensors.items():
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.ndim != 1:
             got = f"{value.layout}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
-            message = f"{stage}: {name} must be a dense tensor of one dimension, got {got}"
+            message = f"{stage}: expected {name} to be a dense tensor of one dimension, got {got}"
             raise InputError(message)
 
 
@@ -215,7 +215,7 @@ def attend_with_grad(
     """
     _check_vectors("attend_with_grad", indptr=indptr, indices=indices)
     if not isinstance(scores, AttentionScores):
-        message = f"attend_with_grad: scores must be AttentionScores, got {type(scores).__name__}"
+        message = f"attend_with_grad: expected scores to be AttentionScores, got {type(scores).__name__}"
         raise InputError(message)
     x, scores = widened(x), scores.map(widened)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)

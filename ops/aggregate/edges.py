@@ -45,7 +45,7 @@ def count_rows(indptr: Array, stage: str) -> int:
         For an `indptr` without entries.
     """
     if len(indptr) == 0:
-        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        message = f"{stage}: expected indptr to have num_nodes + 1 entries, got none"
         raise GraphError(message)
     return len(indptr) - 1
 
@@ -63,7 +63,7 @@ def as_edges(indptr: Array, indices: Array, positions: Array | None, num_threads
     if positions is not None:
         places = as_numpy(positions, "positions", stage=stage, dtypes=ID_DTYPES, error=GraphError)
         if places.shape != others.shape:
-            message = f"{stage}: positions must have one entry per edge ({others.size}), got {places.size}"
+            message = f"{stage}: expected positions to have one entry per edge ({others.size}), got {places.size}"
             raise GraphError(message)
         if places.dtype != others.dtype:
             others, places = others.astype(np.int64, copy=False), places.astype(np.int64, copy=False)
@@ -80,17 +80,19 @@ def check_table(value: torch.Tensor, name: str, stage: str, *, rows: int | None 
     """
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         what = value.layout if isinstance(value, torch.Tensor) else type(value).__name__
-        message = f"{stage}: {name} must be a dense tensor of float32 or float64, got {what}"
+        message = f"{stage}: expected {name} to be a dense tensor of float32 or float64, got {what}"
         raise FeatureError(message)
     if value.dtype not in DTYPES or value.ndim == 0:
-        message = f"{stage}: {name} must be [rows, ...] of float32 or float64, got {value.dtype}{list(value.shape)}"
+        message = (
+            f"{stage}: expected {name} to be [rows, ...] of float32 or float64, got {value.dtype}{list(value.shape)}"
+        )
         raise FeatureError(message)
     if rows is not None and value.shape[0] != rows:
-        message = f"{stage}: {name} must have {rows} rows, got {value.dtype}{list(value.shape)}"
+        message = f"{stage}: expected {name} to have {rows} rows, got {value.dtype}{list(value.shape)}"
         raise FeatureError(message)
     if like is not None and (value.dtype != like.dtype or value.device != like.device):
         message = (
-            f"{stage}: {name} must be of {like.dtype} on {like.device}, as the rows are, "
+            f"{stage}: expected {name} to be of {like.dtype} on {like.device}, as the rows are, "
             f"got {value.dtype} on {value.device}; convert it"
         )
         raise FeatureError(message)
@@ -106,7 +108,7 @@ def check_shape(value: torch.Tensor, name: str, stage: str, shape: tuple[int, ..
     """
     check_table(value, name, stage, like=like)
     if tuple(value.shape) != shape:
-        message = f"{stage}: {name} must be {list(shape)}, got {list(value.shape)}"
+        message = f"{stage}: expected {name} to be {list(shape)}, got {list(value.shape)}"
         raise FeatureError(message)
 
 
@@ -120,7 +122,7 @@ def check_written(value: torch.Tensor, name: str, stage: str, shape: tuple[int, 
     """
     check_shape(value, name, stage, shape, like)
     if not is_readable(value):
-        message = f"{stage}: {name} must be contiguous and aligned, got strides {list(value.stride())}"
+        message = f"{stage}: expected {name} to be contiguous and aligned, got strides {list(value.stride())}"
         raise FeatureError(message)
 
 
@@ -139,10 +141,10 @@ def check_winners(value: torch.Tensor, stage: str, shape: tuple[int, ...], like:
     """
     if not isinstance(value, torch.Tensor) or value.dtype != torch.int64 or tuple(value.shape) != shape:
         got = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
-        message = f"{stage}: winners must be a tensor of int64{list(shape)}, got {got}"
+        message = f"{stage}: expected winners to be a tensor of int64{list(shape)}, got {got}"
         raise FeatureError(message)
     if value.device != like.device:
-        message = f"{stage}: winners must be on {like.device}, as the rows are, got a tensor on {value.device}"
+        message = f"{stage}: expected winners to be on {like.device}, as the rows are, got a tensor on {value.device}"
         raise FeatureError(message)
 
 
@@ -177,7 +179,7 @@ def check_weight(weight: torch.Tensor, x: torch.Tensor, stage: str) -> torch.Ten
     check_table(weight, "weight", stage, like=x)
     if weight.ndim > 2 or (weight.ndim == 2 and (x.ndim < 2 or weight.shape[1] != x.shape[1] or x.shape[1] == 0)):
         message = (
-            f"{stage}: weight must be [num_edges], or [num_edges, heads] where rows are [heads, ...], "
+            f"{stage}: expected weight to be [num_edges], or [num_edges, heads] where rows are [heads, ...], "
             f"got {list(weight.shape)} for rows {list(x.shape[1:])}"
         )
         raise FeatureError(message)

@@ -81,12 +81,12 @@ def spmm_extreme(
     shape = (count_rows(indptr, stage), *x.shape[1:])
     if state is not None:
         if not isinstance(state, Extremes):
-            message = f"{stage}: state must be Extremes, got {type(state).__name__}"
+            message = f"{stage}: expected state to be Extremes, got {type(state).__name__}"
             raise FeatureError(message)
         check_written(state.values, "values", stage, shape, x)
         check_winners(state.winners, stage, shape, x)
         if not is_readable(state.winners):
-            message = f"{stage}: winners must be contiguous, got strides {list(state.winners.stride())}"
+            message = f"{stage}: expected winners to be contiguous, got strides {list(state.winners.stride())}"
             raise FeatureError(message)
     weight = None if weight is None else check_weight(weight, x, stage)
     device, fresh = kernels_for(x), state is None

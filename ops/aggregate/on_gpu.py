@@ -66,7 +66,9 @@ def edge_rows(
     if positions is not None:
         places = on_device(positions, "positions", device, stage=stage, dtypes=_IDS, error=GraphError)
         if len(places) != len(others):
-            raise GraphError(f"{stage}: positions must have one entry per edge ({len(others)}), got {len(places)}")
+            raise GraphError(
+                f"{stage}: expected positions to have one entry per edge ({len(others)}), got {len(places)}"
+            )
         if places.dtype != others.dtype:
             others, places = others.long(), places.long()
     if places is None and num_positions is not None and num_positions < len(others):
@@ -86,7 +88,7 @@ def _wrong_rows(fault: Fault, rows: EdgeRows, num_others: int, num_positions: in
     i, indptr = fault.item, rows.indptr
     match fault.kind:
         case "wrong ends":
-            what = f"indptr must run from 0 to len(indices) = {len(rows.indices)}, got {int(indptr[0])} to "
+            what = f"expected indptr to run from 0 to len(indices) = {len(rows.indices)}, got {int(indptr[0])} to "
             return GraphError(f"{stage}: {what}{int(indptr[-1])}; run check_csc on the graph")
         case "decreases":
             what = f"indptr[{i}] = {int(indptr[i])}, indptr[{i + 1}] = {int(indptr[i + 1])}"
@@ -286,7 +288,7 @@ def _scores(
     num_positions = next(iter(lengths.values()), None)
     for name, length in lengths.items():
         if length != num_positions:
-            raise GraphError(f"{stage}: {name} must have one entry per edge ({num_positions}), got {length}")
+            raise GraphError(f"{stage}: expected {name} to have one entry per edge ({num_positions}), got {length}")
     options = (0, 0, 1.0) if dropout is None else (dropout.key, dropout.threshold, dropout.kept_scale)
     return (
         Scores(readable(scores.source), readable(scores.destination), edge, weight, float(scores.slope), *options, ids),

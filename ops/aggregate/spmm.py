@@ -88,7 +88,7 @@ def spmm(
     if out is not None:
         check_written(out, "out", stage, (num_rows, *x.shape[1:]), x)
         if x.numel() and out.data_ptr() == x.data_ptr():
-            message = f"{stage}: out must not be x, whose rows are read while it is written"
+            message = f"{stage}: expected out not to be x, whose rows are read while it is written"
             raise FeatureError(message)
     if divisors is not None:
         check_shape(divisors, "divisors", stage, (num_rows,), x)

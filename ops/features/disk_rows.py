@@ -79,10 +79,10 @@ class DiskRows:
             message = f"{stage}: expected an engine, {' or '.join(map(repr, ENGINES))}, or None, got {engine!r}"
             raise FeatureError(message)
         if not is_int(queue_depth) or not 1 <= queue_depth <= 1024:
-            message = f"{stage}: queue_depth must be an int of at least 1 and at most 1024, got {queue_depth!r}"
+            message = f"{stage}: expected queue_depth to be an int of at least 1 and at most 1024, got {queue_depth!r}"
             raise FeatureError(message)
         if as_count(gap_bytes, "gap_bytes", stage=stage, error=FeatureError) >= 1 << 62:
-            message = f"{stage}: gap_bytes must be below 2**62, got {gap_bytes}"
+            message = f"{stage}: expected gap_bytes to be below 2**62, got {gap_bytes}"
             raise FeatureError(message)
         self.engine = engine or ("io_uring" if _native.has_io_uring() else "threads")
         self._row_shape, self._dtype = tuple(shape[1:]), dtype

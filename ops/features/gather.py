@@ -122,7 +122,7 @@ def _shape_and_dtype(source: Array, stage: str) -> tuple[tuple[int, ...], torch.
     if isinstance(source, torch.Tensor):
         if not source.is_cpu or source.layout != torch.strided:
             message = (
-                f"{stage}: source must be a dense CPU tensor, got {source.layout} on {source.device}; "
+                f"{stage}: expected source to be a dense CPU tensor, got {source.layout} on {source.device}; "
                 "move it with .cpu() or .to_dense()"
             )
             raise FeatureError(message)
@@ -130,10 +130,10 @@ def _shape_and_dtype(source: Array, stage: str) -> tuple[tuple[int, ...], torch.
     elif isinstance(source, np.ndarray):
         dtype = _torch_dtype(source, stage)
     else:
-        message = f"{stage}: source must be a CPU tensor or a NumPy array, got {type(source).__name__}"
+        message = f"{stage}: expected source to be a CPU tensor or a NumPy array, got {type(source).__name__}"
         raise FeatureError(message)
     if source.ndim == 0:
-        message = f"{stage}: source must have a dimension of rows, got a scalar"
+        message = f"{stage}: expected source to have a dimension of rows, got a scalar"
         raise FeatureError(message)
     return tuple(source.shape), dtype
 
@@ -164,12 +164,12 @@ def output_rows(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.d
     if out is None:
         return empty_rows(shape, dtype)
     if not isinstance(out, torch.Tensor):
-        message = f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, got {type(out).__name__}"
+        message = f"{stage}: expected out to be a contiguous CPU tensor {dtype}{list(shape)}, got {type(out).__name__}"
         raise FeatureError(message)
     plain = out.layout == torch.strided and out.is_contiguous() and not (out.is_neg() or out.is_conj())
     if tuple(out.shape) != shape or out.dtype != dtype or not out.is_cpu or not plain:
         message = (
-            f"{stage}: out must be a contiguous CPU tensor {dtype}{list(shape)}, "
+            f"{stage}: expected out to be a contiguous CPU tensor {dtype}{list(shape)}, "
             f"got {out.dtype}{list(out.shape)} on {out.device}, contiguous and no lazy view: {plain}"
         )
         raise FeatureError(message)

@@ -38,7 +38,7 @@ def use_huge_pages(array: Array) -> int:
             return _native.use_huge_pages(array.data_ptr(), array.numel() * array.element_size())
     elif isinstance(array, np.ndarray) and array.flags.c_contiguous:
         return _native.use_huge_pages(array.ctypes.data, array.nbytes)
-    message = f"use_huge_pages: array must be a contiguous CPU tensor or NumPy array, got {type(array).__name__}"
+    message = f"use_huge_pages: expected array to be a contiguous CPU tensor or NumPy array, got {type(array).__name__}"
     if isinstance(array, torch.Tensor | np.ndarray):
         message += f"{list(array.shape)}, which is not; pass a contiguous copy"
     raise InputError(message)

@@ -121,7 +121,7 @@ def gather_from_tables(
     for name, other in (("row", rows), ("places", where)):
         if other is not None and len(other) != len(numbers):
             raise FeatureError(
-                f"{stage}: {name} must have one entry for each of table ({len(numbers)}), got {len(other)}"
+                f"{stage}: expected {name} to have one entry for each of table ({len(numbers)}), got {len(other)}"
             )
     try:
         with device_errors():
@@ -183,7 +183,8 @@ def _output(
         got = f"{out.dtype}{list(out.shape)} on {out.device}" if isinstance(out, torch.Tensor) else type(out).__name__
         what = "CPU tensor" if device.type == "cpu" else f"tensor on {device},"
         raise FeatureError(
-            f"{stage}: out must be a contiguous {what} {source.dtype}{list(shape)}, got {got}, no lazy view: {plain}"
+            f"{stage}: expected out to be a contiguous {what} {source.dtype}{list(shape)}, got {got}, "
+            f"no lazy view: {plain}"
         )
     return out
 

@@ -56,10 +56,12 @@ def scatter_add_rows(
     for name, tensor in (("out", out), ("rows", rows)):
         if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
             what = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            message = f"{stage}: {name} must be a dense CPU tensor, got {what}"
+            message = f"{stage}: expected {name} to be a dense CPU tensor, got {what}"
             raise FeatureError(message)
     if out.dtype not in (*_ADDED_IN_PLACE, *_ADDED_IN_FLOAT32) or out.ndim == 0:
-        message = f"{stage}: out must be [num_rows, ...] of a floating point dtype, got {out.dtype}{list(out.shape)}"
+        message = (
+            f"{stage}: expected out to be [num_rows, ...] of a floating point dtype, got {out.dtype}{list(out.shape)}"
+        )
         raise FeatureError(message)
     device = device_of(out)
     if device is not None and not (reads(out, device) and reads(rows, device)):
@@ -67,13 +69,13 @@ def scatter_add_rows(
     if device is None and not out.is_cpu:
         return torch_rows.scatter_add(out, ids, rows, stage=stage)
     if not out.is_contiguous():
-        message = f"{stage}: out must be contiguous, got strides {list(out.stride())}; pass out.contiguous()"
+        message = f"{stage}: expected out to be contiguous, got strides {list(out.stride())}; pass out.contiguous()"
         raise FeatureError(message)
     places = None if device is not None else as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
     expected = (len(ids if places is None else places), *out.shape[1:])
     if tuple(rows.shape) != expected or rows.dtype != out.dtype or rows.device != out.device:
         message = (
-            f"{stage}: rows must be a CPU tensor {out.dtype}{list(expected)}, one row per id, "
+            f"{stage}: expected rows to be a CPU tensor {out.dtype}{list(expected)}, one row per id, "
             f"got {rows.dtype}{list(rows.shape)} on {rows.device}"
         )
         raise FeatureError(message)

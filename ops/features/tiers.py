@@ -114,7 +114,7 @@ def _located(
     rank: Array, ids: Array, sizes: TierSizes, here: int, num_threads: int, stage: str
 ) -> tuple[torch.Tensor, torch.Tensor, list[int] | None]:
     if not is_int(here) or not 0 <= here < max(sizes.num_devices, 1):
-        message = f"{stage}: here must be one of {sizes.num_devices} devices, got {here}"
+        message = f"{stage}: expected here to be one of {sizes.num_devices} devices, got {here}"
         raise FeatureError(message)
     device = device_of(ids)
     if device is not None:

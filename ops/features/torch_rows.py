@@ -29,7 +29,7 @@ def gather(
     target = _beside(out, "out", ids, stage)
     if target.dtype != table.dtype or target.shape[1:] != table.shape[1:] or (places is None and len(out) != len(ids)):
         message = (
-            f"{stage}: out must be {rows.dtype}{list(rows.shape)}, with places of more rows, got "
+            f"{stage}: expected out to be {rows.dtype}{list(rows.shape)}, with places of more rows, got "
             f"{target.dtype}{list(target.shape)}"
         )
         raise FeatureError(message)
@@ -49,9 +49,8 @@ def scatter_add(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, stage: str
     values = _beside(rows, "rows", out, stage)
     expected = (len(places), *out.shape[1:])
     if tuple(values.shape) != expected or values.dtype != out.dtype:
-        message = (
-            f"{stage}: rows must be {out.dtype}{list(expected)}, one row per id, got {values.dtype}{list(values.shape)}"
-        )
+        got = f"{values.dtype}{list(values.shape)}"
+        message = f"{stage}: expected rows to be {out.dtype}{list(expected)}, one row per id, got {got}"
         raise FeatureError(message)
     out.detach().index_add_(0, places, values.detach())
     return out
@@ -61,12 +60,12 @@ def _beside(value: Array, name: str, other: torch.Tensor, stage: str) -> torch.T
     """Return a dense tensor of at least one dimension that is on the device of another one, or refuse it."""
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.ndim == 0:
         what = f"{value.layout}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
-        message = f"{stage}: {name} must be a dense tensor of rows on {other.device}, got {what}"
+        message = f"{stage}: expected {name} to be a dense tensor of rows on {other.device}, got {what}"
         raise FeatureError(message)
     if value.device != other.device:
         message = (
-            f"{stage}: {name} must be on {other.device}, as the other arguments are, got a tensor on {value.device}; "
-            f"pass {name}.to({str(other.device)!r})"
+            f"{stage}: expected {name} to be on {other.device}, as the other arguments are, got a tensor on "
+            f"{value.device}; pass {name}.to({str(other.device)!r})"
         )
         raise FeatureError(message)
     return value
@@ -74,5 +73,5 @@ def _beside(value: Array, name: str, other: torch.Tensor, stage: str) -> torch.T
 
 def _check_ids(ids: torch.Tensor, name: str, stage: str) -> None:
     if ids.ndim != 1 or ids.dtype not in _IDS:
-        message = f"{stage}: {name} must be a 1-d tensor of int32 or int64, got {ids.dtype}{list(ids.shape)}"
+        message = f"{stage}: expected {name} to be a 1-d tensor of int32 or int64, got {ids.dtype}{list(ids.shape)}"
         raise FeatureError(message)

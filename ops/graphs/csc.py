@@ -58,7 +58,9 @@ def coo_to_csc(src: Array, dst: Array, num_nodes: int, *, num_threads: int | Non
     sources = as_numpy(src, "src", stage=stage, dtypes=ID_DTYPES, error=GraphError, contiguous=False)
     destinations = as_numpy(dst, "dst", stage=stage, dtypes=ID_DTYPES, error=GraphError, contiguous=False)
     if sources.shape != destinations.shape:
-        message = f"{stage}: src and dst must have one entry per edge, got {sources.size} and {destinations.size}"
+        message = (
+            f"{stage}: expected src and dst to have one entry per edge, got {sources.size} and {destinations.size}"
+        )
         raise GraphError(message)
     check_fits_memory(
         8 * (num_nodes + 1),
@@ -102,7 +104,7 @@ def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
     sources = as_numpy(indices, "indices", stage=stage, dtypes=ID_DTYPES, error=GraphError)
     if starts.size != num_nodes + 1:
-        message = f"{stage}: indptr must have num_nodes + 1 = {num_nodes + 1} entries, got {starts.size}"
+        message = f"{stage}: expected indptr to have num_nodes + 1 = {num_nodes + 1} entries, got {starts.size}"
         raise GraphError(message)
     _native.check_csc(starts, sources, as_num_threads(num_threads, stage=stage))
 

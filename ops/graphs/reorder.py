@@ -72,7 +72,7 @@ def _places(order: NDArray[Any], num_nodes: int, stage: str) -> torch.Tensor:
         places.numpy()[order] = np.arange(num_nodes)
     if order.size != num_nodes or bool((places < 0).any()):
         message = (
-            f"{stage}: order must hold each of {num_nodes} nodes once, got {order.size} ids from {low} to {high}"
+            f"{stage}: expected order to hold each of {num_nodes} nodes once, got {order.size} ids from {low} to {high}"
             f"{', some of them repeated' if order.size == num_nodes and low >= 0 and high < num_nodes else ''}"
         )
         raise GraphError(message)

@@ -101,7 +101,7 @@ def reach_sources(
     by_edge = None if edge_picks is None else as_numpy(edge_picks, "edge_picks", stage=stage, dtypes=("float32",))
     for name, chances in (("frontier", there), ("row_picks", by_row), ("edge_picks", by_edge)):
         if chances is not None and chances.size and not (chances.min() >= 0 and chances.max() <= 1):
-            message = f"{stage}: {name} must be probabilities in [0, 1], got {chances.min()} to {chances.max()}"
+            message = f"{stage}: expected {name} to be probabilities in [0, 1], got {chances.min()} to {chances.max()}"
             raise InputError(message)
     order = None
     if together:

@@ -30,7 +30,7 @@ def group(
 
     _check_parts(num_parts, stage)
     if first >= num_parts:
-        raise InputError(f"{stage}: first must be in [0, num_parts), got {first}")
+        raise InputError(f"{stage}: expected first to be in [0, num_parts), got {first}")
     values = on_device(ids, "ids", device, stage=stage)
     parts = on_device(owners, "owners", device, stage=stage, dtypes=(torch.int32,))
     if len(values) != len(parts):
@@ -59,7 +59,7 @@ def positions(owners: Array, num_parts: int, device: torch.device, stage: str) -
 
 def _check_parts(num_parts: int, stage: str) -> None:
     if not 1 <= num_parts <= _MOST_PARTS:
-        raise InputError(f"{stage}: num_parts must be in [1, 2**30], got {num_parts}")
+        raise InputError(f"{stage}: expected num_parts to be in [1, 2**30], got {num_parts}")
 
 
 def _no_part(item: int, owners: torch.Tensor, num_parts: int, stage: str) -> InputError:

@@ -90,7 +90,9 @@ def part_capacity(num_nodes: int, num_parts: int, slack: float) -> int:
         If the slack is negative or not a finite number.
     """
     if isinstance(slack, bool) or not isinstance(slack, (int, float)) or not 0 <= slack < math.inf:
-        message = f"part_capacity: slack must be a finite number of at least 0, such as 0.05 for 5 %, got {slack!r}"
+        message = (
+            f"part_capacity: expected slack to be a finite number of at least 0, such as 0.05 for 5 %, got {slack!r}"
+        )
         raise InputError(message)
     parts = max(num_parts, 1)
     return min(num_nodes, max(-(-num_nodes // parts), int(num_nodes * (1 + slack) / parts)))

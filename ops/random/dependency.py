@@ -83,7 +83,7 @@ def dependent_key(seed: int, epoch: int, batch: int, layer: int, batch_dependenc
     if isinstance(batch_dependency, float) and batch_dependency == math.inf:
         return stream_key(seed, 0, 0, layer, WINDOW)
     message = (
-        "dependent_key: batch_dependency must be an int of at least 1, or math.inf for picks that never change, got "
-        f"{batch_dependency!r}"
+        "dependent_key: expected batch_dependency to be an int of at least 1, or math.inf for picks that never change, "
+        f"got {batch_dependency!r}"
     )
     raise InputError(message)

@@ -41,7 +41,7 @@ def dropout_mask(key: int, ids: Array, width: int, probability: float, *, num_th
     """
     stage = "dropout_mask"
     if isinstance(probability, bool) or not isinstance(probability, (int, float)) or not 0 <= probability <= 1:
-        message = f"{stage}: probability must be a number in [0, 1], got {probability!r}"
+        message = f"{stage}: expected probability to be a number in [0, 1], got {probability!r}"
         raise InputError(message)
     width = as_count(width, "width", stage=stage)
     threads = as_num_threads(num_threads, stage=stage)

@@ -82,6 +82,6 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     """
     for (name, limit), value in zip(_LIMITS, (seed, epoch, batch, layer, purpose), strict=True):
         if not is_int(value) or not 0 <= value < limit:
-            message = f"stream_key: {name} must be in [0, 2**{limit.bit_length() - 1}) and an int, got {value!r}"
+            message = f"stream_key: expected {name} to be in [0, 2**{limit.bit_length() - 1}) and an int, got {value!r}"
             raise InputError(message)
     return _native.stream_key(int(seed), int(epoch), int(batch), int(layer), int(purpose))

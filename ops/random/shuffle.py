@@ -58,7 +58,7 @@ def shuffled_range(num_items: int, start: int, stop: int, key: int) -> torch.Ten
     """
     num_items = as_count(num_items, "num_items", stage="shuffled_range", error=ItemsError)
     if num_items > MAX_ITEMS:
-        message = f"shuffled_range: num_items must be at most 2**62, got {num_items}"
+        message = f"shuffled_range: expected num_items to be at most 2**62, got {num_items}"
         raise ItemsError(message)
     if not 0 <= start <= stop <= num_items:
         message = f"shuffled_range: expected 0 <= start <= stop <= num_items = {num_items}, got [{start}, {stop})"

@@ -172,7 +172,7 @@ def _checked(
     indptr, indices, starts = arrays
     if len(indptr) != len(starts) + 1:
         raise GraphError(
-            f"{stage}: rows.starts must have one entry per row ({len(indptr) - 1}), got {len(starts)}; pass what "
-            "fetch_rows returned"
+            f"{stage}: expected rows.starts to have one entry per row ({len(indptr) - 1}), got {len(starts)}; pass "
+            "what fetch_rows returned"
         )
     return indptr, indices, starts

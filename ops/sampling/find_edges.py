@@ -97,7 +97,9 @@ def native_excluded(excluded: EdgePositions | None, stage: str) -> Excluded | No
     if excluded is None:
         return None
     if not isinstance(excluded, EdgePositions):
-        message = f"{stage}: excluded must be what find_edges returned for this graph, got {type(excluded).__name__}"
+        message = (
+            f"{stage}: expected excluded to be what find_edges returned for this graph, got {type(excluded).__name__}"
+        )
         raise InputError(message)
     return (
         as_numpy(excluded.rows, "excluded.rows", stage=stage),

@@ -155,7 +155,7 @@ class BlockSampler:
         ):
             view = None if array is None else on_device(array, name, self._device, stage=stage, error=ItemsError)
             if view is not None and len(view) != size:
-                raise ItemsError(f"{stage}: {name} must have one entry per {each} ({size}), got {len(view)}")
+                raise ItemsError(f"{stage}: expected {name} to have one entry per {each} ({size}), got {len(view)}")
             views[name] = view
         if num_trees > 1 << (63 - node_bits(num_nodes)):
             raise InputError(

@@ -104,6 +104,6 @@ def join_hops(
 
 def _listed(arrays: Sequence[Array], name: str) -> Sequence[Array]:
     if not isinstance(arrays, (list, tuple)):
-        message = f"join_hops: {name} must be a list with an array for each hop, got {type(arrays).__name__}"
+        message = f"join_hops: expected {name} to be a list with an array for each hop, got {type(arrays).__name__}"
         raise InputError(message)
     return arrays

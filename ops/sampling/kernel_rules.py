@@ -33,7 +33,9 @@ def check_rule(rule: Rule, stage: str) -> None:
         Saying what rules there are.
     """
     if not isinstance(rule, Rule):
-        message = f"{stage}: a rule must be one of headrace.ops.sampling.rules, such as NeighborRule, got {rule!r}"
+        message = (
+            f"{stage}: expected a rule to be one of headrace.ops.sampling.rules, such as NeighborRule, got {rule!r}"
+        )
         raise InputError(message)
 
 

@@ -80,7 +80,7 @@ def labor_importance(
     """
     stage = "labor_importance"
     if not isinstance(rule, LaborImportanceRule):
-        message = f"{stage}: rule must be a LaborImportanceRule, got {rule!r}"
+        message = f"{stage}: expected rule to be a LaborImportanceRule, got {rule!r}"
         raise InputError(message)
     starts, sources = graph_arrays(indptr, indices, stage)
     candidates, inverse, scales, expected_sizes = _native.labor_importance(

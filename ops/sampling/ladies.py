@@ -80,7 +80,7 @@ def draw_ladies(
     """
     stage = "draw_ladies"
     if not isinstance(rule, LadiesRule):
-        message = f"{stage}: rule must be a LadiesRule, got {rule!r}"
+        message = f"{stage}: expected rule to be a LadiesRule, got {rule!r}"
         raise InputError(message)
     starts, sources = graph_arrays(indptr, indices, stage)
     candidates, scores, inverse, drawn = _native.draw_ladies(

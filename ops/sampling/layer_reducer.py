@@ -83,7 +83,9 @@ def as_reducer(value: Any, *, stage: str) -> LayerReducer | None:
     """
     missing = [] if value is None else [method for method in METHODS if not callable(getattr(value, method, None))]
     if missing:
-        message = f"{stage}: reducer must be a LayerReducer, but {type(value).__name__} has no {', '.join(missing)}"
+        message = (
+            f"{stage}: expected reducer to be a LayerReducer, but {type(value).__name__} has no {', '.join(missing)}"
+        )
         raise InputError(message)
     reducer: LayerReducer | None = value
     return reducer

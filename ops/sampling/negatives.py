@@ -87,7 +87,7 @@ def draw_negatives(
         )
         raise InputError(message)
     if not is_int(first_pair) or not 0 <= first_pair < 1 << 62:
-        message = f"{stage}: first_pair must be an int of at least 0, got {first_pair!r}"
+        message = f"{stage}: expected first_pair to be an int of at least 0, got {first_pair!r}"
         raise InputError(message)
     laws = _native.NegativeLaw
     sums = None
@@ -95,7 +95,7 @@ def draw_negatives(
         law = laws.UNIFORM
     elif isinstance(weight, str):
         if weight != "degree":
-            message = f'{stage}: weight must be "degree" or running sums of weights, got {weight!r}'
+            message = f'{stage}: expected weight to be "degree" or running sums of weights, got {weight!r}'
             raise InputError(message)
         law = laws.IN_DEGREE
     else:

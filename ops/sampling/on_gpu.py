@@ -61,11 +61,11 @@ def graph_on(
     starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError)
     sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
     if len(starts) == 0:
-        raise GraphError(f"{stage}: indptr must have num_nodes + 1 entries, got none")
+        raise GraphError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
     ends = starts[[0, -1]].tolist()
     if ends != [0, len(sources)]:
         raise GraphError(
-            f"{stage}: indptr must run from 0 to len(indices) = {len(sources)}, got {ends[0]} to {ends[1]}; run "
+            f"{stage}: expected indptr to run from 0 to len(indices) = {len(sources)}, got {ends[0]} to {ends[1]}; run "
             "check_csc on the graph"
         )
     of_edges = {"edge_ids": (edge_ids, _IDS), "times": (times, (torch.int64,)), "weights": (weights, _WEIGHTS)}
@@ -76,7 +76,7 @@ def graph_on(
         )
         view = views[name]
         if view is not None and len(view) != len(sources):
-            raise GraphError(f"{stage}: {name} must have one entry per edge ({len(sources)}), got {len(view)}")
+            raise GraphError(f"{stage}: expected {name} to have one entry per edge ({len(sources)}), got {len(view)}")
     relations = None
     if rows is not None:
         ranges = torch.tensor([one[1:] for one in rows.ranges], dtype=torch.int64, device=device).view(-1, 4)
@@ -165,7 +165,8 @@ def sample_hop(
             view = on_device(array, name, device, stage=stage, error=ItemsError)
             if len(view) != len(nodes):
                 raise ItemsError(
-                    f"{stage}: {name} must have one entry per element of the frontier ({len(nodes)}), got {len(view)}"
+                    f"{stage}: expected {name} to have one entry per element of the frontier ({len(nodes)}), got "
+                    f"{len(view)}"
                 )
             of_elements[name] = view
     check_elements(graph, of_elements, [rule], stage)
@@ -194,7 +195,7 @@ def gaps_of(excluded: EdgePositions | None, graph: GpuGraph, device: torch.devic
         return None
     if not isinstance(excluded, EdgePositions):
         raise InputError(
-            f"{stage}: excluded must be what find_edges returned for this graph, got {type(excluded).__name__}"
+            f"{stage}: expected excluded to be what find_edges returned for this graph, got {type(excluded).__name__}"
         )
     if by_tree(excluded):
         raise InputError(f"{stage}: a GPU leaves edges out of all trees; sample on the CPU where each has its own")
@@ -204,7 +205,8 @@ def gaps_of(excluded: EdgePositions | None, graph: GpuGraph, device: torch.devic
     )
     if len(starts) != len(rows) + 1:
         raise InputError(
-            f"excluded edges: starts must have one entry per row and one more ({len(rows) + 1}), got {len(starts)}"
+            f"excluded edges: expected starts to have one entry per row and one more ({len(rows) + 1}), got "
+            f"{len(starts)}"
         )
     _refuse_if(
         (starts[:1] != 0) | (starts[-1:] != len(positions)) | (starts.diff() < 0).any(),

@@ -15,7 +15,7 @@ MOST_ROUNDS = 1000
 
 def _check_count(rule: str, name: str, value: int, everything: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not -1 <= value <= _MAX_COUNT:
-        message = f"{rule}: {name} must be an int of at least 0, or -1 for all {everything}, got {value!r}"
+        message = f"{rule}: expected {name} to be an int of at least 0, or -1 for all {everything}, got {value!r}"
         raise InputError(message)
 
 
@@ -151,8 +151,8 @@ class LaborImportanceRule:
             isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MOST_ROUNDS
         ):
             message = (
-                f'LaborImportanceRule: importance must be an int of at least 1 and at most {MOST_ROUNDS}, or "*", '
-                f"which stops by itself, got {rounds!r}"
+                f"LaborImportanceRule: expected importance to be an int of at least 1 and at most {MOST_ROUNDS}, or "
+                f'"*", which stops by itself, got {rounds!r}'
             )
             raise InputError(message)
 

@@ -231,7 +231,7 @@ def inclusion_probability(probability: torch.Tensor, num_draws: int) -> torch.Te
     stage = "inclusion_probability"
     _check_kind(probability, "probability", (torch.Tensor,), stage)
     if probability.dtype != torch.float64:
-        message = f"{stage}: probability must be a float64 tensor, got {probability.dtype}"
+        message = f"{stage}: expected probability to be a float64 tensor, got {probability.dtype}"
         raise InputError(message)
     result = torch.zeros_like(probability)
     for bit in f"{as_count(num_draws, 'num_draws', stage=stage):b}":
@@ -292,14 +292,14 @@ def subgraph_weights(
     ids = as_numpy(nodes, "nodes", stage=stage, error=ItemsError)
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < probability.size:
         message = (
-            f"{stage}: nodes must be ids of at least 0 and below num_nodes = {probability.size}, "
+            f"{stage}: expected nodes to be ids of at least 0 and below num_nodes = {probability.size}, "
             f"got {ids.min()} to {ids.max()}: is the law another graph's?"
         )
         raise ItemsError(message)
     touch = probability[ids]
     if not in_degrees.size == touch.size == starts.size - 1:
         message = (
-            f"{stage}: nodes and degrees must have one entry per node ({starts.size - 1}), "
+            f"{stage}: expected nodes and degrees to have one entry per node ({starts.size - 1}), "
             f"got {touch.size} and {in_degrees.size}"
         )
         raise InputError(message)
@@ -318,9 +318,8 @@ def subgraph_weights(
 
 def _check_kind(value: object, name: str, kinds: tuple[type, ...], stage: str) -> None:
     if not isinstance(value, kinds):
-        message = (
-            f"{stage}: {name} must be a {' or '.join(kind.__name__ for kind in kinds)}, got {type(value).__name__}"
-        )
+        names = " or ".join(kind.__name__ for kind in kinds)
+        message = f"{stage}: expected {name} to be a {names}, got {type(value).__name__}"
         raise InputError(message)
 
 

@@ -178,7 +178,7 @@ def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = No
     stage = "check_weights"
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
     if starts.size == 0:
-        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        message = f"{stage}: expected indptr to have num_nodes + 1 entries, got none"
         raise GraphError(message)
     values = weight_array(weights, int(starts[-1]), stage)
     _native.check_weights(starts, values, as_num_threads(num_threads, stage=stage))
@@ -335,7 +335,7 @@ class BlockSampler:
             message = f"{stage}: expected at least one rule and one key per rule, got {len(rules)} and {len(keys)}"
             raise InputError(message)
         if expand not in ("all", "new"):
-            message = f'{stage}: expand must be "all" or "new", got {expand!r}'
+            message = f'{stage}: expected expand to be "all" or "new", got {expand!r}'
             raise InputError(message)
         if (
             self._on_gpu is not None

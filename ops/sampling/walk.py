@@ -100,7 +100,7 @@ def weight_sums(
         check_weights(indptr, weights, num_threads=num_threads)
     starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
     if starts.size == 0:
-        message = f"{stage}: indptr must have num_nodes + 1 entries, got none"
+        message = f"{stage}: expected indptr to have num_nodes + 1 entries, got none"
         raise GraphError(message)
     values = weight_array(weights, int(starts[-1]), stage)
     sums = _native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))
@@ -172,7 +172,9 @@ def random_walk(
     if ids is not None:
         streams = as_numpy(ids, "ids", stage=stage, error=ItemsError)
         if streams.size != begin.size or (streams.size and int(streams.min()) < 0):
-            message = f"{stage}: ids must be one number of at least 0 per start ({begin.size}), got {streams.size} ids"
+            message = (
+                f"{stage}: expected ids to be one number of at least 0 per start ({begin.size}), got {streams.size} ids"
+            )
             raise ItemsError(message)
     walks = _native.random_walk(
         pointers,
@@ -259,7 +261,7 @@ def _weights_and_sums(
     if weights is None:
         return None, None
     if not isinstance(weights, WeightSums):
-        message = f"{stage}: weights must come from weight_sums(indptr, weights), got {type(weights).__name__}"
+        message = f"{stage}: expected weights to come from weight_sums(indptr, weights), got {type(weights).__name__}"
         raise InputError(message)
     if isinstance(weights.weights, torch.Tensor):
         check_memory(weights.weights, "weights", stage, GraphError)
@@ -267,7 +269,8 @@ def _weights_and_sums(
     sums = as_numpy(weights.sums, "weights.sums", stage=stage, dtypes=("float64",), error=GraphError)
     if values.size != num_edges:
         message = (
-            f"{stage}: weights must have one entry per edge ({num_edges}), got {values.size}: is it another graph's?"
+            f"{stage}: expected weights to have one entry per edge ({num_edges}), got {values.size}; pass those of "
+            "this graph"
         )
         raise GraphError(message)
     return values, sums
@@ -275,7 +278,7 @@ def _weights_and_sums(
 
 def _steps(number: int, name: str, stage: str) -> int:
     if as_count(number, name, stage=stage) >= _MAX_STEPS:
-        message = f"{stage}: {name} must be below 2**31, got {number}"
+        message = f"{stage}: expected {name} to be below 2**31, got {number}"
         raise InputError(message)
     return int(number)
 
@@ -283,6 +286,6 @@ def _steps(number: int, name: str, stage: str) -> int:
 def _restart_words(restart: float, stage: str) -> int:
     """Return how many of the 2**32 values of a word mean "back to the start"."""
     if isinstance(restart, bool) or not isinstance(restart, (int, float, np.floating)) or not 0 <= restart < 1:
-        message = f"{stage}: restart must be a probability in [0, 1), got {restart!r}"
+        message = f"{stage}: expected restart to be a probability in [0, 1), got {restart!r}"
         raise InputError(message)
     return int(float(restart) * 2.0**32)

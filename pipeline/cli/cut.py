@@ -39,7 +39,7 @@ def cut(options: argparse.Namespace) -> None:
     """
     # First what can be refused before an hour's work.
     if options.balance is not None and options.method != "metis":
-        raise InputError(f"--balance {options.balance}: only --method metis balances; --method {options.method} came")
+        raise InputError(f"expected --method metis for --balance {options.balance}, got --method {options.method}")
     check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_shards)
     if options.report is not None:
         require("matplotlib", extra="plot", stage="--report")

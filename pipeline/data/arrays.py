@@ -51,6 +51,12 @@ def check_kind(
         raise error(f"{expected}, got {type(value).__name__}; {advice}")
 
 
+def expected(name: str) -> str:
+    """Return how a message begins that refuses an argument; its name may have the function in front, ``"f: x"``."""
+    function, colon, argument = name.rpartition(": ")
+    return f"{function}{colon}expected {argument}"
+
+
 def whole_number(value: Any, name: str, least: int, error: type[HeadraceError], most: int | None = None) -> int:
     """Return a Python int for any kind of integer but bool.
 
@@ -65,7 +71,7 @@ def whole_number(value: Any, name: str, least: int, error: type[HeadraceError], 
     except (TypeError, RuntimeError):  # the latter of a tensor on "meta", which has no value
         number = None
     if number is None or _is_bool(value) or number < least or (most is not None and number > most):
-        raise error(f"{name} must be {limits}; {value!r} came")
+        raise error(f"{expected(name)} to be {limits}, got {value!r}")
     return number
 
 
@@ -83,7 +89,7 @@ def number_above_0(value: Any, name: str, error: type[HeadraceError], most: floa
     """
     number = as_number(value)
     if number is None or not 0 < number <= most:
-        raise error(f"{name} must be a number above 0; {value!r} came")
+        raise error(f"{expected(name)} to be a number above 0, got {value!r}")
     return number
 
 
@@ -117,29 +123,29 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
     if isinstance(array, Tensor):
         if array.device.type != "cpu":
             raise error(
-                f"expected {name} in CPU memory, got {describe(array)}; pass {_call(name, 'cpu')}: "
+                f"{expected(name)} in CPU memory, got {describe(array)}; pass {_call(name, 'cpu')}: "
                 "graphs and features are read from CPU memory in this version"
             )
         if array.layout != torch.strided:
             raise error(
-                f"expected {name} to be a dense tensor, got {describe(array)} of layout {array.layout}; pass "
+                f"{expected(name)} to be a dense tensor, got {describe(array)} of layout {array.layout}; pass "
                 f"{_call(name, 'to_dense')}"
             )
         if array.is_nested:
             raise error(
-                f"expected {name} to be numbers in rows of one length, got a nested tensor; pad its rows, "
+                f"{expected(name)} to be numbers in rows of one length, got a nested tensor; pad its rows, "
                 "torch.nested.to_padded_tensor"
             )
         return array.detach()
     if hasattr(array, "tocoo"):
         raise error(
-            f"expected {name} to be a dense tensor or array, got a {type(array).__name__} of SciPy, "
+            f"{expected(name)} to be a dense tensor or array, got a {type(array).__name__} of SciPy, "
             f"{list(getattr(array, 'shape', ()))}; pass its .toarray()"
         )
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         num_masked = int(np.ma.getmaskarray(array).sum())
         raise error(
-            f"expected {name} to be an array without a mask, got one that masks {num_masked} values; pass its "
+            f"{expected(name)} to be an array without a mask, got one that masks {num_masked} values; pass its "
             ".filled(value)"
         )
     try:
@@ -148,7 +154,7 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
         # NumPy's own text speaks of its insides.
         came = "rows that differ in length" if "inhomogeneous" in str(cause) else f"what NumPy cannot read: {cause}"
         raise error(
-            f"expected {name} to be numbers in rows of one length, got a {type(array).__name__} with {came}; pad "
+            f"{expected(name)} to be numbers in rows of one length, got a {type(array).__name__} with {came}; pad "
             "ragged rows, or pass a tensor or array"
         ) from cause
     if values.size == 0 and values.ndim == 1 and not isinstance(array, np.ndarray):
@@ -163,7 +169,7 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
             # Of what is no array NumPy makes a single object, whose dtype and shape say nothing.
             came = describe(values) if values.ndim or isinstance(array, np.ndarray) else f"a {type(array).__name__}"
             raise error(
-                f"expected {name} to be a numeric tensor or array that torch can hold, got {came}; "
+                f"{expected(name)} to be a numeric tensor or array that torch can hold, got {came}; "
                 f"{_advice(values, array)}"
             ) from cause
 
@@ -188,7 +194,7 @@ def refuse_gradient(array: object, name: str, error: type[InputError], read_by: 
     """
     if isinstance(array, Tensor) and array.requires_grad:
         raise error(
-            f"expected {name} without a gradient, got {describe(array)} that requires one, which copies of its rows "
+            f"{expected(name)} without a gradient, got {describe(array)} that requires one, which copies of its rows "
             f"would not pass on; index it in the model, as in table[{read_by}.to(table.device)], or pass "
             "its values as they are: array.detach()"
         )
@@ -242,7 +248,9 @@ def as_ids(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Ten
     """
     ids = as_cpu_tensor(array, name, error)
     if ids.ndim != 1 or ids.dtype not in (torch.int32, torch.int64):
-        raise error(f"expected {name} to be int32 or int64 ids in one dimension, got {describe(ids)}; convert it first")
+        raise error(
+            f"{expected(name)} to be int32 or int64 ids in one dimension, got {describe(ids)}; convert it first"
+        )
     return ids
 
 
@@ -257,11 +265,13 @@ def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str, error: ty
     given = as_cpu_tensor(nodes, name, error)
     if given.dtype == torch.bool:
         if given.shape != (num_nodes,):
-            raise error(f"expected {name} to be bool[{num_nodes}] or ids of nodes, got {describe(given)}")
+            raise error(f"{expected(name)} to be bool[{num_nodes}] or ids of nodes, got {describe(given)}")
         return given
     ids = as_ids(given, name, error).long()
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < num_nodes:
-        raise error(f"expected {name} to be ids in [0, {num_nodes}), got ids from {int(ids.min())} to {int(ids.max())}")
+        raise error(
+            f"{expected(name)} to be ids in [0, {num_nodes}), got ids from {int(ids.min())} to {int(ids.max())}"
+        )
     mask = torch.zeros(num_nodes, dtype=torch.bool, device="cpu")
     mask[ids] = True
     return mask
@@ -277,5 +287,5 @@ def as_rows(array: ArrayLike | Tensor, num_rows: int, name: str, error: type[Inp
     """
     rows = as_cpu_tensor(array, name, error)
     if rows.ndim == 0 or rows.shape[0] != num_rows:
-        raise error(f"expected {name} to have {num_rows} rows, one for each {each}, got {describe(rows)}")
+        raise error(f"{expected(name)} to have {num_rows} rows, one for each {each}, got {describe(rows)}")
     return rows.contiguous()

@@ -157,7 +157,7 @@ def _edges_from_hetero_data(data: Any, edge_attrs: Wanted, node_attrs: Wanted) -
         count = data[name].num_nodes
         if count is None:
             raise GraphError(
-                f"Graph.from_pyg: node type {name!r} does not say how many nodes it has; "
+                f"Graph.from_pyg: expected a number of nodes of type {name!r}, got none; "
                 f"set data[{name!r}].num_nodes or give it a feature tensor"
             )
         node_counts[name] = int(count)
@@ -205,6 +205,6 @@ def _warn_of_odd(storages: Mapping[Any, Any], edge_attrs: Wanted, node_attrs: Wa
     if odd:
         warnings.warn(
             f"Graph.from_pyg: left out {list(odd)}: expected {'; '.join(odd.values())}; edge_attrs=[...] and "
-            "node_attrs=[...] say which to take",
+            "node_attrs=[...] name those to take",
             stacklevel=4,
         )

@@ -103,11 +103,13 @@ class ItemSet:
         if not allow_empty:
             _refuse_transposed(ids, labels)
         if len(ids) == 0 and not (allow_empty or allow_none):
-            raise ItemsError("ItemSampler needs at least one item; an empty set came (is the mask all false?)")
+            raise ItemsError(
+                "ItemSampler: expected at least one item, got an empty set; look whether the mask is all false"
+            )
         if labels is not None and (labels.dim() == 0 or labels.shape[0] != len(ids)):
             of_all = mask_size is not None and labels.dim() > 0 and labels.shape[0] == mask_size
             raise ItemsError(
-                f"labels must have one row per item: {len(ids)} items, labels of shape {list(labels.shape)}"
+                f"expected labels to have one row per item ({len(ids)}), got shape {list(labels.shape)}"
                 f"{'; pass labels[mask]' if of_all else ''}"
             )
         return ItemSet(ids, labels, mask_size, types, mask_sizes)
@@ -283,8 +285,8 @@ def _refuse_transposed(ids: range | torch.Tensor, labels: torch.Tensor | None) -
         return
     if labels is None or labels.shape[:1] != (2,):
         raise ItemsError(
-            f"items must have shape [num_items, 2]; {list(ids.shape)} came; pass its transpose, pairs.t(). Where these "
-            "are two items of several nodes, give them with labels, (items, labels)"
+            f"expected items to have shape [num_items, 2], got {list(ids.shape)}; pass its transpose, pairs.t(). Where "
+            "these are two items of several nodes, give them with labels, (items, labels)"
         )
 
 
@@ -302,18 +304,20 @@ def _is_array(items: Any) -> bool:
 def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
     """Return the ids, and the length of the mask that they came as, if they did."""
     if isinstance(items, bool) or items is None:
-        raise ItemsError(f"items must be ids, a range, a mask or pairs; {items!r} came")
+        raise ItemsError(f"expected items to be ids, a range, a mask or pairs, got {items!r}")
     if isinstance(items, int | np.integer) or (_is_array(items) and items.ndim == 0):
         items = whole_number(items, "ItemSampler: a number of items", -(1 << 63), ItemsError)
         if not 0 <= items < 1 << 63:
-            raise ItemsError(f"ItemSampler: an item count must be in [0, 2**63) and not negative; {items} came")
+            raise ItemsError(f"ItemSampler: expected a number of items in [0, 2**63), got {items}")
         return range(items), None
     if isinstance(items, range):
         if len(items) > 0 and min(items[0], items[-1]) < 0:
-            raise ItemsError(f"node ids must not be negative; {items!r} came")
+            raise ItemsError(f"expected node ids of at least 0, got {items!r}")
         return items, None
     if isinstance(items, Mapping):
-        raise ItemsError(f"items must be ids, a range, a mask or pairs; a mapping with the keys {list(items)} came")
+        raise ItemsError(
+            f"expected items to be ids, a range, a mask or pairs, got a mapping with the keys {list(items)[:20]}"
+        )
     ids = as_cpu_tensor(items, "items", ItemsError)
     if ids.dim() == 2 and not _is_array(items):
         raise ItemsError(
@@ -322,16 +326,18 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
         )
     if ids.dtype == torch.bool:
         if ids.dim() != 1:
-            raise ItemsError(f"a mask of items must have one dimension [num_nodes]; shape {list(ids.shape)} came")
+            raise ItemsError(f"expected a mask of items to have one dimension [num_nodes], got shape {list(ids.shape)}")
         return ids.nonzero().reshape(-1), len(ids)
     if ids.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
-        hint = "; a mask of uint8 must be made one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""
-        raise ItemsError(f"ItemSampler: items must be integer ids or a boolean mask; dtype {ids.dtype} came{hint}")
+        hint = "; make a mask of uint8 one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""
+        raise ItemsError(
+            f"ItemSampler: expected items to be integer ids or a boolean mask, got dtype {ids.dtype}{hint}"
+        )
     if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] < 2):
         raise ItemsError(
-            "items must have shape [num_items], [num_items, 2] or, for more nodes that belong together, [num_items, k]"
-            f"; {list(ids.shape)} came"
+            "expected items to have shape [num_items], [num_items, 2] or, for more nodes that belong together, "
+            f"[num_items, k], got {list(ids.shape)}"
         )
     if ids.numel() > 0 and int(ids.min()) < 0:
-        raise ItemsError(f"node ids must not be negative; the smallest item is {int(ids.min())}")
+        raise ItemsError(f"expected node ids of at least 0, got {int(ids.min())}")
     return ids, None

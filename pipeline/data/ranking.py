@@ -27,8 +27,8 @@ def as_scores(
     if values.is_floating_point() and bool(values.isnan().any()):
         first = int(values.isnan().nonzero()[0])
         raise error(
-            f"{stage}: expected scores that are numbers, got some that are not: nan, first of {each} {first}; say what "
-            "they stand for, such as scores.nan_to_num(0.0)"
+            f"{stage}: expected scores that are numbers, got nan, first of {each} {first}; replace them, such as by "
+            "scores.nan_to_num(0.0)"
         )
     return values
 

@@ -69,13 +69,13 @@ def joined_rows(by_type: Mapping[Any, Any], runs: TypeRuns, what: str, convert: 
     """
     names = [name for name, _ in runs]
     if set(names) != set(by_type):
-        raise ItemsError(f"{what} must have the types of the items, {names}; {list(by_type)} came")
+        raise ItemsError(f"expected {what} to have the types of the items, {names}, got {list(by_type)}")
     parts = {name: convert(by_type[name]) for name in names}
     for name, count in runs:
         shape = list(parts[name].shape)
         if shape[:1] != [count]:
             raise ItemsError(
-                f"{what} of type {name!r} must have one row per item: {count} items, {what} of shape {shape}; of items "
+                f"expected {what} of type {name!r} to have one row per item ({count}), got shape {shape}; of items "
                 f"that are a mask pass {what}[mask]"
             )
     # A type without items says nothing of the dtype: an empty list has that of floats.

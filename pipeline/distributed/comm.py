@@ -320,7 +320,9 @@ def rank_of_process(rank: int | None, world_size: int | None) -> tuple[int, int]
         If only one of the two is given, or the rank is not below the world size.
     """
     if (rank is None) != (world_size is None):
-        raise PlanError(f"give rank and world_size together; rank={rank}, world_size={world_size} came")
+        raise PlanError(
+            f"expected rank and world_size together, got rank={rank}, world_size={world_size}; pass both or neither"
+        )
     if rank is None or world_size is None:
         if is_distributed():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()

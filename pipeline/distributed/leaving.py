@@ -301,7 +301,7 @@ class Loop:
         self.is_running = False
         if came_to_its_end and self._has_asked:
             self.loops.ask(self, self._received)
-            self.loops.progress.end(f"came to the end of epoch {self._epoch}")
+            self.loops.progress.end(f"reached the end of epoch {self._epoch}")
 
     def leave(self) -> None:
         """Let the other ranks know that this one goes no further, if it has come anywhere; safe in a destructor."""

@@ -172,7 +172,7 @@ class LocalComm(Comm):
         parts = [column[self.rank] for column in columns]
         came = [len(part) for part in parts]
         if came != receive_counts:
-            raise PeerError(f"rank {self.rank} expected {receive_counts} rows from the ranks; {came} came")
+            raise PeerError(f"rank {self.rank} expected {receive_counts} rows from the ranks, got {came}")
         filled = [part for part in parts if len(part)]
         if filled:
             torch.cat(filled, out=received)

@@ -257,7 +257,7 @@ class StoreComm(Comm):
         if StoreComm._ends_since is None:
             StoreComm._ends_since = time.monotonic()
         if time.monotonic() - StoreComm._ends_since > FINISH:
-            raise PeerError(f"rank {self.rank} ends, though not all other ranks came to its last exchange")
+            raise PeerError(f"rank {self.rank} ends, though not all other ranks reached its last exchange")
 
     def _agree(self, kind: str) -> None:
         """Meet at the store before a collective that does not follow from those before; counts say where they are."""

@@ -65,8 +65,8 @@ def _check(batch: MiniBatch) -> None:
         )
     if batch.types is not None and batch.link_types is None and batch.types.edge_types.num_types > 1:
         raise InputError(
-            f"{_STAGE}: expected pairs that say their edge type, of {list(batch.types.edge_types.names)}, for "
-            "pairs=True; give the items by edge type, hr.ItemSampler({('user', 'rates', 'movie'): pairs})"
+            f"{_STAGE}: expected pairs with an edge type, of {list(batch.types.edge_types.names)}, for pairs=True, "
+            "got some without; give the items by edge type, hr.ItemSampler({('user', 'rates', 'movie'): pairs})"
         )
 
 

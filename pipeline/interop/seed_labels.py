@@ -97,9 +97,9 @@ def beside_others(labels: Tensor, num_rows: int, stage: str) -> Tensor:
     numbers = labels.dtype.is_floating_point or labels.dtype.is_complex
     if not numbers and not labels.dtype.is_signed:
         raise InputError(
-            f"{stage}: expected labels that may say that a node has none, nan or -100, as the last block ends at more "
-            f"nodes than the seeds, got {labels.dtype}; store them as int64 or float32, or fetch them as a feature of "
-            "nodes"
+            f"{stage}: expected labels of a dtype that has nan or -100 for a node without one, as the last block "
+            f"ends at more nodes than the seeds, got {labels.dtype}; store them as int64 or float32, or fetch them as "
+            "a feature of nodes"
         )
     rest = labels.new_full((num_rows - len(labels), *labels.shape[1:]), math.nan if numbers else -100)
     return torch.cat([labels, rest])

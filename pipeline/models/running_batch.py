@@ -113,7 +113,7 @@ class RunningBatch:
         """
         if num_rows > len(self.nodes):
             raise InputError(
-                f"cooperative: dropout came to {num_rows} rows where there are {len(self.nodes)} nodes; its "
+                f"cooperative: expected dropout of the rows of {len(self.nodes)} nodes, got {num_rows} rows; its "
                 "masks are those of nodes, so drop attention and messages by other means"
             )
         return self.nodes[:num_rows]
@@ -132,8 +132,9 @@ class RunningBatch:
             has = "no block" if block is None else f"{block.num_edges} edges"
             ids = " without ids" if block is not None and block.edge_ids is None else ""
             raise InputError(
-                f"cooperative: dropout of attention came to {num_rows} rows where there is {has}{ids}; its masks are "
-                "those of edges: sample with edge_ids=True, and name a module attn_drop only if its rows are edges"
+                f"cooperative: expected dropout of attention to have a row for each edge, got {num_rows} rows where "
+                f"there is {has}{ids}; sample with edge_ids=True, and name a module attn_drop only if its rows are "
+                "edges"
             )
         return block.edge_ids
 

@@ -84,12 +84,13 @@ class TablePartition(Partition):
     def __init__(self, owners: Any, num_parts: int | None, *, copy: bool = True) -> None:
         table = as_cpu_tensor(owners, "owners", InputError)
         if table.dim() != 1 or table.is_floating_point() or table.is_complex() or table.dtype == torch.bool:
-            raise InputError(f"Partition.of: owners must be integer[num_nodes]; {table.dtype}{list(table.shape)} came")
+            came = f"{table.dtype}{list(table.shape)}"
+            raise InputError(f"Partition.of: expected owners to be integer[num_nodes], got {came}")
         smallest, largest = (int(table.min()), int(table.max())) if len(table) else (0, 0)
         super().__init__(len(table), largest + 1 if num_parts is None else num_parts)
         if smallest < 0 or largest >= self.num_parts:
             raise InputError(
-                f"Partition.of: owners must be in [0, {self.num_parts}); they lie in [{smallest}, {largest}]"
+                f"Partition.of: expected owners to be in [0, {self.num_parts}), got {smallest} to {largest}"
             )
         self._table = table.to(torch.int32, copy=copy)
 

@@ -50,7 +50,7 @@ def _ids(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> SeedEdgeId
     if ids is None or pairs is None:
         raise PlanError(
             'exclude_seed_edges: expected items that are edges by id for by="edge_id", got pairs by their ends alone; '
-            'say which edges they are, ItemSampler(pairs, edge_ids=ids), or pass by="ends", which takes all edges '
+            'name the edges, ItemSampler(pairs, edge_ids=ids), or pass by="ends", which takes all edges '
             "between the ends"
         )
     made = [seed_edge_ids(graph, ids, pairs, exclude.reverse) for graph in graphs_of_edges(behind)]

@@ -41,8 +41,8 @@ def check_graph(stage: str, graph: object, *, with_types: bool = False) -> None:
         raise InputError(f"{stage}: expected an hr.Graph, got {type(graph).__name__}; {_how_to_make_it(graph)}")
     if graph.is_typed and not with_types:
         raise GraphError(
-            f"{stage}: expected a graph without types, got {graph!r}; {stage} does not heed them. To sample "
-            "it as if all nodes and edges were of one type, pass graph.untyped(), and items as global ids: "
+            f"{stage}: expected a graph without types, got {graph!r}; {stage} reads no types. To sample it as "
+            "if all nodes and edges were of one type, pass graph.untyped(), and items as global ids: "
             "graph.node_types.global_ids(name, ids)"
         )
 
@@ -134,7 +134,7 @@ def check_weights_unchanged(stages: Iterable[Stage]) -> None:
 def check_expand(stage: str, expand: str) -> None:
     """Refuse a hop rule that does not exist."""
     if not is_one_of(expand, ("all", "new")):
-        raise InputError(f"{stage}: expand must be 'all' or 'new'; {expand!r} came")
+        raise InputError(f"{stage}: expected expand to be 'all' or 'new', got {expand!r}")
 
 
 def check_edge_ids(stage: str, graph: GraphView, edge_ids: bool) -> None:
@@ -159,7 +159,7 @@ def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:
     if weight is not None:
         if not isinstance(weight, str):
             raise InputError(
-                f"{stage}: weight must be the name of an edge attribute; {type(weight).__name__} came; give the "
+                f"{stage}: expected weight to be the name of an edge attribute, got {type(weight).__name__}; give the "
                 'numbers to the graph, edge_attrs={"weight": ...}, and pass weight="weight"'
             )
         try:
@@ -205,17 +205,17 @@ def check_pairs_come(stage: str, before: Sequence[Stage]) -> None:
 
 def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ...]:
     """Return what to draw in each hop as integers of at least -1, one or more, or refuse it."""
-    expected = f"{stage}: {name}s must list one number per hop, the hop next to the seeds first"
+    expected = f"{stage}: expected {name}s to list one number per hop, the hop next to the seeds first"
     # Sets have no order, and of a dictionary the keys would be taken.
     no_list = isinstance(counts, str | AbstractSet | Mapping) or not isinstance(counts, Iterable)
     if no_list or getattr(counts, "ndim", 1) != 1:
-        raise InputError(f"{expected}; {counts!r} came")
+        raise InputError(f"{expected}, got {counts!r}")
     listed = list(counts)
     if any(isinstance(count, (list, tuple, dict)) for count in listed):
-        raise InputError(f"{expected}; {listed} came, which is not one number per hop")
+        raise InputError(f"{expected}, got {listed}")
     if not 0 < len(listed) <= MOST_HOPS:
-        came = f"{len(listed)} came, more than {MOST_HOPS}" if listed else "none came"
-        raise InputError(f"{expected}; {came}")
+        came = f"{len(listed)} numbers, more than {MOST_HOPS}" if listed else "none"
+        raise InputError(f"{expected}, got {came}")
     what = f"{stage}: a {name} (-1 takes all)"
     return tuple(whole_number(count, what, -1, InputError, MOST_PICKS) for count in listed)
 
@@ -231,8 +231,8 @@ def check_steps(stage: str, num_walks: int, walk_length: int) -> None:
     """Refuse walks from one node that take too many steps together."""
     if num_walks * walk_length > MOST_STEPS:
         raise InputError(
-            f"{stage}: num_walks * walk_length must be at most {MOST_STEPS:,}; {num_walks:,} * {walk_length:,} came; "
-            "lower one of them"
+            f"{stage}: expected num_walks * walk_length to be at most {MOST_STEPS:,}, got {num_walks:,} * "
+            f"{walk_length:,}; lower one of them"
         )
 
 
@@ -241,14 +241,14 @@ def check_flags(stage: Stage, *names: str) -> None:
     for name in names:
         value = getattr(stage, name)
         if not isinstance(value, bool):
-            raise InputError(f"{stage.name}: {name} must be True or False; {value!r} came")
+            raise InputError(f"{stage.name}: expected {name} to be True or False, got {value!r}")
 
 
 def check_probability(stage: str, name: str, value: object) -> float:
     """Return a probability below 1 as an int or a float, or refuse it."""
     number = as_number(value)
     if number is None or not 0 <= number < 1:
-        raise InputError(f"{stage}: {name} must be a probability in [0, 1); {value!r} came")
+        raise InputError(f"{stage}: expected {name} to be a probability in [0, 1), got {value!r}")
     return number
 
 

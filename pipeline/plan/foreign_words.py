@@ -5,7 +5,7 @@ from __future__ import annotations
 _FIRST_HOP_FIRST = "the hop next to the seeds first: PyG's order, while DGL and GraphBolt begin at the input side"
 _ATTRIBUTE = "the name of an edge attribute, given by edge_attrs= when the graph is made"
 _BACKGROUND = (
-    ".prefetch(workers=, depth=) in the plan says how many background threads make batches, .loader(num_threads=) how "
+    ".prefetch(workers=, depth=) in the plan sets how many background threads make batches, .loader(num_threads=) how "
     "many threads one kernel call uses; both are on by themselves"
 )
 _IN_THREADS = "batches are made by threads of this process, so there is nothing to set; " + _BACKGROUND
@@ -76,7 +76,7 @@ MEANING: dict[str, str] = {
     "time_attr": _TIME,
     "node_timestamp_attr_name": _TIME,
     "edge_timestamp_attr_name": _TIME,
-    "importance_sampling": 'a number of rounds, or "*" where DGL says -1',
+    "importance_sampling": 'a number of rounds, or "*" where DGL has -1',
 }
 
 #: Foreign word -> what to do where no parameter means it.

@@ -37,7 +37,7 @@ def _without_effect(facts: Facts) -> str | None:
     if source.boundary and not facts.hops:
         return (
             f"{source.origin.name}: expected a sampler behind it, which goes as far as "
-            f"boundary={source.boundary} says, got none; chain sample_in_subgraph(graph, num_hops={source.boundary}), "
+            f"boundary={source.boundary}, got none; chain sample_in_subgraph(graph, num_hops={source.boundary}), "
             "or pass boundary=0"
         )
     by_id = facts.exclude is not None and facts.exclude.excludes == "edge_id"
@@ -50,11 +50,18 @@ def _without_effect(facts: Facts) -> str | None:
 
 
 USERS = Language(
-    lambda stage: "passes make this stage, users say what it stands for" if stage.lowered else None, _without_effect
+    lambda stage: (
+        "expected a stage with a verb, got one that passes alone make; chain what it stands for"
+        if stage.lowered
+        else None
+    ),
+    _without_effect,
 )
 
 LOWERED = Language(
-    lambda stage: "macro stages must be expanded before this point" if isinstance(stage, MacroStage) else None
+    lambda stage: (
+        "expected macro stages to be expanded before this point, got one" if isinstance(stage, MacroStage) else None
+    )
 )
 
 
@@ -104,7 +111,7 @@ def _problem(stage: Stage, facts: Facts) -> str | None:
     if stage.first_hop is not None and stage.first_hop != facts.hops:
         if stage.first_hop == 0:
             return "a plan has one sampler: give that one more hops instead"
-        return f"hops must be numbered from the seeds outwards; this is hop {facts.hops}"
+        return f"expected hops to be numbered from the seeds outwards, got {stage.first_hop} for hop {facts.hops}"
     # Features are rows of the nodes, edges and seeds that the batch had when they were read.
     fetched = places.keys() - (frozenset() if facts.source is None else facts.source.writes)
     for changed, feature, what in (
@@ -144,9 +151,9 @@ def _misplaced(stage: Stage, places: Mapping[str, Place]) -> str | None:
 def _not_taken(stage: Stage, facts: Facts) -> str:
     """Return what is wrong with a stage that cannot take what comes."""
     if facts.given == FETCHED:
-        return "fetched rows must be sampled by the very next stage"
+        return "expected fetched rows to be sampled by the very next stage, got this one"
     if facts.given == HOP:
-        return "a sampled hop must be compacted by the very next stage"
+        return "expected a sampled hop to be compacted by the very next stage, got this one"
     if facts.converted is not None:
         return (
             f"behind {facts.converted.name} a batch is an object of another library: put this stage before it; only "

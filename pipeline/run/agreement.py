@@ -26,7 +26,7 @@ def check_partition(partition: object, plan: Plan, world_size: int, *, cooperati
 
     if not isinstance(partition, Partition | EdgePartition):
         raise LoaderError(
-            "partition: expected an hr.Partition or an hr.EdgePartition, which says what each rank owns, got "
+            "partition: expected an hr.Partition or an hr.EdgePartition, which tells what each rank owns, got "
             f"{type(partition).__name__}"
         )
     if isinstance(partition, Partition):

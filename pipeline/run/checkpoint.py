@@ -104,7 +104,7 @@ def check_state(
     source = state["source"]
     if source is not None:
         if not isinstance(source, Mapping) or "batch" not in source:
-            raise StateError(f"the state's source must be None or hold a batch; {source!r} came")
+            raise StateError(f"expected the state's source to be None or hold a batch, got {source!r}")
         _check_whole("batch", source["batch"], count(int(state["epoch"])))
 
 
@@ -121,4 +121,4 @@ def _check_whole(name: str, value: Any, largest: int | None) -> None:
         number = None
     if number is None or number < 0 or (largest is not None and number > largest):
         limit = "" if largest is None else f" and at most {largest}"
-        raise StateError(f"the state's {name} must be an integer of at least 0{limit}; {value!r} came")
+        raise StateError(f"expected the state's {name} to be an integer of at least 0{limit}, got {value!r}")

@@ -93,7 +93,7 @@ class ClusterSampler(SourceStage):
                 object.__setattr__(self, name, value)
         for name in ("shuffle", "drop_last"):
             if not isinstance(getattr(self, name), bool):
-                raise ItemsError(f"ClusterSampler: {name} must be True or False; {getattr(self, name)!r} came")
+                raise ItemsError(f"ClusterSampler: expected {name} to be True or False, got {getattr(self, name)!r}")
         if self.drop_last and self.clusters_per_batch > self.partition.num_parts:
             raise ItemsError(
                 f"ClusterSampler: drop_last leaves no batch: {self.partition.num_parts} clusters are fewer than the "

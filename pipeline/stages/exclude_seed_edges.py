@@ -76,22 +76,24 @@ class ExcludeSeedEdges(Stage):
 
     def __post_init__(self) -> None:
         if not is_one_of(self.per, ("batch", "seed")):
-            raise InputError(f'exclude_seed_edges: per must be "batch" or "seed"; {self.per!r} came')
+            raise InputError(f'exclude_seed_edges: expected per to be "batch" or "seed", got {self.per!r}')
         if not is_one_of(self.by, ("ends", "edge_id")):
-            raise InputError(f'exclude_seed_edges: by must be "ends" or "edge_id"; {self.by!r} came')
+            raise InputError(f'exclude_seed_edges: expected by to be "ends" or "edge_id", got {self.by!r}')
         if self.by == "edge_id":
             self._check_ids()
         elif not isinstance(self.reverse, bool | Mapping) or self.reverse == {}:
+            advice = '; ids of reverses go with by="edge_id"' if isinstance(self.reverse, Tensor) else ""
             raise InputError(
-                f"exclude_seed_edges: reverse must be True, False or {{edge_type: reverse_type}}; {self.reverse!r} "
-                f"""came{'; ids of reverses go with by="edge_id"' if isinstance(self.reverse, Tensor) else ""}"""
+                "exclude_seed_edges: expected reverse to be True, False or {edge_type: reverse_type}, got "
+                f"{self.reverse!r}{advice}"
             )
 
     def _check_ids(self) -> None:
         if self.reverse is True:
             raise InputError(
-                'exclude_seed_edges: expected reverse with by="edge_id" to say which edge leads back, got True; pass '
-                "ids, int64[num_edges], of each edge that of its reverse (-1 for none), or {edge_type: reverse_type}"
+                'exclude_seed_edges: expected reverse with by="edge_id" to name the edge that leads back, got True; '
+                "pass ids, int64[num_edges], of each edge that of its reverse (-1 for none), or "
+                "{edge_type: reverse_type}"
             )
         if self.reverse is False or (isinstance(self.reverse, Mapping) and self.reverse):
             return

@@ -66,7 +66,7 @@ class FetchFeature(FetchStage):
     def __post_init__(self) -> None:
         if not isinstance(self.store, FeatureStore):
             raise FeatureError(
-                f"fetch_feature: the first argument must be an hr.FeatureStore; {type(self.store).__name__} came"
+                f"fetch_feature: expected the first argument to be an hr.FeatureStore, got {type(self.store).__name__}"
             )
         object.__setattr__(self, "node", _names("node", self.node))
         object.__setattr__(self, "edge", _names("edge", self.edge))
@@ -167,7 +167,7 @@ def _label(labels: Any) -> LabelNames | None:
     if labels is not None and not is_name(labels):
         came = f"{len(labels)} of them" if isinstance(labels, Mapping) else type(labels).__name__
         raise FeatureError(
-            f"fetch_feature: labels must be the name of one node feature, or of one for each type; {came} came"
+            f"fetch_feature: expected labels to be the name of one node feature, or of one for each type, got {came}"
         )
     return labels  # type: ignore[no-any-return] # it is a name
 
@@ -186,7 +186,7 @@ def _names(kind: str, names: Any) -> tuple[FeatureName, ...]:
     else:
         listed = tuple(names)
     if not all(map(is_name, listed)):
-        raise FeatureError(f"fetch_feature: {kind} must be a list of feature names; {type(names).__name__} came")
+        raise FeatureError(f"fetch_feature: expected {kind} to be a list of feature names, got {type(names).__name__}")
     twice = next((name for place, name in enumerate(listed) if name in listed[:place]), None)
     if twice is not None:
         raise FeatureError(

@@ -119,7 +119,7 @@ class ItemSampler(SourceStage):
 
     def __post_init__(self) -> None:
         if not isinstance(self.items_per_rank, bool):
-            raise ItemsError(f"ItemSampler: items_per_rank must be True or False; {self.items_per_rank!r} came")
+            raise ItemsError(f"ItemSampler: expected items_per_rank to be True or False, got {self.items_per_rank!r}")
         object.__setattr__(self, "items", ItemSet.of(self.items, allow_none=self.items_per_rank))
         if self.batch_size is not None and self.batch_size_per_rank is not None:
             raise ItemsError("give batch_size (over all ranks) or batch_size_per_rank, not both")
@@ -130,7 +130,7 @@ class ItemSampler(SourceStage):
                 object.__setattr__(self, name, whole_number(getattr(self, name), f"ItemSampler: {name}", 1, ItemsError))
         for name in ("shuffle", "drop_last"):
             if not isinstance(getattr(self, name), bool):
-                raise ItemsError(f"ItemSampler: {name} must be True or False; {getattr(self, name)!r} came")
+                raise ItemsError(f"ItemSampler: expected {name} to be True or False, got {getattr(self, name)!r}")
         if self.cost is not None or self.budget is not None:
             self._check_budget()
             object.__setattr__(self, "cost", as_costs(self.cost, self.items))

@@ -82,11 +82,11 @@ class SampleNeighbor(TreeSampler):
         super().__post_init__()
         check_flags(self, "replace")
         if not is_one_of(self.strategy, ("uniform", "last")):
-            raise InputError(f"{self.name}: strategy must be 'uniform' or 'last'; {self.strategy!r} came")
+            raise InputError(f"{self.name}: expected strategy to be 'uniform' or 'last', got {self.strategy!r}")
         if self.strategy == "last" and (self.time is None or self.replace or self.weight is not None):
             raise InputError(
-                f"{self.name}: strategy='last' takes the most recent edges, so it needs time=, and goes with neither "
-                f"replace nor weight; time={self.time!r}, replace={self.replace}, weight={self.weight!r} came"
+                f"{self.name}: expected time= beside strategy='last', which takes the most recent edges, and neither "
+                f"replace nor weight, got time={self.time!r}, replace={self.replace}, weight={self.weight!r}"
             )
 
     def decisive(self) -> dict[str, Any]:

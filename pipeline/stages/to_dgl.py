@@ -80,6 +80,6 @@ def _check_pairs(before: tuple[Stage, ...]) -> None:
     types = next((edge_types_of(one) for one in graphs if isinstance(one, GraphView) and one.is_typed), None)
     if types is not None and types.num_types > 1 and source.items.types is None and source.items.edge_types is None:
         raise PlanError(
-            f"to_dgl: expected pairs that say their edge type, of {list(types.names)}; give the items by edge type, "
+            f"to_dgl: expected pairs with an edge type, of {list(types.names)}, got some without; give them by type, "
             "hr.ItemSampler({('user', 'rates', 'movie'): pairs}), or leave out to_dgl(), and call batch.to_dgl()"
         )

@@ -43,7 +43,7 @@ class Transform(MapStage):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise PlanError(
-                f"transform: a function from MiniBatch to MiniBatch is needed; {type(self.function).__name__} came"
+                f"transform: expected a function from MiniBatch to MiniBatch, got {type(self.function).__name__}"
             )
 
     def runner(self, settings: RunSettings) -> Runner:
@@ -53,8 +53,8 @@ class Transform(MapStage):
             result = self.function(batch)
             if not isinstance(result, MiniBatch):
                 raise PlanError(
-                    f"transform: {describe(self)} must return a MiniBatch; it returned {type(result).__name__} "
-                    f"(did it change the batch and return nothing? use batch.replace)"
+                    f"transform: expected {describe(self)} to return a MiniBatch, got {type(result).__name__}; "
+                    "return batch.replace(...), as a batch is not changed in place"
                 )
             return result, {}
 

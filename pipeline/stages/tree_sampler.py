@@ -32,9 +32,9 @@ class TreeSampler(HopSampler):
             return
         if not isinstance(self.time, str):
             raise InputError(
-                f"{self.name}: time must be the name of times of edges or nodes; {type(self.time).__name__} came; give "
-                'them to the graph, edge_attrs={"time": ...}, those of seeds to ItemSampler(items, time=...), and pass '
-                'time="time"'
+                f"{self.name}: expected time to be the name of times of edges or nodes, got "
+                f'{type(self.time).__name__}; give them to the graph, edge_attrs={{"time": ...}}, those of seeds to '
+                'ItemSampler(items, time=...), and pass time="time"'
             )
         try:
             times = times_of(self.graph, self.time)

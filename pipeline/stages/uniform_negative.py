@@ -130,15 +130,17 @@ class SampleUniformNegative(MapStage):
         object.__setattr__(self, "ratio", ratio)
         for name, words in (("mode", ("binary", "triplet")), ("corrupt", ("destination", "both"))):
             if not is_one_of(getattr(self, name), words):
-                raise InputError(f"{self.name}: {name} must be one of {words}; {getattr(self, name)!r} came")
+                raise InputError(f"{self.name}: expected {name} to be one of {words}, got {getattr(self, name)!r}")
         if self.mode == "triplet" and (self.ratio != int(self.ratio) or self.corrupt == "both"):
             raise InputError(
-                f'{self.name}: mode "triplet" takes a whole number of negatives for each source, and corrupt='
-                f'"destination"; ratio={self.ratio!r} and corrupt={self.corrupt!r} came'
+                f'{self.name}: expected a whole ratio and corrupt="destination" for mode="triplet", '
+                f"got ratio={self.ratio!r} and corrupt={self.corrupt!r}"
             )
         check_flags(self, "reject", "strictly_before")
         if self.reject and self.corrupt == "both":
-            raise InputError(f'{self.name}: reject=True draws for given sources, so corrupt must be "destination"')
+            raise InputError(
+                f'{self.name}: expected corrupt="destination" for reject=True, got {self.corrupt!r}; leave out reject'
+            )
         if self.source_weight is not None and self.corrupt != "both":
             raise InputError(
                 f'{self.name}: expected corrupt="both" beside source_weight, got {self.corrupt!r}, which draws no '
@@ -158,8 +160,8 @@ class SampleUniformNegative(MapStage):
             return
         if not isinstance(self.time, str):
             raise InputError(
-                f"{self.name}: time must be the name of times of nodes; {type(self.time).__name__} came; give them to "
-                'the graph, node_attrs={"time": ...}, those of pairs to ItemSampler(pairs, time=...)'
+                f"{self.name}: expected time to be the name of times of nodes, got {type(self.time).__name__}; give "
+                'them to the graph, node_attrs={"time": ...}, those of pairs to ItemSampler(pairs, time=...)'
             )
         try:
             for column in self._columns:
@@ -190,16 +192,19 @@ class SampleUniformNegative(MapStage):
         if given is None or (isinstance(given, str) and given == "degree"):
             return
         if isinstance(given, str):
-            raise InputError(f'{self.name}: {name} must be "degree" or numbers; {given!r} came')
+            raise InputError(f'{self.name}: expected {name} to be "degree" or numbers, got {given!r}')
         refuse_gradient(given, f"{self.name}: {name}", InputError)
         weights = as_cpu_tensor(given, f"{self.name}: {name}", InputError).double().contiguous()
         if weights.shape != (self.graph.num_nodes,):
             raise InputError(
-                f"{self.name}: {name} must have a number for each of {self.graph.num_nodes} nodes; shape "
-                f"{list(weights.shape)} came"
+                f"{self.name}: expected {name} to have a number for each of {self.graph.num_nodes} nodes, got "
+                f"shape {list(weights.shape)}"
             )
         if not bool(((weights >= 0) & weights.isfinite()).all()) or not bool(weights.sum().isfinite()):
-            raise InputError(f"{self.name}: {name} must be finite and at least 0, and so must be its sum")
+            raise InputError(
+                f"{self.name}: expected {name} to be finite and at least 0, and so its sum, got {weights.min()} to "
+                f"{weights.max()}"
+            )
         object.__setattr__(self, name, weights)
 
     def decisive(self) -> dict[str, Any]:

@@ -67,13 +67,11 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
                 expected = describe(torch.empty(0, *shape[1:], dtype=dtype, device="cpu"))
                 raise FeatureError(
                     f"{path.stem}: expected {expected}, got pieces of "
-                    f"{describe(piece)}; its source must return the rows that its dtype and shape declare"
+                    f"{describe(piece)}; let its source return the rows that its dtype and shape declare"
                 )
             file.write(piece.reshape(-1).view(stored).numpy().data)
         if num_rows != shape[0]:
-            raise FeatureError(
-                f"{path.stem}: expected {shape[0]} rows, got {num_rows}; its source must return them all"
-            )
+            raise FeatureError(f"{path.stem}: expected {shape[0]} rows, got {num_rows}; let its source return them all")
         # What is renamed into place afterwards must not turn up empty after a loss of power.
         file.flush()
         os.fsync(file.fileno())
@@ -221,13 +219,13 @@ def _read_header(path: Path, file: BinaryIO, *, is_ours: bool = False) -> tuple[
             "that could run code; write numbers: numpy.save(path, array.astype(numpy.float32)), rows of one length"
         )
     if any(type(size) is not int or size < 0 for size in shape) or math.prod(max(size, 1) for size in shape) > _MOST:
-        raise ValueError(f"its header says shape {shape}")
+        raise ValueError(f"its header has shape {shape}")
     return shape, fortran_order, dtype
 
 
 def _check_size(size: int, stated: int) -> None:
     if size != stated:
-        raise ValueError(f"it has {size} bytes, its header says {stated}")
+        raise ValueError(f"it has {size} bytes, by its header {stated}")
 
 
 def _check_expected(

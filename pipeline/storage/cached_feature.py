@@ -108,7 +108,7 @@ class CachedFeature(OverSource):
         self._policy = policy
         if scores is not None and policy not in ("static", "look-ahead"):
             raise FeatureError(
-                f"CachedFeature: expected no scores for {policy!r}, which keeps what was used; leave them out, or say "
+                f"CachedFeature: expected no scores for {policy!r}, which keeps what was used; leave them out, or pass "
                 "policy='static' or 'look-ahead'"
             )
         capacity = min(_capacity(source, policy, rows, bytes, ids), source.num_rows)

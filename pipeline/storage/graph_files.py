@@ -137,7 +137,7 @@ def _others(path: Path) -> dict[str, str]:
         return {one.name: "a folder" if one.is_dir() else "no .npy file" for one in others}
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist() if not _is_array(name)]
-    return dict.fromkeys(names, "no array") | ({"meta": "what the file says of itself"} if "meta" in names else {})
+    return dict.fromkeys(names, "no array") | ({"meta": "what the file tells of itself"} if "meta" in names else {})
 
 
 def _is_array(member: str) -> bool:
@@ -230,7 +230,7 @@ def _sparse(arrays: Arrays, path: Path) -> SparseRows:
     indptr, indices, data, shape = (arrays[name] for name in SPARSE)
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape[0] != indptr.size - 1:
         raise FeatureError(
-            f"{path}: expected x_shape to be {indptr.size - 1} rows, as x_indptr says, and a number of columns, got "
+            f"{path}: expected x_shape to be {indptr.size - 1} rows, as x_indptr has, and a number of columns, got "
             f"{shape.tolist()}"
         )
     try:

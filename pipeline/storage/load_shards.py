@@ -132,7 +132,7 @@ class _Reader:
         meta = self.meta
         check_fits_memory(
             8 * (meta.num_nodes + 1),
-            f"load_shards: {self._folder / META} says {meta.num_nodes} nodes, and an indptr of them",
+            f"load_shards: {self._folder / META} asks for {meta.num_nodes} nodes, and an indptr of them",
             "copy the shards once more",
             GraphError,
         )

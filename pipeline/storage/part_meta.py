@@ -51,14 +51,14 @@ class PartMeta:
             raise
         except OSError as cause:
             raise InputError(
-                f"load_shards: expected {path}, which says what the folder holds, but it cannot be read "
+                f"load_shards: expected {path}, which lists what the folder holds, but it cannot be read "
                 f"({cause.strerror}); copy the part once more"
             ) from cause
         except (KeyError, TypeError, ValueError, RecursionError) as cause:
             raise InputError(f"load_shards: {path} is damaged ({cause!r}); copy the part once more") from cause
         if found != part:
             raise InputError(
-                f"load_shards: expected part {part} in {folder}, got part {str(found)[:20]}, as {PART} says; copy each "
+                f"load_shards: expected part {part} in {folder}, got part {str(found)[:20]}, by {PART}; copy each "
                 "part to the folder of its own number"
             )
         if _digest(data) != digest:

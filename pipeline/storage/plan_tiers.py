@@ -204,7 +204,7 @@ def plan_tiers(
 def _check_numbers(share: object, bandwidth: Mapping[str, object]) -> None:
     if not (_is_real(share) and 0 < share <= 1):
         raise FeatureError(
-            f"plan_tiers: expected share to be a number above 0 and at most 1, got {share!r}; say which part of each "
+            f"plan_tiers: expected share to be a number above 0 and at most 1, got {share!r}; pass which part of each "
             f"memory rows may take, such as {SHARE}"
         )
     for kind, speed in bandwidth.items():

@@ -61,7 +61,7 @@ class FeatureMeta:
         """Take what JSON gave."""
         rows, num_rows = RowsMeta.read(fields["rows"]), count_of(fields["num_rows"], "num_rows")
         if not isinstance(fields["whole"], bool):
-            raise InputError(f"whole must be true or false; {fields['whole']!r} came")
+            raise InputError(f"expected whole to be true or false, got {fields['whole']!r}")
         return FeatureMeta(rows, num_rows, fields["whole"], text_of(fields["digest"], "digest"))
 
 
@@ -111,7 +111,7 @@ def text_of(value: Any, name: str) -> str:
         If JSON gave something else.
     """
     if not isinstance(value, str):
-        raise InputError(f"{name} must be a string; {value!r} came")
+        raise InputError(f"expected {name} to be a string, got {value!r}")
     return value
 
 

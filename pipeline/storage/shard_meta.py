@@ -166,12 +166,12 @@ class ShardMeta:
         place = f"load_shards: {folder / META}"
         again = "copy the shards once more"
         if self.partition not in KINDS:
-            raise InputError(f"{place} has a partition of kind {self.partition!r}; expected range, hash or table")
+            raise InputError(f"{place}: expected partition to be range, hash or table, got {self.partition!r}; {again}")
         if (self.sizes is None) == (self.partition == "range"):
             raise InputError(f"{place}: expected sizes of parts for ranges, and for them alone; {again}")
         if self.sizes is not None and (sum(self.sizes), len(self.sizes)) != (self.num_nodes, self.num_parts):
             raise InputError(
-                f"{place}: it says {self.num_nodes} nodes in {self.num_parts} parts, but sizes of "
+                f"{place}: expected sizes of {self.num_nodes} nodes in {self.num_parts} parts, got those of "
                 f"{sum(self.sizes)} in {len(self.sizes)}; {again}"
             )
         if self.parts is not None and len(self.parts) != self.num_parts:
@@ -237,7 +237,7 @@ def _parsed(fields: dict[str, Any]) -> ShardMeta:
         fields = {**fields, "edge_types": None, "node_attrs": {}, "node_of_types": [], "edge_of_types": []}
     indices = dtype_of(fields["indices"])
     if indices not in (torch.int32, torch.int64):
-        raise InputError(f"indices must be int32 or int64; {fields['indices']!r} came")
+        raise InputError(f"expected indices to be int32 or int64, got {fields['indices']!r}")
     node = {name: FeatureMeta.read(feature) for name, feature in fields["node"].items()}
     edge = {name: FeatureMeta.read(feature) for name, feature in fields["edge"].items()}
     node |= read_features_of_types(fields["node_of_types"])

@@ -92,8 +92,8 @@ class ShardedFeature:
         num_owned = partition.sizes[self._part]
         if self._rows.dim() == 0 or len(self._rows) != num_owned:
             raise FeatureError(
-                f"ShardedFeature: part {part} owns {num_owned} nodes, but rows of shape {list(self._rows.shape)} "
-                "came; give the rows of partition.owned(part)"
+                f"ShardedFeature: expected rows of the {num_owned} nodes that part {part} owns, got shape "
+                f"{list(self._rows.shape)}; give the rows of partition.owned(part)"
             )
         self._cached = torch.empty(0, dtype=torch.int64, device="cpu")
         self._cached_rows = self._rows[:0]
@@ -333,7 +333,7 @@ def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:
     in_range = not len(cached) or (int(cached.min()) >= 0 and int(cached.max()) < partition.num_nodes)
     if not in_range or len(torch.unique(cached)) != len(cached):
         raise FeatureError(
-            f"ShardedFeature: cached must be distinct nodes below {partition.num_nodes}; repeats or others came"
+            f"ShardedFeature: expected cached to be distinct nodes below {partition.num_nodes}, got repeats or others"
         )
     if bool((partition.owner(cached.to(torch.int64)) == part).any()):
         raise FeatureError(f"ShardedFeature: cached holds nodes that part {part} owns itself; leave them out")

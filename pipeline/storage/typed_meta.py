@@ -66,5 +66,7 @@ def file_of(kind: str, name: FeatureName) -> str:
 def _type_name(value: Any) -> TypeName:
     name = tuple(value) if isinstance(value, list) else value
     if not is_name((name, "")):
-        raise InputError(f"a type must be a name, or a source type, a relation and a destination type; {value!r} came")
+        raise InputError(
+            f"expected a type to be a name, or a source type, a relation and a destination type, got {value!r}"
+        )
     return name

@@ -71,7 +71,7 @@ def test_nobody_waits_for_what_is_trusted(waits):
 def test_arrays_of_edges_agree(gpu):
     x = torch.ones(4, 1, 2)
     for named, message in (
-        ({"edge": torch.ones(5, 1), "weight": torch.ones(4)}, r"weights must have one entry per edge \(5\), got 4"),
+        ({"edge": torch.ones(5, 1), "weight": torch.ones(4)}, r"weights to have one entry per edge \(5\), got 4"),
         ({"dropout": ops.AttentionDropout(0.5, 1, torch.arange(4))}, "an entry for each of 5 edges, got 4"),
     ):
         scores = ops.AttentionScores(torch.ones(4, 1), torch.ones(3, 1), **named)

@@ -104,7 +104,7 @@ def test_errors_of_devices_are_headraces():
 def test_tensors_that_the_device_cannot_read():
     device = torch.device("cpu")
     with stand_in(StandIn()):
-        with pytest.raises(hr.InputError, match=r"ids must be a 1-d tensor of int64 on cpu, .*got a tensor on meta"):
+        with pytest.raises(hr.InputError, match=r"ids to be a 1-d tensor of int64 on cpu, .*got a tensor on meta"):
             gpu.on_device(torch.zeros(3, dtype=torch.int64, device="meta"), "ids", device, stage="here")
         with pytest.raises(hr.InputError, match=r"got float32\[3\]"):
             gpu.on_device(torch.zeros(3), "ids", device, stage="here")

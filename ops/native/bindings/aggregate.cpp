@@ -22,8 +22,9 @@ using MaybeTable = std::optional<InTable<T>>;
 template <class Table>
 void check_shape(const char* name, const Table& table, std::size_t rows, std::size_t width) {
   if (table.shape(0) == rows && table.shape(1) == width) return;
-  throw FeatureError(std::string(name) + " must be [" + std::to_string(rows) + ", " + std::to_string(width) +
-                     "], got [" + std::to_string(table.shape(0)) + ", " + std::to_string(table.shape(1)) + "]");
+  throw FeatureError(std::string("expected ") + name + " to be [" + std::to_string(rows) + ", " +
+                     std::to_string(width) + "], got [" + std::to_string(table.shape(0)) + ", " +
+                     std::to_string(table.shape(1)) + "]");
 }
 
 template <class Table>

@@ -44,15 +44,15 @@ OutArray<T> to_numpy(Buffer<T>&& buffer) {
 
 // The lengths that kernels take for granted. Contents (rows, ids) are checked where they are read.
 inline std::size_t num_nodes_of(const InArray<std::int64_t>& indptr) {
-  if (indptr.shape(0) == 0) throw GraphError("indptr must have num_nodes + 1 entries, got none");
+  if (indptr.shape(0) == 0) throw GraphError("expected indptr to have num_nodes + 1 entries, got none");
   return indptr.shape(0) - 1;
 }
 
 template <class Error = GraphError>
 void check_length(const char* name, std::size_t length, std::size_t expected, const char* per = "edge") {
   if (length == expected) return;
-  throw Error(std::string(name) + " must have one entry per " + per + " (" + std::to_string(expected) + "), got " +
-              std::to_string(length));
+  throw Error(std::string("expected ") + name + " to have one entry per " + per + " (" + std::to_string(expected) +
+              "), got " + std::to_string(length));
 }
 
 void bind_random(nb::module_& m);

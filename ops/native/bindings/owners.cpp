@@ -13,7 +13,8 @@ constexpr std::int64_t kMostParts = std::int64_t{1} << 30;
 
 void check_parts(const char* function, std::int64_t num_parts) {
   if (num_parts < 1 || num_parts > kMostParts) {
-    throw InputError(std::string(function) + ": num_parts must be in [1, 2**30], got " + std::to_string(num_parts));
+    throw InputError(std::string(function) + ": expected num_parts to be in [1, 2**30], got " +
+                     std::to_string(num_parts));
   }
 }
 
@@ -31,7 +32,7 @@ nb::tuple grouped(const MaybeArray<std::int64_t>& ids, const InArray<std::int32_
                   std::int64_t first) {
   check_parts("group_by_owner", num_parts);
   if (first < 0 || first >= num_parts) {
-    throw InputError("group_by_owner: first must be in [0, num_parts), got " + std::to_string(first));
+    throw InputError("group_by_owner: expected first to be in [0, num_parts), got " + std::to_string(first));
   }
   const std::size_t num_ids = owners.shape(0);
   if (ids && ids->shape(0) != num_ids) {

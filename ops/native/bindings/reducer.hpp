@@ -18,7 +18,7 @@ class BoundReducer : public LayerReducer {
  public:
   explicit BoundReducer(nb::object object) : object_(std::move(object)) {
     for (const char* method : {"begin", "counted", "largest", "sums", "total", "gather"}) {
-      if (!nb::hasattr(object_, method)) throw nb::type_error("reducer must be a LayerReducer or None");
+      if (!nb::hasattr(object_, method)) throw nb::type_error("expected reducer to be a LayerReducer or None");
     }
   }
 
@@ -95,7 +95,7 @@ class BoundReducer : public LayerReducer {
   [[noreturn]] static void refuse(const char* method, const char* dtype, std::initializer_list<std::size_t> shape) {
     std::string lengths;
     for (const std::size_t length : shape) lengths += (lengths.empty() ? "" : ", ") + std::to_string(length);
-    throw InputError(std::string("reducer.") + method + " must return a contiguous NumPy array " + dtype + "[" +
+    throw InputError(std::string("expected reducer.") + method + " to return a contiguous NumPy array " + dtype + "[" +
                      (shape.size() == 0 ? "n" : lengths) + "]");
   }
 

@@ -135,7 +135,7 @@ class BoundSampler {
     } else if (const auto* wide = std::get_if<InArray<std::int64_t>>(&indices_)) {
       make(*wide);
     } else {
-      throw GraphError("indices must be an array of int32 or int64, got None");
+      throw GraphError("expected indices to be an array of int32 or int64, got None");
     }
   }
 

@@ -69,7 +69,7 @@ inline void check_ends(const InArray<std::int64_t>& indptr, std::size_t num_edge
   const std::int64_t first = indptr.data()[0];
   const std::int64_t last = indptr.data()[num_nodes_of(indptr)];
   if (first == 0 && last == static_cast<std::int64_t>(num_edges)) return;
-  throw GraphError("indptr must run from 0 to the number of edges, " + std::to_string(num_edges) + ", got " +
+  throw GraphError("expected indptr to run from 0 to the number of edges, " + std::to_string(num_edges) + ", got " +
                    std::to_string(first) + " to " + std::to_string(last));
 }
 
@@ -122,7 +122,7 @@ inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 
   }
   const bool counted = rounds >= 1 && rounds <= Rule::kMostRounds;
   if (kind == Rule::Kind::kLaborImportance && !counted && rounds != Rule::kUntilConverged) {
-    throw InputError("rounds must be at least 1 and at most " + std::to_string(Rule::kMostRounds) +
+    throw InputError("expected rounds to be at least 1 and at most " + std::to_string(Rule::kMostRounds) +
                      ", or -1 for until converged, got " + std::to_string(rounds));
   }
   return {kind, fanout, rounds, by_weight};

@@ -29,7 +29,7 @@ WalkGraph<Index> walk_graph(const InArray<std::int64_t>& indptr, const InArray<I
   }
   const std::size_t num_sums = sums_in_graph(num_edges);
   if (keep.shape(0) != num_sums) {
-    throw GraphError("sums must have num_edges // " + std::to_string(kEdgesPerSum) +
+    throw GraphError("expected sums to have num_edges // " + std::to_string(kEdgesPerSum) +
                      " + 1 = " + std::to_string(num_sums) + " entries, got " + std::to_string(keep.shape(0)));
   }
   graph.weights.sums = keep.data();

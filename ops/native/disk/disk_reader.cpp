@@ -196,7 +196,7 @@ DiskReader::DiskReader(int descriptor, std::string name, RowLayout layout, const
   if (options.engine == DiskEngine::kIoUring && !has_io_uring()) {
     throw FeatureError(
         "this process cannot use io_uring (it takes Linux 5.6, and containers may forbid it); leave "
-        "engine out, or say engine=\"threads\"");
+        "engine out, or pass engine=\"threads\"");
   }
 }
 

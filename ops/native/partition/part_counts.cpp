@@ -122,11 +122,11 @@ class Counting {
 
 void check_grid(const PartGrid& grid, std::size_t num_nodes) {
   if (grid.num_parts < 1 || grid.num_parts > kMostParts) {
-    throw InputError("num_parts must be from 1 to " + std::to_string(kMostParts) + ", got " +
+    throw InputError("expected num_parts to be from 1 to " + std::to_string(kMostParts) + ", got " +
                      std::to_string(grid.num_parts));
   }
   if (grid.num_columns < 1 || grid.num_parts % grid.num_columns != 0) {
-    throw InputError("num_columns must divide num_parts = " + std::to_string(grid.num_parts) + ", got " +
+    throw InputError("expected num_columns to divide num_parts = " + std::to_string(grid.num_parts) + ", got " +
                      std::to_string(grid.num_columns));
   }
   for (std::size_t v = 0; v < num_nodes; ++v) {

@@ -166,16 +166,16 @@ class Stream {
 
 void check(const StreamSettings& settings, std::size_t num_nodes) {
   if (settings.num_parts < 1 || settings.num_parts > kMostParts) {
-    throw InputError("num_parts must be from 1 to " + std::to_string(kMostParts) + ", got " +
+    throw InputError("expected num_parts to be from 1 to " + std::to_string(kMostParts) + ", got " +
                      std::to_string(settings.num_parts));
   }
   if (settings.passes < 1) {
-    throw InputError("passes must be at least 1, got " + std::to_string(settings.passes));
+    throw InputError("expected passes to be at least 1, got " + std::to_string(settings.passes));
   }
   // Ceiling division: num_parts * capacity may not fit.
   const auto share = (static_cast<std::int64_t>(num_nodes) + settings.num_parts - 1) / settings.num_parts;
   if (settings.capacity < share) {
-    throw InputError("capacity must be at least " + std::to_string(share) + ", " + std::to_string(num_nodes) +
+    throw InputError("expected capacity to be at least " + std::to_string(share) + ", " + std::to_string(num_nodes) +
                      " nodes over " + std::to_string(settings.num_parts) + " parts, got " +
                      std::to_string(settings.capacity));
   }

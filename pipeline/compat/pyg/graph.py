@@ -100,7 +100,7 @@ def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -
     if store.get("edge_index") is None and matrix_of(store) is None:
         warnings.warn(
             "headrace.pyg: expected data.edge_index or data.adj_t, got neither, so batches hold their seeds alone, "
-            "whatever num_neighbors says; assign one of them, edges of shape [2, 0] where there are none",
+            "for any num_neighbors; assign one of them, edges of shape [2, 0] where there are none",
             stacklevel=5,
         )
 
@@ -215,7 +215,7 @@ def _sizes_of(data: HeteroData) -> dict[str, int]:
         size = data[name].num_nodes
         if size is None:
             raise GraphError(
-                f"headrace.pyg: node type {name!r} does not say how many nodes it has; set data[{name!r}].num_nodes"
+                f"headrace.pyg: expected a number of nodes of type {name!r}, got none; set data[{name!r}].num_nodes"
             )
         sizes[name] = int(size)
     missing = {end for source, _, destination in data.edge_types for end in (source, destination)} - sizes.keys()

@@ -73,8 +73,8 @@ def without_seed_edges(plan: Plan, exclude: Any, per: Literal["batch", "seed"] =
     if exclude == "reverse":
         return plan.exclude_seed_edges(reverse=True, per=per)
     raise InputError(
-        'LinkNeighborLoader: exclude_seed_edges must be True, False, "reverse" or {edge_type: reverse_type}; '
-        f"{exclude!r} came"
+        'LinkNeighborLoader: expected exclude_seed_edges to be True, False, "reverse" or {edge_type: reverse_type}, '
+        f"got {exclude!r}"
     )
 
 

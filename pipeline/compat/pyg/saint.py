@@ -162,7 +162,7 @@ class GraphSAINTSampler(PlanLoader):
             if differ:
                 raise InputError(
                     f"{type(self).__name__}: expected norms of this graph and sampler in {path}, got "
-                    f"{f'those of another {differ[0]}' if kept else 'a file that does not say what its norms are of'}; "
+                    f"{f'those of another {differ[0]}' if kept else 'a file without what its norms are of'}; "
                     "delete the file, or pass another save_dir"
                 )
             return node_norm, edge_norm

@@ -267,7 +267,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
             if len(places) and bool((times[places.start : places.stop] == earliest(times.dtype)).all()):
                 raise InputError(
                     f"headrace.pyg: expected input_time for seeds of type {node_type!r}, which have no "
-                    f"{self.time_attr!r} of their own, got none; say at which times they are asked for"
+                    f"{self.time_attr!r} of their own, got none; pass the times at which they are asked for"
                 )
         self._timed.add(node_type)
 

@@ -36,7 +36,7 @@ def layers_of(model: nn.Module, layers: Sequence[Layer] | None, num_edge_feature
         If there are none, or something else than functions.
     """
     if not isinstance(model, nn.Module):
-        raise InputError(f"inference: the first argument must be a torch.nn.Module; {type(model).__name__} came")
+        raise InputError(f"inference: expected the first argument to be a torch.nn.Module, got {type(model).__name__}")
     if layers is None:
         says: Any = getattr(model, "inference_layers", None)
         if callable(says):
@@ -45,9 +45,9 @@ def layers_of(model: nn.Module, layers: Sequence[Layer] | None, num_edge_feature
             layers = _of_pyg(model, num_edge_features)
         else:
             raise InputError(
-                f"inference: expected a model that says its layers, got {type(model).__name__} without a method "
-                "inference_layers(); pass layers=[...], functions from (h, block) to the next h, with what stands "
-                "between layers (a list of modules is not taken unasked: it does not say what that is)"
+                f"inference: expected a model with a method inference_layers(), got {type(model).__name__}; "
+                "pass layers=[...], functions from (h, block) to the next h, with what stands "
+                "between layers (a list of modules is not taken unasked: it does not tell what that is)"
             )
     if not isinstance(layers, Sequence | nn.ModuleList) or not layers or not all(map(callable, layers)):
         what = type(layers).__name__ if not isinstance(layers, Sequence) else f"{len(layers)}, {layers!r}"

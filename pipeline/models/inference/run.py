@@ -152,7 +152,7 @@ def inference(
         raise FeatureError(f"inference: expected an hr.FeatureStore, got {type(store).__name__}")
     rows, names = input_rows(graph, store, node), edge_features(graph, store, edge)
     if overwrite and out is None:
-        raise InputError("inference: expected out= beside overwrite=True, which says what it may replace, got none")
+        raise InputError("inference: expected out= beside overwrite=True, which names what it may replace, got none")
     batch_size = whole_number(batch_size, "inference: batch_size", 1, InputError)
     applied = layers_of(model, layers, len(names))
     every, asked = all_nodes(graph), named_nodes(graph, nodes)

@@ -168,7 +168,7 @@ class GATConv(nn.Module):
     def _edge_scores(self, block: Edges, edge_attr: Tensor | None, x: Tensor) -> Tensor | None:
         if self.lin_edge is None or self.att_edge is None:
             if edge_attr is not None:
-                raise InputError("GATConv: got edge_attr for a layer without edge_dim; say edge_dim=")
+                raise InputError("GATConv: expected no edge_attr for a layer without edge_dim, got one; pass edge_dim=")
             return None
         if edge_attr is None:
             raise InputError(

@@ -63,7 +63,7 @@ class GCNConv(nn.Module):
         if improved and not self.add_self_loops:
             raise InputError(
                 "GCNConv: expected improved=False where no self-loops are added, as it is their weight, got True; "
-                "leave it out, or say add_self_loops=True"
+                "leave it out, or pass add_self_loops=True"
             )
         self.in_channels, self.out_channels = in_channels, out_channels
         self.improved, self.normalize = improved, normalize

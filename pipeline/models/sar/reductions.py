@@ -177,7 +177,7 @@ def reduced(
         For another `reduce` or another number of rows or weights; nothing is sent then.
     """
     if reduce not in ("sum", "mean", "max", "min"):
-        raise InputError(f'aggregate: reduce must be "sum", "mean", "max" or "min", got {reduce!r}')
+        raise InputError(f'aggregate: expected reduce to be "sum", "mean", "max" or "min", got {reduce!r}')
     check_edges(weight, rounds.num_edges, "weight")
     if reduce in ("max", "min"):
         out: Tensor = Extreme.apply(x, weight, reduce == "max", rounds)  # type: ignore[no-untyped-call]

@@ -264,7 +264,7 @@ class ShardedGraph(RankGraph):
             was computed from another. For messages of another shape.
         """
         if reduce not in ("sum", "mean", "max", "min"):
-            raise InputError(f'update_all: reduce must be "sum", "mean", "max" or "min", got {reduce!r}')
+            raise InputError(f'update_all: expected reduce to be "sum", "mean", "max" or "min", got {reduce!r}')
         self._check_edges(edge, "edge")
         if destination is not None and len(destination) != self.num_dst:
             raise InputError(f"destination: expected {self.num_dst} rows, got {list(destination.shape)}")
@@ -280,7 +280,7 @@ class ShardedGraph(RankGraph):
 
 def _check_mode(mode: str, prefetch: int) -> None:
     if mode not in MODES:
-        raise InputError(f"ShardedGraph: mode must be one of {', '.join(MODES)}, got {mode!r}")
+        raise InputError(f"ShardedGraph: expected mode to be one of {', '.join(MODES)}, got {mode!r}")
     if mode == "one-shot" and prefetch:
         raise InputError(
             'ShardedGraph: expected prefetch=0 in mode "one-shot", in which the rows of all shards come at once, got '

@@ -213,18 +213,18 @@ def test_bad_input_is_refused():
     source, destination = torch.ones(2, 3), torch.ones(1, 3)
     for scores, message in (
         (AttentionScores(source[:, :2], destination), r"expected source scores \[num_src, heads\]"),
-        (AttentionScores(source, destination.double()), "destination must be of torch.float32"),
-        (AttentionScores(source, torch.ones(2, 3)), r"destination must be \[1, 3\]"),
-        (AttentionScores(source, destination, torch.ones(1, 2)), r"edge must be \[1, 3\]"),
-        (AttentionScores(source, destination, weight=torch.ones(1, 2)), r"weight must be \[1\]"),
-        (source, "scores must be AttentionScores"),
+        (AttentionScores(source, destination.double()), "destination to be of torch.float32"),
+        (AttentionScores(source, torch.ones(2, 3)), r"destination to be \[1, 3\]"),
+        (AttentionScores(source, destination, torch.ones(1, 2)), r"edge to be \[1, 3\]"),
+        (AttentionScores(source, destination, weight=torch.ones(1, 2)), r"weight to be \[1\]"),
+        (source, "scores to be AttentionScores"),
     ):
         with pytest.raises(FeatureError, match=message):
             attend(indptr, indices, x, scores)
-    with pytest.raises(FeatureError, match="state must be Attended"):
+    with pytest.raises(FeatureError, match="state to be Attended"):
         attend(indptr, indices, x, AttentionScores(source, destination), state=(x, x, x))
     for probability in (1.0, -0.1, "0", True):
         with pytest.raises(InputError, match=r"a number in \[0, 1\)"):
             AttentionDropout(probability, 1)
-    with pytest.raises(InputError, match="key must be an int"):
+    with pytest.raises(InputError, match="key to be an int"):
         AttentionDropout(0.5, -1)

@@ -157,7 +157,7 @@ def test_is_differentiable_once():
 
 
 def test_refuses_other_reductions():
-    with pytest.raises(InputError, match='reduce must be "sum", "mean", "max" or "min", got \'add\''):
+    with pytest.raises(InputError, match='reduce to be "sum", "mean", "max" or "min", got \'add\''):
         aggregate_with_grad(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1, 1), reduce="add")
-    with pytest.raises(InputError, match="scores must be AttentionScores"):
+    with pytest.raises(InputError, match="scores to be AttentionScores"):
         attend_with_grad(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1, 1), None)

@@ -122,10 +122,10 @@ def test_refuses_what_is_no_state():
     indptr, indices, x = torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1, 2)
     good = spmm_extreme(indptr, indices, x)
     for state, message in (
-        ((good.values, good.winners), "state must be Extremes"),
-        (Extremes(good.values, good.winners.int()), r"winners must be a tensor of int64\[1, 2\]"),
-        (Extremes(good.values, good.winners.to("meta")), "winners must be on .*, got a tensor on meta"),
-        (Extremes(good.values[:, :1], good.winners), r"values must be \[1, 2\]"),
+        ((good.values, good.winners), "state to be Extremes"),
+        (Extremes(good.values, good.winners.int()), r"winners to be a tensor of int64\[1, 2\]"),
+        (Extremes(good.values, good.winners.to("meta")), "winners to be on .*, got a tensor on meta"),
+        (Extremes(good.values[:, :1], good.winners), r"values to be \[1, 2\]"),
     ):
         with pytest.raises(FeatureError, match=message):
             spmm_extreme(indptr, indices, x, state=state)

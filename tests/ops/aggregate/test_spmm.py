@@ -169,22 +169,22 @@ def test_bad_input_is_refused_and_nothing_is_written():
             spmm(starts, others, x, out=out)
     for arguments, message in (
         ({"weight": torch.ones(1)}, "an entry for each of 2 edges, got 1"),
-        ({"positions": torch.tensor([0])}, r"positions must have one entry per edge \(2\)"),
+        ({"positions": torch.tensor([0])}, r"positions to have one entry per edge \(2\)"),
         ({"positions": torch.tensor([0, 2]), "weight": torch.ones(2)}, r"positions\[1\] = 2 has no row"),
     ):
         with pytest.raises(GraphError, match=message):
             spmm(indptr, indices, x, out=out, **arguments)
     for arguments, message in (
         ({"weight": torch.ones(2, 3)}, "where rows are"),
-        ({"weight": torch.ones(2).double()}, "weight must be of torch.float32"),
-        ({"divisors": torch.ones(3)}, r"divisors must be \[2\]"),
+        ({"weight": torch.ones(2).double()}, "weight to be of torch.float32"),
+        ({"divisors": torch.ones(3)}, r"divisors to be \[2\]"),
         ({"out": torch.zeros(2, 2).t()}, "contiguous"),
-        ({"out": torch.zeros(3, 2)}, r"out must be \[2, 2\]"),
+        ({"out": torch.zeros(3, 2)}, r"out to be \[2, 2\]"),
     ):
         with pytest.raises(FeatureError, match=message):
             spmm(indptr, indices, x, **arguments)
     with pytest.raises(FeatureError, match="float32 or float64, got torch\\.int64"):
         spmm(indptr, indices, torch.ones(3, 2, dtype=torch.int64))
-    with pytest.raises(FeatureError, match="out must not be x"):
+    with pytest.raises(FeatureError, match="out not to be x"):
         spmm(torch.tensor([0, 1, 2, 2]), indices, x, out=x)
     assert not out.any()

@@ -152,9 +152,9 @@ def test_ids_below_0_go_past():
 def test_refuses_what_does_not_fit(monkeypatch):
     index = SetIndex(4, "cuda")
     for ids in (torch.tensor([1.0]), torch.tensor([[1]]), [1]):
-        with pytest.raises(ops.InputError, match="look_up: ids"):
+        with pytest.raises(ops.InputError, match="look_up: expected ids"):
             index.look_up(ids)
-        with pytest.raises(ops.InputError, match=r"look_up: expected\[0\]"):
+        with pytest.raises(ops.InputError, match=r"look_up: expected expected\[0\]"):
             index.look_up(torch.tensor([1]), [ids])
     for options in ({"num_slots": -1}, {"num_slots": 1, "num_ids": -1}):
         with pytest.raises(ops.InputError, match="at least 0"):

@@ -226,16 +226,16 @@ def test_refusals(tables, engine):
         with pytest.raises(FeatureError, match=message):
             source.read(torch.tensor(ids), out=out, places=None if places is None else torch.tensor(places))
     assert (out == 7).all()
-    with pytest.raises(FeatureError, match="out must be a contiguous CPU tensor"):
+    with pytest.raises(FeatureError, match="out to be a contiguous CPU tensor"):
         source.read(torch.tensor([0]), out=out)
     with pytest.raises(FeatureError, match="give out too"):
         source.read(torch.tensor([0]), places=torch.tensor([0]))
     for options, message in (
         ({"engine": "aio"}, "expected an engine, 'io_uring' or 'threads', or None, got 'aio'"),
-        ({"queue_depth": 0}, "queue_depth must be an int of at least 1 and at most 1024, got 0"),
+        ({"queue_depth": 0}, "queue_depth to be an int of at least 1 and at most 1024, got 0"),
         ({"queue_depth": True}, "queue_depth"),
-        ({"gap_bytes": -1}, "gap_bytes must be an int of at least 0"),
-        ({"gap_bytes": 1 << 62}, "gap_bytes must be below"),
+        ({"gap_bytes": -1}, "gap_bytes to be an int of at least 0"),
+        ({"gap_bytes": 1 << 62}, "gap_bytes to be below"),
     ):
         with pytest.raises(FeatureError, match=message):
             opened(path, rows.shape, **{"engine": engine, **options})

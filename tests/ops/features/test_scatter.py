@@ -122,7 +122,7 @@ def test_memory_of_any_kind():
 )
 def test_refuses_what_is_no_dense_tensor(bad: Any):
     for out, rows in ((bad, torch.zeros(1, 2)), (torch.zeros(1, 2), bad)):
-        with pytest.raises(FeatureError, match="must be a dense CPU tensor, got"):
+        with pytest.raises(FeatureError, match="to be a dense CPU tensor, got"):
             scatter_add_rows(out, torch.tensor([0]), rows)
 
 

@@ -91,7 +91,7 @@ def test_one_gather_reads_all_tables(lengths, shape, dtype, num_threads, data):
 
 @pytest.mark.parametrize(
     ("ids", "here", "text"),
-    [([4], 0, "ids\\[0\\] = 4 has no row"), ([0, -1], 0, "= -1 has no row"), ([0], 2, "here must be")],
+    [([4], 0, "ids\\[0\\] = 4 has no row"), ([0, -1], 0, "= -1 has no row"), ([0], 2, "here to be")],
 )
 def test_ids_and_devices_that_there_are_not(ids, here, text):
     with pytest.raises(FeatureError, match=text):
@@ -113,7 +113,7 @@ def test_devices_whose_numbers_do_not_fit():
         ([1], [2], None, "no row 2 in table 1"),
         ([0], [-1], None, "no row -1 in table 0"),
         ([0], [0], [1], "no row of out"),
-        ([0, 1], [0], None, "row must have one entry"),
+        ([0, 1], [0], None, "row to have one entry"),
     ],
 )
 def test_rows_and_places_that_there_are_not(table, row, places, text):

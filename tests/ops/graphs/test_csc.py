@@ -131,7 +131,7 @@ BAD_EDGES = [
     (([0, 3], [0, 1], 3), r"coo_to_csc: src\[1\] = 3 is not a node id: expected 0 <= id < num_nodes = 3"),
     (([0, 1], [-1, 1], 3), r"dst\[0\] = -1 is not a node id"),
     (([0, 1], [0], 3), "one entry per edge, got 2 and 1"),
-    (([], [], -1), "num_nodes must be an int of at least 0"),
+    (([], [], -1), "num_nodes to be an int of at least 0"),
     (([0], [0], 0), r"src\[0\] = 0 is not a node id"),
 ]
 
@@ -168,7 +168,7 @@ def test_refuses_bad_arrays(src, message):
 @pytest.mark.parametrize(
     ("indptr", "indices", "num_nodes", "message"),
     [
-        ([0, 1], [0], 2, r"indptr must have num_nodes \+ 1 = 3 entries, got 2"),
+        ([0, 1], [0], 2, r"indptr to have num_nodes \+ 1 = 3 entries, got 2"),
         ([1, 1], [0], 1, "indptr runs from 1 to 1: expected from 0 to len"),
         ([0, 2], [0], 1, "indptr runs from 0 to 2"),
         ([0, 2, 1, 3], [0, 0, 0], 3, r"indptr decreases: indptr\[1\] = 2, indptr\[2\] = 1"),
@@ -183,7 +183,7 @@ def test_check_csc_names_the_fault(indptr, indices, num_nodes, message, dtype):
 
 
 def test_check_csc_refuses_narrow_indptr():
-    with pytest.raises(GraphError, match="indptr must be a 1-d CPU tensor or NumPy array of int64, got int32"):
+    with pytest.raises(GraphError, match="indptr to be a 1-d CPU tensor or NumPy array of int64, got int32"):
         check_csc(torch.tensor([0, 0], dtype=torch.int32), torch.empty(0, dtype=torch.int64), 1)
 
 

@@ -59,7 +59,7 @@ def test_arrays_that_cannot_be_written_to():
         ([0, 1, 3], "got 3 ids from 0 to 3$"),
         ([0, -1, 1], "got 3 ids from -1 to 1$"),
         ([], "got 0 ids"),
-        ([0.0, 1.0, 2.0], "order must be a 1-d"),
+        ([0.0, 1.0, 2.0], "order to be a 1-d"),
     ],
 )
 def test_orders_that_miss_nodes_are_refused(order, message):

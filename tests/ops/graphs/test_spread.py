@@ -86,9 +86,9 @@ def test_small_chances_keep_their_digits():
 
 def test_refusals():
     indptr, indices, ones = np.array([0, 1, 2]), np.array([0, 1]), np.ones(2)
-    with pytest.raises(InputError, match=r"values must have one entry per node \(2\), got 3"):
+    with pytest.raises(InputError, match=r"values to have one entry per node \(2\), got 3"):
         ops.sum_to_sources(indptr, indices, np.ones(3))
-    with pytest.raises(InputError, match="values must be a 1-d"):
+    with pytest.raises(InputError, match="values to be a 1-d"):
         ops.sum_to_sources(indptr, indices, np.ones(2, np.float32))
     with pytest.raises(GraphError, match=r"indices\[1\] = 2 is not a node id"):
         ops.sum_to_sources(indptr, np.array([0, 2]), ones)
@@ -96,13 +96,13 @@ def test_refusals():
         ops.reach_sources(indptr, np.array([-1, 0]), ones, ones)
     with pytest.raises(GraphError, match="check_csc"):
         ops.sum_to_sources(np.array([0, 3, 2]), indices, ones)
-    with pytest.raises(InputError, match=r"frontier must be probabilities in \[0, 1\], got 1.0 to 1.5"):
+    with pytest.raises(InputError, match=r"frontier to be probabilities in \[0, 1\], got 1.0 to 1.5"):
         ops.reach_sources(indptr, indices, np.array([1, 1.5]), ones)
-    with pytest.raises(InputError, match=r"row_picks must be probabilities in \[0, 1\], got nan"):
+    with pytest.raises(InputError, match=r"row_picks to be probabilities in \[0, 1\], got nan"):
         ops.reach_sources(indptr, indices, ones, np.array([1, np.nan]))
     with pytest.raises(InputError, match="pass one of them"):
         ops.reach_sources(indptr, indices, ones, ones, edge_picks=torch.ones(2), together=True)
-    with pytest.raises(InputError, match=r"edge_picks must have one entry per edge \(2\), got 1"):
+    with pytest.raises(InputError, match=r"edge_picks to have one entry per edge \(2\), got 1"):
         ops.reach_sources(indptr, indices, ones, ones, edge_picks=torch.ones(1))
     with pytest.raises(GraphError, match=r"order\[1\] = 2 is not a node id"):
         _native.reach_sources(indptr, indices, ones, ones, None, np.array([0, 2]), 1)

@@ -46,7 +46,7 @@ def test_other_numbers_of_owners_and_a_part_that_is_none_are_refused():
     with pytest.raises(InputError, match="expected an owner for each of 2 ids, got 1"):
         group_by_owner(np.zeros(2, np.int64), np.zeros(1, np.int32), 3)
     for first in (3, 2**31):
-        with pytest.raises(InputError, match=r"first must be in \[0, num_parts\)"):
+        with pytest.raises(InputError, match=r"first to be in \[0, num_parts\)"):
             group_by_owner(np.zeros(1, np.int64), np.zeros(1, np.int32), 3, first=first)
 
 

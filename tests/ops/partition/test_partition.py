@@ -107,13 +107,13 @@ def test_large_counts_do_not_overflow():
 @pytest.mark.parametrize(
     ("settings_", "error", "message"),
     [
-        ({"num_parts": 0}, InputError, "num_parts must be from 1"),
-        ({"num_parts": 1 << 17}, InputError, "num_parts must be from 1 to 65536"),
-        ({"passes": 0}, InputError, "passes must be at least 1"),
-        ({"slack": -0.1}, InputError, "slack must be a finite number"),
-        ({"slack": float("nan")}, InputError, "slack must be a finite number"),
-        ({"slack": "5"}, InputError, "slack must be a finite number"),
-        ({"seed": -1}, InputError, "seed must be in"),
+        ({"num_parts": 0}, InputError, "num_parts to be from 1"),
+        ({"num_parts": 1 << 17}, InputError, "num_parts to be from 1 to 65536"),
+        ({"passes": 0}, InputError, "passes to be at least 1"),
+        ({"slack": -0.1}, InputError, "slack to be a finite number"),
+        ({"slack": float("nan")}, InputError, "slack to be a finite number"),
+        ({"slack": "5"}, InputError, "slack to be a finite number"),
+        ({"seed": -1}, InputError, "seed to be in"),
         ({"indices": torch.tensor([0, 7])}, GraphError, "not a node id"),
         ({"indices": torch.tensor([0, -1])}, GraphError, "not a node id"),
         ({"indptr": torch.tensor([0, 3, 2])}, GraphError, "do not bound a row"),
@@ -126,7 +126,7 @@ def test_stream_refuses(settings_, error, message):
 
 
 def test_stream_needs_room_for_all():
-    with pytest.raises(InputError, match="capacity must be at least 2"):
+    with pytest.raises(InputError, match="capacity to be at least 2"):
         _native.stream_partition(np.array([0, 0, 0, 0]), np.empty(0, np.int64), 2, 1, 1, False, 0)
 
 
@@ -163,10 +163,10 @@ def test_many_parts_have_no_matrix():
     [
         ([0, 2], 2, 2, r"owners\[1\] = 2 is not a part"),
         ([0, -1], 2, 2, r"owners\[1\] = -1 is not a part"),
-        ([0], 2, 2, "owners must have one entry per node"),
-        ([0, 0], 0, 1, "num_parts must be from 1"),
-        ([0, 0], 4, 3, "num_columns must divide num_parts = 4, got 3"),
-        ([0, 0], 4, 0, "num_columns must divide"),
+        ([0], 2, 2, "owners to have one entry per node"),
+        ([0, 0], 0, 1, "num_parts to be from 1"),
+        ([0, 0], 4, 3, "num_columns to divide num_parts = 4, got 3"),
+        ([0, 0], 4, 0, "num_columns to divide"),
     ],
 )
 def test_counts_refuse(owners, num_parts, num_columns, message):

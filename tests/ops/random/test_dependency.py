@@ -166,7 +166,7 @@ def test_keys_are_those_of_windows():
 
 @pytest.mark.parametrize("kappa", [0, -1, -math.inf, math.nan, 1.5, 4.0, True, "4", None, 2**53 + 1])
 def test_what_is_no_dependency_is_refused(kappa):
-    with pytest.raises(InputError, match=r"batch_dependency must be an int of at least 1, or math\.inf"):
+    with pytest.raises(InputError, match=r"batch_dependency to be an int of at least 1, or math\.inf"):
         dependent_key(0, 0, 0, 0, kappa)
 
 
@@ -178,5 +178,5 @@ def test_steps_beyond_a_window_are_refused(arguments):
 
 @pytest.mark.parametrize("arguments", [(-1, 1, 0, 4), (0, 2**64, 0, 4), (0, None, 0, 4)])
 def test_what_is_no_key_is_refused(arguments):
-    with pytest.raises(InputError, match="BlendedKey: key must be an int"):
+    with pytest.raises(InputError, match="BlendedKey: expected key to be an int"):
         BlendedKey(*arguments)

@@ -49,5 +49,5 @@ def test_the_ends():
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan"), None, True])
 def test_what_is_no_probability_is_refused(probability):
-    with pytest.raises(InputError, match=r"probability must be a number in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"probability to be a number in \[0, 1\]"):
         ops.dropout_mask(1, torch.arange(3), 4, probability)

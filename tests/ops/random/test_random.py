@@ -64,7 +64,7 @@ def test_stream_key_depends_on_every_coordinate(position):
     ],
 )
 def test_stream_key_refuses_what_does_not_fit(arguments, name):
-    with pytest.raises(InputError, match=f"stream_key: {name} must be in"):
+    with pytest.raises(InputError, match=f"stream_key: expected {name} to be in"):
         stream_key(*arguments)
 
 

@@ -207,7 +207,7 @@ def test_epochs_are_independent(permute):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((-1, 0, 0, 0), "num_items must be an int of at least 0"),
+        ((-1, 0, 0, 0), "num_items to be an int of at least 0"),
         ((2**62 + 1, 0, 1, 0), "at most 2\\*\\*62"),
         ((10, 5, 11, 0), "expected 0 <= start <= stop <= num_items = 10"),
         ((10, 5, 4, 0), "expected 0 <= start <= stop"),
@@ -220,5 +220,5 @@ def test_refuses_bad_ranges(arguments, message):
 
 
 def test_refuses_keys_of_more_than_64_bits():
-    with pytest.raises(ValueError, match="key must be an int in"):
+    with pytest.raises(ValueError, match="key to be an int in"):
         shuffled_range(10, 0, 10, 2**64)

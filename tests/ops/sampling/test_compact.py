@@ -84,7 +84,7 @@ def test_refuses_seen_ids_twice():
 
 
 def test_refuses_other_dtypes():
-    with pytest.raises(InputError, match=r"compact: neighbors must be .* got float32"):
+    with pytest.raises(InputError, match=r"compact: expected neighbors to be .* got float32"):
         compact(torch.tensor([4]), torch.tensor([1.0]))
 
 

@@ -219,11 +219,11 @@ def excluded(rows=(0,), starts=(0, 1), positions=(1,)):
         (excluded(rows=(0, 0), starts=(0, 0, 1)), "each row once, got row 0 twice"),
         (excluded(starts=(0, 2)), "starts that ascend from 0 to the number of positions, 1"),
         (excluded(starts=(1, 1)), "starts that ascend"),
-        (excluded(starts=(0,)), "starts must have one entry per row and one more"),
+        (excluded(starts=(0,)), "starts to have one entry per row and one more"),
         (excluded(positions=(2,)), "positions in row 0, got 2"),
         (excluded(positions=(-1,)), "positions that ascend in row 0"),
         (excluded(starts=(0, 2), positions=(1, 0)), "positions that ascend in row 0"),
-        ((1, 2, 3), "excluded must be what find_edges returned"),
+        ((1, 2, 3), "excluded to be what find_edges returned"),
     ],
     ids=str,
 )
@@ -243,5 +243,5 @@ def test_find_edges_refuses_what_is_no_node():
         find_edges(*arrays, zero, zero + 2)
     with pytest.raises(ItemsError, match=r"find_edges: sources\[0\] = -1 is not a node"):
         find_edges(*arrays, zero - 1, zero)
-    with pytest.raises(ItemsError, match=r"destinations must have one entry per source \(1\), got 2"):
+    with pytest.raises(ItemsError, match=r"destinations to have one entry per source \(1\), got 2"):
         find_edges(*arrays, zero, np.zeros(2, np.int64))

@@ -157,7 +157,7 @@ def excluded(rows=(0, 0), starts=(0, 1, 2), positions=(1, 0), slots=(3, 5)):
     [
         (excluded(slots=(5, 3)), "slots that ascend in row 0"),
         (excluded(slots=(3, 3)), "slots that ascend in row 0"),
-        (excluded(slots=(3,)), "slots must have one entry per row"),
+        (excluded(slots=(3,)), "slots to have one entry per row"),
         (excluded(rows=(0, 1, 0), starts=(0, 1, 1, 2), slots=(3, 4, 5)), "each row once, got row 0 twice"),
         (excluded(rows=(0, 7)), "expected rows of the graph, got row 7"),
         (excluded(positions=(1, 2)), "positions in row 0, got 2"),
@@ -178,5 +178,5 @@ def test_refuses_trees_that_do_not_grow():
         sample_hop(*arrays, zero, NeighborRule(1), 0, excluded=excluded())
     with pytest.raises(InputError, match="expected trees to leave out edges by tree"):
         BlockSampler(*arrays).sample(zero, [NeighborRule(1)], [0], excluded=excluded())
-    with pytest.raises(ItemsError, match=r"slots must have one entry per source \(1\), got 2"):
+    with pytest.raises(ItemsError, match=r"slots to have one entry per source \(1\), got 2"):
         find_edges(*arrays, zero, zero, slots=torch.zeros(2, dtype=torch.int64))

@@ -115,11 +115,11 @@ GOOD = np.array([0, 2, 3]), np.array([0, 1, 1])
     [
         (*GOOD, np.array([0, 2]), ItemsError, r"frontier\[1\] = 2 is not a node of the graph"),
         (*GOOD, np.array([-1]), ItemsError, r"frontier\[0\] = -1 is not a node of the graph"),
-        (*GOOD, np.array([0], np.int32), ItemsError, "frontier must be a 1-d"),
+        (*GOOD, np.array([0], np.int32), ItemsError, "frontier to be a 1-d"),
         (np.array([0, 5, 3]), GOOD[1], np.array([1]), GraphError, r"do not bound a row"),
         (np.array([0, 5, 3]), GOOD[1], np.array([0]), GraphError, r"do not bound a row"),
-        (np.array([0, 2]), GOOD[1], np.array([0]), GraphError, "indptr must run from 0"),
-        (np.array([], np.int64), GOOD[1], np.array([0]), GraphError, "indptr must have num_nodes"),
+        (np.array([0, 2]), GOOD[1], np.array([0]), GraphError, "indptr to run from 0"),
+        (np.array([], np.int64), GOOD[1], np.array([0]), GraphError, "indptr to have num_nodes"),
     ],
 )
 def test_refusals_of_fetches(indptr, indices, frontier, error, message):
@@ -142,5 +142,5 @@ def test_rows_that_were_not_fetched_are_refused():
         sample_fetched(tuple(rows), NeighborRule(-1), 1)
     with pytest.raises(GraphError, match=r"one entry per row \(2\), got 1"):
         sample_fetched(rows._replace(starts=rows.starts[:1]), NeighborRule(-1), 1)
-    with pytest.raises(GraphError, match=r"do not bound a row|indptr must run"):
+    with pytest.raises(GraphError, match=r"do not bound a row|indptr to run"):
         sample_fetched(FetchedRows(torch.tensor([0, 9, 3]), rows.indices, rows.starts), NeighborRule(-1), 1)

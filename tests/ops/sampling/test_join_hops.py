@@ -103,9 +103,9 @@ def test_an_indptr_that_bounds_no_rows_is_refused(indptr):
         (([], [np.zeros(1, np.int32)]), "expected indices of 0 hops"),
         (([np.array([0, 1])], [np.zeros(1, np.int32)], []), "expected edge_ids of 1 hops"),
         (([np.array([0, 0])] * 2, [np.zeros(0, np.int32)] * 2), "several hops need edge_ids"),
-        (([np.array([0, 1])], [np.zeros(1, np.int32)], [np.zeros(2, np.int64)]), "edge_ids must have one entry"),
-        (([np.array([0, 1])], [np.zeros(1, np.float32)]), r"indices\[0\] must be .* int32 or int64, got float32"),
-        ((np.array([0, 1]), [np.zeros(1, np.int32)]), "indptrs must be a list"),
+        (([np.array([0, 1])], [np.zeros(1, np.int32)], [np.zeros(2, np.int64)]), "edge_ids to have one entry"),
+        (([np.array([0, 1])], [np.zeros(1, np.float32)]), r"indices\[0\] to be .* int32 or int64, got float32"),
+        ((np.array([0, 1]), [np.zeros(1, np.int32)]), "indptrs to be a list"),
     ],
 )
 def test_arrays_that_do_not_fit_together_are_refused(arrays, message):

@@ -298,15 +298,15 @@ NOBODY = torch.tensor([], dtype=torch.int64)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: LaborImportanceRule(-2), "LaborImportanceRule: fanout must be an int of at least 0, or -1"),
+        (lambda: LaborImportanceRule(-2), "LaborImportanceRule: expected fanout to be an int of at least 0, or -1"),
         (
             lambda: LaborImportanceRule(3, 0),
-            'importance must be an int of at least 1 and at most 1000, or "\\*".* got 0',
+            'importance to be an int of at least 1 and at most 1000, or "\\*".* got 0',
         ),
         (lambda: LaborImportanceRule(3, NOT_A_ROUND), "got 1.0"),
         (
             lambda: labor_importance(torch.tensor([0]), NOBODY, NOBODY, NOT_THIS_RULE),
-            "rule must be a LaborImportanceRule",
+            "rule to be a LaborImportanceRule",
         ),
     ],
 )

@@ -260,10 +260,10 @@ NOTHING = torch.tensor([], dtype=torch.int64)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: LadiesRule(-2), "LadiesRule: size must be an int of at least 0, or -1 for all sources, got -2"),
+        (lambda: LadiesRule(-2), "LadiesRule: expected size to be an int of at least 0, or -1 for all sources, got -2"),
         (lambda: LadiesRule(NOT_A_SIZE), "got 2.0"),
-        (lambda: draw_ladies(torch.tensor([0]), NOTHING, NOTHING, NOT_THIS_RULE, 0), "rule must be a LadiesRule"),
-        (lambda: draw_ladies(torch.tensor([0]), NOTHING, NOTHING, LadiesRule(1), -1), "key must be an int in"),
+        (lambda: draw_ladies(torch.tensor([0]), NOTHING, NOTHING, NOT_THIS_RULE, 0), "rule to be a LadiesRule"),
+        (lambda: draw_ladies(torch.tensor([0]), NOTHING, NOTHING, LadiesRule(1), -1), "key to be an int in"),
     ],
 )
 def test_refuses_bad_arguments(call, message):

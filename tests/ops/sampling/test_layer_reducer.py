@@ -249,7 +249,7 @@ NUM_CANDIDATES = len(layer(weighted=False).indices.unique())
 )
 def test_wrong_answers_are_refused(method, answers):
     for answer in answers:
-        with pytest.raises(InputError, match=rf"reducer\.{method} must return a contiguous NumPy array"):
+        with pytest.raises(InputError, match=rf"reducer\.{method} to return a contiguous NumPy array"):
             hop_with(Broken(method, answer), RULE_OF[method])
 
 
@@ -268,7 +268,7 @@ def test_what_is_no_reducer_is_refused():
             torch.tensor([0]), *[torch.tensor([], dtype=torch.int64)] * 2, LadiesRule(5), 0, reducer=object()
         ),
     ):
-        with pytest.raises(InputError, match=r"reducer must be a LayerReducer, but \w+ has no begin, counted"):
+        with pytest.raises(InputError, match=r"reducer to be a LayerReducer, but \w+ has no begin, counted"):
             call()
     with pytest.raises(InputError, match="picks destination by destination, so parts of a frontier need no reducer"):
         hop_with(Broken("begin"), NeighborRule(3))

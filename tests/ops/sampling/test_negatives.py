@@ -114,7 +114,7 @@ def test_prefixes_and_orders_that_are_none():
         draw_negatives(indptr, indices, counts, key=1, order=np.full(4, 4))
     with pytest.raises(InputError, match="in their own order to draw by degree"):
         draw_negatives(indptr, indices, counts, key=1, weight="degree", prefix=np.array([2]))
-    with pytest.raises(InputError, match=r"order must have one entry per node \(4\), got 5"):
+    with pytest.raises(InputError, match=r"order to have one entry per node \(4\), got 5"):
         draw_negatives(indptr, indices, counts, key=1, weight=np.arange(4.0), order=np.zeros(5, np.int64))
     with pytest.raises(InputError, match="expected prefixes of 0 to 6 nodes, got 7"):
         draw_negatives(indptr, indices, counts, key=1, order=np.zeros(6, np.int64), prefix=np.array([7]))
@@ -229,15 +229,15 @@ def test_joined_with_all_before_looks_at_each_pair(graph, weighted, repeats, dat
     [
         ({"nodes": (2, 2)}, InputError, "expected nodes to draw from"),
         ({"nodes": (0, 4)}, InputError, "expected nodes to draw from"),
-        ({"weight": "out"}, InputError, 'weight must be "degree"'),
+        ({"weight": "out"}, InputError, 'weight to be "degree"'),
         ({"weight": np.zeros(3)}, InputError, "expected some weight above 0"),
-        ({"weight": np.ones(2)}, InputError, r"sums must have one entry per node \(3\), got 2"),
+        ({"weight": np.ones(2)}, InputError, r"sums to have one entry per node \(3\), got 2"),
         ({"weight": "degree", "nodes": (0, 1)}, InputError, "expected in-edges to draw nodes by degree"),
         ({"counts": np.array([-1])}, InputError, "counts of at least 0, got -1"),
         ({"reject": np.array([7])}, ItemsError, r"sources\[0\] = 7 is not a node"),
-        ({"reject": np.array([0, 0])}, ItemsError, r"sources must have one entry per pair \(1\), got 2"),
+        ({"reject": np.array([0, 0])}, ItemsError, r"sources to have one entry per pair \(1\), got 2"),
         ({"reject": np.array([0]), "nodes": (1, 3)}, InputError, "pair 4 has no negative: node 0 has edges to all"),
-        ({"first_pair": -1}, InputError, "first_pair must be an int of at least 0"),
+        ({"first_pair": -1}, InputError, "first_pair to be an int of at least 0"),
     ],
     ids=str,
 )

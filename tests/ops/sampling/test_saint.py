@@ -235,7 +235,7 @@ def test_bad_input(small):
     for law in (node_law, edge_law):
         with pytest.raises(GraphError, match="no edges"):
             law(torch.zeros(3, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
-    with pytest.raises(ItemsError, match="must have in-edges"):
+    with pytest.raises(ItemsError, match="in-edges of every destination"):
         draw_edges(torch.tensor([0] * 30 + [1]), torch.tensor([0]), edge_law(indptr, indices), 50, key=0)
     subgraph = induced_subgraph(indptr, indices, torch.arange(3))
     with pytest.raises(InputError, match="one entry per node"):
@@ -269,7 +269,7 @@ def test_laws_and_subgraphs_of_other_kinds(small):
         lambda: inclusion_probability(law.probability.float(), 1),
         lambda: inclusion_probability(law.probability, -1),
     ):
-        with pytest.raises(InputError, match="must be"):
+        with pytest.raises(InputError, match="expected "):
             call()
     with pytest.raises(ItemsError, match=r"below num_nodes = 30, got -1 to 30"):
         subgraph_weights(subgraph, law, torch.tensor([-1, 0, 30]), degrees, 1)
@@ -280,7 +280,7 @@ def test_the_compiled_module_checks_what_it_is_given():
     indptr, indices = np.array([0, 1, 2]), np.array([1, 0])
     touch, degrees = np.full(2, 0.5), np.ones(2, np.int64)
     for short in ((indptr, touch[:1], degrees), (indptr, touch, degrees[:1]), (indptr - 1, touch, degrees)):
-        with pytest.raises(GraphError, match="must"):
+        with pytest.raises(GraphError, match="expected "):
             _native.saint_weights(short[0], indices, *short[1:], 5, 0, 1)
     with pytest.raises(MemoryError):  # twice as many numbers wrap around
         _native.draw_edges(indptr, indices, np.zeros(1, np.int64), 1 << 63, 0, 1)

@@ -55,7 +55,7 @@ INDPTR, INDICES = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
             r"sample_hop: frontier\[1\] = 2 is not a node of the graph: expected 0 <= id < num_nodes = 2",
         ),
         (torch.tensor([-1]), r"frontier\[0\] = -1"),
-        (torch.tensor([0], dtype=torch.int32), "frontier must be .* int64, got int32"),
+        (torch.tensor([0], dtype=torch.int32), "frontier to be .* int64, got int32"),
         (torch.tensor([[0]]), r"got int64\[1, 1\]"),
     ],
 )
@@ -69,7 +69,7 @@ def test_refuses_a_bad_frontier(frontier, message):
     [
         (torch.tensor([0, 1, 0]), r"seeds\[0\] and seeds\[2\] are both 0: expected unique seeds"),
         (torch.tensor([5]), r"BlockSampler.sample: seeds\[0\] = 5 is not a node"),
-        (torch.tensor([0.0]), "seeds must be .* got float32"),
+        (torch.tensor([0.0]), "seeds to be .* got float32"),
     ],
 )
 def test_refuses_bad_seeds_and_goes_on(seeds, message):
@@ -87,8 +87,8 @@ def test_refuses_bad_seeds_and_goes_on(seeds, message):
         ([0, -9, 2, 2], [0, 0], "do not bound a row"),
         ([0, 1, 2, 2], [7, 0], "indices hold 7, which is not a node id"),
         ([0, 1, 2, 2], [-7, 0], "indices hold -7, which is not a node id"),
-        ([0, 1], [0, 0], "indptr must run from 0 to len.indices. = 2, got 0 to 1"),
-        ([], [], "indptr must have num_nodes"),
+        ([0, 1], [0, 0], "indptr to run from 0 to len.indices. = 2, got 0 to 1"),
+        ([], [], "indptr to have num_nodes"),
     ],
 )
 @pytest.mark.parametrize("num_threads", [1, 2])
@@ -102,19 +102,19 @@ def test_damaged_graphs_never_read_foreign_memory(indptr, indices, message, num_
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: NeighborRule(-2), "NeighborRule: fanout must be an int of at least 0, or -1"),
-        (lambda: LaborRule(NOT_AN_INT), "LaborRule: fanout must be an int"),
-        (lambda: NeighborRule(fanout=True), "fanout must be an int"),
+        (lambda: NeighborRule(-2), "NeighborRule: expected fanout to be an int of at least 0, or -1"),
+        (lambda: LaborRule(NOT_AN_INT), "LaborRule: expected fanout to be an int"),
+        (lambda: NeighborRule(fanout=True), "fanout to be an int"),
         (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [], []), "at least one rule and one key per rule"),
         (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [1, 2]), "got 1 and 2"),
-        (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [-1]), "key must be an int in"),
+        (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [-1]), "key to be an int in"),
         (
             lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [1], expand=NO_EXPANSION),
             "got 'some'",
         ),
         (lambda: BlockSampler(INDPTR, INDICES).sample(INDICES, [NeighborRule(1)], [1], num_threads=0), "num_threads"),
         (lambda: sample_hop(INDPTR, INDICES, INDICES, NeighborRule(1), 1, num_threads=10**6), "at most 4096"),
-        (lambda: BlockSampler(INDPTR, INDICES, INDPTR), "edge_ids must have one entry per edge"),
+        (lambda: BlockSampler(INDPTR, INDICES, INDPTR), "edge_ids to have one entry per edge"),
     ],
 )
 def test_refuses_bad_arguments(call, message):
@@ -128,8 +128,8 @@ def test_refuses_bad_arguments(call, message):
         (torch.tensor([1.0, float("nan")]), r"weights\[1\] = (-)?nan, in the row of node 1: expected finite weights"),
         (torch.tensor([-1.0, 1.0]), r"weights\[0\] = -1.0+, in the row of node 0"),
         (torch.tensor([1.0, float("inf")]), r"weights\[1\] = inf"),
-        (torch.tensor([1.0]), r"weights must have one entry per edge \(2\), got 1"),
-        (torch.tensor([1, 2]), "weights must be .* float32 or float64, got int64"),
+        (torch.tensor([1.0]), r"weights to have one entry per edge \(2\), got 1"),
+        (torch.tensor([1, 2]), "weights to be .* float32 or float64, got int64"),
     ],
 )
 @pytest.mark.parametrize("num_threads", [1, 2])

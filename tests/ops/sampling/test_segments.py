@@ -127,19 +127,19 @@ def hop_of(*, rule=None, **more):
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
-        ({"slots": np.zeros(1, np.int64)}, ItemsError, r"slots must have one entry per element of the frontier \(2\)"),
+        ({"slots": np.zeros(1, np.int64)}, ItemsError, r"slots to have one entry per element of the frontier \(2\)"),
         ({"bounds": np.zeros(2, np.int64)}, InputError, "expected the times of edges for a frontier with bounds"),
-        ({"times": np.zeros(3, np.int64)}, GraphError, r"times must have one entry per edge \(2\), got 3"),
+        ({"times": np.zeros(3, np.int64)}, GraphError, r"times to have one entry per edge \(2\), got 3"),
         (
             {"times": np.zeros(2, np.int64), "bounds": np.zeros(3, np.int64)},
             ItemsError,
-            r"bounds must have one entry per element of the frontier \(2\), got 3",
+            r"bounds to have one entry per element of the frontier \(2\), got 3",
         ),
         ({"lows": np.zeros(2, np.int64)}, InputError, "expected bounds for a frontier with lower bounds"),
         (
             {"times": np.zeros(2, np.int64), "bounds": np.zeros(2, np.int64), "lows": np.zeros(1, np.int64)},
             ItemsError,
-            r"lows must have one entry per element of the frontier \(2\), got 1",
+            r"lows to have one entry per element of the frontier \(2\), got 1",
         ),
         (
             {"weights": np.zeros(2), "rule": LatestRule(1)},

@@ -117,7 +117,7 @@ def test_the_first_edge_that_ends_elsewhere_is_named(num_threads):
         ({"edge_ids": torch.tensor([0, 2]), "relations": [(0,), (1,)]}, "end of the last relation"),
         ({"edge_ids": torch.tensor([1, 0]), "relations": [(0,), (1,)]}, "edge 0 of relation 0 ends in node 2"),
         ({"edge_ids": torch.tensor([0])}, "one entry per edge"),
-        ({"edge_ids": torch.tensor([0.0, 1.0])}, "edge_ids must be a 1-d CPU tensor"),
+        ({"edge_ids": torch.tensor([0.0, 1.0])}, "edge_ids to be a 1-d CPU tensor"),
         ({"relation_offsets": torch.tensor([0, 2])}, "an offset for each of 2 relations"),
         ({"relation_offsets": torch.tensor([0, 2, 1])}, "relation_offsets to rise from 0"),
         ({"relation_offsets": torch.tensor([1, 1, 2])}, "relation_offsets to rise from 0"),

@@ -151,9 +151,12 @@ def test_overwrite(data, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--parts", "0"], "num_parts must be an integer from 1"),
-        (["--parts", "2", "--method", "metis", "--seed", "-1"], "seed must be"),
-        (["--parts", "2", "--balance", "train_mask"], "only --method metis balances; --method hash came"),
+        (["--parts", "0"], "num_parts to be an integer from 1"),
+        (["--parts", "2", "--method", "metis", "--seed", "-1"], "seed to be"),
+        (
+            ["--parts", "2", "--balance", "train_mask"],
+            "expected --method metis for --balance train_mask, got --method hash",
+        ),
         (["--parts", "2", "--method", "metis", "--balance", "z"], "there is no such array"),
         (["--parts", "2", "--method", "metis", "--balance", "x"], "balance"),
         (["--parts", "2", "--features", "z"], "expected 'z' to be an array with a row for each of 60 nodes"),

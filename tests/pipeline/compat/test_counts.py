@@ -126,11 +126,11 @@ def test_numbers_of_numpy_are_numbers(data, numbers, same):
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        (lambda data: ShaDowKHopSampler(data, -1, 2), "depth must be an integer of at least 0"),
-        (lambda data: GraphSAINTNodeSampler(data, 0), "batch_size must be an integer of at least 1"),
-        (lambda data: GraphSAINTNodeSampler(data, 4, num_steps=0), "num_steps must be an integer of at least 1"),
-        (lambda data: GraphSAINTNodeSampler(data, 4, sample_coverage=-1), "sample_coverage must be an integer of at"),
-        (lambda data: GraphSAINTRandomWalkSampler(data, 4, 0.5), "walk_length must be an integer of at least 1"),
+        (lambda data: ShaDowKHopSampler(data, -1, 2), "depth to be an integer of at least 0"),
+        (lambda data: GraphSAINTNodeSampler(data, 0), "batch_size to be an integer of at least 1"),
+        (lambda data: GraphSAINTNodeSampler(data, 4, num_steps=0), "num_steps to be an integer of at least 1"),
+        (lambda data: GraphSAINTNodeSampler(data, 4, sample_coverage=-1), "sample_coverage to be an integer of at"),
+        (lambda data: GraphSAINTRandomWalkSampler(data, 4, 0.5), "walk_length to be an integer of at least 1"),
         (lambda data: ShaDowKHopSampler(data, 1, 2, node_idx=torch.ones(7, dtype=torch.bool)), "each of 120 nodes"),
     ],
 )

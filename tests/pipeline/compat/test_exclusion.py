@@ -98,7 +98,7 @@ def test_a_sampler_tells_exclusions_apart(undirected):
         edges = pairs_of(out.node[torch.stack([out.row, out.col])])
         assert edges.isdisjoint(wanted) == (exclude is not False)
         assert edges.isdisjoint({(v, u) for u, v in wanted}) == (exclude == "reverse")
-    with pytest.raises(hr.InputError, match="exclude_seed_edges must be"):
+    with pytest.raises(hr.InputError, match="exclude_seed_edges to be"):
         sampler.sample_from_edges(links, exclude="self")
     both_ways = Sampler(undirected, [-1], "bidirectional")
     with pytest.raises(hr.InputError, match='exclude_seed_edges="reverse"'):

@@ -231,7 +231,7 @@ def test_links_are_left_out_of_their_own_trees(undirected):
         LinkNeighborLoader(undirected, [2], exclude_seed_edges=True, exclude_per="seed")
     with pytest.raises(hr.InputError, match="expected exclude_seed_edges beside exclude_per='seed', got False"):
         LinkNeighborLoader(undirected, [2], disjoint=True, exclude_per="seed")
-    with pytest.raises(hr.InputError, match='per must be "batch" or "seed"'):
+    with pytest.raises(hr.InputError, match='per to be "batch" or "seed"'):
         LinkNeighborLoader(undirected, [2], disjoint=True, exclude_seed_edges=True, exclude_per="node")
 
 
@@ -295,7 +295,7 @@ def test_peers_15_negatives_are_no_later_than_their_links(data, mode):
 
 
 def test_exclusions_that_are_none(data, hetero):
-    with pytest.raises(hr.InputError, match="exclude_seed_edges must be"):
+    with pytest.raises(hr.InputError, match="exclude_seed_edges to be"):
         LinkNeighborLoader(data, [2], exclude_seed_edges="self")
     cites = ("paper", "cites", "paper")
     for exclude, message in (({cites: cites}, "the edge type of the links"), ({"nope": cites}, "got 'nope'")):

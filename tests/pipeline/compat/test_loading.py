@@ -236,7 +236,7 @@ def test_copies_begin_anew(data):
         ({"persistent_workers": True}, ValueError, "persistent_workers"),
         ({"input_time": torch.arange(120)}, hr.InputError, "time_attr"),
         ({"input_nodes": torch.tensor([500])}, hr.InputError, "not a node of the graph"),
-        ({"input_nodes": torch.tensor([-1])}, hr.ItemsError, "negative"),
+        ({"input_nodes": torch.tensor([-1])}, hr.ItemsError, "of at least 0, got"),
         ({"weight_attr": "x"}, hr.GraphError, "weight_attr"),
         ({"subgraph_type": "round"}, ValueError, "round"),
     ],

@@ -116,7 +116,7 @@ def test_parts_of_the_streaming_partition_are_named(data, tmp_path, monkeypatch)
     ("made", "text"),
     [
         (lambda data: ClusterData(Data(x=data.x), 4), "expected data.edge_index, got data without one"),
-        (lambda data: ClusterData(data, 0), "num_parts must be an integer of at least 1"),
+        (lambda data: ClusterData(data, 0), "num_parts to be an integer of at least 1"),
         (lambda data: ClusterData(data, 4, sparse_format="coo"), "sparse_format"),
     ],
 )

@@ -175,7 +175,7 @@ def test_norms_of_something_else_are_refused(marked, tmp_path, kind):
         larger[kind](marked, 7, **kept)
     path = next(tmp_path.iterdir())
     torch.save(torch.load(path)[:2], path)  # as PyG writes it
-    with pytest.raises(hr.InputError, match="does not say what its norms are of"):
+    with pytest.raises(hr.InputError, match="without what its norms are of"):
         SAINT[kind](marked, **kept)
 
 

@@ -220,7 +220,7 @@ def test_peers_22_stores_with_types(hetero, typed_stores):
 
 def test_hetero_data_that_cannot_be_read(hetero):
     del hetero["venue"].num_nodes
-    with pytest.raises(hr.GraphError, match="how many nodes"), pytest.warns(UserWarning, match="num_nodes"):
+    with pytest.raises(hr.GraphError, match="a number of nodes"), pytest.warns(UserWarning, match="num_nodes"):
         NeighborLoader(hetero, [2], input_nodes="paper")
     hetero["venue"].num_nodes = 5
     hetero[WRITES].edge_index[0, 0] = 40

@@ -69,7 +69,7 @@ def test_attend(block, shape, of_edges, dropout):
 def test_refusals():
     block = hr.Block(torch.tensor([0, 2]), torch.tensor([1, 2]), num_src=3, num_dst=1)
     x, scores = torch.ones(3, 1, 2), torch.ones(3, 1)
-    with pytest.raises(hr.InputError, match='reduce must be "sum", "mean", "max" or "min"'):
+    with pytest.raises(hr.InputError, match='reduce to be "sum", "mean", "max" or "min"'):
         block.aggregate(x, reduce="median")
     for call, words in (
         (lambda: block.aggregate(x[:2]), r"x of 3 rows, got float32\[2, 1, 2\]"),
@@ -86,7 +86,7 @@ def test_refusals():
     with pytest.raises(hr.InputError, match="dropout goes by the ids of edges"):
         block.attend(x, scores, scores[:1], dropout=0.5)
     for dropout in (-0.1, float("nan"), 1.0, "0.1", None):
-        with pytest.raises(hr.InputError, match=r"probability must be a number in \[0, 1\)"):
+        with pytest.raises(hr.InputError, match=r"probability to be a number in \[0, 1\)"):
             block.attend(x, scores, scores[:1], dropout=dropout)
 
 

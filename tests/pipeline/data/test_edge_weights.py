@@ -81,7 +81,7 @@ def test_a_shard_names_the_edge_of_the_whole_graph():
 
 @pytest.mark.parametrize("weight", [torch.rand(6), 3])
 def test_numbers_in_place_of_a_name(weight):
-    with pytest.raises(hr.InputError, match=r"weight must be the name of an edge attribute; (Tensor|int) came; give"):
+    with pytest.raises(hr.InputError, match=r"weight to be the name of an edge attribute, got (Tensor|int); give"):
         hr.ItemSampler(4).sample_neighbor(weighted(torch.ones(6)), [1], weight=weight)
 
 

@@ -42,8 +42,8 @@ COO_ERRORS = {
         "node_types to cover 1 ids",
     ),
     "too few of types": ({"src": [0], "dst": [2], "node_types": {"a": 2}}, "2"),
-    "half a node": ({"src": [0], "dst": [0], "num_nodes": 1.5}, "num_nodes must be an integer of at least 0; 1.5"),
-    "half of a type": ({"src": [0], "dst": [0], "node_types": {"a": 1.5}}, "the count of 'a' must be an integer"),
+    "half a node": ({"src": [0], "dst": [0], "num_nodes": 1.5}, "num_nodes to be an integer of at least 0, got 1.5"),
+    "half of a type": ({"src": [0], "dst": [0], "node_types": {"a": 1.5}}, "the count of 'a' to be an integer"),
     "edge types": ({"src": [0], "dst": [0], "edge_types": {"a": 2}}, "edge_types to cover 1 ids"),
     "edge ends": (
         {"src": [0, 1], "dst": [1, 1], "node_types": {"a": 1, "b": 1}, "edge_types": {("a", "to", "b"): 2}},

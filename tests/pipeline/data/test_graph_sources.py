@@ -118,7 +118,7 @@ class TestPyg:
         data["a", "to", "b"].edge_index = torch.tensor([[0], [1]])
         with (
             pytest.warns(UserWarning, match="num_nodes"),
-            pytest.raises(hr.GraphError, match="node type 'a' does not say"),
+            pytest.raises(hr.GraphError, match="expected a number of nodes of type 'a'"),
         ):
             hr.Graph.from_pyg(data)
 

@@ -31,7 +31,7 @@ def test_they_print_and_count():
 
 def test_an_edge_index_is_not_taken_for_two_items():
     index = torch.arange(10).reshape(2, 5)
-    with pytest.raises(hr.ItemsError, match=r"\[2, 5\] came; pass its transpose, pairs.t\(\)"):
+    with pytest.raises(hr.ItemsError, match=r"got \[2, 5\]; pass its transpose, pairs.t\(\)"):
         hr.ItemSampler(index)
     with pytest.raises(hr.ItemsError, match="pass its transpose"):
         hr.ItemSampler((index, torch.zeros(5)))
@@ -41,7 +41,7 @@ def test_an_edge_index_is_not_taken_for_two_items():
 
 @pytest.mark.parametrize("shape", [(4, 1), (4, 0), (2, 2, 2)])
 def test_other_shapes_are_refused(shape):
-    with pytest.raises(hr.ItemsError, match="items must have shape"):
+    with pytest.raises(hr.ItemsError, match="items to have shape"):
         hr.ItemSampler(torch.zeros(shape, dtype=torch.int64))
 
 

@@ -200,7 +200,7 @@ def test_a_mask_is_the_ids_where_it_is_true():
     batch = next(iter(hr.ItemSampler((mask, ids * 2)).sample_neighbor(graph(), [2]).loader()))
     assert torch.equal(batch.seeds, ids)
     assert torch.equal(batch.y, ids * 2)
-    with pytest.raises(hr.ItemsError, match=r"labels of shape \[200\]; pass labels\[mask\]"):
+    with pytest.raises(hr.ItemsError, match=r"got shape \[200\]; pass labels\[mask\]"):
         hr.ItemSampler((mask, torch.arange(NUM_NODES)))
 
 
@@ -249,9 +249,9 @@ def test_drop_last():
         (0, "at least one item"),
         ([], "at least one item"),
         (torch.zeros(5, dtype=torch.bool), "at least one item"),
-        (-3, "negative"),
-        ([3, -1], "negative"),
-        (range(2, -2, -1), "negative"),
+        (-3, "a number of items in"),
+        ([3, -1], "of at least 0, got"),
+        (range(2, -2, -1), "of at least 0, got"),
         (torch.tensor([0.5]), "integer"),
         (torch.tensor([0, 1], dtype=torch.uint8), "mask.bool"),
         (1 << 63, "2\\*\\*63"),
@@ -259,17 +259,17 @@ def test_drop_last():
         (None, "items"),
         (torch.zeros(2, 3, dtype=torch.int64), "shape"),
         (torch.zeros(2, 2, dtype=torch.bool), "mask"),
-        (torch.tensor(3.0), "a number of items must be an integer"),
-        (torch.tensor(True), "a number of items must be an integer"),
+        (torch.tensor(3.0), "a number of items to be an integer"),
+        (torch.tensor(True), "a number of items to be an integer"),
         (np.bool_(True), "items"),
-        (torch.tensor(-3), "not negative"),
+        (torch.tensor(-3), "a number of items in"),
         ((torch.arange(3), torch.arange(4)), "labels"),
         ((torch.arange(3), torch.arange(3), torch.arange(3)), "3 entries"),
         ({}, r"a mapping with the keys \[\]"),
         ({3: torch.arange(3)}, r"node types or edge types as keys of items, got 3"),
         ({"a": torch.arange(4), "b": torch.zeros(2, 2, dtype=torch.int64)}, "all to be pairs, got both"),
-        (({"a": [1]}, {"b": [2]}), r"labels must have the types of the items, \['a'\]; \['b'\] came"),
-        (torch.zeros(2, 5, dtype=torch.int64), r"\[2, 5\] came; pass its transpose"),
+        (({"a": [1]}, {"b": [2]}), r"labels to have the types of the items, \['a'\], got \['b'\]"),
+        (torch.zeros(2, 5, dtype=torch.int64), r"got \[2, 5\]; pass its transpose"),
         (Stream(), "a length, whose samples can be looked up, got Stream"),
         (Samples(int, length=0), "at least one item"),
         (torch.empty(3, dtype=torch.int64, device="meta"), "CPU"),

@@ -17,17 +17,17 @@ from plans import graph, items
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((0,), "LocalGroup: world_size must be an integer of at least 1; 0 came"),
-        ((-2,), "world_size must be an integer"),
-        ((2.0,), "world_size must be an integer"),
-        (("2",), "world_size must be an integer"),
-        ((True,), "world_size must be an integer"),
-        ((2, 0), "LocalGroup: timeout, in seconds, must be a number above 0; 0 came"),
-        ((2, -1.0), "timeout, in seconds, must be a number above 0"),
-        ((2, math.nan), "timeout, in seconds, must be a number above 0; nan came"),
-        ((2, math.inf), "timeout, in seconds, must be a number above 0; inf came"),
-        ((2, None), "timeout, in seconds, must be a number above 0; None came"),
-        ((2, "60"), "timeout, in seconds, must be a number above 0"),
+        ((0,), "LocalGroup: expected world_size to be an integer of at least 1, got 0"),
+        ((-2,), "world_size to be an integer"),
+        ((2.0,), "world_size to be an integer"),
+        (("2",), "world_size to be an integer"),
+        ((True,), "world_size to be an integer"),
+        ((2, 0), "LocalGroup: expected timeout, in seconds, to be a number above 0, got 0"),
+        ((2, -1.0), "timeout, in seconds, to be a number above 0"),
+        ((2, math.nan), "timeout, in seconds, to be a number above 0, got nan"),
+        ((2, math.inf), "timeout, in seconds, to be a number above 0, got inf"),
+        ((2, None), "timeout, in seconds, to be a number above 0, got None"),
+        ((2, "60"), "timeout, in seconds, to be a number above 0"),
     ],
 )
 def test_groups_have_ranks_and_seconds(arguments, words):

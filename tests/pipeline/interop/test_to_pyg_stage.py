@@ -187,7 +187,7 @@ def test_dgl_is_told_about_plans_it_cannot_have():
     pairs, triples = torch.arange(60).reshape(30, 2) % 37, torch.arange(60).reshape(20, 3) % 37
     with pytest.raises(hr.PlanError, match="to_dgl: expected seeds that are nodes or pairs, got 3 nodes that belong"):
         hr.ItemSampler(triples).sample_neighbor(graph(), [2]).to_dgl().loader()
-    with pytest.raises(hr.PlanError, match="to_dgl: expected pairs that say their edge type"):
+    with pytest.raises(hr.PlanError, match="to_dgl: expected pairs with an edge type"):
         hr.ItemSampler(pairs).sample_neighbor(typed_graph(), [2]).to_dgl().loader()
     with pytest.raises(hr.PlanError, match="to_dgl: 2 hops share one block"):
         items().sample_neighbor(graph(), [2, 2], expand="new").to_dgl().loader()

@@ -124,7 +124,7 @@ def test_bad_arguments_are_refused():
         hr.EdgePartition.by_source(graph, hr.Partition.range(4, 2))
     with pytest.raises(hr.InputError, match="num_columns to divide the 6 parts, got 4"):
         hr.EdgePartition(graph, hr.Partition.hash(3, 6), 4)
-    with pytest.raises(hr.InputError, match="num_parts must be"):
+    with pytest.raises(hr.InputError, match="num_parts to be"):
         hr.EdgePartition.grid(graph, 0)
 
 

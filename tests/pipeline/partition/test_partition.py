@@ -71,7 +71,7 @@ def test_ranges_of_any_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "message"), [([], "num_parts must be"), ([2, -1], "size must"), ([1.5], "size must")]
+    ("sizes", "message"), [([], "num_parts to be"), ([2, -1], "size to be"), ([1.5], "size to be")]
 )
 def test_sizes_that_are_none_are_refused(sizes: list[float], message: str) -> None:
     with pytest.raises(hr.InputError, match=message):
@@ -95,7 +95,7 @@ def test_hash_spreads_evenly() -> None:
 
 @pytest.mark.parametrize("owners", [[0, 3], [-1, 0], [0.5], [[0]]])
 def test_owners_out_of_range_are_refused(owners: list[object]) -> None:
-    with pytest.raises(hr.InputError, match="owners must be"):
+    with pytest.raises(hr.InputError, match="owners to be"):
         hr.Partition.of(owners, 3)
 
 
@@ -253,15 +253,15 @@ def test_metis_balances_labelled_nodes(as_ids):
 def test_settings_out_of_range_are_refused(make):
     graph, _ = communities(2, 20)
     for settings, message in (
-        ({"num_parts": 0}, "num_parts must be an integer from 1"),
-        ({"num_parts": 2.5}, "num_parts must be an integer"),
-        ({"num_parts": 2, "seed": -1}, "seed must be an integer from 0"),
+        ({"num_parts": 0}, "num_parts to be an integer from 1"),
+        ({"num_parts": 2.5}, "num_parts to be an integer"),
+        ({"num_parts": 2, "seed": -1}, "seed to be an integer from 0"),
     ):
         with pytest.raises(hr.InputError, match=message):
             make(graph, **settings)
-    with pytest.raises(hr.InputError, match="slack must be"):
+    with pytest.raises(hr.InputError, match="slack to be"):
         hr.Partition.stream(graph, 2, slack=-1)
-    with pytest.raises(hr.InputError, match="passes must be"):
+    with pytest.raises(hr.InputError, match="passes to be"):
         hr.Partition.stream(graph, 2, passes=0)
     with pytest.raises(hr.InputError, match="balance to be ids in"):
         hr.Partition.metis(graph, 2, balance=[40])

@@ -163,10 +163,10 @@ def test_explain_shows_it():
     ("stages", "message"),
     [
         ((FetchRows(graph()),), "cannot end a plan: nothing is sampled of its rows"),
-        ((FetchRows(graph()), Compact(graph())), "fetched rows must be sampled by the very next stage"),
+        ((FetchRows(graph()), Compact(graph())), "fetched rows to be sampled by the very next stage"),
         (
             (FetchRows(graph()), SampleFetched(graph(), LaborRule(3), layer=0, key_layer=0, expand="new")),
-            "its graph and expand must be those of the rows",
+            "its graph and expand to be those of the rows",
         ),
         ((SampleFetched(graph(), LaborRule(3), layer=0, key_layer=0),), "it takes frontier with its rows"),
     ],

@@ -129,7 +129,7 @@ def test_an_edge_index_is_two_arrays(edge_index, more):
 
 
 def test_a_list_of_lists_of_fanouts():
-    with pytest.raises(hr.InputError, match=r"fanouts must list one number per hop.*\[\[2, 3\], \[1\]\] came"):
+    with pytest.raises(hr.InputError, match=r"fanouts to list one number per hop.*got \[\[2, 3\], \[1\]\]"):
         items().sample_neighbor(graph(), [[2, 3], [1]])
 
 

@@ -47,16 +47,22 @@ def test_draws_with_replacement(fanout, weight, fuse_sampling):
 @pytest.mark.parametrize(
     ("plan", "match"),
     [
-        (lambda: items().sample_layer_neighbor(graph(), [3], importance=10**9), "from 0 to 1000; 1000000000 came"),
-        (lambda: items().sample_pinsage(graph(), 3, num_walks=HUGE, walk_length=HUGE), r"at most 1,048,576; 2,147,483"),
-        (lambda: hand_made(items()).walk_hop(graph(), 3, HUGE, HUGE, layer=0), r"at most 1,048,576; 2,147,483"),
-        (lambda: items().sample_pinsage(graph(), 3, 2, 2, num_layers=HUGE), "num_layers must be .* to 4096"),
-        (lambda: items().sample_saint_walk(graph(), HUGE), "walk_length must be an integer from 1 to 1048576"),
-        (lambda: items().sample_in_subgraph(graph(), num_hops=HUGE), "num_hops must be an integer from 1 to 4096"),
-        (lambda: items().sample_neighbor(graph(), range(5000)), "one number per hop, .*; 5000 came, more than 4096"),
-        (lambda: items().sample_ladies(graph(), [3] * 5000), "5000 came, more than 4096"),
-        (lambda: items().prefetch(workers=1 << 40), "workers must be an integer from 0 to 4096"),
-        (lambda: items().prefetch(depth=1 << 80), "depth must be an integer from 1 to 1048576"),
+        (lambda: items().sample_layer_neighbor(graph(), [3], importance=10**9), "from 0 to 1000, got 1000000000"),
+        (
+            lambda: items().sample_pinsage(graph(), 3, num_walks=HUGE, walk_length=HUGE),
+            r"at most 1,048,576, got 2,147,483",
+        ),
+        (lambda: hand_made(items()).walk_hop(graph(), 3, HUGE, HUGE, layer=0), r"at most 1,048,576, got 2,147,483"),
+        (lambda: items().sample_pinsage(graph(), 3, 2, 2, num_layers=HUGE), "num_layers to be .* to 4096"),
+        (lambda: items().sample_saint_walk(graph(), HUGE), "walk_length to be an integer from 1 to 1048576"),
+        (lambda: items().sample_in_subgraph(graph(), num_hops=HUGE), "num_hops to be an integer from 1 to 4096"),
+        (
+            lambda: items().sample_neighbor(graph(), range(5000)),
+            "one number per hop, .*, got 5000 numbers, more than 4096",
+        ),
+        (lambda: items().sample_ladies(graph(), [3] * 5000), "got 5000 numbers, more than 4096"),
+        (lambda: items().prefetch(workers=1 << 40), "workers to be an integer from 0 to 4096"),
+        (lambda: items().prefetch(depth=1 << 80), "depth to be an integer from 1 to 1048576"),
     ],
 )
 def test_work_without_end(plan, match):
@@ -144,5 +150,5 @@ def test_what_is_no_number(array):
     ],
 )
 def test_switches_are_true_or_false(verb, options):
-    with pytest.raises(hr.InputError, match=f"{next(iter(options))} must be True or False"):
+    with pytest.raises(hr.InputError, match=f"{next(iter(options))} to be True or False"):
         getattr(hand_made(items()), verb)(graph(), [3], **options)

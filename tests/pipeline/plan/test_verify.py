@@ -46,7 +46,7 @@ def test_hops_can_be_chained_by_hand():
             "compacted by the very next stage",
         ),
         (lambda: hand_made(items()).compact(graph()), "it takes hop, and a minibatch comes"),
-        (lambda: hand_made(items()).sample_hop(graph(), RULE, layer=1, key_layer=1).compact(graph()), "this is hop 0"),
+        (lambda: hand_made(items()).sample_hop(graph(), RULE, layer=1, key_layer=1).compact(graph()), "for hop 0"),
         (lambda: items().fetch_feature(store(), edge=["e"]), "reads blocks"),
         (
             lambda: items().fetch_feature(store(), node=["x"]).sample_neighbor(graph(), [2]),
@@ -69,19 +69,19 @@ def test_hops_can_be_chained_by_hand():
                 .sample_hop(graph(), RULE, layer=0, key_layer=0, expand="all")
                 .compact(graph(), expand="new")
             ),
-            "must be those of the hop",
+            "to be those of the hop",
         ),
         (
             lambda: hand_made(items()).sample_hop(graph(), RULE, layer=0, key_layer=0).compact(other_graph()),
-            "must be those of the hop",
+            "to be those of the hop",
         ),
         (
             lambda: hand_made(items()).walk_hop(graph(), 2, 3, 2, layer=0).compact(graph()),
-            "edge_ids must be those of the hop",
+            "edge_ids to be those of the hop",
         ),
         (
             lambda: hand_made(items()).walk_hop(graph(), 2, 3, 2, layer=1).compact(graph(), edge_ids=False),
-            "this is hop 0",
+            "for hop 0",
         ),
         (
             lambda: items().fetch_feature(store(), labels="y").sample_saint_edge(graph(), 5),
@@ -165,7 +165,7 @@ def test_bad_parameters_of_hand_made_hops(verb):
 
 @pytest.mark.parametrize("name", ["num_neighbors", "num_walks", "walk_length", "restart"])
 def test_bad_numbers_of_hand_made_walks(name):
-    with pytest.raises(hr.InputError, match=f"walk_hop: {name} must be"):
+    with pytest.raises(hr.InputError, match=f"walk_hop: expected {name} to be"):
         hand_made(items()).walk_hop(graph(), **{**BY_HAND["walk_hop"], name: -1})
 
 

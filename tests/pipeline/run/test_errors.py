@@ -165,5 +165,5 @@ def test_an_iteration_taken_through_a_fork_is_refused():
 
 
 def test_a_transform_must_return_a_batch():
-    with pytest.raises(hr.PlanError, match="must return a MiniBatch"):
+    with pytest.raises(hr.PlanError, match="to return a MiniBatch, got "):
         list(items().transform(lambda batch: None).loader())

@@ -223,7 +223,7 @@ def test_a_rank_samples_what_one_process_samples():
     ("arguments", "match"),
     [
         ({"rank": 1}, "together"),
-        ({"rank": 2, "world_size": 2}, "rank must be"),
+        ({"rank": 2, "world_size": 2}, "rank to be"),
         ({"num_threads": 0}, "num_threads"),
         (
             {"fuse": False},

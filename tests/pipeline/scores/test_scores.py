@@ -197,7 +197,7 @@ def test_refusals():
     for wrong in (-0.1, 1, float("nan"), "0.85", True):
         with pytest.raises(hr.InputError, match=r"damping in \[0, 1\)"):
             hr.scores.reverse_pagerank(one, damping=wrong)
-    with pytest.raises(hr.InputError, match="iterations must be an integer from 0 to 10000"):
+    with pytest.raises(hr.InputError, match="iterations to be an integer from 0 to 10000"):
         hr.scores.reverse_pagerank(one, iterations=-1)
     with pytest.raises(hr.InputError, match="expected items that are nodes of the graph, which has 200, got 200"):
         hr.scores.weighted_reverse_pagerank(one, [200])
@@ -207,5 +207,5 @@ def test_refusals():
         hr.scores.weighted_reverse_pagerank(one, [])
     with pytest.raises(hr.PlanError, match="expected a plan with a sampler"):
         hr.scores.access_frequency(hr.ItemSampler(3))
-    with pytest.raises(hr.InputError, match="num_batches must be an integer of at least 1"):
+    with pytest.raises(hr.InputError, match="num_batches to be an integer of at least 1"):
         hr.scores.access_frequency(PLANS["neighbor"](), num_batches=0)

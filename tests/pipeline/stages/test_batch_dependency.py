@@ -138,8 +138,8 @@ def test_a_checkpoint_of_another_dependency_is_refused():
 def test_what_is_no_dependency_is_refused(kappa):
     with pytest.raises(
         hr.InputError,
-        match=r"sample_layer_neighbor: batch_dependency \(or math\.inf, for neighbourhoods that never change\) must be "
-        r"an integer from 1 to 2147483647; .* came",
+        match=r"sample_layer_neighbor: expected batch_dependency \(or math\.inf, for neighbourhoods that never "
+        r"change\) to be an integer from 1 to 2147483647, got .*",
     ):
         same_seeds(kappa)
 

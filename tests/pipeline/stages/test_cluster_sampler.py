@@ -150,7 +150,7 @@ def test_a_checkpoint_belongs_to_its_clusters():
         ({"clusters_per_batch": 0}, "clusters_per_batch"),
         ({"boundary": -1}, "boundary"),
         ({"boundary": 1.5}, "boundary"),
-        ({"shuffle": 1}, "shuffle must be True or False"),
+        ({"shuffle": 1}, "shuffle to be True or False"),
         ({"clusters_per_batch": 7, "drop_last": True}, "drop_last leaves no batch"),
     ],
 )

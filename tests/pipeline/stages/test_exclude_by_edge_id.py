@@ -320,7 +320,7 @@ def test_refuses_ids_of_edges_for_nodes():
 @pytest.mark.parametrize(
     ("reverse", "message"),
     [
-        (True, "to say which edge leads back, got True; pass ids"),
+        (True, "to name the edge that leads back, got True; pass ids"),
         (None, "got None"),
         ({}, r"got \{\}"),
         (BACK[:5], "an id for each of 240 edges, got \\[5\\]"),
@@ -344,7 +344,7 @@ def test_an_edge_may_have_no_reverse():
 def test_refuses_ids_by_ends_and_other_words():
     with pytest.raises(hr.InputError, match=r'ids of reverses go with by="edge_id"'):
         items(with_ids=False).exclude_seed_edges(reverse=BACK)
-    with pytest.raises(hr.InputError, match='by must be "ends" or "edge_id"'):
+    with pytest.raises(hr.InputError, match='by to be "ends" or "edge_id"'):
         items().exclude_seed_edges(by="id")
 
 

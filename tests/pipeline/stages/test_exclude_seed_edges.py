@@ -171,10 +171,10 @@ def test_a_gpu_samples_behind_the_negatives_of_the_cpu():
 
 
 def test_refusals():
-    with pytest.raises(hr.InputError, match='per must be "batch" or "seed"'):
+    with pytest.raises(hr.InputError, match='per to be "batch" or "seed"'):
         pairs().exclude_seed_edges(per="node")
     for reverse in ("yes", 1, None, {}):
-        with pytest.raises(hr.InputError, match="reverse must be True, False or"):
+        with pytest.raises(hr.InputError, match="reverse to be True, False or"):
             pairs().exclude_seed_edges(reverse=reverse)
     with pytest.raises(hr.ItemsError, match="expected seeds that are pairs"):
         items().exclude_seed_edges().sample_neighbor(graph(), [2]).loader()

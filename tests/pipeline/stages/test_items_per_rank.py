@@ -147,7 +147,7 @@ def test_place_by_hand_is_refused():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"items_per_rank": 1}, "items_per_rank must be True or False"),
+        ({"items_per_rank": 1}, "items_per_rank to be True or False"),
         ({"cost": torch.ones(90, dtype=torch.int64), "budget": 5, "batch_size": None}, "without budget=, got both"),
         ({"partition": hr.Partition.hash(NUM_NODES, 2)}, "without partition=, got both"),
     ],

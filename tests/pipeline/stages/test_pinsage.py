@@ -107,7 +107,7 @@ def test_a_weighted_mean_is_importance_pooling():
     ],
 )
 def test_bad_numbers(arguments, message):
-    with pytest.raises(hr.InputError, match=f"sample_pinsage: {message}"):
+    with pytest.raises(hr.InputError, match=f"sample_pinsage: expected {message}"):
         items().sample_pinsage(graph(), *arguments)
 
 

@@ -239,7 +239,7 @@ def test_refusals():
     with pytest.raises(hr.InputError, match="sample_saint_edge: the graph has no edges"):
         items().sample_saint_edge(hr.Graph.from_coo([], [], num_nodes=4), 5)
     for verb, name in (("node", "budget"), ("edge", "budget"), ("walk", "walk_length")):
-        with pytest.raises(hr.InputError, match=f"sample_saint_{verb}: {name} must be"):
+        with pytest.raises(hr.InputError, match=f"sample_saint_{verb}: expected {name} to be"):
             getattr(items(), f"sample_saint_{verb}")(graph(), 0)
     with pytest.raises(hr.InputError, match="num_samples"):
         items().sample_saint_walk(graph(), 2, num_samples=1.5)

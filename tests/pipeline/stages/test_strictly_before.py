@@ -100,7 +100,7 @@ def test_earlier_repeats_of_a_link_stay():
     [
         ({"strictly_before": True}, "expected time= beside strictly_before=True, got none"),
         ({"strictly_before": True, "disjoint": True}, "expected time= beside strictly_before=True, got none"),
-        ({"strictly_before": 1, "time": "t"}, "strictly_before must be True or False; 1 came"),
+        ({"strictly_before": 1, "time": "t"}, "expected strictly_before to be True or False, got 1"),
         ({"strictly_before": True, "time": "t", "window": 0}, "expected a window above 0 beside strictly_before=True"),
     ],
 )

@@ -88,7 +88,7 @@ def test_what_is_refused():
     plan = items().sample_neighbor(graph(), [3])
     with pytest.raises(hr.InputError, match=r"expected an hr\.Graph"):
         plan.induce_subgraph([1])
-    with pytest.raises(hr.InputError, match="edge_ids must be True or False"):
+    with pytest.raises(hr.InputError, match="edge_ids to be True or False"):
         plan.induce_subgraph(graph(), edge_ids=1)
     with pytest.raises(hr.InputError, match="not a node of the graph"):
         plan.induce_subgraph(hr.Graph.from_coo([0], [1], num_nodes=2)).loader()

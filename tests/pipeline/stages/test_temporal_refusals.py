@@ -69,16 +69,16 @@ def test_node_attributes_have_a_row_for_each_node():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time": 3}, "time must be the name of times of edges or nodes; int came"),
+        ({"time": 3}, "time to be the name of times of edges or nodes, got int"),
         ({"time": "t", "window": -1}, "expected window to be an int of at least 0, as times are integers, got -1"),
         ({"time": "t", "window": 0.5}, "expected window to be an int of at least 0, as times are integers, got 0.5"),
         ({"time": "t", "window": True}, "expected window to be an int"),
         ({"window": 3}, "expected time= beside window=3, got none"),
-        ({"disjoint": 1}, "disjoint must be True or False"),
-        ({"strategy": "latest", "time": "t"}, "strategy must be 'uniform' or 'last'; 'latest' came"),
-        ({"strategy": "last"}, "strategy='last' takes the most recent edges, so it needs time="),
-        ({"strategy": "last", "time": "t", "weight": "w"}, "goes with neither replace nor weight"),
-        ({"strategy": "last", "time": "t", "replace": True}, "goes with neither replace nor weight"),
+        ({"disjoint": 1}, "disjoint to be True or False"),
+        ({"strategy": "latest", "time": "t"}, "strategy to be 'uniform' or 'last', got 'latest'"),
+        ({"strategy": "last"}, "expected time= beside strategy='last'"),
+        ({"strategy": "last", "time": "t", "weight": "w"}, "and neither replace nor weight"),
+        ({"strategy": "last", "time": "t", "replace": True}, "and neither replace nor weight"),
     ],
 )
 def test_parameters(options, message):

@@ -100,7 +100,7 @@ def test_fanouts_by_relation_are_heeded():
         ({"to": [1], "default": [1]}, "several types are called 'to'"),
         ({"likes": [1]}, r"none for \[\('a', 'to', 'a'\)"),
         ([{"likes": -2, "default": 1}], "-2"),
-        ({}, "none came"),
+        ({}, "got none"),
         ([(1, 2)], "a fanout for each of 5 relations"),
     ],
 )
@@ -169,7 +169,7 @@ def test_types_may_have_no_items():
     "labels", [{"a": [10, 11], "b": [0, 1, 2]}, {"a": [[1], [2], [3]], "b": [1, 2]}, {"a": [0] * 5}]
 )
 def test_labels_have_a_row_for_each_item_of_their_type(labels):
-    with pytest.raises(hr.ItemsError, match=r"labels.*(of type 'a'.*3 items|one shape|types of the items)"):
+    with pytest.raises(hr.ItemsError, match=r"labels.*(of type 'a'.*\(3\)|one shape|types of the items)"):
         hr.ItemSampler(({"a": [0, 1, 2], "b": [0, 1]}, labels))
 
 
@@ -186,7 +186,7 @@ def test_times_of_items_by_type():
     (batch,) = sampler.sample_neighbor(typed_graph(), [1]).loader()
     assert batch.seed_time.tolist() == [7, 8, 9]
     for time in ({"a": [9, 8], "b": [7]}, {"a": [9]}):
-        with pytest.raises(hr.ItemsError, match=r"time (of type 'b'.*2 items|must have the types)"):
+        with pytest.raises(hr.ItemsError, match=r"time (of type 'b'.*\(2\)|to have the types)"):
             hr.ItemSampler(items, time=time)
     with pytest.raises(hr.ItemsError, match="time"):
         hr.ItemSampler([3, 4], time={"a": [9, 8]})
@@ -216,7 +216,7 @@ def test_features_of_types_have_rows_of_their_nodes():
     [
         ({"node": {"a": ["z"]}}, hr.FeatureError, r"no node feature 'a', 'z'"),
         ({"node": {"paper": ["x"]}}, hr.FeatureError, r"no node feature 'paper', 'x'"),
-        ({"labels": {"a": "y", 3: "x"}}, hr.FeatureError, "2 of them came"),
+        ({"labels": {"a": "y", 3: "x"}}, hr.FeatureError, "got 2 of them"),
         ({"node": [3]}, hr.FeatureError, "a list of feature names"),
     ],
 )

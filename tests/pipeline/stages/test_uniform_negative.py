@@ -224,7 +224,7 @@ def test_peers_15_pairs_earlier_than_all_nodes_and_other_refusals():
         pairs().sample_uniform_negative(timed, time="time").loader()
     with pytest.raises(hr.InputError, match=r"kind of the graph's, torch\.int64, got torch\.float64"):
         timed_pairs(torch.float64).sample_uniform_negative(timed, time="time").loader()
-    with pytest.raises(hr.InputError, match="time must be the name"):
+    with pytest.raises(hr.InputError, match="time to be the name"):
         timed_pairs().sample_uniform_negative(timed, time=3)
     with pytest.raises(hr.GraphError, match="expected times under the name 'nope'"):
         timed_pairs().sample_uniform_negative(timed, time="nope")
@@ -281,21 +281,21 @@ def test_a_source_with_edges_to_all_nodes_is_refused_before_work_starts():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"ratio": 0}, "ratio must be a number above 0; 0 came"),
-        ({"ratio": -1.5}, "ratio must be a number above 0"),
-        ({"ratio": float("nan")}, "ratio must be a number above 0"),
-        ({"ratio": float("inf")}, "ratio must be a number above 0"),
-        ({"ratio": True}, "ratio must be a number above 0"),
-        ({"ratio": "1"}, "ratio must be a number above 0"),
-        ({"mode": "pairs"}, "mode must be one of"),
-        ({"corrupt": "source"}, "corrupt must be one of"),
-        ({"mode": "triplet", "ratio": 1.5}, "whole number of negatives"),
-        ({"mode": "triplet", "corrupt": "both"}, "whole number of negatives"),
-        ({"reject": True, "corrupt": "both"}, "reject=True draws for given sources"),
-        ({"node_weight": "out"}, 'node_weight must be "degree" or numbers'),
-        ({"node_weight": torch.ones(3)}, "node_weight must have a number for each of 200 nodes"),
-        ({"node_weight": -torch.ones(NUM_NODES)}, "node_weight must be finite and at least 0"),
-        ({"node_weight": torch.full((NUM_NODES,), torch.nan)}, "node_weight must be finite and at least 0"),
+        ({"ratio": 0}, "ratio to be a number above 0, got 0"),
+        ({"ratio": -1.5}, "ratio to be a number above 0"),
+        ({"ratio": float("nan")}, "ratio to be a number above 0"),
+        ({"ratio": float("inf")}, "ratio to be a number above 0"),
+        ({"ratio": True}, "ratio to be a number above 0"),
+        ({"ratio": "1"}, "ratio to be a number above 0"),
+        ({"mode": "pairs"}, "mode to be one of"),
+        ({"corrupt": "source"}, "corrupt to be one of"),
+        ({"mode": "triplet", "ratio": 1.5}, "expected a whole ratio"),
+        ({"mode": "triplet", "corrupt": "both"}, "expected a whole ratio"),
+        ({"reject": True, "corrupt": "both"}, "corrupt=.destination. for reject=True"),
+        ({"node_weight": "out"}, 'node_weight to be "degree" or numbers'),
+        ({"node_weight": torch.ones(3)}, "node_weight to have a number for each of 200 nodes"),
+        ({"node_weight": -torch.ones(NUM_NODES)}, "node_weight to be finite and at least 0"),
+        ({"node_weight": torch.full((NUM_NODES,), torch.nan)}, "node_weight to be finite and at least 0"),
     ],
     ids=str,
 )
@@ -382,5 +382,5 @@ def test_sources_have_weights_of_their_own():
 def test_weights_of_sources_that_are_not_drawn_are_refused():
     with pytest.raises(hr.InputError, match='expected corrupt="both" beside source_weight'):
         pairs().sample_uniform_negative(graph(), 2, source_weight="degree")
-    with pytest.raises(hr.InputError, match=r"source_weight must have a number for each of \d+ nodes"):
+    with pytest.raises(hr.InputError, match=r"source_weight to have a number for each of \d+ nodes"):
         pairs().sample_uniform_negative(graph(), 2, corrupt="both", source_weight=[1.0])

@@ -130,10 +130,10 @@ def test_refuses_other_files(tmp_path, path):
     for size in (-1, 1):
         shutil.copy(path, tmp_path / "cut.npy")
         os.truncate(tmp_path / "cut.npy", path.stat().st_size + size)
-        refused(tmp_path / "cut.npy", f"it has {path.stat().st_size + size} bytes, its header says")
+        refused(tmp_path / "cut.npy", f"it has {path.stat().st_size + size} bytes, by its header ")
     refused(5, "expected the path of a .npy file, got int")
     refused(path, "expected an engine", engine="libaio")
-    refused(path, "queue_depth must be", queue_depth=0)
+    refused(path, "queue_depth to be", queue_depth=0)
 
 
 def test_a_row_in_fortran_order_is_as_good(tmp_path):

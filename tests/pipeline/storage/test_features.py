@@ -269,7 +269,7 @@ def test_edge_features_have_as_many_rows_as_the_graph_has_edges(num_rows):
 
 @pytest.mark.parametrize("wrong", [["y"], torch.ones(1_000)])
 def test_labels_and_names_are_text(wrong):
-    with pytest.raises(hr.FeatureError, match="labels must be the name of one node feature") as error:
+    with pytest.raises(hr.FeatureError, match="labels to be the name of one node feature") as error:
         hr.ItemSampler(100).fetch_feature(store(), labels=wrong)
     assert len(str(error.value)) < 200
     if not isinstance(wrong, list):

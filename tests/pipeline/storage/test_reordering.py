@@ -240,7 +240,7 @@ def test_refusals():
         hr.reorder(graph(), scores=SCORES[1:])
     with pytest.raises(hr.InputError, match=r"expected an hr\.Graph, got list"):
         hr.reorder([], scores=SCORES)
-    with pytest.raises(hr.GraphError, match="order must hold each of 200 nodes once"):
+    with pytest.raises(hr.GraphError, match="order to hold each of 200 nodes once"):
         hr.reorder(graph(), order=torch.zeros(NUM_NODES, dtype=torch.int64))
     with pytest.raises(hr.FeatureError, match="to have a row for each of the graph's 200 nodes, got 199"):
         hr.reorder(graph(), hr.FeatureStore(node={"x": torch.zeros(199)}), scores=SCORES)

@@ -61,7 +61,7 @@ def test_the_folder_of_another_part_is_refused(shards, memory_map):
     folder, _ = shards
     shutil.rmtree(folder / "part-0")
     shutil.copytree(folder / "part-1", folder / "part-0")
-    with pytest.raises(hr.InputError, match=r"expected part 0 in .*part-0, got part 1, as part\.json says; copy each"):
+    with pytest.raises(hr.InputError, match=r"expected part 0 in .*part-0, got part 1, by part\.json; copy each"):
         hr.load_shards(folder, 0, memory_map=memory_map)
     hr.load_shards(folder, 1, memory_map=memory_map)
 

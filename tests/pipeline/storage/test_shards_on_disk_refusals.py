@@ -47,14 +47,14 @@ def test_what_is_no_shards_is_not_loaded(tmp_path, folder):
     with pytest.raises(hr.InputError, match=r"expected a folder that write_shards made, but .* has no meta\.json"):
         hr.load_shards(tmp_path)
     for part in (-1, 3, "0"):
-        with pytest.raises(hr.InputError, match=r"part of .* must be an integer from 0 to 2"):
+        with pytest.raises(hr.InputError, match=r"part of .* to be an integer from 0 to 2"):
             hr.load_shards(folder, part)
     for fields, message in (
         ({"num_parts": 2}, None),  # a hash of fewer parts is another one: the arrays have other lengths
         ({"node": {"x": 1}}, "is damaged"),
         ({"indices": "int99"}, "is damaged"),
-        ({"partition": "metis"}, "kind 'metis'; expected range, hash or table"),
-        ({"partition": "range", "sizes": [1, 2]}, "200 nodes in 3 parts, but sizes of 3 in 2"),
+        ({"partition": "metis"}, "expected partition to be range, hash or table, got 'metis'"),
+        ({"partition": "range", "sizes": [1, 2]}, "sizes of 200 nodes in 3 parts, got those of 3 in 2"),
         ({"version": 3}, "version 3, this headrace reads 1 to 2"),
         ({"version": 2}, r"is damaged: KeyError\('node_of_types'\)"),
         ({"edge_types": None}, "version 1 has no edge_types"),

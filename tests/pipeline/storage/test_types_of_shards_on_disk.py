@@ -159,7 +159,7 @@ def test_versions_say_what_readers_have_to_know(tmp_path):
     [
         ({"version": 1}, "version 1 has no edge_types, node_attrs, node_of_types, edge_of_types"),
         ({"edge_types": [["likes", 3]]}, r"expected edge types that cover \d+ edges, got {'likes': 3}"),
-        ({"edge_types": [[["a", "to"], 3]]}, r"a type must be a name, or a source type.*\['a', 'to'\] came"),
+        ({"edge_types": [[["a", "to"], 3]]}, r"a type to be a name, or a source type.*got \['a', 'to'\]"),
         ({"node_types": [["a", 200]]}, r"row of node feature \('a', 'x'\) for each of 200 nodes, got 120"),
         ({"node_types": [["c", 200]]}, r"row of node feature \('a', 'x'\) for each of the nodes of a type that"),
     ],

@@ -265,7 +265,7 @@ def test_bad_input_is_refused():
         hr.nn.GATConv(4, 2, edge_dim=5)(torch.ones(2, 4), block)
     with pytest.raises(hr.InputError, match=r"expected edge_weight of \[1\]"):
         hr.nn.GCNConv(4, 2)(torch.ones(2, 4), block, torch.ones(3))
-    with pytest.raises(hr.InputError, match="say edge_dim="):
+    with pytest.raises(hr.InputError, match="pass edge_dim="):
         hr.nn.GATConv(4, 2)(torch.ones(2, 4), block, torch.ones(1, 3))
     with pytest.raises(hr.InputError, match=r"expected edge_attr of \[1, 5\]"):
         hr.nn.GATConv(4, 2, edge_dim=5)(torch.ones(2, 4), block, torch.ones(1, 3))

@@ -87,7 +87,7 @@ def test_states_of_models_stay_those_of_before():
         ([1, 2], "got list"),
         ({"first": 1, "second": 1, "dropout": -1}, "dropout"),
         ({"first": 1, "second": 1.5, "dropout": 1}, "second"),
-        ({"first": 1, "second": 1, "dropout": 2**63}, "dropout must be an integer from 0 to 9223372036854775807"),
+        ({"first": 1, "second": 1, "dropout": 2**63}, "dropout to be an integer from 0 to 9223372036854775807"),
     ],
 )
 def test_other_states_are_refused_and_change_nothing(state, match):

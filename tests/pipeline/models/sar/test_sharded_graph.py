@@ -237,7 +237,7 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(hr.GraphError, match=words):
             hr.sar.ShardedGraph(*arguments)
     for options, words in [
-        ({"mode": "all"}, "mode must be one of sar, sequential, one-shot"),
+        ({"mode": "all"}, "mode to be one of sar, sequential, one-shot"),
         ({"mode": "one-shot", "prefetch": 1}, 'expected prefetch=0 in mode "one-shot"'),
         ({"prefetch": 2}, "prefetch"),
     ]:
@@ -249,7 +249,7 @@ def test_what_does_not_fit_is_refused():
         place.aggregate(x[:3])
     with pytest.raises(hr.InputError, match=r"weight: expected a row for each of this rank's 1500 edges, got \[3\]"):
         place.aggregate(x, weight=torch.zeros(3))
-    with pytest.raises(hr.InputError, match='reduce must be "sum", "mean", "max" or "min", got \'median\''):
+    with pytest.raises(hr.InputError, match='reduce to be "sum", "mean", "max" or "min", got \'median\''):
         place.aggregate(x, reduce="median")
 
 

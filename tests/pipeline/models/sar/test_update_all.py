@@ -208,7 +208,7 @@ def test_what_does_not_fit_is_refused():
         place.update_all(lambda rows, *_: rows.sum(0), x)
     with pytest.raises(hr.InputError, match="got NoneType"):
         place.update_all(lambda *_: None, x)
-    with pytest.raises(hr.InputError, match="reduce must be"):
+    with pytest.raises(hr.InputError, match="reduce to be"):
         place.update_all(lambda rows, *_: rows, x, reduce="median")
     with pytest.raises(hr.InputError, match=r"destination: expected 200 rows, got \[1, 3\]"):
         place.update_all(lambda rows, *_: rows, x, destination=x[:1])
