@@ -61,7 +61,7 @@ class Compact(MapStage):
             and last.expand == self.expand
             and last.edge_ids == self.edge_ids
         )
-        return None if fits else "its graph, expand and edge_ids must be those of the hop before it"
+        return None if fits else "expected its graph, expand and edge_ids to be those of the hop before it"
 
     def runner(self, settings: RunSettings) -> Runner:
         del settings

@@ -94,7 +94,7 @@ class SampleFetched(RuleHop):
 
     def fits_behind(self, last: Stage) -> str | None:
         fits = isinstance(last, FetchRows) and last.graph is self.graph and last.expand == self.expand
-        return None if fits else "its graph and expand must be those of the rows that were fetched before it"
+        return None if fits else "expected its graph and expand to be those of the rows that were fetched before it"
 
     def runner(self, settings: RunSettings) -> Runner:
         def run(fetched: FetchedHop) -> tuple[SampledHop, Counts]:
