@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Machine:
-    """What passes may know of the hardware.
+    """The facts about the hardware that passes use.
 
     Parameters
     ----------
     cores
         CPU cores this process may use.
     gpus
-        CUDA devices that it can run kernels on: those that torch sees, if CuPy is installed.
+        CUDA devices that can run kernels: all devices of torch, if CuPy is installed.
     rank, world_size
-        Its place among the processes that share every batch.
+        The rank of this process among those that share every batch, and their number.
     memory
-        Bytes of CPU memory it may yet take, beside what it holds and what its caches may yet fill; 0 where that is not
-        known.
+        Bytes of CPU memory that this process may still allocate, without the room that its caches have not filled yet;
+        0 if unknown.
     gpu_memory
-        Bytes that are free on each of the devices; empty where that is not known. Ranks need not agree about it: passes
-        let sizes depend on it, and no stage in which ranks wait for each other.
+        Free bytes of each device; empty if unknown. It may differ between ranks. Therefore passes use it only for
+        sizes, never to decide on a stage in which ranks wait for each other.
     promised, gpu_promised
-        Bytes of CPU memory, and of each device, that caches of this process have been given, filled or not: all of
-        them share half of the memory, and a new one gets half of what is left of that.
+        Bytes of CPU memory, and of each device, assigned to caches of this process, filled or not. All caches share
+        half of the memory; a new one gets half of the rest of it.
     current_gpu
-        The number of the device that ``"cuda"`` without a number is.
+        The number of the device that ``"cuda"`` means.
     partition
-        The rank that owns each node, or each edge; None where that has not been decided.
+        The rank that owns each node, or each edge; None if not decided yet.
     """
 
     cores: int = 1
@@ -59,30 +59,30 @@ class Machine:
     partition: Partition | EdgePartition | None = field(default=None, repr=False)
 
     def memory_of_gpu(self, index: int | None) -> int:
-        """Return the bytes of memory of a GPU, by default the current one; 0 where that is not known."""
+        """Return the bytes of memory of a GPU, by default the current one; 0 if unknown."""
         number = self.current_gpu if index is None else index
         return self.gpu_memory[number] if number < min(self.gpus, len(self.gpu_memory)) else 0
 
     def promised_of_gpu(self, index: int | None) -> int:
-        """Return the bytes of a GPU, by default the current one, that caches have been given."""
+        """Return the bytes of a GPU, by default the current one, that are assigned to caches."""
         number = self.current_gpu if index is None else index
         return self.gpu_promised[number] if number < min(self.gpus, len(self.gpu_promised)) else 0
 
     def share(self, parts: int) -> int:
-        """Return one of so many parts of the CPU memory; less, and at last nothing, the more caches have been given."""
+        """Return one of `parts` equal parts of the CPU memory, less the memory assigned to caches; at least 0."""
         return max(self.memory - self.promised, 0) // parts
 
     def share_of_gpu(self, index: int | None, parts: int) -> int:
-        """Return one of so many parts of the memory of a GPU; see `share`."""
+        """Return one of `parts` equal parts of the memory of a GPU; see `share`."""
         return max(self.memory_of_gpu(index) - self.promised_of_gpu(index), 0) // parts
 
     @staticmethod
     def detect(world_size: int | None = None) -> Machine:
-        """Return the machine at hand. CUDA is not initialised by it, so that processes which are forked can use it.
+        """Return the machine of this process. It does not initialise CUDA, so forked processes can still use CUDA.
 
-        Free memory, as the system and the limits of a container say, is divided among the ranks on this machine: those
-        that the launcher counts (torchrun in ``LOCAL_WORLD_SIZE``), or all `world_size`, by default those of
-        torch.distributed. What caches of this process may yet fill is not free.
+        Free memory is that of the system, or of the container if that is less. It is divided among the ranks on this
+        machine: ``LOCAL_WORLD_SIZE`` of them if torchrun has set it, otherwise all `world_size`, by default those of
+        torch.distributed. Memory that is assigned to caches of this process is not free.
         """
         affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS and Windows
         cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Plan(_Verbs):
-    """A tuple of stages, source first; a value: plans of equal stages are equal. It has a method for each verb.
+    """A tuple of stages, source first, with a method for each verb. Plans with equal stages are equal.
 
     A source is a plan as well, the shortest one.
 
@@ -67,7 +67,7 @@ class Plan(_Verbs):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """A name for each stage, unique in the plan: that of the stage, numbered from the second use on."""
+        """A unique name for each stage: the stage's own name, with a number from the second use on."""
         seen: dict[str, int] = {}
         names = []
         for stage in self.stages:
@@ -76,11 +76,11 @@ class Plan(_Verbs):
         return tuple(names)
 
     def then(self, stage: Stage) -> Plan:
-        """Return the plan with one more stage; a verb makes the stage and calls this."""
+        """Return the plan with one more stage. A verb creates the stage and calls this method."""
         return Plan((*self.stages, stage))
 
     def pipe(self, function: Callable[Concatenate[Plan, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call ``function(plan, ...)``, so that stages from elsewhere keep the left-to-right reading order."""
+        """Call ``function(plan, ...)``, so that functions of your own keep the left-to-right reading order."""
         return function(self, *args, **kwargs)
 
     # A plan describes; what is iterated is the loader. Where these are not defined Python says "not iterable" alone.

@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What running a stage needs beyond its description. Only ``seed`` may influence a minibatch.
+    """The settings with which a stage runs, beyond its description. Only ``seed`` may influence a minibatch.
 
     Parameters
     ----------
     seed
-        The plan's seed, taken from its source.
+        The seed of the plan's source.
     source
         The source of the plan, for stages that draw batches ahead.
     num_threads
         Threads that one call of a kernel may use.
     rank, world_size
-        Place of this process among those that share every batch.
+        The rank of this process among those that share every batch, and their number.
     comm
-        The channel of the thread that runs the stage, when ranks make batches together.
+        The channel of the thread that runs the stage, if ranks make batches together.
     rows_comm
-        The channel on which the model exchanges rows then.
+        The channel on which the model then exchanges rows.
     rank_items
-        How many items each rank has, where each brings its own.
+        The number of items of each rank, if each rank brings its own.
     """
 
     seed: int = 0
@@ -54,7 +54,7 @@ class RunSettings:
         Raises
         ------
         PlanError
-            If there are none: stages that communicate were chained, but the loader is not a cooperative one.
+            If there are none: the plan has stages that communicate, but the loader is not cooperative.
         """
         if self.comm is None or self.rows_comm is None:
             raise PlanError("exchanges between ranks need .loader(cooperative=True), which inserts them by itself")

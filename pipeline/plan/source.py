@@ -23,9 +23,9 @@ LARGEST_SEED = (1 << 64) - 1
 
 
 class BatchSource(ABC):
-    """Runs a :class:`SourceStage`: yields minibatches in order, and can go to any place among them.
+    """Runs a :class:`SourceStage`: yields minibatches in order, and can seek to any of them.
 
-    The place is the number of batches drawn in an epoch, which the loader counts, and what :meth:`state` adds to it.
+    The position is the number of batches drawn in the epoch, which the loader counts, and the value of :meth:`state`.
 
     >>> import headrace as hr, torch
     >>> class Pairs(hr.BatchSource):
@@ -56,19 +56,19 @@ class BatchSource(ABC):
 
     @property
     def smallest_share(self) -> int | None:
-        """How many seeds the smallest share of this rank has; None when unknown beforehand."""
+        """The number of seeds in the smallest share of this rank; None if unknown beforehand."""
         return None
 
     def count(self, epoch: int) -> int | None:
-        """Return the number of batches of one epoch, where epochs differ in that; None when unknown."""
+        """Return the number of batches of one epoch, which may differ between epochs; None if unknown."""
         del epoch
         return self.num_batches
 
     @abstractmethod
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
-        """Stand before the first batch of ``epoch``, or where ``state`` says.
+        """Go to the first batch of ``epoch``, or to the position in ``state``.
 
-        ``state`` is what :meth:`state` returned, and ``state["batch"]`` the number of batches drawn until then.
+        ``state`` is a value of :meth:`state`, with the number of batches drawn as ``state["batch"]``.
         """
 
     @abstractmethod
@@ -76,35 +76,35 @@ class BatchSource(ABC):
         """Return the next batch of the epoch; raise StopIteration at its end."""
 
     def state(self) -> dict[str, Any]:
-        """Return what :meth:`seek` needs, beside the number of batches drawn, to go on behind the last one.
+        """Return the values that :meth:`seek` needs to continue, besides the number of batches drawn.
 
-        Numbers, texts, lists and mappings, as checkpoints hold.
+        They are numbers, texts, lists and mappings, for checkpoints.
         """
         return {}
 
     def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
-        """Return the seeds of a batch of all ranks together, as one process would draw them, wherever this one stands.
+        """Return the seeds of a batch over all ranks, as one process would draw them, from any position.
 
-        In the order of `MiniBatch.seed_slot`, where that counts. Needed by stages for which a rank has to know more
-        than its share, such as `exclude_seed_edges`; called from several threads at once.
+        They are in the order of `MiniBatch.seed_slot`, where batches have one. Stages that need more than the share of
+        a rank call it, such as `exclude_seed_edges`, from several threads at once.
         """
         del epoch, index
         raise NotImplementedError
 
     def whole_items(self, epoch: int, index: int) -> torch.Tensor:
-        """Return the items of `whole_seeds`, int64[num_seeds]: what `MiniBatch.item_index` has of one process.
+        """Return the items of `whole_seeds`, int64[num_seeds]: the `MiniBatch.item_index` of one process.
 
-        Needed of sources with `SourceStage.seed_edge_ids` alone.
+        Only sources with `SourceStage.seed_edge_ids` need it.
         """
         del epoch, index
         raise NotImplementedError
 
     def watched(self) -> tuple[Watched, ...]:
-        """Return what batches are drawn from that a training loop may write: those drawn ahead are drawn again."""
+        """Return the data that a training loop may write; after a write, batches drawn ahead are drawn again."""
         return ()
 
     def batch_at(self, epoch: int, index: int) -> MiniBatch:
-        """Return a batch, wherever the source stands. Needed of those that are `watched`."""
+        """Return a batch, from any position. Only sources with `watched` data need it."""
         del epoch, index
         raise NotImplementedError
 
@@ -124,15 +124,15 @@ class BatchSource(ABC):
 
 
 class SourceStage(Stage, Plan):
-    """A stage that begins a plan, and by itself is the shortest one.
+    """A stage that begins a plan. It is itself the shortest plan.
 
     Attributes
     ----------
     seed
-        Seed of everything random in the plan.
+        Seed of all randomness in the plan.
     seed_given
-        Whether whoever made the plan named it. A seed that was taken from torch gives way to that of rank 0 where a
-        loader takes its rank from torch.distributed, or where ranks have a channel. Counts in no comparison.
+        Whether the user gave the seed. A seed that was taken from torch is replaced by that of rank 0 if a loader takes
+        its rank from torch.distributed, or if ranks have a channel. Comparisons of plans ignore it.
     """
 
     seed: int
@@ -145,89 +145,89 @@ class SourceStage(Stage, Plan):
 
     @property
     def writes(self) -> frozenset[str]:
-        """What `MiniBatch.of_seeds` fills in."""
+        """The fields that `MiniBatch.of_seeds` fills in."""
         return frozenset({"seeds", "seed_index", "item_index", "n_id", "num_sampled_nodes"})
 
     @property
     def largest_id(self) -> int | None:
-        """The largest node id among the seeds of all batches; None if that is not known beforehand."""
+        """The largest node id among the seeds of all batches; None if unknown beforehand."""
         return None if self.num_nodes is None else self.num_nodes - 1
 
     @property
     def mask_size(self) -> int | None:
-        """Entries of the mask that the seeds were given by; None if they were given as ids."""
+        """The number of entries of the mask of seeds; None if the seeds were given as ids."""
         return None
 
     @property
     def num_nodes(self) -> int | None:
-        """Nodes of the graph that the batches are made for; None for any graph that has the seeds."""
+        """The number of nodes of the graph; None if the source fits any graph that contains the seeds."""
         return None
 
     def known_nodes(self) -> tuple[KnownNodes, ...]:
-        """Return what the source knows of nodes, by its graph or by their number."""
+        """Return the nodes that the source knows, by its graph or by their number."""
         known = super().known_nodes()
         return known if known or self.num_nodes is None else (KnownNodes("what it draws from", self.num_nodes),)
 
     @property
     def boundary(self) -> int | None:
-        """How many hops beyond its seeds the nodes of a batch may be; None for any number."""
+        """The largest number of hops from the seeds to a node of the batch; None for no bound."""
         return None
 
     @property
     def gives_pairs(self) -> bool:
-        """Whether the seeds are known to be pairs of nodes, or more nodes together."""
+        """Whether each seed is known to be a pair of nodes, or a group of more nodes."""
         return False
 
     @property
     def nodes_per_seed(self) -> int | None:
-        """How many nodes a seed is known to be: 1, or 2 where seeds are pairs; None if it shows only with a batch."""
+        """The number of nodes of each seed: 1, or 2 for pairs; None if unknown before the first batch."""
         return None
 
     @property
     def seed_types(self) -> tuple[TypeName, ...]:
-        """The types by which the seeds were given; none where they are ids of the graph."""
+        """The types of seeds that were given by type; empty if seeds are ids of the graph."""
         return ()
 
     def all_seeds(self) -> torch.Tensor | None:
-        """Return the seeds of an epoch in any order, int64[n] or int64[n, k]; None if not known beforehand."""
+        """Return the seeds of an epoch in any order, int64[n] or int64[n, k]; None if unknown beforehand."""
         return None
 
     def seeds_per_batch(self, world_size: int) -> int:
-        """Return how many seeds a rank has in a first batch at least; 1 where that is not known beforehand."""
+        """Return the least number of seeds of a rank in the first batch; 1 if unknown beforehand."""
         del world_size
         return 1
 
     @property
     def smallest_label(self) -> float | None:
-        """The smallest of all labels; None if it is not known beforehand."""
+        """The smallest of all labels; None if unknown beforehand."""
         return None
 
     @property
     def gives_labels(self) -> bool:
-        """Whether the seeds are known to come with labels."""
+        """Whether the seeds are known to have labels."""
         return False
 
     @property
     def seed_times(self) -> torch.Tensor | str | None:
-        """The times of all seeds, or the name of the node attribute that holds them; None if not known beforehand."""
+        """The times of all seeds, or the name of their node attribute; None if unknown beforehand."""
         return None
 
     @property
     def seed_edge_ids(self) -> torch.Tensor | None:
-        """Which edge of the graph each item is, int64[num_items]; None where items are not known to be edges."""
+        """The id of the edge that each item is, int64[num_items]; None if items are not known to be edges."""
         return None
 
     @property
     def gives_no_times(self) -> bool:
-        """Whether the seeds are known to come without times."""
+        """Whether the seeds are known to have no times."""
         return False
 
     def own_data(self) -> dict[str, Any]:
-        """Return what each rank brings of its own, by name; all else of the source is the same on all ranks."""
+        """Return the data that differ between ranks, by name; all other data are the same on all ranks."""
         return {}
 
     def settle_seed(self) -> None:
-        """Take torch's seed where none was given, and check the one that was; for ``__post_init__``."""
+        """Check the given seed, or take torch's seed if none was given; for ``__post_init__``."""
         if self.seed is None:
             object.__setattr__(self, "seed", torch.initial_seed())
             object.__setattr__(self, "seed_given", False)
@@ -236,7 +236,7 @@ class SourceStage(Stage, Plan):
 
     @abstractmethod
     def source(self, settings: RunSettings) -> BatchSource:
-        """Return what draws this source's batches."""
+        """Return the object that draws the batches of this source."""
 
 
 def source_of(plan: Plan) -> SourceStage:

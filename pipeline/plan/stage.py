@@ -163,27 +163,27 @@ class Stage(metaclass=_StageType):
 
     @property
     def reads_at(self) -> Place | None:
-        """Where the fields that the stage reads must lie; None if it takes them wherever they are."""
+        """The place where the fields that the stage reads must be; None for any place."""
         return None
 
     @property
     def writes_at(self) -> Place | None:
-        """Where the fields that the stage writes come to lie; None for where those lie that it reads."""
+        """The place of the fields that the stage writes; None for the place of the fields that it reads."""
         return None
 
     @property
     def moves_to(self) -> Place | None:
-        """Where all fields of the batch lie behind the stage; None if it moves none."""
+        """The place to which the stage moves all fields of the batch; None if it moves none."""
         return None
 
     @property
     def excludes(self) -> str | None:
-        """How the stage names edges that hops behind it leave out, by "ends" or by "edge_id"; None if it names none."""
+        """How the stage identifies edges that later hops leave out: "ends" or "edge_id"; None if there are none."""
         return None
 
     @property
     def cooperates(self) -> bool:
-        """Whether ranks that each run the stage on nodes of their own find together what one rank would find."""
+        """Whether running the stage on each rank's own nodes yields, in union, the single-process result."""
         return True
 
     @property
@@ -198,7 +198,7 @@ class Stage(metaclass=_StageType):
 
     @property
     def fetches(self) -> frozenset[tuple[str, FeatureName]]:
-        """The features that the stage reads into the batch, each with its domain: ("node", "x")."""
+        """The features that the stage reads into the batch, each with "node" or "edge": ("node", "x")."""
         return frozenset()
 
     @property
@@ -208,37 +208,37 @@ class Stage(metaclass=_StageType):
 
     @property
     def num_hops(self) -> int:
-        """Hops that the stage samples."""
+        """The number of hops that the stage samples."""
         return 0
 
     @property
     def batch_dependency(self) -> float:
-        """Batches over which the randomness of the stage changes: 1 if each has its own, infinite if all have one."""
+        """Batches over which the randomness changes: 1 if each batch has its own, infinite if all share one."""
         return 1
 
     @property
     def shares_layers(self) -> bool:
-        """Whether behind the stage each rank has a share of one batch, whose layers exchange rows in the model."""
+        """Whether each rank then has a share of one batch, with layers that exchange rows in the model."""
         return False
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether features that were fetched before are still those of the batch behind the stage, which writes ids."""
+        """For a stage that rewrites ids: whether features fetched earlier still match the batch."""
         return False
 
     def divided(self) -> tuple[Divided, ...]:
-        """Return what the stage reads, or goes by, that is divided among ranks."""
+        """Return the graphs, features and partitions of the stage that are divided among ranks."""
         return ()
 
     def known_nodes(self) -> tuple[KnownNodes, ...]:
-        """Return what the stage knows of nodes, by default by its graph: all stages of a plan have to know the same."""
+        """Return the nodes that the stage knows, by default those of its graph; all stages of a plan must agree."""
         graph = getattr(self, "graph", None)
         return (KnownNodes("its graph", graph.num_nodes, graph.node_types),) if isinstance(graph, GraphView) else ()
 
     def watched(self) -> tuple[Watched, ...]:
-        """Return what the stage reads that a training loop may write: what was read ahead is then read again.
+        """Return the data of the stage that a training loop may write: after a write, data read ahead are read again.
 
-        By default the weights that it samples by, which refuse to be read once they were written.
+        By default these are its sampling weights, which are refused after a write.
         """
         graph, weight = getattr(self, "graph", None), getattr(self, "weight", None)
         attribute = graph.edge_attrs_csc.get(weight) if isinstance(graph, GraphView) and weight is not None else None
@@ -246,7 +246,7 @@ class Stage(metaclass=_StageType):
         return () if reader is None else (Watched(f"edge attribute {weight!r}", reader),)
 
     def fits_behind(self, last: Stage) -> str | None:
-        """Return what is wrong with the stage right before this one, or None; asked whenever a plan is verified."""
+        """Return why the stage directly before this one is wrong, or None; each verification of a plan calls it."""
         del last
         return None
 
@@ -256,17 +256,17 @@ class Stage(metaclass=_StageType):
         Raises
         ------
         InputError
-            With what was expected, what came and what to do.
+            With the value expected, the value given and a remedy.
         """
 
     @property
     def origin(self) -> Stage:
-        """The stage that the user wrote: this one, or the one of which passes made it. Stats and errors name it."""
+        """The stage that the user wrote: this one, or the one that passes rewrote. Stats and errors use its name."""
         origin: Stage = self.__dict__.get("_origin", self)
         return origin
 
     def made_of(self, stage: Stage) -> Self:
-        """Return the stage as one that a pass has made of another."""
+        """Return this stage with the origin of the stage that it replaces."""
         # A copy: who made the stage may give the same one to several plans.
         made = copy.copy(self)
         object.__setattr__(made, "_origin", stage.origin)  # no field: it is no part of what the stage does
@@ -277,7 +277,7 @@ class Stage(metaclass=_StageType):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def decisive(self) -> dict[str, Any]:
-        """Return what decides the stage's part in the minibatches, by name; a checkpoint is valid for equal values."""
+        """Return the values that decide the stage's effect, by name; a checkpoint is valid for equal values."""
         return self.parameters()
 
     def __eq__(self, other: object) -> bool:
@@ -297,20 +297,20 @@ class Stage(metaclass=_StageType):
 
 
 class MapStage(Stage):
-    """A stage that makes one minibatch from another: a pure function of the batch, its key and the parameters."""
+    """A stage that returns a minibatch for a minibatch: a pure function of the batch, its key and the parameters."""
 
     keyed: ClassVar[bool] = False
     """Whether the runner takes the epoch and the number of the batch, too: of what was converted, which lacks them."""
 
     @abstractmethod
     def runner(self, settings: RunSettings) -> Runner:
-        """Return the function that does it. It may be called from several threads at once.
+        """Return the function from a batch to a batch. Several threads may call it at once.
 
-        It returns the batch and what ``loader.stats()`` is to add up for this stage, ``{}`` for nothing.
+        It returns the batch and the counts that ``loader.stats()`` adds up for this stage, ``{}`` for none.
         """
 
     def launcher(self, settings: RunSettings) -> Runner:
-        """Return what gives the work to the current stream of a GPU, and need not wait until it is done."""
+        """Return a runner that enqueues the work on the current CUDA stream without waiting."""
         return self.runner(settings)
 
 

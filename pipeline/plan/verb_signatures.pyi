@@ -33,7 +33,7 @@ class Verbs:
         Raises
         ------
         PlanError
-            When the plan is made into a loader where the device cannot be used, or the name means nothing to torch.
+            If torch does not know the name; when the loader is made, if the device cannot be used.
         """
 
     def exclude_seed_edges(
@@ -43,45 +43,46 @@ class Verbs:
         per: Literal["batch", "seed"] = "batch",
         by: Literal["ends", "edge_id"] = "ends",
     ) -> Plan:
-        """Let the sampler behind it pick no edge that the model is to predict.
+        """Leave the edges that the model should predict out of the sampler that follows.
 
         A model that predicts edge u -> v must not find that edge in the neighbourhood of v, nor its reverse in that of u.
-        The edges between the pairs of a batch, parallel ones included and those of negatives left out, are not there for
-        any hop: fanouts, probabilities and weights are those of the graph without them, so that nothing is lost of what
-        is left. Pairs need not have an edge. It takes `sample_neighbor`, `sample_layer_neighbor`, `sample_ladies`,
-        `sample_in_subgraph`, `sample_shadow` and `induce_subgraph`, and stands ahead of them. Ranks that share a batch
-        leave out the edges of all of its pairs.
+        All hops sample the graph without the edges between the positive pairs of the batch, including parallel edges; edges
+        between negative pairs stay. Fanouts, probabilities and weights are those of the graph without the excluded edges.
+        Pairs need not have an edge. The stage precedes `sample_neighbor`, `sample_layer_neighbor`, `sample_ladies`,
+        `sample_in_subgraph`, `sample_shadow` or `induce_subgraph`. Ranks that share a batch leave out the edges of all its
+        pairs.
 
         Parameters
         ----------
         reverse
-            False (default): the edges u -> v. True: the edges v -> u, too, which a graph has where every edge is there in
-            both directions. Of a graph with types either means the edges of any type; a dictionary ``{edge_type:
-            reverse_type}`` means those of its keys, among which the seeds' own type must be, and back those of its values.
-            With ``by="edge_id"`` ids, int64[num_edges], of each edge that of its reverse, -1 for none; by types the
-            reverse of an edge is the one of its number within the other type. True would not say which of several it is.
+            False (default): leave out the edges u -> v. True: leave out the edges v -> u, too, for graphs with every edge
+            in both directions. In a graph with types, both apply to the edges of all types. A dictionary ``{edge_type:
+            reverse_type}`` leaves out the edges u -> v of its keys, which must include the seeds' own type, and the edges v
+            -> u of its values. With ``by="edge_id"`` pass int64[num_edges]: for each edge the id of its reverse, -1 for
+            none. With ``by="edge_id"`` and a dictionary, the reverse of an edge has the same number within the other type.
+            With ``by="edge_id"`` True is refused, because it does not identify one of several edges v -> u.
         per
-            ``"batch"`` (default): a batch's edges are left out for all its seeds, as they share their neighbourhood.
-            ``"seed"``: those of a pair are left out in its own tree alone, so that it finds those of the other pairs of the
-            batch, as it will where it is predicted by itself. Negatives are asked of the same graph as their pair: trees
-            of their own leave out the pair's edges, too, or a model would tell them by an edge that no positive pair
-            finds. For samplers with ``disjoint=True`` or ``time=``, and `sample_shadow`; subgraphs over a graph in shards
-            take it with ``cooperative=True`` alone.
+            ``"batch"`` (default): the edges of all pairs of the batch are left out for all its seeds, which share their
+            neighbourhood. ``"seed"``: the edges of a pair are left out only in its own tree. It then finds the edges of the
+            other pairs of the batch, as in a prediction for that pair alone. The trees of negatives leave out the edges of
+            their positive pair, too: otherwise a model could tell negatives by an edge that positive pairs never find.
+            "seed" needs a sampler with ``disjoint=True`` or ``time=``, or `sample_shadow`. Subgraphs over a graph in shards
+            take it only with ``cooperative=True``.
         by
-            ``"ends"`` (default): all edges between the ends of a pair, such as earlier purchases of the same thing.
-            ``"edge_id"``: the edge alone that the item is, ``ItemSampler(pairs, edge_ids=ids)``; others between the same
-            nodes stay. With `time` take ``strictly_before=True`` in place of it, which leaves out all that is of the
-            pair's own time, or both where repeats of that time are to stay.
+            ``"ends"`` (default): leave out all edges between the ends of a pair, such as earlier purchases of the same
+            thing. ``"edge_id"``: leave out only the edge that the item is, ``ItemSampler(pairs, edge_ids=ids)``; other
+            edges between the same nodes stay. With `time`, ``strictly_before=True`` of the sampler is the alternative: it
+            leaves out all edges of the pair's own time. To keep repeats of that time, use ``"edge_id"``.
 
         Raises
         ------
         InputError
-            For another `reverse`, `per` or `by`; when a loader is made for types that the graph does not have, seeds of a
-            type that is no key, items that are no edges by their ids, and reverses that do not lead back.
+            For an invalid `reverse`, `per` or `by`. When the loader is made: for types that the graph does not have, seeds
+            of a type that is not a key, items that are not the edges of their ids, and reverses that do not lead back.
         PlanError
-            If no sampler follows that can leave out edges, the seeds are no pairs, or `make_bidirectional` follows, which
-            would turn an edge back around, and `reverse` is False; with ``per="seed"`` for a sampler without trees;
-            with ``by="edge_id"`` for items without `edge_ids`.
+            If no sampler follows that can leave out edges; if the seeds are not pairs; if `reverse` is False and
+            `make_bidirectional` follows, which would add an excluded edge again; with ``per="seed"`` for a sampler without
+            trees; with ``by="edge_id"`` for items without `edge_ids`.
 
         Examples
         --------
@@ -109,24 +110,25 @@ class Verbs:
         store
             Where the features are.
         node
-            Names of node features to read for every node of the batch, in the order of ``batch.n_id``. Of a graph with
-            types a dictionary has the names for each, ``node={"paper": ["x"], "author": ["x"]}``: ``batch.node["paper",
-            "x"]`` has a row for each paper of the batch, in their order.
+            Names of node features to read for every node of the batch, in the order of ``batch.n_id``. In a graph with
+            types, names by node type, ``node={"paper": ["x"], "author": ["x"]}``: ``batch.node["paper", "x"]`` has a row
+            for each paper of the batch, in the order of ``batch.n_id``.
         edge
-            Names of edge features to read for every sampled edge, one tensor per block; rows are in input edge order. By
-            edge type likewise, with a row for each edge of ``block.relation(edge_type)``.
+            Names of edge features to read for every sampled edge, one tensor per block, with a row for each edge of the
+            block. The rows of the feature itself are in input edge order. In a graph with types, names by edge type, with a
+            row for each edge of ``block.relation(edge_type)``.
         labels
-            Name of the node feature to read for the seeds alone, into ``batch.y``; not where the items have labels. Of the
-            nodes of a type ``labels={"paper": "y"}``, where seeds are of that type. Of seeds of several types
-            ``labels={"paper": "y", "author": "z"}`` names one for each: ``batch.y`` is then a dictionary, of which
-            ``batch.y["paper"]`` has a row for each seed that is a paper, in the order of ``batch.seeds``.
+            Name of the node feature to read for the seeds only, into ``batch.y``. It is refused if the items have labels.
+            If seeds are nodes of one type, ``labels={"paper": "y"}``. For seeds of several types, ``labels={"paper": "y",
+            "author": "z"}``: ``batch.y`` is then a dictionary, and ``batch.y["paper"]`` has a row for each seed that is a
+            paper, in the order of ``batch.seeds``.
 
         Raises
         ------
         FeatureError
-            For a name that the store does not have (the message lists those it has), or no name at all.
+            For a name that the store does not have (the message lists the names of the store), or no name at all.
         PlanError
-            If batches come with labels, and ``labels`` names others.
+            If batches already have labels, and ``labels`` names a feature.
         """
 
     def induce_subgraph(
@@ -135,18 +137,19 @@ class Verbs:
         *,
         edge_ids: bool = True,
     ) -> Plan:
-        """Take, in place of the sampled edges, all edges of the graph among the nodes of the batch.
+        """Replace the sampled edges by all edges of the graph among the nodes of the batch.
 
-        The batch then has *one* square block, which all layers of a model use: ``num_src == num_dst``, nodes stay in their
-        order, seeds first. A model may have more layers than the sampler has hops. ``num_sampled_nodes`` are the seeds and
-        all others, ``num_sampled_edges`` all edges: hops are not told apart any more.
+        The batch then has *one* square block, which all layers of a model use: ``num_src == num_dst``. Nodes keep their
+        order, seeds first. A model may have more layers than the sampler has hops. ``num_sampled_nodes`` has two counts,
+        the seeds and all other nodes; ``num_sampled_edges`` has one count, all edges.
 
-        Ranks that make batches together (``cooperative=True``) find it together, each the in-edges of the nodes that it
-        owns: ``num_dst`` of these, and ``num_src`` with the sources of other ranks. In a model `hr.cooperative` exchanges
-        rows, or ``batch.exchange(0, h)`` before each layer but the first and ``batch.exchange(1, h)`` at the end.
+        Ranks that make batches together (``cooperative=True``) find the subgraph together. Each rank has the in-edges of
+        the nodes that it owns: ``num_dst`` counts these nodes, ``num_src`` also the sources of other ranks. In a model
+        `hr.cooperative` exchanges rows; or call ``batch.exchange(0, h)`` before each layer except the first, and
+        ``batch.exchange(1, h)`` at the end.
 
-        Where each rank has a share of the seeds for itself there are subgraphs of trees alone (``disjoint=True``,
-        `sample_shadow`): of others, edges between nodes of two ranks would be missing.
+        If each rank has its own share of the seeds, the sampler must grow trees (``disjoint=True``, `sample_shadow`):
+        otherwise edges between nodes of two ranks would be missing.
 
         >>> import headrace as hr
         >>> graph = hr.Graph.from_coo([1, 2, 0], [0, 1, 2], num_nodes=3)
@@ -166,23 +169,23 @@ class Verbs:
         InputError
             For a subject that is not a graph, or items that are not in it.
         PlanError
-            If several ranks have a share of a batch each, which are not trees, or the sampler keeps to times, which the
-            subgraph would not.
+            If several ranks each have a share of a batch and the sampler grows no trees, or if the sampler is temporal,
+            because the subgraph would ignore times.
         """
 
     def make_bidirectional(
         self,
     ) -> Plan:
-        """Let messages flow along each sampled edge in both directions.
+        """Add the reverse of each sampled edge, so that messages flow in both directions.
 
-        The batch then has *one* square block, which all layers of a model use. Of several edges from one node to another,
-        and of one type, one stays. An edge that is there against its direction alone has the id of the edge that it turns
-        around, and so its features. Importance weights, which say how much of an in-neighbourhood was sampled, are dropped.
+        The batch then has *one* square block, which all layers of a model use. Of parallel edges of one type, one remains.
+        An added edge has the id, and so the features, of the sampled edge that it reverses. Importance weights are dropped,
+        because they describe the sampled in-neighbourhoods.
 
-        Where there are types an edge that is turned around keeps its own. So each edge type must lead from a node type to
-        itself: one from users to movies that is turned around would be of a type that leads back, which has edges and
-        features of its own. `headrace.pyg.NeighborLoader` with ``subgraph_type="bidirectional"`` turns edges into those of
-        the type back, and gives no ids of edges then.
+        In a graph with types a reversed edge keeps its type. So each edge type must connect a node type with itself: the
+        reverse of an edge from users to movies would have another type, with its own edges and features.
+        `headrace.pyg.NeighborLoader` with ``subgraph_type="bidirectional"`` gives reversed edges the opposite type, and
+        then returns no edge ids.
 
         >>> import headrace as hr
         >>> graph = hr.Graph.from_coo([1, 2], [0, 1], num_nodes=3)
@@ -194,7 +197,7 @@ class Verbs:
         Raises
         ------
         PlanError
-            If a graph before it has an edge type that leads to another node type.
+            If the sampled graph has an edge type between two node types.
         """
 
     def prefetch(
@@ -204,18 +207,18 @@ class Verbs:
         *,
         eager: bool = True,
     ) -> Plan:
-        """Make batches in background threads while the training loop works; their order stays.
+        """Make batches in background threads during the training steps; their order stays.
 
         Parameters
         ----------
         workers
             Background threads, each making whole batches; 0 makes them in the training loop's own thread.
         depth
-            Most batches held at once, being made or waiting, beyond the one that the training loop has. This bounds the
-            memory.
+            The largest number of batches that are being made or waiting, beyond the one in the training loop. This bounds
+            the memory.
         eager
-            Whether threads start with the epoch. Otherwise they do when the training loop has taken long enough, batch for
-            batch, for batches made ahead to be worth handing over. Ranks that make batches together are always eager.
+            Whether threads start with the epoch. Otherwise they start once the steps of the training loop take long enough
+            for prefetching to pay off. Ranks that make batches together are always eager.
 
         Raises
         ------
@@ -238,10 +241,10 @@ class Verbs:
         graph
             The graph to take the edges from.
         num_hops
-            How far to go from the seeds; 1 (default) gives the subgraph of all edges that end at a seed.
+            The number of hops from the seeds; 1 (default) gives the subgraph of all edges that end at a seed.
         expand, edge_ids
             As for ``sample_neighbor``. With ``"all"`` blocks repeat edges, as layers need them; with ``"new"`` each edge is
-            there once, in one block.
+            in one block only.
 
         Raises
         ------
@@ -261,21 +264,21 @@ class Verbs:
     ) -> Plan:
         """Draw a number of nodes per *layer*: LADIES (arXiv 1911.07323) and PLADIES (arXiv 2210.13339).
 
-        A hop's destinations are all nodes reached so far. Each in-neighbour t has the score ``q_t = sum of P_ts ** 2``
-        over the destinations s, with P_ts = 1 / in-degree of s (or the edge's share of the row's weights). Nodes are
-        drawn by their scores, and *all* edges between them and the destinations are kept. The number of nodes of a batch
-        is thus known beforehand, and each destination gets what edges happen to lead to it, none included.
+        The destinations of a hop are all nodes found so far. Each in-neighbour t has the score ``q_t = sum of P_ts ** 2``
+        over the destinations s, with P_ts = 1 / in-degree of s (or the edge's share of the row's weights). Nodes are drawn
+        by their scores, and *all* edges from them to the destinations are kept. Therefore the number of nodes of a batch is
+        known beforehand, and a destination may have any number of edges, or none.
 
-        ``Block.weight`` holds P_ts / pi_t, pi_t the probability of t, scaled to average to 1 per destination: a plain mean
-        of messages times these weights is the Hajek estimate of the mean (or weighted mean) over all in-edges; of no edges,
-        take it as 0. The scores depend on all nodes of the hop: ranks that each sample a share of the batch draw
-        `layer_sizes` each, unless ``.loader(cooperative=True)`` lets them draw together.
+        ``Block.weight`` is P_ts / pi_t, where pi_t is the probability of t, scaled to average to 1 per destination. The
+        plain mean of messages times these weights is the Hajek estimate of the mean (or weighted mean) over all in-edges;
+        without edges, use 0. The scores depend on all nodes of the hop. Ranks that each sample a share of the batch draw
+        `layer_sizes` each; with ``.loader(cooperative=True)`` they draw together.
 
-        *Self terms.* Destinations come first among a block's sources, as always, so a layer has their own rows at hand
-        (``x[:num_dst]``) without a draw. Beyond that they are not favoured: no self-loops are added, and an edge from one
-        destination to another is kept only if its source was drawn, as any other; only so the estimate stays unbiased.
-        Destinations that are drawn count towards `layer_sizes`, so a layer adds at most that many new nodes. A model
-        that wants P with self-loops takes a graph with self-loops.
+        *Self terms.* Destinations are the first sources of a block, as always, so a layer has their own rows
+        (``x[:num_dst]``) without a draw. Destinations have no other advantage: no self-loops are added, and an edge from
+        one destination to another is kept only if its source was drawn. Otherwise the estimate would be biased.
+        Destinations that are drawn count towards `layer_sizes`, so a layer adds at most that many new nodes. For P with
+        self-loops, use a graph with self-loops.
 
         Parameters
         ----------
@@ -285,14 +288,15 @@ class Verbs:
             Nodes to draw, one number per hop. ``layer_sizes[0]`` is the hop next to the seeds; DGL and GraphBolt list
             them from the input side, so reverse a list that comes from there. -1 takes all in-neighbours.
         poisson
-            False (default): LADIES, exactly that many (where there are as many), one after the other, without replacement.
-            The published estimate of it is biased; ours divides by probabilities that make it unbiased before scaling.
-            True: PLADIES, each node on its own with probability ``min(1, c * q_t)``; the numbers are then expected ones.
+            False (default): LADIES, exactly that many nodes (if there are as many), one after the other, without
+            replacement. The published estimate is biased; this one divides by probabilities that make it unbiased before
+            scaling. True: PLADIES, each node independently with probability ``min(1, c * q_t)``; layer sizes are then
+            expected numbers.
         layer_dependency
-            Whether all hops share the random numbers, so that a node drawn in one hop is likely to be in the next.
+            Whether all hops share the random numbers, so that a node drawn in one hop is likely to be drawn in the next.
         weight
             Name of the edge attribute A, one number of at least 0 per edge, for P_ts = A_ts / sum of A over the in-edges of
-            s. Edges of weight 0 are never kept. None (default): all edges count alike.
+            s. Edges of weight 0 are never kept. None (default): all edges have equal weight.
         edge_ids
             Whether blocks carry the original ids of their edges.
 
@@ -323,10 +327,9 @@ class Verbs:
     ) -> Plan:
         """Sample in-neighbours with one random number per *source* node and hop: LABOR (arXiv 2210.13339).
 
-        Nodes that share a neighbour agree on whether to draw it, so a batch touches fewer nodes than with
-        ``sample_neighbor`` at the same fanouts, while each node by itself sees a uniform sample of the same size. Of
-        several edges from one node to another each has a random number of its own; whether a graph has any is found out
-        once, at the first batch.
+        Nodes that share a neighbour agree on whether to draw it. Therefore a batch has fewer nodes than with
+        ``sample_neighbor`` at the same fanouts, while each node alone has a uniform sample of the same size. Parallel edges
+        have separate random numbers; the first batch checks once whether the graph has any.
 
         Parameters
         ----------
@@ -338,49 +341,48 @@ class Verbs:
         exact
             True (default): each node gets exactly ``min(fanout, in-degree)`` in-edges, those with the smallest random
             numbers. False: Poisson sampling as in the paper, where ``fanout`` is the expected number. LABOR-1, ... and
-            LABOR-* are Poisson sampling whatever this says.
+            LABOR-* are always Poisson sampling.
         importance
-            Rounds by which the nodes of a hop agree on the probabilities of their in-neighbours: 0 (default) is
-            LABOR-0, 1 is LABOR-1, and so on to 1,000; ``"*"`` goes on until a round lowers the expected number of nodes
-            by no more than 0.01 % (LABOR-*).
+            The number of rounds in which the nodes of a hop agree on the probabilities of their in-neighbours: 0 (default)
+            is LABOR-0, 1 is LABOR-1, and so on to 1,000; ``"*"`` stops after a round that lowers the expected number of
+            nodes by at most 0.01 % (LABOR-*).
 
             *Gains*: fewer nodes, so fewer feature rows, at the same variance of a mean over the sampled neighbours
             (published for ogbn-products, three layers of fanout 10: 166 thousand for LABOR-*, 237 thousand for LABOR-0, 513
             thousand for ``sample_neighbor``).
 
-            *Costs*: more edges, since a node draws more than ``fanout`` of its in-edges where their probabilities differ;
-            time, since all in-edges of all nodes of the hop are looked at once per round and more; and a model must use
-            ``Block.weight``, which is always there: a plain mean of weighted messages is the Hajek estimate (of no edges,
-            take it as 0). The probabilities depend on all nodes of the hop: ranks that each sample a share of the batch
-            agree among their own and do not reach the nodes that one process would, but with ``cooperative=True`` they
-            agree with each other, in 3 rounds of communication for each round of importance (see `sample_hop_together`).
+            *Costs*: more edges, because a node draws more than ``fanout`` of its in-edges if their probabilities differ.
+            More time, because every round reads all in-edges of all nodes of the hop. A model must use ``Block.weight``,
+            which is always present: the plain mean of weighted messages is the Hajek estimate; without edges, use 0. The
+            probabilities depend on all nodes of the hop. Ranks that each sample a share of the batch agree within their own
+            share only, so their nodes differ from those of one process. With ``cooperative=True`` all ranks agree, in 3
+            rounds of communication for each round of importance.
         layer_dependency
-            Whether all hops share the random numbers, so that a node keeps its neighbourhood from hop to hop; fewer
-            nodes still, at the price of dependent layers.
+            Whether all hops share the random numbers, so that a node keeps its neighbourhood from hop to hop. A batch then
+            has still fewer nodes, but layers are dependent.
         batch_dependency
-            Kappa, the number of batches over which the random numbers change (arXiv 2310.12403): 1 (default) draws new
-            ones for every batch; with more, consecutive batches sample much the same neighbours of the nodes that they
-            share, so that a cache of feature rows misses less; ``math.inf`` never changes them, in no batch and no epoch.
-            Each batch by itself is drawn by the same law whatever this is, so sizes, bias and variance stay.
+            Kappa, the number of batches over which the random numbers change (arXiv 2310.12403). 1 (default): new random
+            numbers for every batch. With more, consecutive batches sample mostly the same neighbours of the nodes that they
+            share, so a cache of feature rows misses less. ``math.inf``: the random numbers never change, in any batch or
+            epoch. The law of each single batch does not depend on kappa, so sizes, bias and variance stay.
 
             *Costs*: batches that are less than 2 * kappa apart are dependent; with ``math.inf`` a node's neighbourhood is
-            the same for the whole training. Where two random numbers are blended, which are all batches but each kappa-th,
-            sampling takes some 50 ns more per in-edge looked at. The random numbers go on from batch to batch
-            of an epoch and begin anew with the next one, where nearly all neighbours change at once. Not in trees: their
-            random numbers go by the place of their seed in the batch, which changes.
+            the same for the whole training. Sampling takes some 50 ns more per in-edge, except in each kappa-th batch,
+            because it blends two random numbers. The random numbers change gradually within an epoch; a new epoch begins
+            with new ones, so nearly all neighbours change at once. Trees refuse it: their random numbers depend on the
+            position of their seed in the batch, which changes.
         weight
-            Name of the edge attribute A to sample by, one number of at least 0 per edge: edge t -> s is wanted with
-            probability min(1, fanout * A_ts / sum of A over the in-edges of s), and ``Block.weight`` makes a plain mean the
+            Name of the edge attribute A to sample by, one number of at least 0 per edge. The target probability of edge t
+            -> s is min(1, fanout * A_ts / sum of A over the in-edges of s). With ``Block.weight`` the plain mean is the
             Hajek estimate of the mean weighted by A. Edges of weight 0 are never drawn. None (default) samples uniformly.
 
-            *Bias.* With ``exact=True`` that estimate is biased where fanouts are small or close to in-degrees, and messages
-            go with the weights: by about 0.2 standard deviations of messages proportional to the weights at 1 or at 10 of
-            20 in-edges, by 0.02 to 0.05 at 1 to 10 of 100; not for messages that have nothing to do with the weights.
-            ``sample_neighbor(..., weight=..., replace=True)`` has no bias at any fanout; larger fanouts, for which
-            ``exact=False`` is the safer choice, make it small.
+            *Bias.* With ``exact=True`` that estimate is biased if fanouts are small or close to in-degrees and messages
+            correlate with the weights. For messages proportional to the weights, the bias is about 0.2 standard deviations
+            at 1 or at 10 of 20 in-edges, and 0.02 to 0.05 at 1 to 10 of 100. For messages independent of the weights there
+            is none. ``sample_neighbor(..., weight=..., replace=True)`` has no bias at any fanout. Larger fanouts, with
+            ``exact=False``, make the bias small.
         expand, edge_ids, disjoint, time, window, strictly_before
-            As for ``sample_neighbor``. Trees share no random numbers, as they share no nodes: `importance` has to be 0,
-            and `batch_dependency` 1.
+            As for ``sample_neighbor``. Trees share no random numbers: `importance` must be 0, and `batch_dependency` 1.
 
         Raises
         ------
@@ -407,9 +409,9 @@ class Verbs:
         replace: bool = False,
         strategy: Literal["uniform", "last"] = "uniform",
     ) -> Plan:
-        """Sample in-neighbours hop by hop, each node for itself (GraphSAGE, arXiv 1706.02216).
+        """Sample in-neighbours hop by hop, independently for each node (GraphSAGE, arXiv 1706.02216).
 
-        Every k-subset of a node's in-edges is equally likely, exactly: the integers behind it are free of modulo bias.
+        Every k-subset of a node's in-edges is exactly equally likely: the random integers have no modulo bias.
 
         Parameters
         ----------
@@ -421,49 +423,48 @@ class Verbs:
         replace
             Whether to draw with replacement. A fanout of -1 takes every in-edge once either way.
         weight
-            Name of the edge attribute to sample by, one number of at least 0 per edge: without replacement edges are drawn
-            one after the other with probabilities proportional to it, with replacement each draw is. Edges of weight 0 are
-            never drawn. None (default) samples uniformly. Without replacement a plain mean over the picks estimates neither
-            the mean nor the weighted mean of all in-edges: for that take `sample_layer_neighbor`. The first batch makes
-            tables of two bytes per edge, which stay with the graph.
+            Name of the edge attribute to sample by, one number of at least 0 per edge. Each draw has probabilities
+            proportional to it; without replacement, edges are drawn one after the other. Edges of weight 0 are never drawn.
+            None (default) samples uniformly. Weighted sampling without replacement gives no unbiased mean or weighted mean;
+            use `sample_layer_neighbor`. The first batch makes tables of two bytes per edge, which the graph keeps.
         expand
-            ``"all"`` (default): each hop samples for every node seen so far, which layer-wise blocks need (DGL,
-            GraphBolt). ``"new"``: only for nodes that the previous hop reached first, which gives one block that all
-            layers share (PyG, ``trim_to_layer``).
+            ``"all"`` (default): each hop samples for every node found so far, as layer-wise blocks need (DGL, GraphBolt).
+            ``"new"``: each hop samples only for nodes that the previous hop found first, so all layers share one block
+            (PyG, ``trim_to_layer``).
         edge_ids
             Whether blocks carry the original ids of their edges; without them sampling is a little faster.
         disjoint
-            Whether each seed grows a tree of its own: no node is shared, and one that two trees reach is there twice;
-            `MiniBatch.slot` says which is in which. Seeds come first, repeats kept, one tree each; both ends of a pair
-            share one. Draws of trees are independent.
+            Whether each seed has its own tree. Trees share no nodes: a node in two trees has two entries, and
+            `MiniBatch.slot` is the tree of each entry. Seeds are first, repeats included, one tree each; both ends of a
+            pair share one tree. Draws of trees are independent.
         time
-            Name of times of edges, of nodes, or of both (edge attributes and node attributes of the graph): a tree, which
-            is disjoint then, has only edges of the time of its seed or earlier, those of an edge being the later one of its
-            own time and of its source's. Seeds have times of their own, ``ItemSampler(items, time=...)``, or those of their
-            nodes. Rows are sorted by time once, at the first loader, which copies the graph where they are not yet; see
+            Name of the times of edges, nodes, or both (edge attributes and node attributes of the graph). Each seed then
+            has its own tree, which contains only edges no later than the seed. The time of an edge is the later of its own
+            time and that of its source. The time of a seed is given by ``ItemSampler(items, time=...)``, or is that of its
+            node. The first loader sorts rows by time, once, and copies the graph if they are not sorted; see
             `Graph.by_time`.
 
-            *Its own time counts*: a link that is predicted at time t sees the edge of that link, which has the time t, too,
-            and so its label. For links that are edges of the graph take ``strictly_before=True``; where other edges of that
-            time are to stay, ``exclude_seed_edges(by="edge_id")``, which leaves out the link's own edge alone.
+            *The seed's own time is included*: for a link at time t, the tree contains the edge of that link, which reveals
+            its label. For links that are edges of the graph use ``strictly_before=True``; or, to keep other edges of that
+            time, ``exclude_seed_edges(by="edge_id")``, which leaves out only the link's own edge.
         window
-            Beside `time`, how far back trees look: edges are no earlier than the seed's time less this.
+            With `time`, the length of the time window: edges are no earlier than the seed's time minus `window`.
         strictly_before
-            Beside `time`: False (default), edges of the seed's own time are there; True, only those of earlier times, in
-            all hops. Earlier edges between the same nodes stay, which `exclude_seed_edges` by the ends of pairs would take
-            away. A window reaches back from the seed's time either way.
+            With `time`: False (default) includes edges of the seed's own time; True only earlier edges, in all hops.
+            Earlier edges between the same nodes stay; `exclude_seed_edges` by the ends of pairs would leave them out. A
+            window ends at the seed's time in both cases.
         strategy
-            Beside `time`: ``"uniform"`` (default) draws among the edges of a tree, by weight if there is one; ``"last"``
-            takes the most recent, of edges of one time those that came last.
+            With `time`: ``"uniform"`` (default) draws among the edges in the time window, by `weight` if given; ``"last"``
+            takes the most recent ones. Among edges with the same time, those given last count as most recent.
 
         Raises
         ------
         GraphError
             If there is no such edge attribute, or it holds negative, infinite or undefined values; if there are no times of
-            this name, or they are none.
+            this name, or they are not times.
         InputError
             For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule; for a window,
-            `strictly_before` or ``strategy="last"`` without times, or the latter with a weight or replacement.
+            `strictly_before` or ``strategy="last"`` without times; for ``strategy="last"`` with a weight or replacement.
         """
 
     def sample_pinsage(
@@ -478,20 +479,20 @@ class Verbs:
         weight: str | None = None,
         expand: Literal["all", "new"] = "all",
     ) -> Plan:
-        """Take as neighbours of a node those that random walks from it visit most often (PinSAGE, arXiv 1806.01973).
+        """Take the nodes that random walks visit most often as neighbours of their start (PinSAGE, arXiv 1806.01973).
 
         Walks step to uniform in-neighbours, against the direction of messages. ``Block.weight`` holds the visit counts,
         scaled so that they average to 1 per destination: a plain mean with these weights is the paper's importance pooling.
-        The neighbours are no edges of the graph, so blocks carry no edge ids. The node itself is never among them; of
-        nodes visited equally often those reached first are taken. A node without in-edges has no neighbours.
+        The neighbours are not joined by edges of the graph, so blocks have no edge ids. A node is never its own neighbour.
+        Among nodes visited equally often, those visited first are taken. A node without in-edges has no neighbours.
 
         Parameters
         ----------
         graph
-            The graph to walk on. Every node on the way counts, of whatever kind: where only items may be neighbours of
-            items, walk on a graph of items.
+            The graph to walk on. Every visited node counts, of any kind. If only items may be neighbours of items, walk on
+            a graph of items.
         num_neighbors
-            Most neighbours per node.
+            The largest number of neighbours per node.
         num_walks
             Walks from each node.
         walk_length
@@ -499,7 +500,7 @@ class Verbs:
         restart
             Probability, in [0, 1), that a step leads back to the walk's start.
         num_layers
-            Hops. Each is drawn anew, so a node may have other neighbours in another layer.
+            Hops. Each draws new walks, so a node may have other neighbours in another layer.
         weight
             Name of an edge attribute to walk by: an in-edge is taken in proportion to it. None (default) walks uniformly.
         expand
@@ -523,13 +524,13 @@ class Verbs:
     ) -> Plan:
         """Train on the subgraph between the ends of drawn edges: GraphSAINT's edge sampler (arXiv 1907.04931).
 
-        Each batch draws ``budget`` edges, independently and with replacement, edge u -> v in proportion to
-        1 / in-degree(v), by exactly uniform integers. Where every edge is there in both directions, so that u and v may be
-        drawn by either, this is the law of the paper, 1 / degree(u) + 1 / degree(v). The source's items only say how many
-        batches make an epoch and where it stands, as for ``sample_saint_node``.
+        Each batch draws ``budget`` edges, independently and with replacement, edge u -> v in proportion to 1 /
+        in-degree(v), by exactly uniform integers. If every edge exists in both directions, u and v can be drawn by either,
+        and this is the law of the paper, 1 / degree(u) + 1 / degree(v). The items of the source only give the number of
+        batches and the position, as for ``sample_saint_node``.
 
-        The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is described at
-        :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+        The norms have a closed form and are exact; nothing is sampled beforehand.
+        :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
 
         Parameters
         ----------
@@ -545,7 +546,7 @@ class Verbs:
         InputError
             For a subject that is not a graph or has no edges, or a budget below 1.
         PlanError
-            If the source carries labels, or several ranks would share a batch.
+            If the source has labels, or several ranks would share a batch.
         """
 
     def sample_saint_node(
@@ -560,20 +561,20 @@ class Verbs:
 
         Each batch draws ``budget`` nodes, independently and with replacement, node u in proportion to the sum over its
         out-neighbours w of 1 / in-degree(w) ** 2, which is the squared norm of u's column in the row-normalised adjacency
-        matrix. A node without out-edges is never drawn. The source's items only say how many batches make an epoch and
-        where it stands: which nodes are drawn depends on the source's seed, the epoch and the batch index.
+        matrix. A node without out-edges is never drawn. The items of the source only give the number of batches of an
+        epoch. The drawn nodes depend on the source's seed, the epoch and the batch index.
 
-        The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is described at
-        :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+        The norms have a closed form and are exact; nothing is sampled beforehand.
+        :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
 
         Parameters
         ----------
         graph
             The graph to sample from.
         budget
-            Draws per batch; the subgraph has at most so many nodes.
+            Draws per batch; the subgraph has at most that many nodes.
         norms
-            Whether the batch carries ``node["loss_weight"]`` and ``Block.weight``.
+            Whether the batch has ``node["loss_weight"]`` and ``Block.weight``.
         edge_ids
             Whether the block carries the original ids of its edges.
 
@@ -582,7 +583,7 @@ class Verbs:
         InputError
             For a subject that is not a graph or has no edges, or a budget below 1.
         PlanError
-            If the source carries labels, or several ranks would share a batch.
+            If the source has labels, or several ranks would share a batch.
         """
 
     def sample_saint_walk(
@@ -596,16 +597,16 @@ class Verbs:
     ) -> Plan:
         """Train on the subgraph that random walks from the seeds visit: GraphSAINT's walk sampler (arXiv 1907.04931).
 
-        The seeds of the source are the roots, so its ``batch_size`` is the number of roots; give it all nodes of the
-        graph, shuffled, to have every node trained. From each distinct root one walk goes ``walk_length`` steps, each to
-        a uniform in-neighbour, and ends early where there is none.
+        The seeds of the source are the roots, so its ``batch_size`` is the number of roots. To train on every node, give
+        the source all nodes of the graph, shuffled. One walk starts at each distinct root and takes ``walk_length`` steps,
+        each to a uniform in-neighbour. It ends early at a node without in-edges.
 
-        The norms are *estimated*: before the first batch, ``num_samples`` subgraphs are drawn, without features, and their
-        nodes and edges counted (C_v and C_e). They are the batches of epochs that training never reaches, counted down
-        from 2**32 - 1, so the norms too are a pure function of the plan, whatever the threads. They are kept with the
-        graph, 8 bytes per edge, for further loaders of an equal plan. What is in none of these subgraphs counts as if it
-        were in one: its norm is defined, but it has less than its share of the loss, and a warning says how many nodes
-        that are. What the batch then holds is described at :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+        The norms are *estimated*: before the first batch, ``num_samples`` subgraphs are drawn, without features, to count
+        their nodes and edges (C_v and C_e). These are the batches of epochs that training never reaches, counted down from
+        2**32 - 1, so the norms are a pure function of the plan, too. The graph keeps them, in 8 bytes per edge, for further
+        loaders of an equal plan. Nodes and edges in none of these subgraphs count as if they were in one. Their norm is
+        then defined, but they have less than their share of the loss, and a warning states the number of such nodes.
+        :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
 
         Parameters
         ----------
@@ -615,7 +616,7 @@ class Verbs:
             Steps per walk, at most 1,048,576.
         num_samples
             Subgraphs to draw for the norms. None (default): 50 * num_nodes / (batch_size * (walk_length + 1)), rounded up,
-            so that the walks visit each node about 50 times where the source's items are all nodes.
+            so that the walks visit each node about 50 times if the source's items are all nodes.
         norms, edge_ids
             As for ``sample_saint_node``.
 
@@ -625,8 +626,8 @@ class Verbs:
             For a subject that is not a graph or has no edges, numbers below 1, items that are not in the graph, or
             `num_samples` without norms.
         PlanError
-            If the source carries labels, several ranks would share a batch, or norms are asked for and the source is not an
-            ``ItemSampler``, whose batches can be drawn ahead.
+            If the source has labels, if several ranks would share a batch, or if norms are requested and the source is not
+            an ``ItemSampler``, whose batches can be drawn beforehand.
         """
 
     def sample_shadow(
@@ -638,13 +639,13 @@ class Verbs:
         replace: bool = False,
         edge_ids: bool = True,
     ) -> Plan:
-        """Give each seed an ego net of its own: ShaDow's k-hop sampler (arXiv 2201.07858).
+        """Give each seed its own ego net: ShaDow's k-hop sampler (arXiv 2201.07858).
 
-        From each seed neighbours are sampled hop by hop, up to `fanout` for each node, and the ego net has all edges of the
-        graph among the nodes so found. Ego nets share no node: one that two of them reach is there twice. The batch is
-        their union, *one* square block, on which a model of any depth runs; ``batch.slot`` says in which ego net each of
-        ``n_id`` is. The seeds come first, repeats kept, so ``out[: batch.num_seeds]`` are theirs. Several ranks each find
-        the ego nets of their share of the seeds, or with ``cooperative=True`` all of them together.
+        Neighbours are sampled hop by hop from each seed, up to `fanout` for each node. The ego net has all edges of the
+        graph among the nodes found. Ego nets share no nodes: a node in two of them has two entries. The batch is their
+        union, *one* square block, for a model of any depth; ``batch.slot`` is the ego net of each entry of ``n_id``. The
+        seeds are first, repeats included, so their output is ``out[: batch.num_seeds]``. Each rank finds the ego nets of
+        its share of the seeds, or, with ``cooperative=True``, all ranks find all of them together.
 
         Parameters
         ----------
@@ -653,7 +654,7 @@ class Verbs:
         depth
             Hops from the seed.
         fanout
-            In-edges to draw for each node in each hop, of a graph with types of each edge type; -1 takes all.
+            In-edges to draw for each node in each hop, in a graph with types for each edge type; -1 takes all.
         replace
             Whether to draw with replacement.
         edge_ids
@@ -680,76 +681,76 @@ class Verbs:
         strictly_before: bool = False,
         reject: bool = False,
     ) -> Plan:
-        """Add negative pairs to the positive ones, drawn anew for each batch; ahead of the sampler.
+        """Draw new negative pairs for the positive pairs of each batch; the stage precedes the sampler.
 
-        A negative has the source of a positive pair and a destination drawn from all nodes of the type of that pair's
-        destination, each equally likely and independently of the others. An edge of the graph may be among them, which is
-        rare in large graphs; `reject` draws among the nodes without one. Draws are keyed by the seed, the batch and the
-        pair's place in it, so the ranks that share a batch draw what one process would.
+        A negative has the source of a positive pair. Its destination is drawn uniformly and independently from all nodes of
+        the type of the pair's destination. A negative may be an edge of the graph, which is rare in large graphs; with
+        `reject` it never is. Draws are keyed by the seed, the batch and the position of the pair in it, so ranks that share
+        a batch draw the same negatives as one process.
 
         The batch then has ``num_positives``, the number of positive pairs, and
 
-        - mode "binary": the negative pairs behind the positive ones in ``seeds``, those of one pair after the other, with
-          -1 in ``item_index``, and labels ``y``: 1 and 0, float32, where items have none. Negatives of items with labels
-          are of class 0; labels that begin at 0 move up by one then, as in PyG. ``num_global_seeds`` counts negatives;
-        - mode "triplet": ``seeds`` int64[num_pairs, 2 + ratio], source, positive destination and negative ones; ``y`` and
-          ``num_global_seeds`` stay.
+        - mode "binary": the negative pairs follow the positive ones in ``seeds``, pair by pair, with -1 in ``item_index``.
+          Labels ``y`` are 1 and 0, float32, if items have none. Negatives of items with labels have class 0; labels that
+          begin at 0 then increase by one, as in PyG. ``num_global_seeds`` counts negatives;
+        - mode "triplet": ``seeds`` is int64[num_pairs, 2 + ratio]: source, positive destination, negative destinations;
+          ``y`` and ``num_global_seeds`` stay.
 
         Parameters
         ----------
         graph
-            Its nodes are drawn, and with `reject` its edges are not.
+            The graph whose nodes are drawn, and with `reject` whose edges are not.
         ratio
-            Negatives for each positive pair. In mode "binary" of the whole batch, rounded up: 0.5 gives 2 for 3 pairs.
+            Negatives for each positive pair. In mode "binary" their number is rounded up for the whole batch: 0.5 gives 2
+            for 3 pairs.
         mode
             See above.
         corrupt
-            ``"destination"`` (default) or ``"both"``: sources of negatives are drawn, too, as PyG does in mode "binary".
+            ``"destination"`` (default): draw destinations. ``"both"``: draw sources, too, as PyG does in mode "binary".
         node_weight
-            How likely a node is drawn: None, all alike; ``"degree"``, in proportion to its in-degree, with `time` to that
-            at the time of the pair; or numbers of at least 0, [num_nodes].
+            The weights of nodes in the draw: None, equal weights; ``"degree"``, the in-degree, with `time` the in-degree at
+            the time of the pair; or numbers of at least 0, [num_nodes].
         source_weight
-            How likely a node is drawn as a source, where ``corrupt="both"`` draws them: any of the above. None (default):
-            as `node_weight` says.
+            The weights of sources with ``corrupt="both"``: any of the above. None (default): as `node_weight`.
         time
-            Name of times of nodes: no node is drawn that is later than its pair, so that it was there, too. Pairs have
-            times then, ``ItemSampler(pairs, time=...)``, and each a node of its time or earlier. By degree edges count
-            that were there at the pair's time, those with neither a later time of their own nor a later end; times of edges
-            alone will do, and are sorted once, 16 bytes for each.
+            Name of the times of nodes: only nodes that are no later than the pair are drawn. Pairs must have times,
+            ``ItemSampler(pairs, time=...)``, and for each pair there must be a node that is no later. With ``"degree"``,
+            edges count if neither they nor their ends are later than the pair. Times of edges alone suffice then; they are
+            sorted once, in 16 bytes per edge.
         strictly_before
-            Beside `time`: True leaves out nodes, and edges that count by degree, of the pair's own time, such as the edge
-            of the pair itself.
+            With `time`: True leaves out nodes of the pair's own time, and with ``"degree"`` edges of that time, such as the
+            edge of the pair itself.
         reject
-            Whether no edge of the graph is drawn: never, and all other nodes keep their proportions. Each pair must have
-            such a node, with `time` one of its time or earlier. That is checked before the first batch, where the items
-            are known then; pairs that a `NodeSource` draws are refused with their batch.
+            Whether negatives that are edges of the graph are never drawn; all other nodes keep their proportions. For each
+            pair there must be a node without such an edge, with `time` one that is no later. This is checked before the
+            first batch if the items are known then; pairs of a `NodeSource` are checked with their batch.
 
         Raises
         ------
         InputError
-            For a ratio of 0 or below, one that is no integer in mode "triplet", unknown modes, weights that are negative,
-            undefined or all 0; before the first batch for more negatives than memory can hold, seeds that are no pairs,
-            pairs without times of the graph's kind, a pair earlier than all nodes of positive weight, or, by degree, than
-            all edges, and with `reject` a source with edges to all nodes that are left.
+            For a ratio of 0 or below, or not an integer in mode "triplet"; for unknown modes; for weights that are
+            negative, undefined or all 0. Before the first batch: for more negatives than memory can hold, seeds that are
+            not pairs, pairs without times of the graph's kind, a pair earlier than all nodes of positive weight or, with
+            ``"degree"``, than all edges, and, with `reject`, a source with edges to all remaining nodes.
         GraphError
-            If there are no times under that name, or, but by degree, none of nodes.
+            If there are no times of that name, or, without ``"degree"``, no times of nodes.
         PlanError
-            If `reject` or "degree" needs more of a graph than a shard has, or a sampler stands before it.
+            If `reject` or "degree" needs edges that a shard does not have, or if a sampler precedes the stage.
         """
 
     def to_dgl(
         self,
     ) -> Converted:
-        """Turn every batch into a list of DGL's blocks, as `MiniBatch.to_dgl` does, which says what they hold.
+        """Turn every batch into a list of DGL's blocks; `MiniBatch.to_dgl` describes their contents.
 
-        It ends what a plan does on the CPU: only ``prefetch`` and ``copy_to`` may follow. As the conversion is made in
-        background threads, the training loop receives blocks as DGL's own loaders would give them::
+        Only ``prefetch`` and ``copy_to`` may follow. Background threads convert, so the training loop receives blocks as
+        from DGL's own loaders::
 
             for blocks in plan.fetch_feature(store, node=["x"], labels="y").to_dgl().loader():
                 out = model(blocks, blocks[0].srcdata["x"])
                 loss = criterion(out, blocks[-1].dstdata["y"])
 
-        Seeds that are pairs give what ``batch.to_dgl(pairs=True)`` does, the tuple of DGL's loaders of edges::
+        Seeds that are pairs yield the result of ``batch.to_dgl(pairs=True)``, the tuple of DGL's loaders of edges::
 
             for input_nodes, pair_graph, neg_pair_graph, blocks in plan.to_dgl().loader():  # without negatives three
                 h = model(blocks, blocks[0].srcdata["x"])
@@ -760,19 +761,19 @@ class Verbs:
         Raises
         ------
         PlanError
-            When the plan is made into a loader in which ranks make batches together, where hops share one block that is
-            no whole subgraph of its nodes, or for pairs of a graph with several edge types that do not say theirs.
+            When the loader is made: if ranks make batches together, if hops share one block that is not the whole subgraph
+            of its nodes, or for pairs without an edge type in a graph with several edge types.
         ModuleNotFoundError
-            Then as well, if DGL is not installed.
+            When the loader is made, if DGL is not installed.
         """
 
     def to_pyg(
         self,
     ) -> Converted:
-        """Turn every batch into a ``torch_geometric.data.Data``, as `MiniBatch.to_pyg` does, which says what it holds.
+        """Turn every batch into a ``torch_geometric.data.Data``; `MiniBatch.to_pyg` describes its contents.
 
-        It ends what a plan does on the CPU: only ``prefetch`` and ``copy_to`` may follow. As the conversion is made in
-        background threads, the training loop receives the Data as PyG's own loaders would give it::
+        Only ``prefetch`` and ``copy_to`` may follow. Background threads convert, so the training loop receives a Data as
+        from PyG's own loaders::
 
             loader = (
                 hr.ItemSampler(train_ids, batch_size=1024, shuffle=True)
@@ -789,10 +790,10 @@ class Verbs:
         Raises
         ------
         PlanError
-            When the plan is made into a loader in which ranks make batches together, or where hops overlap and carry no
-            edge ids to know the edges that they share.
+            When the loader is made: if ranks make batches together, or if hops overlap and have no edge ids, which identify
+            repeated edges.
         ModuleNotFoundError
-            Then as well, if torch_geometric is not installed.
+            When the loader is made, if torch_geometric is not installed.
         """
 
     def transform(
@@ -801,10 +802,10 @@ class Verbs:
     ) -> Plan:
         """Pass every batch through a function.
 
-        The function must depend on nothing but the batch (use ``batch.epoch`` and ``batch.index`` to key randomness of its
-        own): it may run in a background thread, ahead of the training loop, and again: after a resume, and
-        where features were written since they were read for the batch (`FeatureStore`). Return
-        ``batch.replace(...)`` rather than changing the batch.
+        The function must depend on nothing but the batch; use ``batch.epoch`` and ``batch.index`` to key its own
+        randomness. It may run in a background thread, ahead of the training loop. It may run again for the same batch:
+        after a resume, and after a write to features that were read for the batch (`FeatureStore`). Return
+        ``batch.replace(...)``; do not change the batch.
 
         Parameters
         ----------
@@ -814,7 +815,7 @@ class Verbs:
         Raises
         ------
         PlanError
-            If it cannot be called, or, when run, returns something else than a MiniBatch.
+            If `function` is not callable, or, when run, returns anything but a MiniBatch.
         """
 
 class ConvertedVerbs:

@@ -55,13 +55,13 @@ else:
 
 
 class Loader(Generic[Batch]):
-    """Iterates over the minibatches of a plan. Made by ``plan.loader(...)``, which documents the parameters.
+    """Iterates over the minibatches of a plan. ``plan.loader(...)`` returns it and documents the parameters.
 
-    Behind ``to_pyg()`` or ``to_dgl()`` it yields what these make of the minibatches; ``Loader[Any]`` is its type then.
+    A plan that ends in ``to_pyg()`` or ``to_dgl()`` yields objects of PyG or DGL; its loader is a ``Loader[Any]``.
 
-    Each ``iter(loader)`` runs one epoch: the first one epoch 0, or where :meth:`load_state_dict` or :meth:`set_epoch`
-    point, and every further one the next epoch, also after a ``break``. One iteration can run at a time; a new one ends
-    the old.
+    Each ``iter(loader)`` runs one epoch. The first is epoch 0, or the position set by :meth:`load_state_dict` or
+    :meth:`set_epoch`. Each further one is the next epoch, also after a ``break``. One iteration can run at a time; a
+    new one ends the old one.
 
     >>> import headrace as hr
     >>> with hr.ItemSampler(10, batch_size=4).loader() as loader:
@@ -193,10 +193,10 @@ class Loader(Generic[Batch]):
         return iteration
 
     def epochs(self, num_epochs: int) -> Iterator[int]:
-        """Yield the epochs that are left of ``num_epochs``, so that a training loop resumes where its state says.
+        """Yield the remaining epochs of ``num_epochs``, so that a training loop resumes at the position of its state.
 
-        It counts all epochs of the loader since epoch 0, those iterated before included, also one that was left after a
-        first look at a batch. `set_epoch` goes back to where it should begin. A warning says so where nothing is left.
+        It counts all epochs of the loader since epoch 0. Epochs iterated before count, also one that ended after its
+        first batch: call `set_epoch` to begin again. A warning reports that no epoch remains.
 
         >>> import headrace as hr
         >>> loader = hr.ItemSampler(4, batch_size=2, shuffle=True).loader()
@@ -220,7 +220,7 @@ class Loader(Generic[Batch]):
             yield epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration begin at the start of an epoch.
+        """Set the epoch of the next iteration, which begins with the first batch.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class Loader(Generic[Batch]):
         self._started = self._used = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position behind the last batch handed out: a few integers and a fingerprint of the plan.
+        """Return the position after the last batch handed out: a few integers and a fingerprint of the plan.
 
         It can be loaded in a new process, with other passes, thread counts and (for ``batch_size``, not
         ``batch_size_per_rank``) another number of ranks.
@@ -248,15 +248,16 @@ class Loader(Generic[Batch]):
         )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration continue with the batch after the one that the state was taken behind.
+        """Continue, in the next iteration, with the batch that follows the position of the state.
 
-        A plan whose source was given no seed takes that of the state, as torch's may be another one in each process.
-        Where ranks make batches together, all load it.
+        A plan without a given seed takes the seed of the state, because torch's seed may differ in each process. If
+        ranks make batches together, all of them load the state.
 
         Raises
         ------
         StateError
-            If the state belongs to another plan; the message says which stage differs. The loader is then unchanged.
+            If the state belongs to another plan; the message names the stage that differs. The loader is then
+            unchanged.
         """
         plan = with_seed_of_state(self._rewriting.plan, state)
         is_other = plan is not self._rewriting.plan
@@ -281,17 +282,17 @@ class Loader(Generic[Batch]):
         self._started = self._used = False
 
     def explain(self, *, facts: bool = False) -> str:
-        """Return the plan that runs, the plan as it was written, and what each pass changed in it.
+        """Return a text with the plan that runs, the plan as written, and the changes of each pass.
 
-        With `facts`, each stage of the plan that runs is followed by what is known of the batch there.
+        With `facts`, each stage of the plan that runs is followed by the facts known about the batch there.
         """
         return self._rewriting.explain(facts=facts)
 
     def stats(self) -> Stats:
-        """Return what the stages counted for the batches handed out so far; it prints as a table.
+        """Return the counts of the stages for the batches handed out so far; they print as a table.
 
-        Nobody waits for a GPU to count: hits and misses of a cache there are those that it had reported by then, and
-        those of the last reads may be missing. ``GpuCachedFeature.stats`` waits, and has all.
+        Counting does not wait for a GPU: hits and misses of a GPU cache are those reported so far, without the last
+        reads. ``GpuCachedFeature.stats`` waits and has all of them.
         """
         return self._counters.stats()
 
@@ -306,10 +307,10 @@ class Loader(Generic[Batch]):
         return LoaderNode(self)
 
     def close(self) -> None:
-        """End the running iteration and its background threads, and give back the channels made for them.
+        """End the running iteration and its background threads, and release the channels made for them.
 
-        The loader can be iterated again. Where ranks make batches together, all of them close it, or none: those that
-        did meet for new channels when they iterate again.
+        The loader can be iterated again. If ranks make batches together, either all of them close it or none, because
+        they make new channels together when they iterate again.
         """
         self._close(None)
 

@@ -33,46 +33,47 @@ def loader(
     Parameters
     ----------
     machine
-        The machine to plan for; by default the one at hand.
+        The machine to plan for; by default that of this process.
     num_threads
-        Threads that one kernel call may use at most; by default the machine's cores. A call takes as many as its
-        work is worth. The minibatches do not depend on it.
+        The largest number of threads of one kernel call; by default the machine's cores. A small call uses fewer. The
+        minibatches do not depend on it.
     rank, world_size
-        Place among the processes that share every batch; by default from torch.distributed when it is initialised,
-        otherwise 0 of 1. Where they come from torch.distributed, or from `comm`, all ranks make the same loaders in the
-        same order, and compare plan, items and seed when they do; a source without a seed takes that of rank 0. A rank
-        that waits there for others names them after 10 seconds, and gives up after the ``timeout`` of
-        ``init_process_group``. ``rank=0, world_size=1`` makes a loader for this rank alone, which goes through all
-        items and waits for nobody, as for validation on rank 0. Numbers given by hand are not compared.
+        The rank of this process among those that share every batch, and their number; by default those of
+        torch.distributed if it is initialised, otherwise 0 of 1. With the default, or with `comm`, all ranks make the
+        same loaders in the same order. They then compare plan, items and seed; a source without a seed takes that of
+        rank 0. A rank that waits for others names them after 10 seconds and gives up after the ``timeout`` of
+        ``init_process_group``. ``rank=0, world_size=1`` makes a loader for this rank alone, which reads all items and
+        waits for no other rank, for example for validation on rank 0. Ranks that are given as numbers are not compared.
     comm
-        What carries the exchanges of ``cooperative=True``; by default a process group of torch.distributed, where a
-        rank that does not come is given up after the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has
-        one for each thread that plays a rank. Without ``cooperative=True`` ranks compare their plans on it, no more.
+        The channel for the exchanges of ``cooperative=True``; by default a process group of torch.distributed, which
+        waits for a rank for the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has a channel for each thread
+        that runs a rank. Without ``cooperative=True`` ranks only compare their plans on it.
     partition
-        The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`. By an `hr.EdgePartition` ranks
-        share edges (see the notes).
+        The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`. With an `hr.EdgePartition`
+        ranks share edges (see the notes).
     progress
-        Show a progress bar for each epoch, where stderr is a terminal or a notebook.
+        Show a progress bar for each epoch, if stderr is a terminal or a notebook.
     **passes
-        One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on but
-        ``cooperative``, by which the ranks make each batch together: no two ranks sample or fetch the same node.
+        One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on except
+        ``cooperative``. With it, the ranks make each batch together: no two ranks sample or fetch the same node.
 
     Raises
     ------
     PlanError
-        If the plan is not legal or a switch names no pass, on all ranks if theirs are not the same: it says what
-        differs, and what to write.
+        If the plan is not legal or a switch names no pass. If the plans of ranks differ, it is raised on all ranks, and
+        names the difference and a remedy.
     InputError
         If the data of two stages do not fit together.
     PeerError
-        If another rank fails, now or while the loader runs: with its traceback. All ranks run the same plan and leave
-        their loops at the same batch; one that leaves earlier is named ("rank 1 left epoch 0 behind batch 3").
+        If another rank fails, now or while the loader runs, with the traceback of that rank. All ranks must run the
+        same plan and leave their loops at the same batch; a rank that leaves earlier is named ("rank 1 left epoch 0
+        behind batch 3").
 
     Notes
     -----
-    With several ranks, what each holds decides who works, and in how many *rounds* for a minibatch of L layers and one
-    feature. In a round every rank sends something to every other one; ids come with their counts, so it takes one or
-    two collectives. The second and third line are what FastSample calls hybrid and full partitioning.
+    With several ranks, the data of each rank decide who samples and fetches, and the number of *rounds* for a minibatch
+    of L layers and one feature. In a round every rank sends something to every other one. It takes one collective, or
+    two where counts precede ids. FastSample calls the second and third line hybrid and full partitioning.
 
     ==============================  =======================  ============================================  ===========
     each rank holds                 ``.loader(...)``         who samples and fetches                       rounds
@@ -83,20 +84,22 @@ def loader(
     any of these                    ``(cooperative=True)``   owners, for all ranks                         L + 2
     ==============================  =======================  ============================================  ===========
 
-    Cooperation takes one more round for each layer of the model, each way (`hr.cooperative`). Every sampler with
-    ``expand="all"`` can be used but GraphSAINT's; LABOR-1 to LABOR-* and (P)LADIES take more rounds, by which ranks
-    agree on the whole frontier. Fetch right behind the sampler: behind a ``transform`` each rank fetches for itself.
-    With four cores or more, the next minibatch is sampled while rows are on their way.
+    Cooperation takes one more round for each layer of the model, in each direction (`hr.cooperative`). It works with
+    every sampler with ``expand="all"`` except GraphSAINT's. LABOR-1 to LABOR-* and (P)LADIES take more rounds, in which
+    ranks agree on the whole frontier. Fetch directly after the sampler: after a ``transform`` each rank fetches for
+    itself. With four cores or more, the next minibatch is sampled during the exchange of rows.
 
-    With ``partition=hr.EdgePartition.grid(graph, num_ranks)``, or one by source or destination, each rank works on the
-    edges that it holds, whatever the degrees of their nodes (hybrid-parallel execution, GraphTheta, arXiv 2104.10569).
-    It takes ``sample_in_subgraph``, behind any source. Features are read by the masters of nodes. Layers of `hr.nn`
-    exchange rows with the mirrors by themselves, in two collectives each way; those of PyG and DGL cannot. For each hop
-    there are two rounds, and four for all hops within a boundary. Stages count ``rows_to_mirrors``,
-    ``rows_to_masters`` and ``messages``: what the model will exchange once in each direction.
+    With ``partition=hr.EdgePartition.grid(graph, num_ranks)``, or a partition by source or destination, each rank
+    processes its own edges, whatever the degrees of their nodes (hybrid-parallel execution, GraphTheta, arXiv
+    2104.10569). The sampler must be ``sample_in_subgraph``; the source may be any. The masters of nodes read the
+    features. Layers of `hr.nn` exchange rows with the mirrors automatically, in two collectives in each direction;
+    layers of PyG and DGL cannot. Each hop takes two rounds; within a boundary all hops together take four. Stages count
+    ``rows_to_mirrors``, ``rows_to_masters`` and ``messages``: the amounts that the model will exchange once in each
+    direction.
 
-    Features are read straight to where they go, once for each rank that wants a row; ``fuse_exchange=False`` reads a
-    row once, for files that are far larger than memory. ``loader.stats()`` counts rounds, collectives and bytes.
+    Owners read a row directly into the message of each rank that wants it, so several times if several ranks want it.
+    ``fuse_exchange=False`` reads each row once, for files that are far larger than memory. ``loader.stats()`` counts
+    rounds, collectives and bytes.
     """
     # What runs plans is loaded with the first loader, so that importing headrace stays cheap.
     load("headrace.pipeline.run.loader")

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class Stats(Mapping[str, Mapping[str, float]]):
-    """Totals by stage of the plan as it was written: ``stats["sample_neighbor"]["edges"]``. Prints as a table.
+    """Totals by stage of the plan as written: ``stats["sample_neighbor"]["edges"]``. Prints as a table.
 
-    What passes make of a stage counts for that stage: the hops of a sampler, the exchange by which ranks fetch a
-    feature. Every stage has ``batches`` and ``seconds`` (of work, wherever it ran), besides what it counts itself:
-    ``seeds``, ``nodes`` and ``edges`` that it sampled, ``rows``, ``bytes``. Those that fetch add what their feature
-    sources count: bytes by the place that they came from (``bytes_from_cpu``, ``bytes_from_disk``,
-    ``bytes_from_rank``), a cache's hits. Where ranks communicate there are ``rounds`` (every rank sends something to
-    every other one), ``collectives`` (calls of the backend: what is sent may be preceded by its sizes), ``sent_bytes``
-    to other ranks, without those sizes, and ``copied_rows`` that they need not ask for as they have copies.
-    A sampler whose graph does not fit in its GPU has ``fetched_edges``, and hits and misses of a cache of them.
-    Conversions count ``converted_nodes`` and ``converted_edges``. ``read_again`` are batches for which something was
-    read ahead, and again as it was written since (`FeatureStore`). Only batches that the training loop received are
-    counted, so the counts do not depend on prefetching.
+    Stages that passes produce count for the user's stage: the hops of a sampler, the exchange in which ranks fetch a
+    feature. Every stage has ``batches`` and ``seconds`` (of work, in any thread), besides its own counts: sampled
+    ``seeds``, ``nodes`` and ``edges``, ``rows``, ``bytes``. Stages that fetch add the counts of their feature sources:
+    bytes by place (``bytes_from_cpu``, ``bytes_from_disk``, ``bytes_from_rank``), hits of a cache. Ranks that
+    communicate count ``rounds`` (every rank sends something to every other one), ``collectives`` (calls of the backend;
+    one more where sizes precede the data), ``sent_bytes`` to other ranks, without those sizes, and ``copied_rows``,
+    which are not requested because the rank has copies. A sampler whose graph does not fit in its GPU counts
+    ``fetched_edges``, and the hits and misses of its cache of edges. Conversions count ``converted_nodes`` and
+    ``converted_edges``. ``read_again`` counts batches whose data were read a second time, because the training loop
+    wrote to them after the first read (`FeatureStore`). Only batches that the training loop received are counted, so
+    the counts do not depend on prefetching.
 
     Parameters
     ----------

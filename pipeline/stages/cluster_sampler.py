@@ -24,22 +24,23 @@ if TYPE_CHECKING:
 class ClusterSampler(SourceStage):
     """Let each batch be some clusters of a graph as a whole (Cluster-GCN, arXiv 1905.07953).
 
-    Every epoch goes once through all clusters, in an order that seed and epoch name. The seeds of a batch are all nodes
-    of its clusters, cluster by cluster, each in ascending order; clusters without nodes are no batch by themselves. If
-    by chance some such are drawn together, epochs differ in their batches, and the loader has no length. Behind it
-    ``sample_in_subgraph`` takes edges among these nodes, those between the clusters of a batch too, and of their
-    neighbours as far as `boundary` says:
+    Every epoch visits each cluster once, in an order given by seed and epoch. The seeds of a batch are all nodes of its
+    clusters, cluster by cluster, each in ascending order. Clusters without nodes form no batch. With such clusters
+    epochs may differ in their number of batches, so the loader has no length. ``sample_in_subgraph`` then takes the
+    edges among these nodes, including edges between the clusters of a batch, and the edges around them within
+    `boundary`:
 
     ===========  ==================================================================================================
     ``0``        edges begin and end in the clusters: a batch is the subgraph that they induce
-    ``1, 2, …``  nodes from which the clusters can be reached in so many hops take part, with all edges among them
-    ``None``     no bound, as behind any other source; any sampler may follow
+    ``1, 2, …``  nodes from which the clusters can be reached in so many hops are included, with all edges among them
+    ``None``     no bound, as with any other source; any sampler may follow
     ===========  ==================================================================================================
 
-    Clusters know no types: within a boundary a graph with types is refused, pass ``graph.untyped()``; without one
-    (``boundary=None``) samplers follow them, and seeds are nodes of all types by their global ids.
+    Clusters have no types. With a boundary a graph with types is refused: pass ``graph.untyped()``. With
+    ``boundary=None`` any sampler may follow, and seeds are nodes of all types, by global id.
 
-    A boundary of as many hops as the model has layers gives the clusters what training on the whole graph gives them.
+    With a boundary of as many hops as the model has layers, the nodes of the clusters get the same output as on the
+    whole graph.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([0, 1, 2, 3, 2], [1, 0, 3, 2, 1], num_nodes=4)
@@ -53,12 +54,12 @@ class ClusterSampler(SourceStage):
     partition
         The cluster of each node: `Partition.metis`, `Partition.louvain`, or ``Partition.of(labels)``.
     clusters_per_batch
-        Clusters of a batch, over all ranks together. Several at once restore links between clusters, and make batches
-        more alike.
+        Clusters in a batch, over all ranks together. Several clusters in a batch keep the links between them, and make
+        batches more similar.
     boundary
-        How many hops beyond the clusters nodes may be.
+        The largest number of hops from a node to the clusters.
     shuffle
-        Whether every epoch groups clusters anew.
+        Whether every epoch forms new groups of clusters.
     drop_last
         Whether a last batch of fewer clusters is left out.
     seed
@@ -67,7 +68,7 @@ class ClusterSampler(SourceStage):
     Raises
     ------
     ItemsError
-        For a partition that is none, or a number that is out of range.
+        If `partition` is not a partition, or a number is out of range.
     """
 
     name: ClassVar[str] = "cluster_sampler"

@@ -29,7 +29,7 @@ class CopyTo(MapStage):
     Raises
     ------
     PlanError
-        When the plan is made into a loader where the device cannot be used, or the name means nothing to torch.
+        If torch does not know the name; when the loader is made, if the device cannot be used.
     """
 
     changes_batches: ClassVar[bool] = False

@@ -19,45 +19,46 @@ from headrace.pipeline.plan.verbs import verb
 @verb("exclude_seed_edges")
 @dataclass(frozen=True, eq=False, repr=False)
 class ExcludeSeedEdges(Stage):
-    """Let the sampler behind it pick no edge that the model is to predict.
+    """Leave the edges that the model should predict out of the sampler that follows.
 
     A model that predicts edge u -> v must not find that edge in the neighbourhood of v, nor its reverse in that of u.
-    The edges between the pairs of a batch, parallel ones included and those of negatives left out, are not there for
-    any hop: fanouts, probabilities and weights are those of the graph without them, so that nothing is lost of what
-    is left. Pairs need not have an edge. It takes `sample_neighbor`, `sample_layer_neighbor`, `sample_ladies`,
-    `sample_in_subgraph`, `sample_shadow` and `induce_subgraph`, and stands ahead of them. Ranks that share a batch
-    leave out the edges of all of its pairs.
+    All hops sample the graph without the edges between the positive pairs of the batch, including parallel edges; edges
+    between negative pairs stay. Fanouts, probabilities and weights are those of the graph without the excluded edges.
+    Pairs need not have an edge. The stage precedes `sample_neighbor`, `sample_layer_neighbor`, `sample_ladies`,
+    `sample_in_subgraph`, `sample_shadow` or `induce_subgraph`. Ranks that share a batch leave out the edges of all its
+    pairs.
 
     Parameters
     ----------
     reverse
-        False (default): the edges u -> v. True: the edges v -> u, too, which a graph has where every edge is there in
-        both directions. Of a graph with types either means the edges of any type; a dictionary ``{edge_type:
-        reverse_type}`` means those of its keys, among which the seeds' own type must be, and back those of its values.
-        With ``by="edge_id"`` ids, int64[num_edges], of each edge that of its reverse, -1 for none; by types the
-        reverse of an edge is the one of its number within the other type. True would not say which of several it is.
+        False (default): leave out the edges u -> v. True: leave out the edges v -> u, too, for graphs with every edge
+        in both directions. In a graph with types, both apply to the edges of all types. A dictionary ``{edge_type:
+        reverse_type}`` leaves out the edges u -> v of its keys, which must include the seeds' own type, and the edges v
+        -> u of its values. With ``by="edge_id"`` pass int64[num_edges]: for each edge the id of its reverse, -1 for
+        none. With ``by="edge_id"`` and a dictionary, the reverse of an edge has the same number within the other type.
+        With ``by="edge_id"`` True is refused, because it does not identify one of several edges v -> u.
     per
-        ``"batch"`` (default): a batch's edges are left out for all its seeds, as they share their neighbourhood.
-        ``"seed"``: those of a pair are left out in its own tree alone, so that it finds those of the other pairs of the
-        batch, as it will where it is predicted by itself. Negatives are asked of the same graph as their pair: trees
-        of their own leave out the pair's edges, too, or a model would tell them by an edge that no positive pair
-        finds. For samplers with ``disjoint=True`` or ``time=``, and `sample_shadow`; subgraphs over a graph in shards
-        take it with ``cooperative=True`` alone.
+        ``"batch"`` (default): the edges of all pairs of the batch are left out for all its seeds, which share their
+        neighbourhood. ``"seed"``: the edges of a pair are left out only in its own tree. It then finds the edges of the
+        other pairs of the batch, as in a prediction for that pair alone. The trees of negatives leave out the edges of
+        their positive pair, too: otherwise a model could tell negatives by an edge that positive pairs never find.
+        "seed" needs a sampler with ``disjoint=True`` or ``time=``, or `sample_shadow`. Subgraphs over a graph in shards
+        take it only with ``cooperative=True``.
     by
-        ``"ends"`` (default): all edges between the ends of a pair, such as earlier purchases of the same thing.
-        ``"edge_id"``: the edge alone that the item is, ``ItemSampler(pairs, edge_ids=ids)``; others between the same
-        nodes stay. With `time` take ``strictly_before=True`` in place of it, which leaves out all that is of the
-        pair's own time, or both where repeats of that time are to stay.
+        ``"ends"`` (default): leave out all edges between the ends of a pair, such as earlier purchases of the same
+        thing. ``"edge_id"``: leave out only the edge that the item is, ``ItemSampler(pairs, edge_ids=ids)``; other
+        edges between the same nodes stay. With `time`, ``strictly_before=True`` of the sampler is the alternative: it
+        leaves out all edges of the pair's own time. To keep repeats of that time, use ``"edge_id"``.
 
     Raises
     ------
     InputError
-        For another `reverse`, `per` or `by`; when a loader is made for types that the graph does not have, seeds of a
-        type that is no key, items that are no edges by their ids, and reverses that do not lead back.
+        For an invalid `reverse`, `per` or `by`. When the loader is made: for types that the graph does not have, seeds
+        of a type that is not a key, items that are not the edges of their ids, and reverses that do not lead back.
     PlanError
-        If no sampler follows that can leave out edges, the seeds are no pairs, or `make_bidirectional` follows, which
-        would turn an edge back around, and `reverse` is False; with ``per="seed"`` for a sampler without trees;
-        with ``by="edge_id"`` for items without `edge_ids`.
+        If no sampler follows that can leave out edges; if the seeds are not pairs; if `reverse` is False and
+        `make_bidirectional` follows, which would add an excluded edge again; with ``per="seed"`` for a sampler without
+        trees; with ``by="edge_id"`` for items without `edge_ids`.
 
     Examples
     --------

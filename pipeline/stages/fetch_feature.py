@@ -38,24 +38,25 @@ class FetchFeature(FetchStage):
     store
         Where the features are.
     node
-        Names of node features to read for every node of the batch, in the order of ``batch.n_id``. Of a graph with
-        types a dictionary has the names for each, ``node={"paper": ["x"], "author": ["x"]}``: ``batch.node["paper",
-        "x"]`` has a row for each paper of the batch, in their order.
+        Names of node features to read for every node of the batch, in the order of ``batch.n_id``. In a graph with
+        types, names by node type, ``node={"paper": ["x"], "author": ["x"]}``: ``batch.node["paper", "x"]`` has a row
+        for each paper of the batch, in the order of ``batch.n_id``.
     edge
-        Names of edge features to read for every sampled edge, one tensor per block; rows are in input edge order. By
-        edge type likewise, with a row for each edge of ``block.relation(edge_type)``.
+        Names of edge features to read for every sampled edge, one tensor per block, with a row for each edge of the
+        block. The rows of the feature itself are in input edge order. In a graph with types, names by edge type, with a
+        row for each edge of ``block.relation(edge_type)``.
     labels
-        Name of the node feature to read for the seeds alone, into ``batch.y``; not where the items have labels. Of the
-        nodes of a type ``labels={"paper": "y"}``, where seeds are of that type. Of seeds of several types
-        ``labels={"paper": "y", "author": "z"}`` names one for each: ``batch.y`` is then a dictionary, of which
-        ``batch.y["paper"]`` has a row for each seed that is a paper, in the order of ``batch.seeds``.
+        Name of the node feature to read for the seeds only, into ``batch.y``. It is refused if the items have labels.
+        If seeds are nodes of one type, ``labels={"paper": "y"}``. For seeds of several types, ``labels={"paper": "y",
+        "author": "z"}``: ``batch.y`` is then a dictionary, and ``batch.y["paper"]`` has a row for each seed that is a
+        paper, in the order of ``batch.seeds``.
 
     Raises
     ------
     FeatureError
-        For a name that the store does not have (the message lists those it has), or no name at all.
+        For a name that the store does not have (the message lists the names of the store), or no name at all.
     PlanError
-        If batches come with labels, and ``labels`` names others.
+        If batches already have labels, and ``labels`` names a feature.
     """
 
     store: FeatureStore

@@ -16,11 +16,11 @@ from headrace.pipeline.plan.source import BatchSource, SourceStage
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GlobalBatch(SourceStage):
-    """Let each epoch be one batch of all nodes of a graph (global-batch of GraphTheta, arXiv 2104.10569).
+    """Make each epoch one batch of all nodes of a graph (global-batch of GraphTheta, arXiv 2104.10569).
 
-    Behind it, ``sample_in_subgraph(graph, num_hops=K)`` gives every layer of a model the whole graph: K times one block
-    whose destinations and sources are the nodes in the order of their ids. Its arrays are those of the graph, nothing
-    is sampled or copied. A graph with types is refused: pass ``graph.untyped()`` here and to the stage behind.
+    ``sample_in_subgraph(graph, num_hops=K)`` then gives every layer of a model the whole graph: K times the same block,
+    whose destinations and sources are all nodes in the order of their ids. The block has the arrays of the graph;
+    nothing is sampled or copied. A graph with types is refused: pass ``graph.untyped()`` here and to the next stage.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3)
@@ -31,14 +31,14 @@ class GlobalBatch(SourceStage):
     Parameters
     ----------
     graph
-        Whose nodes.
+        The graph; its nodes are the seeds.
     seed
-        Of what is random behind it, as for ``ItemSampler``.
+        Seed of the stages that follow, as for ``ItemSampler``.
 
     Raises
     ------
     InputError
-        If it is not a graph.
+        If `graph` is not a graph.
     """
 
     name: ClassVar[str] = "global_batch"

@@ -21,7 +21,7 @@ from headrace.pipeline.stages.sampler import Sampler
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HopSampler(Sampler, MacroStage):
-    """Base of the hop-by-hop samplers; a new one has only to name the rule of a hop."""
+    """Base class of hop-by-hop samplers. A subclass names the rule of each hop."""
 
     heeds_types: ClassVar[bool] = True
 
@@ -32,7 +32,7 @@ class HopSampler(Sampler, MacroStage):
 
     @abstractmethod
     def rule(self, fanout: int) -> Rule:
-        """Return how a hop with this fanout chooses among the in-edges of one node."""
+        """Return the rule by which a hop with this fanout picks among the in-edges of a node."""
 
     def key_layer(self, layer: int) -> int:
         """Return the layer that keys the randomness of hop ``layer``."""

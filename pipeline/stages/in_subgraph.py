@@ -25,10 +25,10 @@ class SampleInSubgraph(Sampler, MacroStage):
     graph
         The graph to take the edges from.
     num_hops
-        How far to go from the seeds; 1 (default) gives the subgraph of all edges that end at a seed.
+        The number of hops from the seeds; 1 (default) gives the subgraph of all edges that end at a seed.
     expand, edge_ids
         As for ``sample_neighbor``. With ``"all"`` blocks repeat edges, as layers need them; with ``"new"`` each edge is
-        there once, in one block.
+        in one block only.
 
     Raises
     ------

@@ -26,18 +26,19 @@ from headrace.pipeline.plan.verbs import verb
 @verb("induce_subgraph")
 @dataclass(frozen=True, eq=False, repr=False)
 class InduceSubgraph(MapStage):
-    """Take, in place of the sampled edges, all edges of the graph among the nodes of the batch.
+    """Replace the sampled edges by all edges of the graph among the nodes of the batch.
 
-    The batch then has *one* square block, which all layers of a model use: ``num_src == num_dst``, nodes stay in their
-    order, seeds first. A model may have more layers than the sampler has hops. ``num_sampled_nodes`` are the seeds and
-    all others, ``num_sampled_edges`` all edges: hops are not told apart any more.
+    The batch then has *one* square block, which all layers of a model use: ``num_src == num_dst``. Nodes keep their
+    order, seeds first. A model may have more layers than the sampler has hops. ``num_sampled_nodes`` has two counts,
+    the seeds and all other nodes; ``num_sampled_edges`` has one count, all edges.
 
-    Ranks that make batches together (``cooperative=True``) find it together, each the in-edges of the nodes that it
-    owns: ``num_dst`` of these, and ``num_src`` with the sources of other ranks. In a model `hr.cooperative` exchanges
-    rows, or ``batch.exchange(0, h)`` before each layer but the first and ``batch.exchange(1, h)`` at the end.
+    Ranks that make batches together (``cooperative=True``) find the subgraph together. Each rank has the in-edges of
+    the nodes that it owns: ``num_dst`` counts these nodes, ``num_src`` also the sources of other ranks. In a model
+    `hr.cooperative` exchanges rows; or call ``batch.exchange(0, h)`` before each layer except the first, and
+    ``batch.exchange(1, h)`` at the end.
 
-    Where each rank has a share of the seeds for itself there are subgraphs of trees alone (``disjoint=True``,
-    `sample_shadow`): of others, edges between nodes of two ranks would be missing.
+    If each rank has its own share of the seeds, the sampler must grow trees (``disjoint=True``, `sample_shadow`):
+    otherwise edges between nodes of two ranks would be missing.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([1, 2, 0], [0, 1, 2], num_nodes=3)
@@ -57,8 +58,8 @@ class InduceSubgraph(MapStage):
     InputError
         For a subject that is not a graph, or items that are not in it.
     PlanError
-        If several ranks have a share of a batch each, which are not trees, or the sampler keeps to times, which the
-        subgraph would not.
+        If several ranks each have a share of a batch and the sampler grows no trees, or if the sampler is temporal,
+        because the subgraph would ignore times.
     """
 
     graph: GraphView

@@ -36,70 +36,70 @@ ORDER = "fisher-yates to 2**20, feistel on an even grid"
 class ItemSampler(SourceStage):
     """Cut the items of every epoch into batches.
 
-    Batch *i* of epoch *e* is found from *i* and *e* alone, so any batch can be reached at once. Up to 2**20 items every
-    shuffled order is equally likely; the loader keeps that of the current epoch, 8 bytes for each item, made in 2 to 3
-    milliseconds at most. The order of more items is a keyed permutation that is evaluated, not stored: billions of
-    items cost no memory. All ranks and workers draw the same order (see `headrace.ops.random.shuffle`).
+    Batch *i* of epoch *e* depends on *i* and *e* alone, so a loader can seek to any batch. For up to 2**20 items every
+    shuffled order is equally likely; the loader stores the order of the current epoch, in 8 bytes per item, and makes
+    it in at most 2 to 3 milliseconds. The order of more items is a keyed permutation that is computed, not stored:
+    billions of items take no memory. All ranks and workers draw the same order (see `headrace.ops.random.shuffle`).
 
     Parameters
     ----------
     items
         An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes], integer pairs
-        [num_items, 2] (or more nodes that belong together, [num_items, k]), or any of these with labels [num_items,
-        ...], which become ``batch.y``: a tuple ``(ids, labels)``, a list of two tensors, or a
-        ``torch.utils.data.Dataset`` of (id, label). Pairs are one tensor or NumPy array: a list of them is refused, as
-        it may as well hold ids with labels. Of a graph with types, ids that count within a type, ``{"paper": ids}``, or
-        pairs, ``{("user", "rates", "movie"): pairs}``, and with labels ``{"paper": (ids, labels)}``; what the sampler
-        behind reads says where the type is, and ``batch.seeds`` are global ids. Tensors must be on the CPU;
-        non-contiguous and memory-mapped arrays are read in place, and may be written as `FeatureStore` says of
-        features; those by type are copied.
+        [num_items, 2] (or groups of k nodes, [num_items, k]), or any of these with labels [num_items, ...], which
+        become ``batch.y``: a tuple ``(ids, labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of (id,
+        label). Pairs are one tensor or NumPy array; a list of pairs is refused, because it could also hold ids and
+        labels. For a graph with types, ids by node type, ``{"paper": ids}``, pairs by edge type, ``{("user", "rates",
+        "movie"): pairs}``, and with labels ``{"paper": (ids, labels)}``. These ids count within the type;
+        ``batch.seeds`` are global ids, by the types of the sampled graph. Tensors must be in CPU memory. Non-contiguous
+        and memory-mapped arrays are read in place, and may be written as features may (`FeatureStore`); items by type
+        are copied.
     batch_size
-        Items in a batch, counted over all ranks together: one batch is one optimiser step. Default 1024.
+        Items in a batch, over all ranks together: one batch is one optimiser step. Default 1024.
     batch_size_per_rank
-        The other spelling: items in one rank's share of a batch. Give one of the two.
+        The alternative: items in one rank's share of a batch. Give one of the two.
     shuffle
-        Whether every epoch goes through the items in a new order.
+        Whether every epoch has a new order of the items.
     drop_last
         Whether a last batch of fewer than ``batch_size`` items is left out.
     cost
-        What each item costs, integers [num_items], such as its in-degree; of items by type a dictionary of the same
+        The cost of each item, integers [num_items], such as its in-degree; for items by type a dictionary with the same
         keys.
     budget
-        What the items of a batch may cost together, over all ranks. A batch ends before it would be exceeded, or at
-        ``batch_size`` items where that is given; an item that costs more by itself is a batch of its own. Where items
-        are shuffled epochs have different numbers of batches, so the loader has no length.
+        The largest cost of a batch, over all ranks. A batch ends before its cost would exceed it, or at ``batch_size``
+        items if given; a single item that costs more is a batch of its own. If items are shuffled, epochs have
+        different numbers of batches, so the loader has no length.
     seed
-        Seed of everything random in the plan: the shuffle and all samplers downstream. By default
-        ``torch.initial_seed()`` as the plan is made, so that ``torch.manual_seed`` decides it; the plan prints it, and
-        a checkpoint brings it back. Ranks of torch.distributed, and those that make batches together, then take that of
-        rank 0; where ``rank=`` and ``world_size=`` are given by hand, give all ranks the same seed.
+        Seed of all randomness in the plan: the shuffle and all samplers that follow. The default is
+        ``torch.initial_seed()`` when the plan is made, so ``torch.manual_seed`` decides it. The plan prints the seed,
+        and a checkpoint restores it. Without a given seed, ranks of torch.distributed, and ranks that make batches
+        together, take that of rank 0. If you pass ``rank=`` and ``world_size=``, give all ranks the same seed.
     time
-        When each item is asked for, [num_items] integers or floating point, for samplers that keep to times: they
-        become ``batch.seed_time``; of items by type a dictionary of the same keys. Or the name of the node attribute
-        that holds them, which is that of the sampler: the default where nodes have times.
+        The time of each item, [num_items] integers or floating point, for temporal samplers; it becomes
+        ``batch.seed_time``. For items by type a dictionary with the same keys. Or the name of the node attribute with
+        the times, the same name as in the sampler; this is the default if nodes have times.
     edge_ids
-        Which edge of the graph each item is, for items that are pairs: integers [num_items] in the order of your edges,
-        which count within the type where items come by type (a dictionary of the same keys). They tell repeats of an
-        edge apart: ``exclude_seed_edges(by="edge_id")`` reads them, and is expected behind.
+        For items that are pairs: the id of the edge that each item is, integers [num_items] in the order of your edges.
+        For items by type a dictionary with the same keys; ids then count within the edge type. They distinguish repeats
+        of an edge: ``exclude_seed_edges(by="edge_id")`` reads them, and must follow.
     partition
-        Let each rank take the seeds that it owns, in place of a contiguous share of the batch. Batches stay the same,
-        shares may differ in size.
+        The owner of each node: each rank takes the seeds that it owns, in place of a contiguous share of the batch.
+        Batches stay the same; shares may differ in size.
     items_per_rank
-        Whether each rank brings items of its own, as in scripts that cut the ids by hand. All ranks have the same
-        number of batches, whatever their numbers of items, and come to the ends of them together: a batch takes from
-        each rank in proportion to what it has, so every item comes once in an epoch. By ``batch_size_per_rank`` the
-        rank that has most takes so many for each batch. A rank may have no item, and a share may be empty.
-        ``batch.item_index`` counts within a rank's own items, each rank shuffles its own, and a checkpoint belongs to
-        these items and to their number of ranks. `exclude_seed_edges` leaves out the edges of the rank's own pairs.
-        By default all ranks give the same items, and each takes its share by itself.
+        Whether each rank brings its own items, as in scripts that split the ids themselves. By default all ranks give
+        the same items, and each takes its share. With their own items, all ranks have the same number of batches and
+        finish an epoch together: a batch takes items from each rank in proportion to their number, so every item is
+        used once in an epoch. With ``batch_size_per_rank`` the rank with the most items has that many in each batch. A
+        rank may have no items, and a share may be empty. ``batch.item_index`` counts within the rank's own items. Each
+        rank shuffles its own items, and a checkpoint is valid for these items and this number of ranks.
+        `exclude_seed_edges` leaves out the edges of the rank's own pairs.
 
     Raises
     ------
     ItemsError
-        For items that are empty, negative or of a wrong dtype or shape, or may be pairs as well as ids with labels, for
-        a batch size below 1, for a partition of pairs, for ids of edges that are not one for each pair, for times that
-        are NaN, of another dtype or length, and for costs that are negative, no integers, of another length, or without
-        a budget.
+        For items that are empty, negative, of a wrong dtype or shape, or ambiguous (pairs, or ids with labels); for a
+        batch size below 1; for a partition if items are pairs; for a number of edge ids that differs from that of
+        pairs; for times that are NaN or have a wrong dtype or length; for costs that are negative, not integers, of a
+        wrong length, or without a budget.
     """
 
     name: ClassVar[str] = "item_sampler"

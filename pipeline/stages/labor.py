@@ -19,10 +19,9 @@ from headrace.pipeline.stages.tree_sampler import TreeSampler
 class SampleLayerNeighbor(TreeSampler):
     """Sample in-neighbours with one random number per *source* node and hop: LABOR (arXiv 2210.13339).
 
-    Nodes that share a neighbour agree on whether to draw it, so a batch touches fewer nodes than with
-    ``sample_neighbor`` at the same fanouts, while each node by itself sees a uniform sample of the same size. Of
-    several edges from one node to another each has a random number of its own; whether a graph has any is found out
-    once, at the first batch.
+    Nodes that share a neighbour agree on whether to draw it. Therefore a batch has fewer nodes than with
+    ``sample_neighbor`` at the same fanouts, while each node alone has a uniform sample of the same size. Parallel edges
+    have separate random numbers; the first batch checks once whether the graph has any.
 
     Parameters
     ----------
@@ -34,49 +33,48 @@ class SampleLayerNeighbor(TreeSampler):
     exact
         True (default): each node gets exactly ``min(fanout, in-degree)`` in-edges, those with the smallest random
         numbers. False: Poisson sampling as in the paper, where ``fanout`` is the expected number. LABOR-1, ... and
-        LABOR-* are Poisson sampling whatever this says.
+        LABOR-* are always Poisson sampling.
     importance
-        Rounds by which the nodes of a hop agree on the probabilities of their in-neighbours: 0 (default) is
-        LABOR-0, 1 is LABOR-1, and so on to 1,000; ``"*"`` goes on until a round lowers the expected number of nodes
-        by no more than 0.01 % (LABOR-*).
+        The number of rounds in which the nodes of a hop agree on the probabilities of their in-neighbours: 0 (default)
+        is LABOR-0, 1 is LABOR-1, and so on to 1,000; ``"*"`` stops after a round that lowers the expected number of
+        nodes by at most 0.01 % (LABOR-*).
 
         *Gains*: fewer nodes, so fewer feature rows, at the same variance of a mean over the sampled neighbours
         (published for ogbn-products, three layers of fanout 10: 166 thousand for LABOR-*, 237 thousand for LABOR-0, 513
         thousand for ``sample_neighbor``).
 
-        *Costs*: more edges, since a node draws more than ``fanout`` of its in-edges where their probabilities differ;
-        time, since all in-edges of all nodes of the hop are looked at once per round and more; and a model must use
-        ``Block.weight``, which is always there: a plain mean of weighted messages is the Hajek estimate (of no edges,
-        take it as 0). The probabilities depend on all nodes of the hop: ranks that each sample a share of the batch
-        agree among their own and do not reach the nodes that one process would, but with ``cooperative=True`` they
-        agree with each other, in 3 rounds of communication for each round of importance (see `sample_hop_together`).
+        *Costs*: more edges, because a node draws more than ``fanout`` of its in-edges if their probabilities differ.
+        More time, because every round reads all in-edges of all nodes of the hop. A model must use ``Block.weight``,
+        which is always present: the plain mean of weighted messages is the Hajek estimate; without edges, use 0. The
+        probabilities depend on all nodes of the hop. Ranks that each sample a share of the batch agree within their own
+        share only, so their nodes differ from those of one process. With ``cooperative=True`` all ranks agree, in 3
+        rounds of communication for each round of importance.
     layer_dependency
-        Whether all hops share the random numbers, so that a node keeps its neighbourhood from hop to hop; fewer
-        nodes still, at the price of dependent layers.
+        Whether all hops share the random numbers, so that a node keeps its neighbourhood from hop to hop. A batch then
+        has still fewer nodes, but layers are dependent.
     batch_dependency
-        Kappa, the number of batches over which the random numbers change (arXiv 2310.12403): 1 (default) draws new
-        ones for every batch; with more, consecutive batches sample much the same neighbours of the nodes that they
-        share, so that a cache of feature rows misses less; ``math.inf`` never changes them, in no batch and no epoch.
-        Each batch by itself is drawn by the same law whatever this is, so sizes, bias and variance stay.
+        Kappa, the number of batches over which the random numbers change (arXiv 2310.12403). 1 (default): new random
+        numbers for every batch. With more, consecutive batches sample mostly the same neighbours of the nodes that they
+        share, so a cache of feature rows misses less. ``math.inf``: the random numbers never change, in any batch or
+        epoch. The law of each single batch does not depend on kappa, so sizes, bias and variance stay.
 
         *Costs*: batches that are less than 2 * kappa apart are dependent; with ``math.inf`` a node's neighbourhood is
-        the same for the whole training. Where two random numbers are blended, which are all batches but each kappa-th,
-        sampling takes some 50 ns more per in-edge looked at. The random numbers go on from batch to batch
-        of an epoch and begin anew with the next one, where nearly all neighbours change at once. Not in trees: their
-        random numbers go by the place of their seed in the batch, which changes.
+        the same for the whole training. Sampling takes some 50 ns more per in-edge, except in each kappa-th batch,
+        because it blends two random numbers. The random numbers change gradually within an epoch; a new epoch begins
+        with new ones, so nearly all neighbours change at once. Trees refuse it: their random numbers depend on the
+        position of their seed in the batch, which changes.
     weight
-        Name of the edge attribute A to sample by, one number of at least 0 per edge: edge t -> s is wanted with
-        probability min(1, fanout * A_ts / sum of A over the in-edges of s), and ``Block.weight`` makes a plain mean the
+        Name of the edge attribute A to sample by, one number of at least 0 per edge. The target probability of edge t
+        -> s is min(1, fanout * A_ts / sum of A over the in-edges of s). With ``Block.weight`` the plain mean is the
         Hajek estimate of the mean weighted by A. Edges of weight 0 are never drawn. None (default) samples uniformly.
 
-        *Bias.* With ``exact=True`` that estimate is biased where fanouts are small or close to in-degrees, and messages
-        go with the weights: by about 0.2 standard deviations of messages proportional to the weights at 1 or at 10 of
-        20 in-edges, by 0.02 to 0.05 at 1 to 10 of 100; not for messages that have nothing to do with the weights.
-        ``sample_neighbor(..., weight=..., replace=True)`` has no bias at any fanout; larger fanouts, for which
-        ``exact=False`` is the safer choice, make it small.
+        *Bias.* With ``exact=True`` that estimate is biased if fanouts are small or close to in-degrees and messages
+        correlate with the weights. For messages proportional to the weights, the bias is about 0.2 standard deviations
+        at 1 or at 10 of 20 in-edges, and 0.02 to 0.05 at 1 to 10 of 100. For messages independent of the weights there
+        is none. ``sample_neighbor(..., weight=..., replace=True)`` has no bias at any fanout. Larger fanouts, with
+        ``exact=False``, make the bias small.
     expand, edge_ids, disjoint, time, window, strictly_before
-        As for ``sample_neighbor``. Trees share no random numbers, as they share no nodes: `importance` has to be 0,
-        and `batch_dependency` 1.
+        As for ``sample_neighbor``. Trees share no random numbers: `importance` must be 0, and `batch_dependency` 1.
 
     Raises
     ------

@@ -20,21 +20,21 @@ from headrace.pipeline.stages.sampler import Sampler
 class SampleLadies(Sampler, MacroStage):
     """Draw a number of nodes per *layer*: LADIES (arXiv 1911.07323) and PLADIES (arXiv 2210.13339).
 
-    A hop's destinations are all nodes reached so far. Each in-neighbour t has the score ``q_t = sum of P_ts ** 2``
-    over the destinations s, with P_ts = 1 / in-degree of s (or the edge's share of the row's weights). Nodes are
-    drawn by their scores, and *all* edges between them and the destinations are kept. The number of nodes of a batch
-    is thus known beforehand, and each destination gets what edges happen to lead to it, none included.
+    The destinations of a hop are all nodes found so far. Each in-neighbour t has the score ``q_t = sum of P_ts ** 2``
+    over the destinations s, with P_ts = 1 / in-degree of s (or the edge's share of the row's weights). Nodes are drawn
+    by their scores, and *all* edges from them to the destinations are kept. Therefore the number of nodes of a batch is
+    known beforehand, and a destination may have any number of edges, or none.
 
-    ``Block.weight`` holds P_ts / pi_t, pi_t the probability of t, scaled to average to 1 per destination: a plain mean
-    of messages times these weights is the Hajek estimate of the mean (or weighted mean) over all in-edges; of no edges,
-    take it as 0. The scores depend on all nodes of the hop: ranks that each sample a share of the batch draw
-    `layer_sizes` each, unless ``.loader(cooperative=True)`` lets them draw together.
+    ``Block.weight`` is P_ts / pi_t, where pi_t is the probability of t, scaled to average to 1 per destination. The
+    plain mean of messages times these weights is the Hajek estimate of the mean (or weighted mean) over all in-edges;
+    without edges, use 0. The scores depend on all nodes of the hop. Ranks that each sample a share of the batch draw
+    `layer_sizes` each; with ``.loader(cooperative=True)`` they draw together.
 
-    *Self terms.* Destinations come first among a block's sources, as always, so a layer has their own rows at hand
-    (``x[:num_dst]``) without a draw. Beyond that they are not favoured: no self-loops are added, and an edge from one
-    destination to another is kept only if its source was drawn, as any other; only so the estimate stays unbiased.
-    Destinations that are drawn count towards `layer_sizes`, so a layer adds at most that many new nodes. A model
-    that wants P with self-loops takes a graph with self-loops.
+    *Self terms.* Destinations are the first sources of a block, as always, so a layer has their own rows
+    (``x[:num_dst]``) without a draw. Destinations have no other advantage: no self-loops are added, and an edge from
+    one destination to another is kept only if its source was drawn. Otherwise the estimate would be biased.
+    Destinations that are drawn count towards `layer_sizes`, so a layer adds at most that many new nodes. For P with
+    self-loops, use a graph with self-loops.
 
     Parameters
     ----------
@@ -44,14 +44,15 @@ class SampleLadies(Sampler, MacroStage):
         Nodes to draw, one number per hop. ``layer_sizes[0]`` is the hop next to the seeds; DGL and GraphBolt list
         them from the input side, so reverse a list that comes from there. -1 takes all in-neighbours.
     poisson
-        False (default): LADIES, exactly that many (where there are as many), one after the other, without replacement.
-        The published estimate of it is biased; ours divides by probabilities that make it unbiased before scaling.
-        True: PLADIES, each node on its own with probability ``min(1, c * q_t)``; the numbers are then expected ones.
+        False (default): LADIES, exactly that many nodes (if there are as many), one after the other, without
+        replacement. The published estimate is biased; this one divides by probabilities that make it unbiased before
+        scaling. True: PLADIES, each node independently with probability ``min(1, c * q_t)``; layer sizes are then
+        expected numbers.
     layer_dependency
-        Whether all hops share the random numbers, so that a node drawn in one hop is likely to be in the next.
+        Whether all hops share the random numbers, so that a node drawn in one hop is likely to be drawn in the next.
     weight
         Name of the edge attribute A, one number of at least 0 per edge, for P_ts = A_ts / sum of A over the in-edges of
-        s. Edges of weight 0 are never kept. None (default): all edges count alike.
+        s. Edges of weight 0 are never kept. None (default): all edges have equal weight.
     edge_ids
         Whether blocks carry the original ids of their edges.
 

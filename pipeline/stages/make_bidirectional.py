@@ -23,16 +23,16 @@ from headrace.pipeline.plan.verbs import verb
 @verb("make_bidirectional")
 @dataclass(frozen=True, eq=False, repr=False)
 class MakeBidirectional(MapStage):
-    """Let messages flow along each sampled edge in both directions.
+    """Add the reverse of each sampled edge, so that messages flow in both directions.
 
-    The batch then has *one* square block, which all layers of a model use. Of several edges from one node to another,
-    and of one type, one stays. An edge that is there against its direction alone has the id of the edge that it turns
-    around, and so its features. Importance weights, which say how much of an in-neighbourhood was sampled, are dropped.
+    The batch then has *one* square block, which all layers of a model use. Of parallel edges of one type, one remains.
+    An added edge has the id, and so the features, of the sampled edge that it reverses. Importance weights are dropped,
+    because they describe the sampled in-neighbourhoods.
 
-    Where there are types an edge that is turned around keeps its own. So each edge type must lead from a node type to
-    itself: one from users to movies that is turned around would be of a type that leads back, which has edges and
-    features of its own. `headrace.pyg.NeighborLoader` with ``subgraph_type="bidirectional"`` turns edges into those of
-    the type back, and gives no ids of edges then.
+    In a graph with types a reversed edge keeps its type. So each edge type must connect a node type with itself: the
+    reverse of an edge from users to movies would have another type, with its own edges and features.
+    `headrace.pyg.NeighborLoader` with ``subgraph_type="bidirectional"`` gives reversed edges the opposite type, and
+    then returns no edge ids.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([1, 2], [0, 1], num_nodes=3)
@@ -44,7 +44,7 @@ class MakeBidirectional(MapStage):
     Raises
     ------
     PlanError
-        If a graph before it has an edge type that leads to another node type.
+        If the sampled graph has an edge type between two node types.
     """
 
     @property

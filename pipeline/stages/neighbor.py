@@ -16,9 +16,9 @@ from headrace.pipeline.stages.tree_sampler import TreeSampler
 @verb("sample_neighbor")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleNeighbor(TreeSampler):
-    """Sample in-neighbours hop by hop, each node for itself (GraphSAGE, arXiv 1706.02216).
+    """Sample in-neighbours hop by hop, independently for each node (GraphSAGE, arXiv 1706.02216).
 
-    Every k-subset of a node's in-edges is equally likely, exactly: the integers behind it are free of modulo bias.
+    Every k-subset of a node's in-edges is exactly equally likely: the random integers have no modulo bias.
 
     Parameters
     ----------
@@ -30,49 +30,48 @@ class SampleNeighbor(TreeSampler):
     replace
         Whether to draw with replacement. A fanout of -1 takes every in-edge once either way.
     weight
-        Name of the edge attribute to sample by, one number of at least 0 per edge: without replacement edges are drawn
-        one after the other with probabilities proportional to it, with replacement each draw is. Edges of weight 0 are
-        never drawn. None (default) samples uniformly. Without replacement a plain mean over the picks estimates neither
-        the mean nor the weighted mean of all in-edges: for that take `sample_layer_neighbor`. The first batch makes
-        tables of two bytes per edge, which stay with the graph.
+        Name of the edge attribute to sample by, one number of at least 0 per edge. Each draw has probabilities
+        proportional to it; without replacement, edges are drawn one after the other. Edges of weight 0 are never drawn.
+        None (default) samples uniformly. Weighted sampling without replacement gives no unbiased mean or weighted mean;
+        use `sample_layer_neighbor`. The first batch makes tables of two bytes per edge, which the graph keeps.
     expand
-        ``"all"`` (default): each hop samples for every node seen so far, which layer-wise blocks need (DGL,
-        GraphBolt). ``"new"``: only for nodes that the previous hop reached first, which gives one block that all
-        layers share (PyG, ``trim_to_layer``).
+        ``"all"`` (default): each hop samples for every node found so far, as layer-wise blocks need (DGL, GraphBolt).
+        ``"new"``: each hop samples only for nodes that the previous hop found first, so all layers share one block
+        (PyG, ``trim_to_layer``).
     edge_ids
         Whether blocks carry the original ids of their edges; without them sampling is a little faster.
     disjoint
-        Whether each seed grows a tree of its own: no node is shared, and one that two trees reach is there twice;
-        `MiniBatch.slot` says which is in which. Seeds come first, repeats kept, one tree each; both ends of a pair
-        share one. Draws of trees are independent.
+        Whether each seed has its own tree. Trees share no nodes: a node in two trees has two entries, and
+        `MiniBatch.slot` is the tree of each entry. Seeds are first, repeats included, one tree each; both ends of a
+        pair share one tree. Draws of trees are independent.
     time
-        Name of times of edges, of nodes, or of both (edge attributes and node attributes of the graph): a tree, which
-        is disjoint then, has only edges of the time of its seed or earlier, those of an edge being the later one of its
-        own time and of its source's. Seeds have times of their own, ``ItemSampler(items, time=...)``, or those of their
-        nodes. Rows are sorted by time once, at the first loader, which copies the graph where they are not yet; see
+        Name of the times of edges, nodes, or both (edge attributes and node attributes of the graph). Each seed then
+        has its own tree, which contains only edges no later than the seed. The time of an edge is the later of its own
+        time and that of its source. The time of a seed is given by ``ItemSampler(items, time=...)``, or is that of its
+        node. The first loader sorts rows by time, once, and copies the graph if they are not sorted; see
         `Graph.by_time`.
 
-        *Its own time counts*: a link that is predicted at time t sees the edge of that link, which has the time t, too,
-        and so its label. For links that are edges of the graph take ``strictly_before=True``; where other edges of that
-        time are to stay, ``exclude_seed_edges(by="edge_id")``, which leaves out the link's own edge alone.
+        *The seed's own time is included*: for a link at time t, the tree contains the edge of that link, which reveals
+        its label. For links that are edges of the graph use ``strictly_before=True``; or, to keep other edges of that
+        time, ``exclude_seed_edges(by="edge_id")``, which leaves out only the link's own edge.
     window
-        Beside `time`, how far back trees look: edges are no earlier than the seed's time less this.
+        With `time`, the length of the time window: edges are no earlier than the seed's time minus `window`.
     strictly_before
-        Beside `time`: False (default), edges of the seed's own time are there; True, only those of earlier times, in
-        all hops. Earlier edges between the same nodes stay, which `exclude_seed_edges` by the ends of pairs would take
-        away. A window reaches back from the seed's time either way.
+        With `time`: False (default) includes edges of the seed's own time; True only earlier edges, in all hops.
+        Earlier edges between the same nodes stay; `exclude_seed_edges` by the ends of pairs would leave them out. A
+        window ends at the seed's time in both cases.
     strategy
-        Beside `time`: ``"uniform"`` (default) draws among the edges of a tree, by weight if there is one; ``"last"``
-        takes the most recent, of edges of one time those that came last.
+        With `time`: ``"uniform"`` (default) draws among the edges in the time window, by `weight` if given; ``"last"``
+        takes the most recent ones. Among edges with the same time, those given last count as most recent.
 
     Raises
     ------
     GraphError
         If there is no such edge attribute, or it holds negative, infinite or undefined values; if there are no times of
-        this name, or they are none.
+        this name, or they are not times.
     InputError
         For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule; for a window,
-        `strictly_before` or ``strategy="last"`` without times, or the latter with a weight or replacement.
+        `strictly_before` or ``strategy="last"`` without times; for ``strategy="last"`` with a weight or replacement.
     """
 
     replace: bool = field(default=False, kw_only=True)

@@ -16,7 +16,7 @@ from headrace.pipeline.plan.source import BatchSource, SourceStage
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NodeSource(SourceStage):
-    """Let a torchdata node say which seeds make up which batch.
+    """Take the seeds of each batch from a torchdata node.
 
     The node owns the order of its items and its own state; a checkpoint of the loader carries that state. Every rank
     must give the plan a node that yields that rank's share.
@@ -24,10 +24,10 @@ class NodeSource(SourceStage):
     Parameters
     ----------
     node
-        A ``torchdata.nodes.BaseNode`` (or anything with its ``reset``, ``__next__`` and ``state_dict``) whose items are
-        the seeds of one batch, in any of the spellings that ``ItemSampler`` takes.
+        A ``torchdata.nodes.BaseNode`` (or an object with its ``reset``, ``__next__`` and ``state_dict``). Each of its
+        items has the seeds of one batch, in any form that ``ItemSampler`` takes.
     seed
-        Seed of the samplers downstream; by default that of torch, as for ``ItemSampler``.
+        Seed of the samplers that follow; by default that of torch, as for ``ItemSampler``.
 
     Raises
     ------

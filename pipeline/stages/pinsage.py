@@ -24,20 +24,20 @@ from headrace.pipeline.stages.sampler import Sampler
 @verb("sample_pinsage")
 @dataclass(frozen=True, eq=False, repr=False)
 class SamplePinsage(Sampler, MacroStage):
-    """Take as neighbours of a node those that random walks from it visit most often (PinSAGE, arXiv 1806.01973).
+    """Take the nodes that random walks visit most often as neighbours of their start (PinSAGE, arXiv 1806.01973).
 
     Walks step to uniform in-neighbours, against the direction of messages. ``Block.weight`` holds the visit counts,
     scaled so that they average to 1 per destination: a plain mean with these weights is the paper's importance pooling.
-    The neighbours are no edges of the graph, so blocks carry no edge ids. The node itself is never among them; of
-    nodes visited equally often those reached first are taken. A node without in-edges has no neighbours.
+    The neighbours are not joined by edges of the graph, so blocks have no edge ids. A node is never its own neighbour.
+    Among nodes visited equally often, those visited first are taken. A node without in-edges has no neighbours.
 
     Parameters
     ----------
     graph
-        The graph to walk on. Every node on the way counts, of whatever kind: where only items may be neighbours of
-        items, walk on a graph of items.
+        The graph to walk on. Every visited node counts, of any kind. If only items may be neighbours of items, walk on
+        a graph of items.
     num_neighbors
-        Most neighbours per node.
+        The largest number of neighbours per node.
     num_walks
         Walks from each node.
     walk_length
@@ -45,7 +45,7 @@ class SamplePinsage(Sampler, MacroStage):
     restart
         Probability, in [0, 1), that a step leads back to the walk's start.
     num_layers
-        Hops. Each is drawn anew, so a node may have other neighbours in another layer.
+        Hops. Each draws new walks, so a node may have other neighbours in another layer.
     weight
         Name of an edge attribute to walk by: an in-edge is taken in proportion to it. None (default) walks uniformly.
     expand

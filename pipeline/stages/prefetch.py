@@ -20,18 +20,18 @@ MOST_DEPTH = 1 << 20
 @verb("prefetch")
 @dataclass(frozen=True, eq=False, repr=False)
 class Prefetch(Stage):
-    """Make batches in background threads while the training loop works; their order stays.
+    """Make batches in background threads during the training steps; their order stays.
 
     Parameters
     ----------
     workers
         Background threads, each making whole batches; 0 makes them in the training loop's own thread.
     depth
-        Most batches held at once, being made or waiting, beyond the one that the training loop has. This bounds the
-        memory.
+        The largest number of batches that are being made or waiting, beyond the one in the training loop. This bounds
+        the memory.
     eager
-        Whether threads start with the epoch. Otherwise they do when the training loop has taken long enough, batch for
-        batch, for batches made ahead to be worth handing over. Ranks that make batches together are always eager.
+        Whether threads start with the epoch. Otherwise they start once the steps of the training loop take long enough
+        for prefetching to pay off. Ranks that make batches together are always eager.
 
     Raises
     ------

@@ -22,13 +22,13 @@ from headrace.pipeline.stages.saint_sampler import DrawSampler
 class SampleSaintEdge(DrawSampler):
     """Train on the subgraph between the ends of drawn edges: GraphSAINT's edge sampler (arXiv 1907.04931).
 
-    Each batch draws ``budget`` edges, independently and with replacement, edge u -> v in proportion to
-    1 / in-degree(v), by exactly uniform integers. Where every edge is there in both directions, so that u and v may be
-    drawn by either, this is the law of the paper, 1 / degree(u) + 1 / degree(v). The source's items only say how many
-    batches make an epoch and where it stands, as for ``sample_saint_node``.
+    Each batch draws ``budget`` edges, independently and with replacement, edge u -> v in proportion to 1 /
+    in-degree(v), by exactly uniform integers. If every edge exists in both directions, u and v can be drawn by either,
+    and this is the law of the paper, 1 / degree(u) + 1 / degree(v). The items of the source only give the number of
+    batches and the position, as for ``sample_saint_node``.
 
-    The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is described at
-    :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+    The norms have a closed form and are exact; nothing is sampled beforehand.
+    :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class SampleSaintEdge(DrawSampler):
     InputError
         For a subject that is not a graph or has no edges, or a budget below 1.
     PlanError
-        If the source carries labels, or several ranks would share a batch.
+        If the source has labels, or several ranks would share a batch.
     """
 
     never_drawn: ClassVar[str] = "edges"

@@ -24,20 +24,20 @@ class SampleSaintNode(DrawSampler):
 
     Each batch draws ``budget`` nodes, independently and with replacement, node u in proportion to the sum over its
     out-neighbours w of 1 / in-degree(w) ** 2, which is the squared norm of u's column in the row-normalised adjacency
-    matrix. A node without out-edges is never drawn. The source's items only say how many batches make an epoch and
-    where it stands: which nodes are drawn depends on the source's seed, the epoch and the batch index.
+    matrix. A node without out-edges is never drawn. The items of the source only give the number of batches of an
+    epoch. The drawn nodes depend on the source's seed, the epoch and the batch index.
 
-    The norms have a closed form and are exact; nothing is sampled beforehand. What the batch then holds is described at
-    :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+    The norms have a closed form and are exact; nothing is sampled beforehand.
+    :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
 
     Parameters
     ----------
     graph
         The graph to sample from.
     budget
-        Draws per batch; the subgraph has at most so many nodes.
+        Draws per batch; the subgraph has at most that many nodes.
     norms
-        Whether the batch carries ``node["loss_weight"]`` and ``Block.weight``.
+        Whether the batch has ``node["loss_weight"]`` and ``Block.weight``.
     edge_ids
         Whether the block carries the original ids of its edges.
 
@@ -46,7 +46,7 @@ class SampleSaintNode(DrawSampler):
     InputError
         For a subject that is not a graph or has no edges, or a budget below 1.
     PlanError
-        If the source carries labels, or several ranks would share a batch.
+        If the source has labels, or several ranks would share a batch.
     """
 
     never_drawn: ClassVar[str] = "out-edges"

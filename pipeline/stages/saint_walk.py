@@ -32,16 +32,16 @@ LAST_EPOCH = (1 << 32) - 1
 class SampleSaintWalk(SaintSampler):
     """Train on the subgraph that random walks from the seeds visit: GraphSAINT's walk sampler (arXiv 1907.04931).
 
-    The seeds of the source are the roots, so its ``batch_size`` is the number of roots; give it all nodes of the
-    graph, shuffled, to have every node trained. From each distinct root one walk goes ``walk_length`` steps, each to
-    a uniform in-neighbour, and ends early where there is none.
+    The seeds of the source are the roots, so its ``batch_size`` is the number of roots. To train on every node, give
+    the source all nodes of the graph, shuffled. One walk starts at each distinct root and takes ``walk_length`` steps,
+    each to a uniform in-neighbour. It ends early at a node without in-edges.
 
-    The norms are *estimated*: before the first batch, ``num_samples`` subgraphs are drawn, without features, and their
-    nodes and edges counted (C_v and C_e). They are the batches of epochs that training never reaches, counted down
-    from 2**32 - 1, so the norms too are a pure function of the plan, whatever the threads. They are kept with the
-    graph, 8 bytes per edge, for further loaders of an equal plan. What is in none of these subgraphs counts as if it
-    were in one: its norm is defined, but it has less than its share of the loss, and a warning says how many nodes
-    that are. What the batch then holds is described at :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler`.
+    The norms are *estimated*: before the first batch, ``num_samples`` subgraphs are drawn, without features, to count
+    their nodes and edges (C_v and C_e). These are the batches of epochs that training never reaches, counted down from
+    2**32 - 1, so the norms are a pure function of the plan, too. The graph keeps them, in 8 bytes per edge, for further
+    loaders of an equal plan. Nodes and edges in none of these subgraphs count as if they were in one. Their norm is
+    then defined, but they have less than their share of the loss, and a warning states the number of such nodes.
+    :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class SampleSaintWalk(SaintSampler):
         Steps per walk, at most 1,048,576.
     num_samples
         Subgraphs to draw for the norms. None (default): 50 * num_nodes / (batch_size * (walk_length + 1)), rounded up,
-        so that the walks visit each node about 50 times where the source's items are all nodes.
+        so that the walks visit each node about 50 times if the source's items are all nodes.
     norms, edge_ids
         As for ``sample_saint_node``.
 
@@ -61,8 +61,8 @@ class SampleSaintWalk(SaintSampler):
         For a subject that is not a graph or has no edges, numbers below 1, items that are not in the graph, or
         `num_samples` without norms.
     PlanError
-        If the source carries labels, several ranks would share a batch, or norms are asked for and the source is not an
-        ``ItemSampler``, whose batches can be drawn ahead.
+        If the source has labels, if several ranks would share a batch, or if norms are requested and the source is not
+        an ``ItemSampler``, whose batches can be drawn beforehand.
     """
 
     walk_length: int

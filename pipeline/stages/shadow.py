@@ -16,13 +16,13 @@ from headrace.pipeline.stages.sampler import Sampler
 @verb("sample_shadow")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleShadow(Sampler, MacroStage):
-    """Give each seed an ego net of its own: ShaDow's k-hop sampler (arXiv 2201.07858).
+    """Give each seed its own ego net: ShaDow's k-hop sampler (arXiv 2201.07858).
 
-    From each seed neighbours are sampled hop by hop, up to `fanout` for each node, and the ego net has all edges of the
-    graph among the nodes so found. Ego nets share no node: one that two of them reach is there twice. The batch is
-    their union, *one* square block, on which a model of any depth runs; ``batch.slot`` says in which ego net each of
-    ``n_id`` is. The seeds come first, repeats kept, so ``out[: batch.num_seeds]`` are theirs. Several ranks each find
-    the ego nets of their share of the seeds, or with ``cooperative=True`` all of them together.
+    Neighbours are sampled hop by hop from each seed, up to `fanout` for each node. The ego net has all edges of the
+    graph among the nodes found. Ego nets share no nodes: a node in two of them has two entries. The batch is their
+    union, *one* square block, for a model of any depth; ``batch.slot`` is the ego net of each entry of ``n_id``. The
+    seeds are first, repeats included, so their output is ``out[: batch.num_seeds]``. Each rank finds the ego nets of
+    its share of the seeds, or, with ``cooperative=True``, all ranks find all of them together.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class SampleShadow(Sampler, MacroStage):
     depth
         Hops from the seed.
     fanout
-        In-edges to draw for each node in each hop, of a graph with types of each edge type; -1 takes all.
+        In-edges to draw for each node in each hop, in a graph with types for each edge type; -1 takes all.
     replace
         Whether to draw with replacement.
     edge_ids

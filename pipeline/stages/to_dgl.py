@@ -20,16 +20,16 @@ from headrace.pipeline.stages.item_sampler import ItemSampler
 @verb("to_dgl")
 @dataclass(frozen=True, eq=False, repr=False)
 class ToDgl(Conversion):
-    """Turn every batch into a list of DGL's blocks, as `MiniBatch.to_dgl` does, which says what they hold.
+    """Turn every batch into a list of DGL's blocks; `MiniBatch.to_dgl` describes their contents.
 
-    It ends what a plan does on the CPU: only ``prefetch`` and ``copy_to`` may follow. As the conversion is made in
-    background threads, the training loop receives blocks as DGL's own loaders would give them::
+    Only ``prefetch`` and ``copy_to`` may follow. Background threads convert, so the training loop receives blocks as
+    from DGL's own loaders::
 
         for blocks in plan.fetch_feature(store, node=["x"], labels="y").to_dgl().loader():
             out = model(blocks, blocks[0].srcdata["x"])
             loss = criterion(out, blocks[-1].dstdata["y"])
 
-    Seeds that are pairs give what ``batch.to_dgl(pairs=True)`` does, the tuple of DGL's loaders of edges::
+    Seeds that are pairs yield the result of ``batch.to_dgl(pairs=True)``, the tuple of DGL's loaders of edges::
 
         for input_nodes, pair_graph, neg_pair_graph, blocks in plan.to_dgl().loader():  # without negatives three
             h = model(blocks, blocks[0].srcdata["x"])
@@ -40,10 +40,10 @@ class ToDgl(Conversion):
     Raises
     ------
     PlanError
-        When the plan is made into a loader in which ranks make batches together, where hops share one block that is
-        no whole subgraph of its nodes, or for pairs of a graph with several edge types that do not say theirs.
+        When the loader is made: if ranks make batches together, if hops share one block that is not the whole subgraph
+        of its nodes, or for pairs without an edge type in a graph with several edge types.
     ModuleNotFoundError
-        Then as well, if DGL is not installed.
+        When the loader is made, if DGL is not installed.
     """
 
     def check(self, before: tuple[Stage, ...]) -> None:

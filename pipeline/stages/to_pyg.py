@@ -17,10 +17,10 @@ from headrace.pipeline.stages.conversion import Conversion, sampled_hops
 @verb("to_pyg")
 @dataclass(frozen=True, eq=False, repr=False)
 class ToPyg(Conversion):
-    """Turn every batch into a ``torch_geometric.data.Data``, as `MiniBatch.to_pyg` does, which says what it holds.
+    """Turn every batch into a ``torch_geometric.data.Data``; `MiniBatch.to_pyg` describes its contents.
 
-    It ends what a plan does on the CPU: only ``prefetch`` and ``copy_to`` may follow. As the conversion is made in
-    background threads, the training loop receives the Data as PyG's own loaders would give it::
+    Only ``prefetch`` and ``copy_to`` may follow. Background threads convert, so the training loop receives a Data as
+    from PyG's own loaders::
 
         loader = (
             hr.ItemSampler(train_ids, batch_size=1024, shuffle=True)
@@ -37,10 +37,10 @@ class ToPyg(Conversion):
     Raises
     ------
     PlanError
-        When the plan is made into a loader in which ranks make batches together, or where hops overlap and carry no
-        edge ids to know the edges that they share.
+        When the loader is made: if ranks make batches together, or if hops overlap and have no edge ids, which identify
+        repeated edges.
     ModuleNotFoundError
-        Then as well, if torch_geometric is not installed.
+        When the loader is made, if torch_geometric is not installed.
     """
 
     def check(self, before: tuple[Stage, ...]) -> None:

@@ -19,10 +19,10 @@ from headrace.pipeline.plan.verbs import verb
 class Transform(MapStage):
     """Pass every batch through a function.
 
-    The function must depend on nothing but the batch (use ``batch.epoch`` and ``batch.index`` to key randomness of its
-    own): it may run in a background thread, ahead of the training loop, and again: after a resume, and
-    where features were written since they were read for the batch (`FeatureStore`). Return
-    ``batch.replace(...)`` rather than changing the batch.
+    The function must depend on nothing but the batch; use ``batch.epoch`` and ``batch.index`` to key its own
+    randomness. It may run in a background thread, ahead of the training loop. It may run again for the same batch:
+    after a resume, and after a write to features that were read for the batch (`FeatureStore`). Return
+    ``batch.replace(...)``; do not change the batch.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Transform(MapStage):
     Raises
     ------
     PlanError
-        If it cannot be called, or, when run, returns something else than a MiniBatch.
+        If `function` is not callable, or, when run, returns anything but a MiniBatch.
     """
 
     same_on_all_ranks: ClassVar[bool] = False  # a function may know its rank

@@ -55,61 +55,61 @@ BYTES_OF_PAIR = 2 * BYTES_OF_NODE + 8
 @verb("sample_uniform_negative")
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleUniformNegative(MapStage):
-    """Add negative pairs to the positive ones, drawn anew for each batch; ahead of the sampler.
+    """Draw new negative pairs for the positive pairs of each batch; the stage precedes the sampler.
 
-    A negative has the source of a positive pair and a destination drawn from all nodes of the type of that pair's
-    destination, each equally likely and independently of the others. An edge of the graph may be among them, which is
-    rare in large graphs; `reject` draws among the nodes without one. Draws are keyed by the seed, the batch and the
-    pair's place in it, so the ranks that share a batch draw what one process would.
+    A negative has the source of a positive pair. Its destination is drawn uniformly and independently from all nodes of
+    the type of the pair's destination. A negative may be an edge of the graph, which is rare in large graphs; with
+    `reject` it never is. Draws are keyed by the seed, the batch and the position of the pair in it, so ranks that share
+    a batch draw the same negatives as one process.
 
     The batch then has ``num_positives``, the number of positive pairs, and
 
-    - mode "binary": the negative pairs behind the positive ones in ``seeds``, those of one pair after the other, with
-      -1 in ``item_index``, and labels ``y``: 1 and 0, float32, where items have none. Negatives of items with labels
-      are of class 0; labels that begin at 0 move up by one then, as in PyG. ``num_global_seeds`` counts negatives;
-    - mode "triplet": ``seeds`` int64[num_pairs, 2 + ratio], source, positive destination and negative ones; ``y`` and
-      ``num_global_seeds`` stay.
+    - mode "binary": the negative pairs follow the positive ones in ``seeds``, pair by pair, with -1 in ``item_index``.
+      Labels ``y`` are 1 and 0, float32, if items have none. Negatives of items with labels have class 0; labels that
+      begin at 0 then increase by one, as in PyG. ``num_global_seeds`` counts negatives;
+    - mode "triplet": ``seeds`` is int64[num_pairs, 2 + ratio]: source, positive destination, negative destinations;
+      ``y`` and ``num_global_seeds`` stay.
 
     Parameters
     ----------
     graph
-        Its nodes are drawn, and with `reject` its edges are not.
+        The graph whose nodes are drawn, and with `reject` whose edges are not.
     ratio
-        Negatives for each positive pair. In mode "binary" of the whole batch, rounded up: 0.5 gives 2 for 3 pairs.
+        Negatives for each positive pair. In mode "binary" their number is rounded up for the whole batch: 0.5 gives 2
+        for 3 pairs.
     mode
         See above.
     corrupt
-        ``"destination"`` (default) or ``"both"``: sources of negatives are drawn, too, as PyG does in mode "binary".
+        ``"destination"`` (default): draw destinations. ``"both"``: draw sources, too, as PyG does in mode "binary".
     node_weight
-        How likely a node is drawn: None, all alike; ``"degree"``, in proportion to its in-degree, with `time` to that
-        at the time of the pair; or numbers of at least 0, [num_nodes].
+        The weights of nodes in the draw: None, equal weights; ``"degree"``, the in-degree, with `time` the in-degree at
+        the time of the pair; or numbers of at least 0, [num_nodes].
     source_weight
-        How likely a node is drawn as a source, where ``corrupt="both"`` draws them: any of the above. None (default):
-        as `node_weight` says.
+        The weights of sources with ``corrupt="both"``: any of the above. None (default): as `node_weight`.
     time
-        Name of times of nodes: no node is drawn that is later than its pair, so that it was there, too. Pairs have
-        times then, ``ItemSampler(pairs, time=...)``, and each a node of its time or earlier. By degree edges count
-        that were there at the pair's time, those with neither a later time of their own nor a later end; times of edges
-        alone will do, and are sorted once, 16 bytes for each.
+        Name of the times of nodes: only nodes that are no later than the pair are drawn. Pairs must have times,
+        ``ItemSampler(pairs, time=...)``, and for each pair there must be a node that is no later. With ``"degree"``,
+        edges count if neither they nor their ends are later than the pair. Times of edges alone suffice then; they are
+        sorted once, in 16 bytes per edge.
     strictly_before
-        Beside `time`: True leaves out nodes, and edges that count by degree, of the pair's own time, such as the edge
-        of the pair itself.
+        With `time`: True leaves out nodes of the pair's own time, and with ``"degree"`` edges of that time, such as the
+        edge of the pair itself.
     reject
-        Whether no edge of the graph is drawn: never, and all other nodes keep their proportions. Each pair must have
-        such a node, with `time` one of its time or earlier. That is checked before the first batch, where the items
-        are known then; pairs that a `NodeSource` draws are refused with their batch.
+        Whether negatives that are edges of the graph are never drawn; all other nodes keep their proportions. For each
+        pair there must be a node without such an edge, with `time` one that is no later. This is checked before the
+        first batch if the items are known then; pairs of a `NodeSource` are checked with their batch.
 
     Raises
     ------
     InputError
-        For a ratio of 0 or below, one that is no integer in mode "triplet", unknown modes, weights that are negative,
-        undefined or all 0; before the first batch for more negatives than memory can hold, seeds that are no pairs,
-        pairs without times of the graph's kind, a pair earlier than all nodes of positive weight, or, by degree, than
-        all edges, and with `reject` a source with edges to all nodes that are left.
+        For a ratio of 0 or below, or not an integer in mode "triplet"; for unknown modes; for weights that are
+        negative, undefined or all 0. Before the first batch: for more negatives than memory can hold, seeds that are
+        not pairs, pairs without times of the graph's kind, a pair earlier than all nodes of positive weight or, with
+        ``"degree"``, than all edges, and, with `reject`, a source with edges to all remaining nodes.
     GraphError
-        If there are no times under that name, or, but by degree, none of nodes.
+        If there are no times of that name, or, without ``"degree"``, no times of nodes.
     PlanError
-        If `reject` or "degree" needs more of a graph than a shard has, or a sampler stands before it.
+        If `reject` or "degree" needs edges that a shard does not have, or if a sampler precedes the stage.
     """
 
     graph: GraphView
