@@ -21,6 +21,7 @@ from headrace.pipeline.lowered.walk_hop import WalkHop
 from headrace.pipeline.plan import rewriting
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.verify import Language, verify
+from headrace.pipeline.storage.wanted import Wanted
 
 STAGES = {
     stage.name: stage
@@ -28,8 +29,6 @@ STAGES = {
         Compact,
         ExchangeIds,
         ExchangeRows,
-        FetchAndExchange,
-        FetchOwned,
         ReturnIds,
         SampleAtOwners,
         SampleFused,
@@ -39,6 +38,13 @@ STAGES = {
     )
 }
 
+
+def _fetching(stage):
+    """Return what makes a stage that fetches of the parameters of `fetch_feature`."""
+    return lambda store, node: stage(Wanted(store, node=tuple(node)))
+
+
+STAGES |= {stage.name: _fetching(stage) for stage in (FetchAndExchange, FetchOwned)}
 
 BOTH = Language(lambda stage: None)
 

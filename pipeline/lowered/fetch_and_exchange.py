@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,15 +16,16 @@ from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange
 from headrace.pipeline.distributed.typed_exchange import exchange_of
-from headrace.pipeline.plan.checks import check_node_features, divided_features, watched_features
+from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage, Watched
-from headrace.pipeline.storage.features import FeatureStore, PlacingSource
+from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.storage.features import PlacingSource
 from headrace.pipeline.storage.rows import add_counts, place_rows, read_rows
+from headrace.pipeline.storage.wanted import Wanted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FetchAndExchange(MapStage):
+class FetchAndExchange(FetchStage):
     """Read the node features of owned nodes to where they go: to the inputs of ``blocks[0]``, and to other ranks.
 
     What ``fetch_owned`` and ``exchange_rows`` do, without copies in between: a row that several ranks want is read for
@@ -34,16 +35,14 @@ class FetchAndExchange(MapStage):
 
     Parameters
     ----------
-    store
-        Where the features are.
-    node
-        Names of node features whose sources write rows where they are wanted
+    wanted
+        Node features whose sources write rows where they are wanted
         (:class:`~headrace.pipeline.storage.features.PlacingSource`).
 
     Raises
     ------
     FeatureError
-        For a name that the store does not have, or a source that only returns rows.
+        For a source that only returns rows.
     """
 
     name: ClassVar[str] = "fetch_and_exchange"
@@ -52,8 +51,7 @@ class FetchAndExchange(MapStage):
     reads_at: ClassVar[Place | None] = CPU
     collective: ClassVar[bool] = True
 
-    store: FeatureStore
-    node: tuple[FeatureName, ...] = field(kw_only=True)
+    wanted: Wanted
 
     def __post_init__(self) -> None:
         for name, source in self._sources().items():
@@ -62,27 +60,7 @@ class FetchAndExchange(MapStage):
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "exchanges"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"node"})
-
-    @property
-    def fetches(self) -> frozenset[tuple[str, FeatureName]]:
-        return frozenset(("node", name) for name in self.node)
-
-    def decisive(self) -> dict[str, Any]:
-        return {"node": self._sources()}
-
-    def divided(self) -> tuple[Divided, ...]:
-        return divided_features(self.store, self.node)
-
-    def watched(self) -> tuple[Watched, ...]:
-        return watched_features(self.store, self.node)
-
-    def check(self, before: tuple[Stage, ...]) -> None:
-        check_node_features(self.store, self.node, before)
+        return self.wanted.reads | {"exchanges"}
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
@@ -127,7 +105,7 @@ class FetchAndExchange(MapStage):
         return run
 
     def _sources(self) -> dict[FeatureName, PlacingSource]:
-        return {name: self.store.node[name] for name in self.node}  # type: ignore[misc]
+        return dict(zip(self.wanted.node, self.wanted.sources(), strict=True))  # type: ignore[arg-type]
 
 
 def _counts(exchange: Exchange, source: PlacingSource) -> Counts:

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from headrace.ops.errors import DeviceError
 from headrace.ops.features.on_gpu import check_ids
-from headrace.pipeline.data.feature_names import FeatureName, LabelNames, label_names
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Runner
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.features import FeatureSource
 from headrace.pipeline.storage.rows import read_rows
+from headrace.pipeline.storage.wanted import Wanted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,8 +29,8 @@ class FetchTo(FetchStage):
 
     Parameters
     ----------
-    store, node, edge, labels
-        As for ``fetch_feature``; each source reads to the place.
+    wanted
+        Features whose sources read to the place.
     place
         The GPU.
     trusted
@@ -41,11 +41,8 @@ class FetchTo(FetchStage):
     name: ClassVar[str] = "fetch_to"
     lowered: ClassVar[bool] = True
 
-    store: FeatureStore
+    wanted: Wanted
     place: Place
-    node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
-    edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
-    labels: LabelNames | None = field(default=None, kw_only=True)
     trusted: bool = field(default=False, kw_only=True)
 
     @property
@@ -54,9 +51,7 @@ class FetchTo(FetchStage):
 
     def runner(self, settings: RunSettings) -> Runner:
         threads, place = settings.num_threads, self.place
-        labels = label_names(self.labels)
-        sources = [*(self.store.node[name] for name in (*self.node, *labels)), *(self.store.edge[n] for n in self.edge)]
-        unread = {id(source) for source in sources if not _prepared(source, place)}
+        unread = {id(source) for source in self.wanted.sources() if not _prepared(source, place)}
 
         def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
             if id(source) in unread:

@@ -95,7 +95,7 @@ def _fetches(stages: Window) -> range:
     layers = [position for position, stage in enumerate(stages) if stage.num_hops or isinstance(stage, subgraphs)]
     start = end = max(_finders(stages) + layers) + 1
     for position, stage in enumerate(stages[start:], start):
-        if isinstance(stage, FetchFeature):
+        if stage.wants is not None:
             end = position + 1
         elif not stage.threads:
             break
@@ -104,9 +104,10 @@ def _fetches(stages: Window) -> range:
 
 def _exchanged(fetch: FetchFeature) -> list[Stage]:
     """Return what fetches the same from the owners: each row is read once, and sent to the ranks that want it."""
-    stages: list[Stage] = [*fetch.with_node(())]
-    if fetch.node:
-        stages += [FetchOwned(fetch.store, fetch.node), ExchangeRows(fetch.node)]
+    of_nodes = fetch.wanted.of_nodes()
+    stages: list[Stage] = [*fetch.rest(of_nodes)]
+    if of_nodes:
+        stages += [FetchOwned(of_nodes), ExchangeRows(fetch.node)]
     return [stage.made_of(fetch) for stage in stages]
 
 

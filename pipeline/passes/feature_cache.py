@@ -5,10 +5,10 @@ A rule on the whole plan: the caches of all its fetches share a budget.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.pipeline.data.feature_names import FeatureName, label_names
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.facts import Facts
@@ -20,7 +20,7 @@ from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.cached_store import with_caches
 from headrace.pipeline.storage.features import FeatureSource
-from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
+from headrace.pipeline.storage.wanted import Feature
 
 #: The part of the GPU's memory that the caches of all fetches take: the graph, batches and the model need the rest.
 SHARE = 4
@@ -31,22 +31,20 @@ LEAST_BYTES = 64 << 20
 
 def _cache(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Put a cache before all that a GPU would read over the bus, one of that GPU's."""
-    fetches = [
-        (position, fetch, place, *_large(fetch, place))
-        for position, fetch in enumerate(stages)
-        if isinstance(fetch, FetchFeature) and (place := _gpu_of(stages, facts, position)) is not None
-    ]
-    fetches = [fetch for fetch in fetches if any(fetch[3:])]
+    fetches = {
+        position: (stage, place, features)
+        for position, stage in enumerate(stages)
+        if isinstance(stage, FetchFeature)
+        and (place := _gpu_of(stages, facts, position)) is not None
+        and (features := _large(stage, place))
+    }
     made: list[Stage] = list(stages)
-    fires = False
-    for position, fetch, place, node, edge in fetches:
+    for position, (fetch, place, features) in fetches.items():
         budget = _memory_for_caches(facts, place, machine) // len(fetches)
-        store = with_caches(fetch.store, node, edge, budget=max(budget, 0), policy=None, at=place)
-        caches = [*(store.node[name] for name in node), *(store.edge[name] for name in edge)]
-        if any(isinstance(one, GpuCachedFeature) and one.capacity for one in caches):
+        store = with_caches(fetch.store, features, budget=max(budget, 0), policy=None, at=place)
+        if store is not fetch.store:
             made[position] = replace(fetch, store=store).made_of(fetch)
-            fires = True
-    return tuple(made) if fires else None
+    return tuple(made) if any(map(operator.is_not, made, stages)) else None
 
 
 def _memory_for_caches(facts: Sequence[Facts], place: Place, machine: Machine) -> int:
@@ -66,22 +64,21 @@ def _memory_for_caches(facts: Sequence[Facts], place: Place, machine: Machine) -
 
 def _gpu_of(stages: Window, facts: Sequence[Facts], position: int) -> Place | None:
     """Return the GPU that the fetch at a position could read to: its batch is there, or copied there right behind."""
-    behind = next((stage for stage in stages[position:] if not isinstance(stage, FetchFeature)), None)
+    behind = next((stage for stage in stages[position:] if stage.wants is None), None)
     place = facts[position].place or (behind.moves_to if isinstance(behind, CopyTo) else None)
     return place if place is not None and place.kind == "cuda" else None
 
 
-def _large(fetch: FetchFeature, place: Place) -> tuple[list[FeatureName], list[FeatureName]]:
-    """Return the node and edge features of a fetch that are worth a cache."""
+def _large(fetch: FetchFeature, place: Place) -> list[Feature]:
+    """Return the features of a fetch that are worth a cache."""
 
     def is_large(source: FeatureSource) -> bool:
         # What is no plain array has tiers or a cache of its own.
         in_place = isinstance(source, ArraySource) and source.reads_to(place)
         return in_place and source.num_rows * source.row_bytes >= LEAST_BYTES
 
-    names = dict.fromkeys((*fetch.node, *label_names(fetch.labels)))
-    node = [name for name in names if is_large(fetch.store.node[name])]
-    return node, [name for name in fetch.edge if is_large(fetch.store.edge[name])]
+    features = zip(fetch.wanted.features, fetch.wanted.sources(), strict=True)
+    return [feature for feature, source in features if is_large(source)]
 
 
 RULES = (Rule("fetch_feature for a GPU -> fetch_feature with a cache there before it", (), _cache),)

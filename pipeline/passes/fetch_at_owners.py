@@ -25,8 +25,8 @@ def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None
     stages: list[Stage] = []
     for names in _by_owners(features):
         ids = ExchangeIds(features[names[0]].router, renumber=False)
-        stages += [ids, FetchOwned(fetch.store, names), ExchangeRows(names), ReturnIds(keep=False)]
-    return (*stages, *fetch.with_node(tuple(name for name in fetch.node if name not in features)))
+        stages += [ids, FetchOwned(fetch.wanted.of_nodes(names)), ExchangeRows(names), ReturnIds(keep=False)]
+    return (*stages, *fetch.rest(fetch.wanted.of_nodes(features)))
 
 
 def _by_owners(features: dict[FeatureName, ShardedFeature]) -> list[tuple[FeatureName, ...]]:

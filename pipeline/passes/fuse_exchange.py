@@ -8,22 +8,19 @@ from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
-from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.storage.features import PlacingSource
 
 
 def _fuse(fetch: FetchOwned, exchange: ExchangeRows, facts: Facts, machine: Machine) -> Window | None:
     """Read features whose sources can place rows where they go; what else is fetched stays as it is."""
     del facts, machine
-    placing = {name for name in fetch.node if isinstance(fetch.store.node[name], PlacingSource)}
-    fused = tuple(name for name in fetch.node if name in placing and name in exchange.names)
+    fused = fetch.wanted.of_nodes(exchange.names).only(lambda source: isinstance(source, PlacingSource))
     if not fused:
         return None
-    stages: list[Stage] = []
-    left = tuple(name for name in fetch.node if name not in fused)
-    if left:
-        stages = [FetchOwned(fetch.store, left), ExchangeRows(tuple(name for name in exchange.names if name in left))]
-    return (*stages, FetchAndExchange(fetch.store, node=fused))
+    left = fetch.wanted.without(fused)
+    exchanged = tuple(name for name in exchange.names if name in left.node)
+    rest = (FetchOwned(left), ExchangeRows(exchanged)) if left else ()
+    return (*rest, FetchAndExchange(fused))
 
 
 RULES = (Rule("fetch_owned, exchange_rows -> fetch_and_exchange", (FetchOwned, ExchangeRows), _fuse),)

@@ -11,15 +11,13 @@ A rule on the whole plan: all fetches share the memory for batches in view.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from headrace.pipeline.data.feature_names import label_names
-from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.storage.features import FeatureSource
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting, gains_by_foresight
 
 #: The part of the free memory that batches in view of all fetches take: caches and the model need the rest.
@@ -36,19 +34,18 @@ def _look_ahead(stages: Window, facts: Sequence[Facts], machine: Machine) -> Win
 
 def _fetch_ahead(stages: Window, machine: Machine) -> Window | None:
     """Let fetches know the batches to come: how many fetches gain by that decides what each may hold."""
-    gains = [isinstance(stage, FetchFeature) and any(map(gains_by_foresight, _sources(stage))) for stage in stages]
-    if not any(gains):
+    gains = [
+        stage
+        for stage in stages
+        if isinstance(stage, FetchFeature) and any(map(gains_by_foresight, stage.wanted.sources()))
+    ]
+    if not gains:
         return None
     from headrace.pipeline.lowered.fetch_ahead import FetchAhead
 
-    most = (machine.share(SHARE) if machine.memory else BYTES_OF_UNKNOWN) // sum(gains)
-
-    def ahead(stage: Stage) -> Stage:
-        assert isinstance(stage, FetchFeature)
-        made = FetchAhead(stage.store, node=stage.node, edge=stage.edge, labels=stage.labels, bytes_in_view=most)
-        return made.made_of(stage)
-
-    return tuple(ahead(stage) if gain else stage for stage, gain in zip(stages, gains, strict=True))
+    most = (machine.share(SHARE) if machine.memory else BYTES_OF_UNKNOWN) // len(gains)
+    made = {id(stage): FetchAhead(stage.wanted, bytes_in_view=most).made_of(stage) for stage in gains}
+    return tuple(made.get(id(stage), stage) for stage in stages)
 
 
 def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
@@ -58,39 +55,28 @@ def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | 
     from headrace.pipeline.lowered.expect_rows import ExpectRows
     from headrace.pipeline.lowered.fetch_to import FetchTo
 
-    told = [(one.store, one.node, one.edge, one.labels) for one in stages if isinstance(one, ExpectRows)]
+    told = [stage.wanted for stage in stages if isinstance(stage, ExpectRows)]
     for position, fetch in enumerate(stages):
-        if not isinstance(fetch, FetchTo) or (fetch.store, fetch.node, fetch.edge, fetch.labels) in told:
+        if not isinstance(fetch, FetchTo):
             continue
-        if not any(gains_by_expecting(source, fetch.place) for source in _sources(fetch)):
+        place = fetch.place
+        gaining = fetch.wanted.only(partial(gains_by_expecting, to=place), labels=any)
+        if not gaining or gaining in told:
             continue
         start = position
         while _goes_along(stages[start - 1]):
             start -= 1
         copied = facts[start].place is not None
-        known = machine.memory_of_gpu(fetch.place.index) if copied else machine.memory
-        share = machine.share_of_gpu(fetch.place.index, SHARE) if copied else machine.share(SHARE)
-        expect = ExpectRows(
-            fetch.store,
-            fetch.place,
-            node=fetch.node,
-            edge=fetch.edge,
-            labels=fetch.labels,
-            bytes_in_view=share if known else BYTES_OF_UNKNOWN,
-        )
+        known = machine.memory_of_gpu(place.index) if copied else machine.memory
+        share = machine.share_of_gpu(place.index, SHARE) if copied else machine.share(SHARE)
+        expect = ExpectRows(gaining, place, bytes_in_view=share if known else BYTES_OF_UNKNOWN)
         return (*stages[:start], expect.made_of(fetch), *stages[start:])
     return None
 
 
 def _goes_along(stage: Stage) -> bool:
     """Whether a stage stands between the batches that are told and the fetch: a copy, a thread, another such fetch."""
-    return stage.moves_to is not None or stage.threads or (isinstance(stage, FetchStage) and stage.reads_at is not None)
-
-
-def _sources(fetch: FetchFeature | FetchStage) -> list[FeatureSource]:
-    """Return what a stage fetches from."""
-    names = (*fetch.node, *label_names(fetch.labels))
-    return [*(fetch.store.node[name] for name in names), *(fetch.store.edge[name] for name in fetch.edge)]
+    return stage.moves_to is not None or stage.threads or (stage.wants is not None and stage.reads_at is not None)
 
 
 RULES = (Rule("fetch_feature from disk, or fetch_to from a cache -> with the next batches in view", (), _look_ahead),)

@@ -24,5 +24,5 @@ def graph_partition(stages: Window) -> Partition | None:
 
 def sharded_features(stage: FetchFeature) -> dict[FeatureName, ShardedFeature]:
     """Return the node features in shards that a stage fetches."""
-    sources = {name: stage.store.node[name] for name in stage.node}
-    return {name: shard for name, source in sources.items() if (shard := shard_of_rows(source)) is not None}
+    sources = zip(stage.node, stage.wanted.sources(), strict=False)  # those of nodes come first
+    return {name: shard for name, source in sources if (shard := shard_of_rows(source)) is not None}

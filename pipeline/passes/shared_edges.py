@@ -105,7 +105,8 @@ def _shared(stage: Stage, partition: EdgePartition) -> Stage:
 
 def _at_masters(fetch: FetchFeature) -> list[Stage]:
     """Return what fetches the same: node features by their masters, of edges by those who hold them."""
-    stages: list[Stage] = [*fetch.with_node(())]
-    if fetch.node:
-        stages.append(FetchOwned(fetch.store, fetch.node))
+    of_nodes = fetch.wanted.of_nodes()
+    stages: list[Stage] = [*fetch.rest(of_nodes)]
+    if of_nodes:
+        stages.append(FetchOwned(of_nodes))
     return [stage.made_of(fetch) for stage in stages]

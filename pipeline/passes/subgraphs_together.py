@@ -11,7 +11,6 @@ from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.rules import Window
 from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 
 
@@ -46,7 +45,7 @@ def check_fetches_behind(stages: Window) -> None:
     """
     fetched = False
     for stage in stages:
-        fetched = fetched or (isinstance(stage, FetchFeature) and bool(stage.node))
+        fetched = fetched or (stage.wants is not None and bool(stage.wants.node))
         if fetched and isinstance(stage, InduceSubgraph):
             raise PlanError(
                 f"{stage.origin.name}: expected fetch_feature behind it, where ranks make batches together, got it "

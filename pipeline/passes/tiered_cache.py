@@ -5,10 +5,10 @@ A rule on the whole plan: the caches of all its fetches share a budget.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.pipeline.data.feature_names import FeatureName, label_names
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
@@ -17,6 +17,7 @@ from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.wanted import Feature
 
 #: The part of the free memory that the caches of all fetches take: batches and the model need the rest.
 SHARE = 4
@@ -25,44 +26,35 @@ SHARE = 4
 def _cache(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Put look-ahead caches before all that is read from disk: once, so that no fetch is left a larger share."""
     del facts
-    fetches = [
-        (position, stage, *named)
+    fetches = {
+        position: (stage, features)
         for position, stage in enumerate(stages)
-        if isinstance(stage, FetchFeature) and any(named := _on_disk(stage, machine))
-    ]
-    if not fetches or any(isinstance(stage, FetchFeature) and _has_cache(stage) for stage in stages):
+        if isinstance(stage, FetchFeature) and (features := _on_disk(stage, machine))
+    }
+    if not fetches or any(map(_has_caches, stages)):
         return None
     # Loaded where there is something on disk.
-    from headrace.pipeline.storage.cached_feature import CachedFeature
     from headrace.pipeline.storage.cached_store import with_caches
 
     made: list[Stage] = list(stages)
-    fires = False
-    for position, fetch, node, edge in fetches:
+    for position, (fetch, features) in fetches.items():
         budget = machine.share(SHARE) // len(fetches)
-        store = with_caches(fetch.store, node, edge, budget=budget, policy="look-ahead", at=CPU)
-        caches = [*(store.node[name] for name in node), *(store.edge[name] for name in edge)]
-        if any(isinstance(one, CachedFeature) and one.capacity for one in caches):  # else no row has room
+        store = with_caches(fetch.store, features, budget=budget, policy="look-ahead", at=CPU)
+        if store is not fetch.store:  # else no row has room
             made[position] = replace(fetch, store=store).made_of(fetch)
-            fires = True
-    return tuple(made) if fires else None
+    return tuple(made) if any(map(operator.is_not, made, stages)) else None
 
 
-def _has_cache(fetch: FetchFeature) -> bool:
-    """Whether this pass has given a fetch a cache."""
-    from headrace.pipeline.storage.cached_feature import CachedFeature
-
-    sources = [*fetch.store.node.values(), *fetch.store.edge.values()]
-    return fetch.origin is not fetch and any(
-        isinstance(source, CachedFeature) and source.policy == "look-ahead" for source in sources
-    )
+def _has_caches(stage: Stage) -> bool:
+    """Whether this pass has given a fetch caches: it has another store than the user wrote."""
+    written = stage.origin.wants
+    return stage.wants is not None and written is not None and stage.wants.store is not written.store
 
 
-def _on_disk(fetch: FetchFeature, machine: Machine) -> tuple[list[FeatureName], list[FeatureName]]:
-    """Return the node and edge features of a fetch that are read from disk."""
-    names = dict.fromkeys((*fetch.node, *label_names(fetch.labels)))
-    node = [name for name in names if _reads_disk(fetch.store.node[name], machine)]
-    return node, [name for name in fetch.edge if _reads_disk(fetch.store.edge[name], machine)]
+def _on_disk(fetch: FetchFeature, machine: Machine) -> list[Feature]:
+    """Return the features of a fetch that are read from disk."""
+    features = zip(fetch.wanted.features, fetch.wanted.sources(), strict=True)
+    return [feature for feature, source in features if _reads_disk(source, machine)]
 
 
 def _reads_disk(source: FeatureSource, machine: Machine) -> bool:

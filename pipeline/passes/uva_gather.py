@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.data.feature_names import label_names
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_to import FetchTo
 from headrace.pipeline.plan.facts import Facts
@@ -40,22 +39,8 @@ def _split(
     """Return what is left to fetch in CPU memory, and what a GPU at a place can read; None if that is nothing."""
     if not machine.gpus or place is None or place.kind != "cuda":
         return None
-    node = tuple(name for name in fetch.node if _reads_to(fetch.store.node[name], place))
-    edge = tuple(name for name in fetch.edge if _reads_to(fetch.store.edge[name], place))
-    of_seeds = [fetch.store.node[name] for name in label_names(fetch.labels)]
-    labels = fetch.labels if all(_reads_to(source, place) for source in of_seeds) else None
-    if not node and not edge and labels is None:
-        return None
-    behind = FetchTo(fetch.store, place, node=node, edge=edge, labels=labels)
-    if (node, edge, labels) == (fetch.node, fetch.edge, fetch.labels):
-        return (), behind
-    rest = replace(
-        fetch,
-        node=tuple(name for name in fetch.node if name not in node),
-        edge=tuple(name for name in fetch.edge if name not in edge),
-        labels=fetch.labels if labels is None else None,
-    )
-    return (rest,), behind
+    behind = fetch.wanted.only(lambda source: _reads_to(source, place))
+    return (fetch.rest(behind), FetchTo(behind, place)) if behind else None
 
 
 def _trust(fetch: FetchTo, facts: Facts, machine: Machine) -> Window | None:
@@ -69,9 +54,10 @@ def _have_rows(fetch: FetchTo, facts: Facts) -> bool:
     source, graphs = facts.source, facts.graphs
     if source is None or not facts.sound_ids:
         return False
-    nodes = [fetch.store.node[name].num_rows for name in fetch.node]
-    edges = [fetch.store.edge[name].num_rows for name in fetch.edge]
-    labels = [fetch.store.node[name].num_rows for name in label_names(fetch.labels)]
+    wanted = fetch.wanted
+    num_rows = [source.num_rows for source in wanted.sources()]
+    first_edge, first_label = len(wanted.node), len(wanted.node) + len(wanted.edge)
+    nodes, edges, labels = num_rows[:first_edge], num_rows[first_edge:first_label], num_rows[first_label:]
     reached = source.largest_id
     # Samplers refuse seeds that are no nodes of their graph, but those of the source are in the batch as they came.
     found_by_graph = [*nodes, *(labels if any("seeds" in stage.writes for stage in facts.before[1:]) else ())]

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
 from headrace.pipeline.data.arrays import as_number, is_one_of, whole_number
 from headrace.pipeline.data.digest import equal
-from headrace.pipeline.data.feature_names import FeatureName, LabelNames, listed
+from headrace.pipeline.data.feature_names import FeatureName, listed
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Divided, Stage, Watched
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.rows import reader_of_version
+from headrace.pipeline.storage.wanted import Wanted
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data.batch import MiniBatch
     from headrace.pipeline.distributed.graph_shard import GraphShard
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
@@ -91,18 +91,12 @@ def divided_graph(graph: GraphView) -> tuple[Divided, ...]:
     return () if shard is None else (Divided("the shard of the graph", shard.partition, shard.part),)
 
 
-def check_node_features(store: FeatureStore, names: Iterable[FeatureName], before: Sequence[Stage]) -> None:
-    """Refuse node features that do not fit the graphs that were sampled."""
-    for _, graph in graphs_of(before):
-        store.check(node=tuple(names), num_nodes=graph.num_nodes)
-
-
-def divided_features(store: FeatureStore, names: Iterable[FeatureName]) -> tuple[Divided, ...]:
+def divided_features(wanted: Wanted) -> tuple[Divided, ...]:
     """Return which node features are in shards."""
     return tuple(
         Divided(f"the shard of {name!r}", shard.router.partition, shard.part)
-        for name in names
-        if (shard := shard_of_rows(store.node[name])) is not None
+        for name in (*wanted.node, *wanted.of_seeds)
+        if (shard := shard_of_rows(wanted.store.node[name])) is not None
     )
 
 
@@ -143,14 +137,11 @@ def check_edge_ids(stage: str, graph: GraphView, edge_ids: bool) -> None:
         raise InputError(f"{stage}: expected edge_ids=True for a graph with types, which are known by them, got False")
 
 
-def watched_features(
-    store: FeatureStore, node: Iterable[FeatureName], edge: Iterable[FeatureName] = ()
-) -> tuple[Watched, ...]:
+def watched_features(wanted: Wanted) -> tuple[Watched, ...]:
     """Return features as what a training loop may write."""
-    named = [("node", store.node, name) for name in node] + [("edge", store.edge, name) for name in edge]
-    readers = [(domain, name, reader_of_version(sources[name])) for domain, sources, name in named]
+    readers = [(feature, reader_of_version(wanted.source(feature))) for feature in wanted.features]
     return tuple(
-        Watched(f"{domain} feature {listed(name)}", reader) for domain, name, reader in readers if reader is not None
+        Watched(f"{domain} feature {listed(name)}", reader) for (domain, name), reader in readers if reader is not None
     )
 
 
@@ -270,17 +261,3 @@ def check_shares_edges(partition: EdgePartition, sampler: str, graph: GraphView)
             f"{sampler}: expected a partition of the edges of {graph!r}, got one of {whole!r}; make it for this graph, "
             "hr.EdgePartition.grid(graph, num_parts)"
         )
-
-
-def check_no_labels(batch: MiniBatch, labels: LabelNames | None) -> None:
-    """Refuse to fetch labels for a batch that has some."""
-    if batch.y is not None:
-        raise PlanError(labels_twice(labels))
-
-
-def labels_twice(labels: LabelNames | None) -> str:
-    """Return what is wrong with fetching labels for batches that have some."""
-    return (
-        f"fetch_feature: labels={labels!r} would replace labels that the batch has already, those of the source's "
-        "items or of a stage before; give the source ids alone, or leave out labels="
-    )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.plan.settings import RunSettings
+    from headrace.pipeline.storage.wanted import Wanted
 
 #: What a stage counted for one batch, by name; ``loader.stats()`` adds it up.
 Counts = Mapping[str, int]
@@ -195,6 +196,11 @@ class Stage(metaclass=_StageType):
     def writes(self) -> frozenset[str]:
         """Names of the minibatch fields that this stage writes."""
         return frozenset()
+
+    @property
+    def wants(self) -> Wanted | None:
+        """What the stage fetches; None if it fetches nothing."""
+        return None
 
     @property
     def fetches(self) -> frozenset[tuple[str, FeatureName]]:

@@ -10,22 +10,17 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, PlanError
-from headrace.pipeline.data.feature_names import FeatureName, LabelNames, is_name, label_names, seeds_of_others
+from headrace.pipeline.data.feature_names import FeatureName, LabelNames, is_name, seeds_of_others
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.fetch_stage import FetchStage
-from headrace.pipeline.plan.checks import (
-    check_shards_of_types,
-    divided_features,
-    graphs_of,
-    graphs_of_edges,
-    labels_twice,
-)
+from headrace.pipeline.plan.checks import check_shards_of_types, graphs_of, graphs_of_edges
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Divided, Runner, Stage
+from headrace.pipeline.plan.stage import Runner, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.wanted import Wanted
 
 
 @verb("fetch_feature")
@@ -72,34 +67,20 @@ class FetchFeature(FetchStage):
         object.__setattr__(self, "node", _names("node", self.node))
         object.__setattr__(self, "edge", _names("edge", self.edge))
         object.__setattr__(self, "labels", _label(self.labels))
-        if not self.node and not self.edge and self.labels is None:
+        object.__setattr__(
+            self, "wanted", Wanted(self.store, node=self.node, edge=self.edge, labels=self.labels)
+        )  # no field: it says the same
+        if not self.wanted:
             raise FeatureError("fetch_feature: name at least one feature, for example node=['x'] or labels='y'")
-        for name in (*self.node, *label_names(self.labels)):
-            self.store.node[name]
-        for name in self.edge:
-            self.store.edge[name]
+        self.wanted.sources()  # refuses names that there are not
 
     def decisive(self) -> dict[str, Any]:
-        # The features that are read, whatever else the store holds.
-        return {
-            "node": {name: self.store.node[name] for name in self.node},
-            "edge": {name: self.store.edge[name] for name in self.edge},
-            "labels": self._decisive_labels(),
-        }
-
-    def _decisive_labels(self) -> Any:
-        found = [(name, self.store.node[name]) for name in label_names(self.labels)]
-        if isinstance(self.labels, Mapping):
-            return dict(found)
-        return found[0] if found else None
-
-    def divided(self) -> tuple[Divided, ...]:
-        return divided_features(self.store, (*self.node, *label_names(self.labels)))
+        return self.wanted.decisive()
 
     def check(self, before: tuple[Stage, ...]) -> None:
         if self.edge and any(getattr(stage, "edge_ids", True) is False for stage in before):
             raise PlanError("fetch_feature: edge features need edge ids; pass edge_ids=True to the sampler")
-        labels = label_names(self.labels)
+        labels = self.wanted.of_seeds
         graphs = [graph for _, graph in graphs_of(before)]
         plain = tuple(name for name in labels if isinstance(name, str))
         longest = max((self.store.node[name].num_rows for name in plain), default=0)
@@ -121,15 +102,15 @@ class FetchFeature(FetchStage):
             types = (node_types_of(graph), edge_types_of(graph))
             self.store.check(edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges, types=types)
         source = before[0]
-        fetched = any(isinstance(stage, FetchFeature) and stage.labels is not None for stage in before)
+        fetched = any(stage.wants is not None and stage.wants.labels is not None for stage in before)
         if labels and (fetched or (isinstance(source, SourceStage) and source.gives_labels)):
-            raise PlanError(labels_twice(self.labels))
+            raise self.wanted.labels_twice()
         others = [stage for stage in before[1:] if "seeds" in stage.writes]
         pairs = isinstance(source, SourceStage) and source.gives_pairs
         if labels and pairs and all("num_positives" in stage.writes for stage in others):
             raise PlanError("fetch_feature: labels are rows of seed nodes, but the seeds are pairs: sample (pairs, y)")
         if isinstance(self.labels, tuple | Mapping) and isinstance(source, SourceStage) and not others:
-            self._check_seeds_have_labels(self.labels, source, graphs)
+            self._check_seeds_have_labels(source, graphs)
         if others:  # any node of the graph may be a seed then
             for graph in graphs:
                 self.store.check(node=plain, num_nodes=graph.num_nodes)
@@ -138,26 +119,31 @@ class FetchFeature(FetchStage):
             reading = plain if graphs else (*self.node, *plain)
             self.store.check(node=reading, num_nodes=reached, all_nodes=False)
 
-    def _check_seeds_have_labels(self, labels: LabelNames, source: SourceStage, graphs: list[GraphView]) -> None:
+    def _check_seeds_have_labels(self, source: SourceStage, graphs: list[GraphView]) -> None:
         """Refuse seeds of other types, as far as all are known."""
+        assert self.labels is not None
         seeds = source.all_seeds()
-        types = [name[0] for name in label_names(labels)]
+        types = [name[0] for name in self.wanted.of_seeds]
         if any(name not in types for name in source.seed_types):
-            raise seeds_of_others(labels)
+            raise seeds_of_others(self.labels)
         for known in (node_types_of(graph) for graph in graphs if graph.is_typed):
             if seeds is None:
                 continue
             ranges = [known.id_range(name) for name in types]
             of_one = torch.stack([(seeds >= nodes.start) & (seeds < nodes.stop) for nodes in ranges])
             if not bool(of_one.any(0).all()):
-                raise seeds_of_others(labels)
+                raise seeds_of_others(self.labels)
 
     def runner(self, settings: RunSettings) -> Runner:
         return self.fetching_here(settings)
 
-    def with_node(self, names: tuple[FeatureName, ...]) -> tuple[FetchFeature, ...]:
-        """Return the stage with other node features, or nothing where that leaves nothing to fetch."""
-        return (replace(self, node=names),) if names or self.edge or self.labels is not None else ()
+    def wanting(self, wanted: Wanted) -> FetchFeature:
+        return replace(self, store=wanted.store, node=wanted.node, edge=wanted.edge, labels=wanted.labels)
+
+    def rest(self, taken: Wanted) -> tuple[FetchFeature, ...]:
+        """Return the stage for what is wanted besides what others fetch, or nothing where that is all."""
+        left = self.wanted.without(taken)
+        return (self.wanting(left),) if left else ()
 
 
 def _label(labels: Any) -> LabelNames | None:

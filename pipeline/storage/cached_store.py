@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.ops.cache.index import POLICIES
 from headrace.ops.errors import FeatureError
@@ -12,8 +11,9 @@ from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage import gpu_cached_feature
 from headrace.pipeline.storage.cached_feature import CachedFeature, bytes_per_row
-from headrace.pipeline.storage.features import FeatureSource, FeatureSources, FeatureStore
+from headrace.pipeline.storage.features import FeatureSource, FeatureStore
 from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
+from headrace.pipeline.storage.wanted import Feature, Wanted
 
 #: Which row makes room in CPU memory, where nothing is said.
 POLICY = "sieve"
@@ -77,12 +77,12 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
         raise FeatureError(f"cached: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
     if node is None and edge is None:
         node, edge = list(store.node), list(store.edge)
-    made = with_caches(store, node or (), edge or (), budget=budget, policy=policy, at=at)
-    sources = [*(store.node[name] for name in node or ()), *(store.edge[name] for name in edge or ())]
-    if not sources:
+    wanted = Wanted(store, node=tuple(node or ()), edge=tuple(edge or ()))
+    if not wanted:
         raise FeatureError("cached: expected names of features, node=[...] or edge=[...], got none")
-    caches = [*(made.node[name] for name in node or ()), *(made.edge[name] for name in edge or ())]
-    if any(source.num_rows for source in sources) and all(map(operator.is_, sources, caches)):
+    sources = wanted.sources()
+    made = with_caches(store, wanted.features, budget=budget, policy=policy, at=at)
+    if made is store and any(source.num_rows for source in sources):
         least = sum(_cost_of(source, policy, at) for source in sources)
         raise FeatureError(
             f"cached: expected room for at least one row of each feature, got bytes={budget}; give bytes={least} or "
@@ -92,40 +92,32 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
 
 
 def with_caches(
-    store: FeatureStore,
-    node: Sequence[FeatureName],
-    edge: Sequence[FeatureName],
-    *,
-    budget: int,
-    policy: str | None,
-    at: Place,
+    store: FeatureStore, features: Iterable[Feature], *, budget: int, policy: str | None, at: Place
 ) -> FeatureStore:
-    """Return what `cached` does; features stay as they are where no row has room."""
-    named = [("node", store.node, name) for name in node] + [("edge", store.edge, name) for name in edge]
-
-    def cache_of(source: FeatureSource, rows: int) -> FeatureSource:
-        if at == CPU:
-            return CachedFeature(source, policy or POLICY, rows=rows)
-        return GpuCachedFeature(source, rows=rows, place=at)
-
-    rows: dict[tuple[str, FeatureName], int] = {}
+    """Return what `cached` does; features stay as they are where no row has room, and so does the store if none has."""
+    wanted = Wanted(store)
     # Those with the fewest rows first: what they do not need is for the others.
-    named.sort(key=lambda one: one[1][one[2]].num_rows)
-    costs = [_cost_of(sources[name], policy, at) for _, sources, name in named]
+    sources = sorted(
+        ((feature, wanted.source(feature)) for feature in dict.fromkeys(features)), key=lambda one: one[1].num_rows
+    )
+    costs = [_cost_of(source, policy, at) for _, source in sources]
     room = budget // max(sum(costs), 1)
-    for i, (domain, sources, name) in enumerate(named):
-        rows[domain, name] = min(room, sources[name].num_rows)
-        budget -= rows[domain, name] * costs[i]
-        if rows[domain, name] < room and costs[i + 1 :]:
+    caches: dict[Feature, FeatureSource] = {}
+    for i, (feature, source) in enumerate(sources):
+        rows = min(room, source.num_rows)
+        budget -= rows * costs[i]
+        if rows < room and costs[i + 1 :]:
             room = budget // sum(costs[i + 1 :])
-
-    def sources_of(domain: str, sources: FeatureSources) -> dict[FeatureName, FeatureSource]:
-        return {
-            name: cache_of(source, rows[domain, name]) if rows.get((domain, name)) else source
-            for name, source in sources.items()
-        }
-
-    return FeatureStore(node=sources_of("node", store.node), edge=sources_of("edge", store.edge))
+        if rows and at == CPU:
+            caches[feature] = CachedFeature(source, policy or POLICY, rows=rows)
+        elif rows:
+            caches[feature] = GpuCachedFeature(source, rows=rows, place=at)
+    if not caches:
+        return store
+    return FeatureStore(
+        node={name: caches.get(("node", name), source) for name, source in store.node.items()},
+        edge={name: caches.get(("edge", name), source) for name, source in store.edge.items()},
+    )
 
 
 def _cost_of(source: FeatureSource, policy: str | None, at: Place) -> int:

@@ -14,6 +14,7 @@ from headrace.pipeline.lowered.on_stream import OnStream
 from headrace.pipeline.passes import feature_cache
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.storage.expected_reads import READS_IN_VIEW
+from headrace.pipeline.storage.wanted import Wanted
 
 from cuda_host.stand_in import StandIn
 from plans import PLANS, graph, items, store
@@ -154,7 +155,9 @@ def test_batches_in_view_stay_within_the_memory_and_the_foresight():
     x.prepare(hr.Place("cuda"))
     batches = list(items(batch_size=4).sample_neighbor(graph(), [4]).loader(machine=hr.Machine()))
     for room, most in ((1, 1), (1 << 20, 99)):
-        runner = ExpectRows(features, hr.Place("cuda"), node=("x",), bytes_in_view=room).runner(RunSettings(seed=1))
+        runner = ExpectRows(Wanted(features, node=("x",)), hr.Place("cuda"), bytes_in_view=room).runner(
+            RunSettings(seed=1)
+        )
         entered = 0
         while runner.wants_more and entered < len(batches):
             runner.enter(batches[entered])

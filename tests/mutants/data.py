@@ -174,10 +174,22 @@ DATA = (
     ),
     # Features and batches.
     Mutant(
-        "pipeline/lowered/fetch_stage.py",
-        "of_seeds = label_ids_of(batch, self.labels)",
-        "of_seeds = (batch.n_id[: len(batch.seeds)],)",
+        "pipeline/storage/wanted.py",
+        "*((ids,) for ids in label_ids_of(batch, self.labels)),",
+        "*((batch.n_id[: len(batch.seeds)],) for _ in self.of_seeds),",
         "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
+    ),
+    Mutant(
+        "pipeline/storage/wanted.py",
+        "labels=self.labels if other.labels is None else None,",
+        "labels=None,",
+        "tests/pipeline/storage/test_wanted.py::test_what_some_have_and_the_rest_are_the_whole",
+    ),
+    Mutant(
+        "pipeline/storage/wanted.py",
+        "{name: of_layers(batch, next(each)) for name in self.edge}",
+        "{name: of_layers(batch, next(each)) for name in reversed(self.edge)}",
+        "tests/pipeline/storage/test_wanted.py::test_rows_come_to_the_fields_of_their_ids",
     ),
     Mutant(
         "pipeline/data/feature_names.py",

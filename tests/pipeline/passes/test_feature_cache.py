@@ -32,26 +32,26 @@ def test_fires_before_the_copy_and_behind_it():
     seeds_first = items().copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
     for plan in (fetched().copy_to("cuda"), seeds_first):
         stage = fetch(plan)
-        source = stage.store.node["x"]
+        source = stage.wants.store.node["x"]
         assert stage.name == "fetch_to"  # which reads through it
         assert isinstance(source, hr.GpuCachedFeature)
         assert (source.capacity, source.cache_place) == (31, hr.Place("cuda"))
 
 
 def test_fires_for_the_gpu_of_the_copy():
-    source = fetch(fetched().copy_to("cuda:1")).store.node["x"]
+    source = fetch(fetched().copy_to("cuda:1")).wants.store.node["x"]
     assert (source.capacity, source.cache_place) == (62, hr.Place("cuda", 1))
 
 
 def test_features_share_one_budget():
     plan = items().sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     whole = fetch(plan.copy_to("cuda"))
-    x, e, y = whole.store.node["x"], whole.store.edge["e"], whole.store.node["y"]
+    x, e, y = whole.wants.store.node["x"], whole.wants.store.edge["e"], whole.wants.store.node["y"]
     assert x.capacity == e.capacity == y.capacity == 31 * (ROW + SLOT_BYTES) // (32 + 12 + 8 + 3 * SLOT_BYTES)
     other = hr.FeatureStore(node={"z": torch.zeros(NUM_NODES, 8)})
     two = items().sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"]).fetch_feature(other, node=["z"])
     stages = rewrite(two.copy_to("cuda"), GPU, {"lookahead": False, "stream_overlap": False}).final.stages
-    caches = [source for stage in stages if stage.fetches for source in (stage.store.node.get(n) for n in stage.node)]
+    caches = [source for stage in stages if stage.wants is not None for source in stage.wants.sources()]
     assert [cache.capacity for cache in caches] == [15, 15]
 
 
@@ -62,17 +62,17 @@ def test_graphs_that_fit_still_fit_behind_caches(eighths):
     memory = num_bytes * 8 // eighths
     machine = hr.Machine(cores=2, gpus=1, gpu_memory=(memory,))
     seeds_first = items().copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
-    source = fetch(seeds_first, machine).store.node["x"]
+    source = fetch(seeds_first, machine).wants.store.node["x"]
     taken = source.capacity * (ROW + SLOT_BYTES) if isinstance(source, hr.GpuCachedFeature) else 0
     assert graph().fits_on_gpu(0, memory)
     assert graph().fits_on_gpu(0, memory - taken)
     assert (taken > 0) == (eighths == 3)
-    assert isinstance(fetch(fetched().copy_to("cuda"), machine).store.node["x"], hr.GpuCachedFeature)
+    assert isinstance(fetch(fetched().copy_to("cuda"), machine).wants.store.node["x"], hr.GpuCachedFeature)
 
 
 def test_features_that_fit_are_cached_whole():
     machine = hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 20,))
-    source = fetch(fetched().copy_to("cuda"), machine).store.node["x"]
+    source = fetch(fetched().copy_to("cuda"), machine).wants.store.node["x"]
     assert source.capacity == NUM_NODES
     assert source.foresight == 0
     assert "expect_rows" not in names(fetched().copy_to("cuda"), machine)
@@ -102,28 +102,30 @@ def test_a_fetch_in_cpu_memory_looks_ahead_for_no_cache_on_a_gpu():
 def test_refuses_small_features_and_where_memory_is_not_known(monkeypatch):
     plan = fetched().copy_to("cuda")
     assert names(plan, hr.Machine(cores=2, gpus=1)) == names(plan, GPU, feature_cache=False)
-    assert not isinstance(fetch(plan, hr.Machine(gpus=1)).store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(plan, hr.Machine(gpus=1)).wants.store.node["x"], hr.GpuCachedFeature)
     monkeypatch.setattr(feature_cache, "LEAST_BYTES", NUM_NODES * ROW + 1)
-    assert not isinstance(fetch(plan).store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(plan).wants.store.node["x"], hr.GpuCachedFeature)
 
 
 def test_refuses_other_devices_and_what_a_gpu_does_not_read_in_place():
-    assert not isinstance(fetch(fetched().copy_to("meta")).store.node["x"], hr.GpuCachedFeature)
-    assert not isinstance(fetch(fetched()).store.node["x"], hr.GpuCachedFeature)
-    assert not isinstance(fetch(fetched(store_on_disk).copy_to("cuda")).store.node["x"], hr.GpuCachedFeature)
-    assert not isinstance(fetch(fetched().copy_to("cuda"), hr.Machine()).store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(fetched().copy_to("meta")).wants.store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(fetched()).wants.store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(fetched(store_on_disk).copy_to("cuda")).wants.store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(fetched().copy_to("cuda"), hr.Machine()).wants.store.node["x"], hr.GpuCachedFeature)
     # The user's own thread is between: rows are read before it.
-    assert not isinstance(fetch(fetched().prefetch().copy_to("cuda")).store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(fetched().prefetch().copy_to("cuda")).wants.store.node["x"], hr.GpuCachedFeature)
 
 
 def test_refuses_what_is_cached_already():
     for cached in (hr.GpuCachedFeature(store().node["x"], rows=3), hr.CachedFeature(store().node["x"], rows=3)):
         plan = items().sample_neighbor(graph(), [3]).fetch_feature(hr.FeatureStore(node={"x": cached}), node=["x"])
-        assert fetch(plan.copy_to("cuda")).store.node["x"] is cached
+        assert fetch(plan.copy_to("cuda")).wants.store.node["x"] is cached
 
 
 def test_is_switched_off():
-    assert not isinstance(fetch(fetched().copy_to("cuda"), feature_cache=False).store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(
+        fetch(fetched().copy_to("cuda"), feature_cache=False).wants.store.node["x"], hr.GpuCachedFeature
+    )
 
 
 def test_says_so():

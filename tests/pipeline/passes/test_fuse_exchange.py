@@ -64,7 +64,7 @@ def test_fuses_all_stages_that_fetch():
 def test_refuses_what_cannot_place_rows():
     features = hr.FeatureStore(node={"slow": Slow(), "z": Z})
     plan = sampled().fetch_feature(features, node=["slow", "z"])
-    slow = [f"fetch_owned({features}, ['slow'])", "exchange_rows(['slow'])"]
+    slow = [f"fetch_owned({features}, node=['slow'])", "exchange_rows(['slow'])"]
     assert fetches(plan) == [*slow, f"fetch_and_exchange({features}, node=['z'])", "return_ids"]
     with pytest.raises(hr.FeatureError, match="source of 'slow' has no read_into"):
         hand_made(sampled()).fetch_and_exchange(features, node=("slow",))
@@ -114,7 +114,7 @@ def test_fires_on_features_in_shards_without_cooperation():
 def test_is_switched_off():
     plan = sampled().fetch_feature(store(), node=["x"])
     assert fetches(plan, fuse_exchange=False) == [
-        f"fetch_owned({store()}, ['x'])",
+        f"fetch_owned({store()}, node=['x'])",
         "exchange_rows(['x'])",
         "return_ids",
     ]

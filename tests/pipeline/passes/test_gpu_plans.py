@@ -6,6 +6,7 @@ import pytest
 
 import headrace as hr
 from headrace.pipeline.passes import rewrite
+from headrace.pipeline.storage.wanted import Wanted
 
 from gpu_plans import names
 from plans import graph, items, store, store_on_disk
@@ -92,9 +93,8 @@ def test_sources_that_a_gpu_cannot_read_stay_before_the_copy():
         "copy_to",
         "fetch_to",
     ]
-    assert final.stages[2].node == ("x",)
-    assert final.stages[2].labels is None
-    assert final.stages[4].labels == "y"
+    assert final.stages[2].wants == Wanted(both, node=("x",))
+    assert final.stages[4].wants == Wanted(both, labels="y")
 
 
 def test_columns_of_a_larger_array_are_not_read_in_place():

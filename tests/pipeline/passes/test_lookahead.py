@@ -60,7 +60,7 @@ def test_fires_for_rows_on_disk():
     stages = final(on_disk(node=["x"], edge=["e"], labels="y"))
     assert [stage.name for stage in stages] == ["item_sampler", "sample_fused", "fetch_ahead"]
     ahead = stages[-1]
-    assert (ahead.node, ahead.edge, ahead.labels) == (("x",), ("e",), "y")
+    assert (ahead.wants.node, ahead.wants.edge, ahead.wants.labels) == (("x",), ("e",), "y")
 
 
 def test_fires_for_a_source_that_wants_to_know():

@@ -24,7 +24,7 @@ def fetch(machine=SMALL, features=None, **switches) -> hr.Stage:
 
 
 def test_fires_for_rows_on_disk_that_do_not_fit_in_memory():
-    source = fetch().store.node["x"]
+    source = fetch().wants.store.node["x"]
     assert isinstance(source, hr.CachedFeature)
     assert (source.policy, source.capacity) == ("look-ahead", SMALL.memory // 4 // CACHED_ROW)
 
@@ -34,12 +34,12 @@ def test_fires_before_the_look_ahead_which_tells_its_reads():
         items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"]), SMALL
     ).final.stages
     assert stages[-1].name == "fetch_ahead"
-    assert stages[-1].store.node["x"].foresight == 5 * 13
+    assert stages[-1].wants.store.node["x"].foresight == 5 * 13
 
 
 def test_caches_features_of_one_fetch_within_one_budget():
     plan = items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"], edge=["e"], labels="y")
-    whole = rewrite(plan, SMALL, {"lookahead": False}).final.stages[-1].store
+    whole = rewrite(plan, SMALL, {"lookahead": False}).final.stages[-1].wants.store
     cached = [whole.node["x"], whole.edge["e"], whole.node["y"]]
     # y takes less than half of the memory: the system keeps the pages of a mapped file.
     assert [isinstance(one, hr.CachedFeature) for one in cached] == [True, True, False]
@@ -47,25 +47,25 @@ def test_caches_features_of_one_fetch_within_one_budget():
 
 
 def test_refuses_rows_in_memory_and_mapped_files_that_fit(tmp_path):
-    assert not isinstance(fetch(features=store()).store.node["x"], hr.CachedFeature)
+    assert not isinstance(fetch(features=store()).wants.store.node["x"], hr.CachedFeature)
     np.save(tmp_path / "x.npy", np.zeros((NUM_NODES, 8), np.float32))
     mapped = hr.FeatureStore(node={"x": np.load(tmp_path / "x.npy", mmap_mode="r")})
-    assert not isinstance(fetch(Machine(memory=1 << 20), mapped).store.node["x"], hr.CachedFeature)
-    assert isinstance(fetch(SMALL, mapped).store.node["x"], hr.CachedFeature)
+    assert not isinstance(fetch(Machine(memory=1 << 20), mapped).wants.store.node["x"], hr.CachedFeature)
+    assert isinstance(fetch(SMALL, mapped).wants.store.node["x"], hr.CachedFeature)
 
 
 def test_refuses_without_room_and_where_memory_is_not_known():
     for machine in (Machine(), Machine(memory=4 * CACHED_ROW - 1)):
-        assert isinstance(fetch(machine).store.node["x"], ArraySource)
+        assert isinstance(fetch(machine).wants.store.node["x"], ArraySource)
 
 
 def test_refuses_what_is_cached_already():
     cached = hr.FeatureStore(node={"x": hr.CachedFeature(store_on_disk().node["x"], "lru", rows=3)})
-    assert fetch(features=cached).store.node["x"] is cached.node["x"]
+    assert fetch(features=cached).wants.store.node["x"] is cached.node["x"]
 
 
 def test_is_switched_off():
-    assert isinstance(fetch(tiered_cache=False).store.node["x"], ArraySource)
+    assert isinstance(fetch(tiered_cache=False).wants.store.node["x"], ArraySource)
 
 
 def test_same_result():

@@ -44,7 +44,7 @@ def plan_over(path, times: int = 1) -> hr.Plan:
 
 
 def caches(loader: hr.Loader) -> list[hr.CachedFeature]:
-    stores = [stage.store for stage in loader._rewriting.final.stages if hasattr(stage, "store")]
+    stores = [stage.wants.store for stage in loader._rewriting.final.stages if stage.wants is not None]
     return [one for store in stores for one in store.node.values() if isinstance(one, hr.CachedFeature)]
 
 
@@ -138,7 +138,7 @@ def main(rank, path, results):
     x = hr.FeatureStore(node={{"x": hr.DiskFeature(path)}})
     whole = hr.ItemSampler(10, batch_size=5, seed=1).fetch_feature(x, node=["x"])
     loaders = [whole.loader(), whole.loader(rank=0, world_size=1), whole.loader()]
-    stores = [stage.store for one in loaders for stage in one._rewriting.final.stages if hasattr(stage, "store")]
+    stores = [stage.wants.store for one in loaders for stage in one._rewriting.final.stages if stage.wants is not None]
     results[rank] = sum(store.node["x"].capacity for store in stores)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
@@ -182,7 +182,7 @@ loaders = [plan.loader() for _ in range(6)]
 for loader in loaders:
     for batch in loader:
         pass
-stores = [stage.store for one in loaders for stage in one._rewriting.final.stages if hasattr(stage, "store")]
+stores = [stage.wants.store for one in loaders for stage in one._rewriting.final.stages if stage.wants is not None]
 print(sum(getattr(store.node["x"], "capacity", 0) for store in stores))
 """
 
@@ -206,7 +206,7 @@ def test_ulimit_of_data_is_kept(tmp_path):
 
 
 def source_of(stage: hr.Stage) -> hr.GpuCachedFeature | None:
-    return stage.store.node["x"] if hasattr(stage, "store") else None
+    return None if stage.wants is None else stage.wants.store.node["x"]
 
 
 def test_caches_on_one_gpu_share_its_memory():

@@ -97,8 +97,8 @@ def test_passes_do_what_they_do_for_rows_on_disk():
 
     machine = Machine(cores=1, memory=1 << 12)
     (fetch,) = (one for one in rewrite(plan(hot.store), machine).final.stages if one.name == "fetch_ahead")
-    assert isinstance(fetch.store.node["x"], hr.CachedFeature)
-    assert fetch.store.node["x"].source is hot.store.node["x"]
+    assert isinstance(fetch.wants.store.node["x"], hr.CachedFeature)
+    assert fetch.wants.store.node["x"].source is hot.store.node["x"]
     in_memory = hr.reorder(graph(), store(), order=hot.order, original_ids=False).store
     expected = [batch.digest() for batch in plan(in_memory).loader()]
     for memory in (0, 1 << 12):  # reads shared by several batches, and a cache
