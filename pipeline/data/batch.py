@@ -45,21 +45,21 @@ def _make_batch(values: dict[str, Any]) -> MiniBatch:
 class MiniBatch:
     """Seeds, their sampled neighbourhood and its features.
 
-    Frozen: stages make the next batch with `replace`. Fields that no stage has written yet are empty.
-    The destinations of ``blocks[-1]``, and so the rows of a model's output, begin with the *unique* seeds in order of
-    first occurrence: ``out[batch.seed_index]`` are the rows that match ``seeds`` and ``y``, also when seeds repeat.
+    A batch is frozen: stages return a changed copy, by `replace`. Fields that no stage has written yet are empty. The
+    destinations of ``blocks[-1]``, and so the rows of a model's output, begin with the *unique* seeds in order of first
+    occurrence. ``out[batch.seed_index]`` are the rows that match ``seeds`` and ``y``, also when seeds repeat.
 
     Parameters
     ----------
     seeds: int64[num_seeds], int64[num_pairs, 2] or int64[num_items, k]
-        Node ids, or the node ids of pairs, or of more nodes that belong together.
+        Node ids, or the node ids of pairs or larger groups.
     seed_index
         Shape of `seeds`; each seed's row among the destinations of ``blocks[-1]``. 0, 1, 2, … when seeds are unique.
     item_index: int64[num_seeds] or int64[num_pairs]
-        Each item's position in the item set (what PyG calls ``input_id``); -1 for seeds that are no items (GraphSAINT).
+        Each item's position in the item set (``input_id`` in PyG); -1 for seeds that are not items (GraphSAINT).
     y: [num_seeds, ...] or [num_pairs, ...], or a dictionary, optional
-        Labels, row i for ``seeds[i]``. Where those of several types were fetched, ``y["paper"]`` has a row for each
-        seed that is a paper, in the order of `seeds`: for ``seeds[types.of(seeds).places("paper")]``.
+        Labels, row i for ``seeds[i]``. If labels of several types were fetched, ``y["paper"]`` has a row for each seed
+        that is a paper, in the order of `seeds`: for ``seeds[types.of(seeds).places("paper")]``.
     n_id: int64[num_src]
         Node ids of the inputs of ``blocks[0]``, unique seeds first, then in order of discovery.
     node
@@ -67,36 +67,37 @@ class MiniBatch:
     edge
         Edge features by name, each a tuple with one [num_edges, ...] tensor per block, aligned with `blocks`.
     blocks
-        Input side first, as a model applies its layers: ``blocks[0]`` takes `x`, ``blocks[-1]`` ends at the seeds.
-        Where ranks share edges (``partition=hr.EdgePartition``) each is a `SharedBlock`, for layers of `hr.nn`.
+        Input side first, in the order of a model's layers: ``blocks[0]`` takes `x`, ``blocks[-1]`` ends at the seeds.
+        If ranks share edges (``partition=hr.EdgePartition``), each is a `SharedBlock`, for layers of `hr.nn`.
     slot: int64[num_src], optional
-        The tree of each of `n_id`, where seeds grow trees of their own (``disjoint=True``, ``time=``; PyG's ``batch``):
-        that of seed or pair i is i. A node that two trees reach is there twice.
+        The tree of each entry of `n_id`, if each seed has its own tree (``disjoint=True``, ``time=``; ``batch`` in
+        PyG). Seed or pair i has tree i. A node in two trees has two entries.
     seed_time: [num_seeds] or [num_pairs], optional
-        When each seed is asked for, int64 or float64: what is in its tree is of this time or earlier.
+        The time of each seed, int64 or float64: its tree contains nothing later.
     seed_slot: int64[num_seeds], optional
-        Which seed of all ranks each is, by which its tree is drawn; None for 0, 1, 2, …
+        The position of each seed among the seeds of all ranks, which keys the draws of its tree; None for 0, 1, 2, …
     link_types: LinkTypes, optional
-        The edge types of the pairs, where items were given by edge type.
+        The edge types of the pairs, if items were given by edge type.
     num_sampled_nodes: num_hops + 1 counts
-        Unique seeds, then the nodes first reached by each hop, from the seeds outward.
+        Unique seeds, then the nodes first found by each hop, from the seeds outward.
     num_sampled_edges: num_hops counts
         Edges that each hop sampled, from the seeds outward.
     exchanges: num_layers + 1 exchanges
-        Where rows of the layers go when ranks make the batch together (``.loader(cooperative=True)``), input side first
-        and the one to the seeds last; see `exchange`. Empty otherwise.
+        The exchanges of rows before each layer, if ranks make the batch together (``.loader(cooperative=True)``), input
+        side first; the last one is to the seeds. See `exchange`. Empty otherwise.
     comm
-        The channel on which a model exchanges these rows; None where ranks do not make the batch together.
+        The channel on which a model exchanges these rows; None if ranks do not make the batch together.
     types
-        `n_id` with the types of nodes and edges, where the graph has some: ``batch.types.places("paper")`` are the
-        places of papers in `n_id`, ``batch.types.within("paper")`` what they are called in their type. The key of a
-        feature of a type is ``batch.node["paper", "x"]``.
+        `n_id` with the types of nodes and edges, if the graph has types. ``batch.types.places("paper")`` are the
+        positions of papers in `n_id`, ``batch.types.within("paper")`` their ids within the type. A feature of a type is
+        ``batch.node["paper", "x"]``.
     epoch, index
-        Which batch this is.
+        The epoch, and the number of the batch in it.
     num_global_seeds
-        Seeds (or pairs) of the batch over all ranks together: divide a summed loss by it.
+        The number of seeds (or pairs) of the batch over all ranks: divide a summed loss by it.
     num_positives
-        Where negatives were drawn, the positive pairs: the first of `seeds`; see `sample_uniform_negative`.
+        If negatives were drawn, the number of positive pairs, which are the first of `seeds`; see
+        `sample_uniform_negative`.
     """
 
     seeds: Tensor
@@ -141,15 +142,15 @@ class MiniBatch:
         Parameters
         ----------
         seeds: int64[num_seeds] or int64[num_pairs, 2]
-            They may repeat: `n_id` are the distinct ones, in order of first occurrence.
+            Seeds may repeat: `n_id` has the distinct ones, in order of first occurrence.
         epoch, index
-            Which batch it is; the randomness of samplers depends on them.
+            The epoch, and the number of the batch in it; the randomness of samplers depends on both.
         y: [num_seeds, ...] or [num_pairs, ...], optional
             Labels.
         item_index: int64[num_seeds] or int64[num_pairs], optional
             Each seed's position in the item set; -1 by default.
         num_global_seeds
-            Seeds of all ranks together; those of this one by default.
+            The number of seeds of all ranks; by default those of this one.
         seed_time, seed_slot
             As the fields of these names.
         """
@@ -223,7 +224,7 @@ class MiniBatch:
         Raises
         ------
         FeatureError
-            If no node feature named "x" was fetched; the message lists those that were.
+            If no node feature named "x" was fetched; the message lists the fetched features.
         """
         if "x" not in self.node:
             raise FeatureError(
@@ -247,13 +248,13 @@ class MiniBatch:
         return torch.cat(ids) if ids else _no_ids()
 
     def exchange(self, layer: int, rows: Tensor) -> Tensor:
-        """Send rows of a layer from the ranks that own its nodes to those that need them; gradients flow back.
+        """Send rows of a layer from the owners of its nodes to the ranks that need them; gradients flow back.
 
-        In a model: ``h`` before layer i is ``batch.exchange(i, h)``, but for the first layer, whose input `x` was
-        exchanged by the loader. The output of the last layer, ``batch.exchange(num_layers, h)``, has a row for each
-        unique seed of this rank. Every rank calls it for the same layers in the same order. Where ranks do not make
-        batches together it returns `rows` as they are, so a model needs no two versions; and likewise before a layer of
-        which ranks share the edges, as that exchanges rows by itself.
+        In a model, the input of layer i is ``batch.exchange(i, h)``, except for the first layer, whose input `x` was
+        exchanged by the loader. After the last layer, ``batch.exchange(num_layers, h)`` has a row for each unique seed
+        of this rank. Every rank calls it for the same layers in the same order. If ranks do not make batches together,
+        it returns `rows` unchanged, so a model needs only one version. It does the same before a layer whose edges
+        ranks share, because such layers exchange rows themselves.
 
         Parameters
         ----------
@@ -287,12 +288,12 @@ class MiniBatch:
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> MiniBatch:
-        """Return the batch in page-locked memory, from where ``to(device, non_blocking=True)`` overlaps with work.
+        """Return the batch in page-locked memory, so that ``to(device, non_blocking=True)`` overlaps with other work.
 
         Raises
         ------
         RuntimeError
-            If there is no accelerator to pin memory for.
+            If there is no accelerator.
         """
         return self._map(Tensor.pin_memory)
 
@@ -302,31 +303,32 @@ class MiniBatch:
         Its attributes are those of PyG's loaders: ``x`` and the other node features (rows of ``n_id``), ``y`` (a row
         for each of ``n_id[:batch_size]``), ``edge_index`` in local ids, ``n_id``, ``e_id``, ``batch_size`` (distinct
         seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
-        ``num_sampled_nodes``, ``num_sampled_edges``, ``batch`` (`slot`) and ``seed_time`` where seeds grow trees of
-        their own, ``importance_weight`` where blocks have weights, and the edge features that were fetched.
-        ``num_global_seeds`` is that of the batch. Of several types each has its own; without seeds ``batch_size`` is 0.
+        ``num_sampled_nodes``, ``num_sampled_edges``, ``batch`` (`slot`) and ``seed_time`` if seeds have their own
+        trees, ``importance_weight`` if blocks have weights, and the fetched edge features. ``num_global_seeds`` is that
+        of the batch. In a graph with types each type has its own attributes; a type without seeds has ``batch_size`` 0.
         Pairs become ``edge_label_index`` (and ``edge_label``), triplets ``src_index``, ``dst_pos_index`` and
-        ``dst_neg_index``; ``input_id`` is that of the positive ones. Of items by edge type each type has its own,
+        ``dst_neg_index``; ``input_id`` then has the positive pairs. With items by edge type each edge type has its own,
         ``data["user", "rates", "movie"].edge_label_index``, and with times ``edge_label_time``.
 
-        When seeds repeat, ``seed_index`` leads from each of them to its row: ``out[data.seed_index]`` and
-        ``data.y[data.seed_index]`` count them as often as they came, ``out[: data.batch_size]`` and ``data.y`` once.
+        When seeds repeat, ``seed_index`` maps each of them to its row: ``out[data.seed_index]`` and
+        ``data.y[data.seed_index]`` have a row for each seed given, ``out[: data.batch_size]`` and ``data.y`` for each
+        distinct seed.
 
-        The stage ``plan.to_pyg()`` makes the same ahead of the training loop, in background threads.
+        The stage ``plan.to_pyg()`` converts ahead of the training loop, in background threads.
 
-        Sampled with ``expand="new"``, the edges are the sample, grouped hop by hop. Sampled with ``expand="all"``, hops
-        overlap, since every hop samples again for the nodes already there: the result is the *union* of the hops'
-        edges, from the seeds outward, without edges that an earlier hop brought, and ``num_sampled_edges`` counts
-        what each hop added. ``trim_to_layer`` is valid either way. On the union it matters, though, unless all fanouts
-        are -1: a node that several hops sampled for has up to that many fanouts of edges, and trimmed layers see
-        those of the hops up to their own (the last layer exactly its block), untrimmed ones all. Use ``blocks`` or
-        ``expand="new"`` for exact fanouts.
+        With ``expand="new"`` the edges are the sample, grouped hop by hop. With ``expand="all"`` hops overlap, because
+        every hop samples again for the nodes found before. The result is then the *union* of the edges of all hops,
+        from the seeds outward, without repeats of edges of earlier hops; ``num_sampled_edges`` counts the edges that
+        each hop added. ``trim_to_layer`` is valid in both cases. On the union it changes results, unless all fanouts
+        are -1: a node for which k hops sampled has up to k fanouts of edges. Trimmed layers use the edges of the hops
+        up to their own (the last layer exactly its block); untrimmed layers use all. For exact fanouts, use ``blocks``
+        or ``expand="new"``.
 
         Raises
         ------
         InputError
-            If several blocks carry no edge ids, by which repeated edges are known, if ranks made the batch together,
-            if a seed came twice with different labels, or if a feature has the name of something else in the Data.
+            If several blocks have no edge ids, which identify repeated edges; if ranks made the batch together; if a
+            seed has two different labels; or if a feature has the name of another attribute of the Data.
         ModuleNotFoundError
             If torch_geometric is not installed.
         """
@@ -335,25 +337,28 @@ class MiniBatch:
         return batch_to_pyg(self)
 
     def to_dgl(self, *, pairs: bool = False) -> Any:
-        """Return the blocks as DGL message-flow graphs, input side first, as DGL's own loader yields them.
+        """Return the blocks as DGL message-flow graphs, input side first, as from DGL's own loader.
 
-        ``dgl.NID`` is set on sources and destinations, ``dgl.EID`` on edges; node features are in ``srcdata`` of the
-        first block, labels in ``dstdata["y"]`` of the last one (a row for each distinct seed; not where ranks make
-        batches together), edge features in ``edata`` of each, importance weights in ``edata["importance_weight"]``, the
-        trees of nodes in ``srcdata["slot"]`` and ``dstdata["slot"]``. A block that ends at more nodes than the seeds,
-        which are first (ShaDow), has ``dstdata["is_seed"]``; labels of the others are nan or -100, as losses skip.
+        ``dgl.NID`` is set on sources and destinations, ``dgl.EID`` on edges. Node features are in ``srcdata`` of the
+        first block, labels in ``dstdata["y"]`` of the last one (a row for each distinct seed; not if ranks make batches
+        together), edge features in ``edata`` of each block, importance weights in ``edata["importance_weight"]``, the
+        trees of nodes in ``srcdata["slot"]`` and ``dstdata["slot"]``. A last block with more destinations than the
+        seeds, which are first (ShaDow), has ``dstdata["is_seed"]``; labels of the other destinations are nan or -100,
+        which losses ignore.
 
-        With `pairs` return ``(input_nodes, pair_graph, blocks)`` as DGL's loaders of edges do, and where negatives were
-        drawn ``(input_nodes, pair_graph, neg_pair_graph, blocks)``: nodes of these graphs are the destinations of the
-        last block, edges the pairs, in their order, with ``edata["y"]``, ``["item_index"]`` and ``["seed_time"]``.
+        With `pairs` return ``(input_nodes, pair_graph, blocks)`` as DGL's loaders of edges do, or, if negatives were
+        drawn, ``(input_nodes, pair_graph, neg_pair_graph, blocks)``. The nodes of the pair graphs are the destinations
+        of the last block. Their edges are the pairs, in order, with ``edata["y"]``, ``["item_index"]`` and
+        ``["seed_time"]``.
 
-        The stage ``plan.to_dgl()`` makes the same ahead of the training loop, in background threads.
+        The stage ``plan.to_dgl()`` converts ahead of the training loop, in background threads.
 
         Raises
         ------
         InputError
-            If the batch was sampled with ``expand="new"`` over several hops, as one block cannot serve every layer, if
-            a seed came twice with different labels, or for `pairs` of seeds that are none, or of unknown type.
+            If the batch was sampled with ``expand="new"`` over several hops, because one block cannot serve every
+            layer; if a seed has two different labels; or, with `pairs`, for seeds that are not pairs or have no known
+            edge type.
         ModuleNotFoundError
             If DGL is not installed.
         """

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Block:
-    """Messages of one layer: the in-edges of destination i come from sources ``indices[indptr[i]:indptr[i + 1]]``.
+    """The edges of one layer: destination i has in-edges from the sources ``indices[indptr[i]:indptr[i + 1]]``.
 
-    Destinations come first among the sources: source i and destination i are the same node for i < num_dst, so
-    ``x[:num_dst]`` are the destinations' own features.
+    Destinations are the first sources: source i and destination i are the same node for i < num_dst, so ``x[:num_dst]``
+    are the destinations' own features.
 
     Parameters
     ----------
@@ -39,17 +39,17 @@ class Block:
     edge_ids: int64[num_edges], optional
         Each edge's id in the graph's input edge order.
     weight: float[num_edges], optional
-        Importance weights of the sampled edges; a mean weighted by them is the Hajek estimate of the full mean.
-        None means that all sampled edges of a destination count alike.
+        Importance weights of the sampled edges; a mean weighted by them is the Hajek estimate of the full mean. None:
+        all sampled edges of a destination have equal weight.
     types
-        The sources with their types, and the edge types, of a graph that has some; see `relation`.
+        The sources with their types, and the edge types, if the graph has types; see `relation`.
     bipartite
-        Whether sources are of another type than destinations, so that no destination is a source.
+        Whether sources have another type than destinations, so that no destination is a source.
 
     Raises
     ------
     InputError
-        If dtypes or lengths do not fit together. Values are not read: blocks may live on any device.
+        If dtypes or lengths do not fit together. Values are not read: blocks may be on any device.
     """
 
     indptr: Tensor
@@ -100,7 +100,7 @@ class Block:
     def edge_index(self) -> Tensor:
         """Return the edges as int64[2, num_edges]: local sources in row 0, local destinations in row 1.
 
-        Made when first asked for, and kept: all layers and calls of a step share it.
+        The first call computes it; all layers and calls of a step share it.
         """
         from headrace.pipeline.interop.conversions import edge_index_of
 
@@ -110,7 +110,7 @@ class Block:
     def transposed(self) -> Transposed:
         """Return the edges by source, as gradients need them: row starts, destinations, positions.
 
-        Made when first asked for, and kept, as `edge_index` is.
+        The first call computes it, as for `edge_index`.
         """
         from headrace.ops.aggregate.transpose import transpose_csc
 
@@ -118,14 +118,14 @@ class Block:
 
     @cached_property
     def edge_types(self) -> Tensor:
-        """Return the number of each edge's type among the graph's, int64[num_edges]; all 0 where it has none.
+        """Return the number of each edge's type in the graph, int64[num_edges]; all 0 without edge types.
 
-        Layers such as PyG's ``RGCNConv`` take it as ``edge_type``. Made when first asked for, and kept.
+        Layers such as PyG's ``RGCNConv`` take it as ``edge_type``. The first call computes it.
 
         Raises
         ------
         InputError
-            If the block has no edge ids, by which types are known.
+            If the block has no edge ids, which determine types.
         """
         if self.types is None:
             return torch.zeros_like(self.indices, dtype=torch.int64)
@@ -133,16 +133,16 @@ class Block:
 
     @cached_property
     def edge_index_dict(self) -> dict[tuple[str, str, str], Tensor]:
-        """Return the edges of each type as int64[2, n], in the numbers that `relation` gives the nodes of types.
+        """Return the edges of each type as int64[2, n], with nodes numbered within their types as in `relation`.
 
-        ``conv(h, block.edge_index_dict)`` calls layers of PyG that take rows by node type, such as ``HeteroConv``: `h`
-        has rows of the sources of each type, and so has what they return; destinations are the first of them. Made when
-        first asked for, and kept.
+        ``conv(h, block.edge_index_dict)`` calls layers of PyG that take rows by node type, such as ``HeteroConv``. `h`
+        has the rows of the sources of each type, and so has the result; destinations are first. The first call computes
+        it.
 
         Raises
         ------
         GraphError
-            If the graph has no edge types, or one does not say between which node types it leads.
+            If the graph has no edge types, or the name of one does not contain its node types.
         """
         if self.types is None:
             raise GraphError("Block.edge_index_dict: expected a block of a graph with edge types, got one without")
@@ -156,8 +156,8 @@ class Block:
     def relation(self, edge_type: TypeName) -> Block:
         """Return the edges of one type as a bipartite block.
 
-        Its sources are the block's sources of the type that edges come from, numbered in their order, and so are its
-        destinations: row i of ``batch.node["paper", "x"]`` is source i of type "paper" of ``batch.blocks[0]``.
+        Its sources are the block's sources of the edge type's source type, numbered in order; its destinations
+        likewise. Row i of ``batch.node["paper", "x"]`` belongs to source i of type "paper" of ``batch.blocks[0]``.
 
         >>> import headrace as hr
         >>> types = {("author", "writes", "paper"): 2, ("paper", "cites", "paper"): 1}
@@ -172,7 +172,7 @@ class Block:
         Parameters
         ----------
         edge_type
-            Its name: (source type, relation, destination type), or the relation alone where one type has it.
+            Its name: (source type, relation, destination type), or the relation alone if it is unique.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class Block:
         )
 
     def relation_places(self, edge_type: TypeName) -> Tensor:
-        """Return where the edges of a type are among those of the block, int64[n], ascending.
+        """Return the positions of the edges of a type among those of the block, int64[n], ascending.
 
         Raises
         ------
@@ -206,12 +206,12 @@ class Block:
         return (self.edge_types == type_number(self.types.edge_types, edge_type)).nonzero().squeeze(1)
 
     def adj_t(self, values: Tensor | None = None) -> Tensor:
-        """Return the block as a ``torch.sparse_csr`` matrix [num_dst, num_src], for layers that multiply by one.
+        """Return the block as a ``torch.sparse_csr`` matrix [num_dst, num_src], for layers that multiply by a matrix.
 
-        Layers of PyG that sum, average or take the largest of plain messages (``SAGEConv``, ``GraphConv``, ``GINConv``,
-        ``GCNConv(normalize=False)``, ...) take it in the place of ``edge_index`` and then write no message per edge,
-        which makes their step faster on a CPU. It shares the memory of `indices`; its columns are in the order of the
-        edges, not sorted, which torch's products with dense matrices do not mind.
+        Layers of PyG that take the sum, mean or maximum of plain messages (``SAGEConv``, ``GraphConv``, ``GINConv``,
+        ``GCNConv(normalize=False)``, ...) take it in place of ``edge_index``. They then write no message per edge,
+        which is faster on a CPU. The matrix shares the memory of `indices`. Its columns are in the order of the edges,
+        not sorted; torch's products with dense matrices allow that.
 
         >>> import headrace as hr, torch
         >>> graph = hr.Graph.from_coo([1, 2, 2], [0, 0, 1], num_nodes=3)
@@ -220,19 +220,19 @@ class Block:
         >>> torch.sparse.mm(block.adj_t(), x).tolist()
         [[6.0], [4.0]]
 
-        With PyG it reads ``conv((x, x[: block.num_dst]), block.adj_t())``.
+        With PyG: ``conv((x, x[: block.num_dst]), block.adj_t())``.
 
         Parameters
         ----------
         values: [num_edges], optional
-            Entries of the matrix, of the dtype of the layer's input: edge weights where a layer sums
-            (``block.adj_t(block.weight)``). Ones of float32 by default. An average divides by the number of edges,
-            whatever the values are.
+            Entries of the matrix, with the dtype of the layer's input: edge weights for a layer that sums
+            (``block.adj_t(block.weight)``). Default: ones, float32. A mean divides by the number of edges for any
+            values.
 
         Raises
         ------
         InputError
-            If `values` has another length, or the block (in CPU memory) holds sources or rows that it does not have.
+            If `values` has a wrong length, or the arrays of the block (in CPU memory) are out of range.
         """
         from headrace.pipeline.interop.sparse_matrix import adj_t_of
 
@@ -255,20 +255,20 @@ class Block:
         return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Block:
-        """Return the block in page-locked memory, from where copies to a GPU can overlap with work.
+        """Return the block in page-locked memory, so that copies to a GPU can overlap with other work.
 
         Raises
         ------
         RuntimeError
-            If there is no accelerator to pin memory for.
+            If there is no accelerator.
         """
         return self.map(Tensor.pin_memory)
 
     def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
-        """Return the reduced messages ``weight[e] * x[source of e]`` of each destination, for layers of one's own.
+        """Return the reduced messages ``weight[e] * x[source of e]`` of each destination, for your own layers.
 
-        The same layer runs where ranks share edges (`hr.EdgePartition`). Gradients go to `x` and `weight`; on a CPU and
-        on a GPU no message is written. The block's own importance weights count where they are given.
+        A layer that uses it also works when ranks share edges (`hr.EdgePartition`). `x` and `weight` get gradients. On
+        CPUs and GPUs no message is written. The block's own importance weights count only if passed as `weight`.
 
         >>> import headrace as hr, torch
         >>> block = hr.Block(torch.tensor([0, 2]), torch.tensor([1, 2]), num_src=3, num_dst=1)
@@ -280,10 +280,10 @@ class Block:
         x: [num_src, ...]
             Of float32 or float64.
         reduce : {"sum", "mean", "max", "min"}
-            A mean divides by the number of edges, or by the sum of the weights where there are any. Of equal extremes
-            the first edge has the gradient. Without edges a destination has 0.
+            A mean divides by the number of edges, or by the sum of the weights if given. Among equal extremes the first
+            edge gets the gradient. A destination without edges gets 0.
         weight: [num_edges] or [num_edges, heads], optional
-            Of the dtype of `x`; for heads the rows of `x` are [heads, ...].
+            With the dtype of `x`; with heads the rows of `x` are [heads, ...].
 
         Returns
         -------
@@ -293,9 +293,9 @@ class Block:
         Raises
         ------
         InputError
-            For another `reduce`, or another number of rows.
+            For an unknown `reduce`, or a wrong number of rows.
         FeatureError
-            For other shapes and dtypes.
+            For wrong shapes and dtypes.
         """
         from headrace.pipeline.data import block_messages
 
@@ -312,7 +312,7 @@ class Block:
         dropout: float = 0.0,
         key: int = 0,
     ) -> Tensor:
-        """Return the sums of ``x`` over in-edges, by the softmax of ``leaky_relu`` of the three scores added up (GAT).
+        """Return sums of ``x`` over in-edges, weighted by the softmax of ``leaky_relu(sum of the three scores)`` (GAT).
 
         Parameters
         ----------
@@ -322,9 +322,10 @@ class Block:
         destination_scores: [num_dst, heads]
         edge_scores: [num_edges, heads], optional
         slope
-            Of negative scores.
+            The slope of ``leaky_relu`` for negative scores.
         dropout
-            The probability that an edge and head does not count; its masks depend on `key` and the id of the edge.
+            The probability that the attention of an edge and head is dropped; the masks depend on `key` and the id of
+            the edge.
 
         Returns
         -------
@@ -334,7 +335,7 @@ class Block:
         Raises
         ------
         InputError, FeatureError
-            As for `aggregate`; for dropout also if the edges have no ids.
+            As for `aggregate`; with dropout also if the edges have no ids.
         """
         scores = source_scores, destination_scores, edge_scores
         from headrace.pipeline.data import block_messages
@@ -344,9 +345,9 @@ class Block:
     def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[int, int]]:
         """Return ``((x, x[:num_dst]), edge_index, (num_src, num_dst))``, the arguments of a bipartite PyG layer.
 
-        The three fit ``conv(x_pair, edge_index, size=size)`` of any ``MessagePassing`` layer that takes a pair. In a
-        model that `hr.cooperative` runs, the output of the layer before is exchanged between ranks here, as it would be
-        when the layer is called.
+        Pass them as ``conv(x_pair, edge_index, size=size)`` to any ``MessagePassing`` layer that takes a pair. In a
+        model that `hr.cooperative` runs, this call exchanges the output of the previous layer between ranks; otherwise
+        the call of the layer would.
 
         Parameters
         ----------
@@ -356,7 +357,7 @@ class Block:
         Raises
         ------
         InputError
-            If `x` does not have num_src rows, or destinations are of another type, whose rows are not among these.
+            If `x` does not have num_src rows, or destinations have another type, so that their rows are not in `x`.
         """
         if self.bipartite:
             raise InputError(

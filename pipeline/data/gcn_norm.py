@@ -16,12 +16,12 @@ CHUNK = 1 << 20
 
 
 def gcn_norm(graph: Graph, weight: str | None = None) -> Tensor:
-    """Return what a graph convolution multiplies messages by (arXiv 1609.02907).
+    """Return the factors of messages in a graph convolution (arXiv 1609.02907).
 
-    An edge u -> v of weight w has w / sqrt(d(u) d(v)), where d is the sum of the weights of in-edges, as in PyG. As
-    degrees are those of the whole graph, every batch that holds all in-edges of a node computes the same for it:
-    fetch it as a feature of edges, and minibatches, clusters with a boundary and the whole graph agree. Of sampled
-    in-edges the sum is smaller: multiply by the in-degree in the graph over that in the block.
+    The factor of an edge u -> v of weight w is w / sqrt(d(u) d(v)), where d is the sum of the weights of in-edges, as
+    in PyG. Degrees are those of the whole graph. Fetch the factors as a feature of edges: every batch with all in-edges
+    of a node then computes the same output for it, whether a minibatch, clusters with a boundary or the whole graph.
+    With sampled in-edges the sum is smaller: multiply it by the in-degree in the graph over that in the block.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([0, 1], [1, 0]).with_self_loops()
@@ -32,15 +32,15 @@ def gcn_norm(graph: Graph, weight: str | None = None) -> Tensor:
     Parameters
     ----------
     graph
-        Usually ``graph.with_self_loops()``, whose nodes hear themselves.
+        Usually ``graph.with_self_loops()``, so that each node receives its own message.
     weight
-        The edge attribute that holds weights; all are 1 by default.
+        Name of the edge attribute with weights; by default all weights are 1.
 
     Returns
     -------
     Tensor
-        float32[num_edges], in the order of the edges that the graph was made of. Nodes without in-edges, or whose
-        weights add up to 0, have 0.
+        float32[num_edges], in the input edge order. Edges of nodes without in-edges, or with a sum of weights of 0,
+        have 0.
 
     Raises
     ------

@@ -33,16 +33,16 @@ Types = TypeOffsets | TypeCounts
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(GraphView):
-    """A directed graph: for each node the nodes that send it messages.
+    """A directed graph, stored as the in-neighbours of each node.
 
     The in-neighbours of node v are ``indices[indptr[v]:indptr[v + 1]]``. Build one with `from_coo`, `from_csc`,
-    `from_scipy`, `from_pyg` or `from_dgl`. Graphs live in CPU memory in this version: tensors on another device are
-    refused. Arrays that are already right are kept by reference, not copied: do not change them afterwards.
+    `from_scipy`, `from_pyg` or `from_dgl`. Graphs are in CPU memory; tensors on another device are refused. Arrays of
+    the right form are kept by reference, not copied: do not change them afterwards.
 
     A graph that is sent to other processes by `torch.multiprocessing` (arguments of ``spawn``, a queue, workers of a
-    DataLoader) moves to shared memory once, and all share it: N processes need one copy, not N. `share_memory` does so
-    ahead of time. Loaders may run meanwhile. Of tensors that you send beside it, or move by ``tensor.share_memory_()``,
-    torch frees the old memory at once: do that while no loader reads them.
+    DataLoader) moves to shared memory once: N processes need one copy, not N. `share_memory` does so in advance.
+    Loaders may run meanwhile. For tensors of your own that you send or move by ``tensor.share_memory_()``, torch frees
+    the old memory at once: do that while no loader reads them.
 
     Parameters
     ----------
@@ -50,18 +50,18 @@ class Graph(GraphView):
     indices: int32[num_edges] or int64[num_edges]
         int32 when every node id fits.
     edge_permutation: int32[num_edges] or int64[num_edges], optional
-        For each CSC position the input edge id; None when edges came in CSC order. `edge_ids` is never None.
+        For each CSC position the input edge id; None if edges were given in CSC order. `edge_ids` is never None.
     edge_attrs_csc
         Tensors of num_edges rows, in CSC order: row i belongs to ``indices[i]``. `edge_attrs` has them in input order.
     node_types, edge_types
         Ranges of the node ids, and of the *input* edge ids. Rows are sorted by edge type.
     node_ids: int64[num_nodes], optional
-        The ids by which nodes are known outside, where they are not the places in `indptr`: `hr.reorder` makes such a
-        graph. Items and ``batch.n_id`` are by these, and samplers translate.
+        The ids of nodes outside the graph, if they differ from the positions in `indptr`: `hr.reorder` makes such a
+        graph. Items and ``batch.n_id`` use these ids; samplers translate.
     node_attrs
-        Tensors of num_nodes rows, by the graph's own ids: times of nodes, by which `by_time` sorts.
+        Tensors of num_nodes rows, by the graph's own ids, such as times of nodes, by which `by_time` sorts.
     edge_times: int64[num_edges], optional
-        Ascending within each row: of graphs that `by_time` returns.
+        Times of edges, ascending within each row, in graphs that `by_time` returns.
 
     Raises
     ------
@@ -85,22 +85,23 @@ class Graph(GraphView):
     ) -> Graph:
         """Build a graph from a list of edges; messages go from ``src[i]`` to ``dst[i]``.
 
-        Edges keep their input order within each destination; repeated edges and self-loops are kept, and
-        ``graph.edge_ids`` leads back to the input order. ``graph.edge_attrs`` has the attributes as they were given.
+        Edges keep their input order within each destination. Repeated edges and self-loops are kept. ``graph.edge_ids``
+        maps to the input order, and ``graph.edge_attrs`` has the attributes in that order.
 
         Parameters
         ----------
         src, dst: int32[num_edges] or int64[num_edges]
-            Tensors or arrays in CPU memory, strided ones too. Other integer dtypes are refused. Of PyG's ``edge_index``
-            they are the two rows, ``edge_index[0], edge_index[1]``.
+            Tensors or arrays in CPU memory, of any strides. Other integer dtypes are refused. For PyG's ``edge_index``
+            pass its two rows, ``edge_index[0], edge_index[1]``.
         num_nodes
-            Default: all of `node_types`, or the largest id plus one, which misses trailing nodes without edges.
+            Default: the number of nodes in `node_types`, or the largest id plus one, which omits trailing nodes without
+            edges.
         edge_attrs
             Arrays of num_edges rows, of any dtype, in input order.
         node_attrs
             Arrays of num_nodes rows, such as times of nodes.
         time
-            Name of times of edges or nodes to sort rows by: `by_time` then copies nothing.
+            Name of the times of edges or nodes to sort rows by, so that `by_time` copies nothing later.
         node_types, edge_types
             Counts per type in order, or `TypeOffsets`. Edge types that are (source, relation, destination)
             triples are checked against the node types.
@@ -138,18 +139,18 @@ class Graph(GraphView):
         node_types: Types | None = None,
         edge_types: Types | None = None,
     ) -> Graph:
-        """Take a graph that is in CSC form already: in-neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``.
+        """Return a graph from arrays in CSC form: in-neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``.
 
-        int64 indices are narrowed to int32 by copy when all node ids fit; non-contiguous arrays are copied, and so are
-        those whose rows are not sorted by edge type; all others are kept by reference.
+        int64 indices are copied to int32 if all node ids fit. Non-contiguous arrays are copied, and so are arrays with
+        rows that are not sorted by edge type. All others are kept by reference.
 
         Parameters
         ----------
         indptr: int64[num_nodes + 1] or int32[num_nodes + 1]
         indices: int32[num_edges] or int64[num_edges]
         edge_attrs
-            Arrays of num_edges rows in CSC order, as `indices`; not in the order that `edge_ids` speaks of. Of another
-            graph that is its ``edge_attrs_csc``, not its ``edge_attrs``.
+            Arrays of num_edges rows in CSC order, as `indices`, not in the order of `edge_ids`. For the attributes of
+            another graph pass its ``edge_attrs_csc``, not its ``edge_attrs``.
         edge_ids: int32[num_edges] or int64[num_edges], optional
             A permutation: the id of each CSC position's edge in your own edge order. Default: the position.
         node_attrs
@@ -160,7 +161,7 @@ class Graph(GraphView):
         GraphError
             If indptr decreases or does not run from 0 to num_edges, indices are out of range, `edge_ids` is not a
             permutation, lengths or dtypes do not match, there are no nodes, tensors are not in CPU memory, or
-            attributes are another graph's in input order.
+            attributes are those of another graph in input order.
         """
         if isinstance(edge_attrs, EdgeAttrs):
             raise GraphError(
@@ -193,7 +194,7 @@ class Graph(GraphView):
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, num_threads: int | None = None) -> Graph:
-        """Take a square scipy sparse matrix: entry (i, j) is an edge from i to j.
+        """Return a graph from a square scipy sparse matrix: entry (i, j) is an edge from i to j.
 
         Its value becomes the edge attribute "weight". Stored zeros are edges too. Edge ids count the stored entries in
         the order of ``matrix.tocoo()``.
@@ -216,23 +217,23 @@ class Graph(GraphView):
         node_attrs: Wanted = None,
         num_threads: int | None = None,
     ) -> Graph:
-        """Take the topology of a torch_geometric ``Data`` or ``HeteroData``.
+        """Return the graph of a torch_geometric ``Data`` or ``HeteroData``.
 
-        Node types of a ``HeteroData`` follow each other in one id space, in its own order, and so do the edges of its
-        edge types: ``graph.node_types`` and ``graph.edge_types`` hold the ranges.
+        The nodes of all types of a ``HeteroData`` have one id space, type by type in its own order, and so have the
+        edges: ``graph.node_types`` and ``graph.edge_types`` are the ranges.
 
         Parameters
         ----------
         edge_attrs
-            Names of the edge attributes to take, or ``{name: value}`` with the value of types without it. Default: all
-            edge-level tensors (``edge_attr``, …). Types without a time have always been there (-inf, the smallest
-            int64), those without a weight count 1; what else only some types have is left out with a warning.
-            `node_attrs` likewise of nodes, by default ``time``.
+            Names of the edge attributes to take, or ``{name: value}`` with the value for types without it. Default: all
+            edge-level tensors (``edge_attr``, …). Edges of types without a time get the earliest time (-inf, the
+            smallest int64), edges of types without a weight get weight 1; any other attribute that some types lack is
+            left out with a warning. `node_attrs` likewise for nodes, by default ``time``.
 
         Raises
         ------
         GraphError
-            If `data` is neither class, or lacks ``edge_index`` or an attribute that is asked for, and as `from_coo`.
+            If `data` is neither class, or lacks ``edge_index`` or a requested attribute, and as for `from_coo`.
         """
         from headrace.pipeline.data.graph_sources import edges_from_pyg, graph_of_edges
 
@@ -247,43 +248,43 @@ class Graph(GraphView):
         node_attrs: Wanted = None,
         num_threads: int | None = None,
     ) -> Graph:
-        """Take the topology of a ``dgl.DGLGraph``, homogeneous or heterogeneous; edge ids are DGL's.
+        """Return the graph of a ``dgl.DGLGraph``, homogeneous or heterogeneous; edge ids are DGL's.
 
-        Types as in `from_pyg`, in the order of ``graph.ntypes`` and ``graph.canonical_etypes``. So are `edge_attrs` and
-        `node_attrs`; by default all in ``graph.edata``, and ``time`` of nodes.
+        Types are as in `from_pyg`, in the order of ``graph.ntypes`` and ``graph.canonical_etypes``. `edge_attrs` and
+        `node_attrs` are as in `from_pyg`; by default all in ``graph.edata``, and ``time`` of nodes.
 
-        A graph without types that is restricted to CSC, ``g.formats("csc")``, is taken as it is, without a sort, and
-        its memory is shared. So is a ``FusedCSCSamplingGraph`` of GraphBolt: edge ids are its original ones if it has
-        them, or else positions, in graphs with types counted within each type.
+        A graph without types that is restricted to CSC, ``g.formats("csc")``, is not sorted, and its memory is shared.
+        The same holds for a ``FusedCSCSamplingGraph`` of GraphBolt: edge ids are its original ones if it has them,
+        otherwise positions, which count within each type in graphs with types.
 
         Raises
         ------
         GraphError
-            If `graph` is not a DGL graph (but a block, or a graph in shards) or lacks an edge feature, and as
-            `from_coo`.
+            If `graph` is not a DGL graph (for example a block, or a graph in shards) or lacks an edge feature, and as
+            for `from_coo`.
         """
         from headrace.pipeline.data.dgl_graphs import graph_from_dgl
 
         return graph_from_dgl(cls, graph, edge_attrs, node_attrs, num_threads)
 
     def shard(self, partition: Partition, part: int | None = None) -> GraphShard:
-        """Return the in-edges of the nodes that one rank owns; all other rows are empty.
+        """Return a graph with the in-edges of the nodes that one rank owns; all other rows are empty.
 
-        A loader over shards finds the same minibatches as one over the whole graph: with ``cooperative=True`` each rank
-        samples only what it owns, otherwise the owners sample for the others, two rounds per hop. Edge ids stay those
-        of the whole graph.
+        A loader over shards yields the same minibatches as one over the whole graph. With ``cooperative=True`` each
+        rank samples only for the nodes that it owns; otherwise owners sample for the other ranks, in two rounds per
+        hop. Edge ids are those of the whole graph.
 
         Parameters
         ----------
         partition
             The owner of each node.
         part
-            Whose rows to take; by default those of this process in torch.distributed.
+            The rank whose rows to take; by default this process in torch.distributed.
 
         Raises
         ------
         GraphError
-            If the partition is not one of this graph's nodes, or there is no such part.
+            If the partition has another number of nodes, or there is no such part.
         """
         from headrace.pipeline.distributed.comm import rank_of_process
         from headrace.pipeline.distributed.graph_shard import shard
@@ -293,10 +294,10 @@ class Graph(GraphView):
     def reordered(self, order: ArrayLike | Tensor) -> Graph:
         """Return the graph with its nodes renumbered: node ``order[i]`` becomes node i.
 
-        ``partition.order()`` puts nodes part by part, so that `Partition.ranges` replaces a table of owners.
-        Features and items have to follow: row i of theirs is the old row ``order[i]``, and ``order.argsort()`` holds
-        the new id of each node. Edge ids still lead to the edges as they were given, so edge features stay as they
-        are. Picks depend on ids: sampled neighbourhoods are others, in law the same.
+        ``partition.order()`` sorts nodes by part, so that `Partition.ranges` replaces a table of owners. Reorder
+        features and items in the same way: their new row i is the old row ``order[i]``, and ``order.argsort()`` is the
+        new id of each node. Edge ids are still input edge ids, so edge features stay unchanged. Picks depend on ids:
+        sampled neighbourhoods differ, with the same law.
 
         Parameters
         ----------
@@ -313,14 +314,14 @@ class Graph(GraphView):
         return reordered(self, order)
 
     def with_self_loops(self, fill: float = 1.0) -> Graph:
-        """Return the graph with an edge from each node to itself where there was none.
+        """Return the graph with a self-loop added to each node that has none.
 
-        The loops get the edge ids behind the others, in the order of their nodes, and come last in their rows.
+        The loops get the next edge ids, in the order of their nodes, and are last in their rows.
 
         Parameters
         ----------
         fill
-            What loops have of edge attributes.
+            The value of edge attributes for the added loops.
 
         Raises
         ------
@@ -338,17 +339,17 @@ class Graph(GraphView):
 
     @property
     def edge_attrs(self) -> Mapping[str, Tensor]:
-        """Return the edge attributes in input order, as edge features are: ``FeatureStore(edge=graph.edge_attrs)``.
+        """Return the edge attributes in input order, for ``FeatureStore(edge=graph.edge_attrs)``.
 
-        Where edges came in another order than CSC, a look-up makes a copy, which is not kept: look up once.
+        If edges were not given in CSC order, each look-up makes a copy, which is not kept: look up once.
         """
         return EdgeAttrs(self.edge_attrs_csc, self.edge_permutation)
 
     def content_digest(self) -> str:
         """Return a fingerprint of structure, edge ids, attributes and types (computed once).
 
-        Arrays above 4 MiB are sampled (`headrace.pipeline.data.digest.sampled_digest`), so it tells graphs apart that
-        are different data sets; it does not prove that two files are equal.
+        Arrays above 4 MiB are sampled (`headrace.pipeline.data.digest.sampled_digest`). So it distinguishes different
+        data sets, but does not prove that two files are equal.
         """
         return self._content_digest
 

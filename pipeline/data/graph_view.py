@@ -102,21 +102,21 @@ class GraphView(ABC):
 
     @property
     def num_local_edges(self) -> int:
-        """Return the number of edges that are at hand: those of `indices` and of attributes in CSC order."""
+        """Return the number of edges in this process: those of `indices` and of attributes in CSC order."""
         return self.indices.numel()
 
     @property
     def edge_ids(self) -> Tensor:
-        """Return the input edge id of each CSC position, int[num_local_edges]; made on each call when it is its own."""
+        """Return the input edge id of each CSC position, int[num_local_edges]; computed on each call in CSC order."""
         ids = self.edge_permutation
         return torch.arange(self.num_local_edges, device="cpu") if ids is None else ids
 
     def untyped(self) -> Self:
-        """Return the graph without its types: all nodes and edges are of one kind, and ids are global.
+        """Return the graph without its types: all nodes and edges have one kind, and ids are global.
 
-        Fanouts then count edges of all types together. Items, features and labels are those of the whole id space,
-        where ``graph.node_types.global_ids("paper", ids)`` are the ids of papers. Arrays are shared, not copied. Do it
-        before the graph is cut into shards, so that checkpoints of the whole graph and of shards are the same.
+        Fanouts then count edges of all types together. Items, features and labels use the whole id space, where
+        ``graph.node_types.global_ids("paper", ids)`` are the ids of papers. Arrays are shared, not copied. Call it
+        before the graph is partitioned into shards, so that checkpoints of the whole graph and of shards are the same.
 
         >>> import headrace as hr
         >>> graph = hr.Graph.from_coo([0, 1], [2, 2], node_types={"author": 2, "paper": 1})
@@ -128,11 +128,11 @@ class GraphView(ABC):
         return replace(self, node_types=None, edge_types=None)
 
     def by_time(self, name: str) -> Self:
-        """Return the graph with each row sorted by time, for samplers that keep to times; made once, then kept.
+        """Return the graph with each row sorted by time, for temporal samplers; computed once, then kept.
 
-        The time of an edge is the later one of its own and of its source's, where the graph has both under this name:
-        edge attributes, node attributes. Edges of one time stay in their order, and edge ids lead where they did.
-        Where rows are sorted already all arrays are shared, otherwise copied.
+        If both edges and nodes have times of this name (edge attributes, node attributes), the time of an edge is the
+        later of its own and that of its source. Edges with equal times keep their order, and edge ids stay unchanged.
+        If rows are sorted already, all arrays are shared, otherwise copied.
 
         Parameters
         ----------
@@ -142,13 +142,14 @@ class GraphView(ABC):
         Returns
         -------
         Graph
-            `edge_times`, int64[num_edges] in CSC order, holds the times, those of floating point as integers in the
+            Its `edge_times`, int64[num_edges] in CSC order, are the times; floating-point times become integers in the
             same order.
 
         Raises
         ------
         GraphError
-            If there are no times of this name, they are no times, integers of edges and not of nodes, or written.
+            If there are no times of this name, they are not times, are integers for edges but not for nodes, or were
+            written.
         """
         from headrace.pipeline.data.times import sorted_by_time, table_of_times
 
@@ -167,15 +168,15 @@ class GraphView(ABC):
         return gather_rows(self.edge_permutation, positions).to(torch.int64)
 
     def to_graph_ids(self, ids: Tensor) -> Tensor:
-        """Return the graph's own ids of nodes, int64[n]: places in `indptr`, where `node_ids` says that they differ."""
+        """Return the graph's own ids of nodes, int64[n], for their ids outside the graph (`node_ids`)."""
         return ids if self.node_ids is None else gather_rows(self._graph_ids, ids)
 
     def to_original_ids(self, ids: Tensor) -> Tensor:
-        """Return the ids by which the caller knows nodes, int64[n], for the graph's own."""
+        """Return the ids of nodes outside the graph, int64[n], for the graph's own."""
         return ids if self.node_ids is None else gather_rows(self.node_ids, ids)
 
     def by_original_ids(self, values: Tensor) -> Tensor:
-        """Return numbers of nodes, [num_nodes] in the order of the graph's own ids, in that of the original ones."""
+        """Return values of nodes, [num_nodes] in the order of the graph's own ids, in the order of the original ids."""
         return values if self.node_ids is None else gather_rows(values, self._graph_ids)
 
     @cached_property
@@ -257,7 +258,7 @@ class GraphView(ABC):
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes that the graph's fused samplers keep between minibatches."""
+        """The number of bytes that the graph's fused samplers keep between minibatches."""
         return sum(sampler.scratch_bytes for sampler in self._block_samplers.values())
 
     @cached_property
@@ -275,15 +276,15 @@ class GraphView(ABC):
         return self.tables.setdefault(name, make()) if known is None else known  # another thread may have been faster
 
     def edge_weights(self, name: str) -> Tensor:
-        """Return an edge attribute that can be sampled by: float32[num_edges] or float64[num_edges], in CSC order.
+        """Return an edge attribute as sampling weights: float32[num_edges] or float64[num_edges], in CSC order.
 
-        Its values are looked at once in the life of the graph. Attributes of other dtypes are converted then, and the
+        Its values are checked once in the life of the graph. Attributes of other dtypes are converted then, and the
         copy is kept: bool, half precision and integers of up to 16 bits to float32 (4 bytes per edge), wider integers
-        to float64 (8 bytes; beyond 2**53 to the nearest). Samplers keep tables of the weights, so they must not change:
-        this is refused where torch writes in place, at once, and where something else does, when a loader is made
-        and a sample of the values shows it (below 4 MiB every value). Few changed values of many, written through
-        NumPy, ``tensor.data`` or a memory map, go unnoticed; so do writes to an array that the graph has copied, but
-        they have no effect.
+        to float64 (8 bytes; beyond 2**53 to the nearest). Samplers keep tables of the weights, so weights must not
+        change. A write by torch in place is refused at once. Other writes are refused when a loader is made, if a
+        sample of the values shows them (below 4 MiB every value). A few changed values among many, written through
+        NumPy, ``tensor.data`` or a memory map, may go unnoticed. Writes to an array that the graph has copied are not
+        noticed either, but have no effect.
 
         Raises
         ------
@@ -303,12 +304,12 @@ class GraphView(ABC):
         return weights.values
 
     def check_weights_unchanged(self, name: str) -> None:
-        """Refuse an edge attribute that is no longer what `edge_weights` has checked; every new loader does.
+        """Refuse an edge attribute that changed after the check by `edge_weights`; every new loader calls it.
 
         Raises
         ------
         GraphError
-            If it was changed, as far as `edge_weights` notices.
+            If it was changed, as far as `edge_weights` can detect.
         """
         self.edge_weights(name)
         weights = self.checked_weights.get(name)
@@ -317,7 +318,7 @@ class GraphView(ABC):
 
     @cached_property
     def checked_weights(self) -> dict[str, EdgeWeights]:
-        """The edge attributes that were sampled by, by name."""
+        """The edge attributes used as sampling weights so far, by name."""
         return {}
 
     def forget_samplers(self) -> None:
@@ -326,17 +327,17 @@ class GraphView(ABC):
         self.checked_weights.clear()
 
     def share_memory(self) -> Self:
-        """Move the arrays to memory that processes share, once, and return the graph.
+        """Move the arrays to shared memory, once, and return the graph.
 
-        Sending it to other processes by `torch.multiprocessing` (arguments of ``spawn``, a queue, workers of a
-        DataLoader) does so by itself: however many processes are sent the graph, they share one copy of its arrays.
-        Loaders that run meanwhile keep the memory that they read; tensors that the graph was built from stay where
-        they are, and are freed with their last user.
+        `torch.multiprocessing` does so automatically when it sends the graph to other processes (arguments of
+        ``spawn``, a queue, workers of a DataLoader): all of them share one copy of its arrays. Loaders that run
+        meanwhile keep the memory that they read. Tensors from which the graph was built stay in place, and are freed
+        with their last user.
 
         Raises
         ------
         GraphError
-            If an edge attribute that was sampled by has been changed in place.
+            If an edge attribute was changed in place after it was used as sampling weights.
         """
         share_graph(self)
         return self
@@ -348,20 +349,20 @@ class GraphView(ABC):
 
     @cached_property
     def typed_rows(self) -> TypedRows:
-        """The rows of nodes and edge types, made when a graph with types is first sampled: 8 bytes for each.
+        """The rows of nodes and edge types, computed when a graph with types is first sampled: 8 bytes for each.
 
-        A node has one for each edge type that may end in it.
+        A node has a row for each edge type that may end in it.
         """
         return rows_of(self)
 
     @cached_property
     def has_parallel_edges(self) -> bool:
-        """Whether a node has several in-edges from one source; looked for once, on all cores."""
+        """Whether a node has several in-edges from one source; checked once, on all cores."""
         return has_parallel_edges(self.indptr, self.indices)
 
     @cached_property
     def has_sound_edge_ids(self) -> bool:
-        """Whether all edge ids are those of edges; looked at once, as a GPU reads rows of edges without a look."""
+        """Whether all edge ids are in range; checked once, because a GPU reads rows of edges without a check."""
         if self.edge_permutation is None or len(self.edge_permutation) == 0:
             return True
         low, high = self.edge_permutation.aminmax()

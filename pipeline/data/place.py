@@ -17,14 +17,14 @@ _NAMES = ("cpu", "pinned", "cuda:i", "peer", "disk", "rank:r")
 
 @dataclass(frozen=True, repr=False)
 class Place:
-    """Where data lie; places compare, and print as they are written.
+    """A place of data: a device or a medium. Places compare, and print as they are written.
 
     ==============  ==================================================================
     ``cpu``         memory of the processor
-    ``pinned``      such memory that a GPU reads in place
+    ``pinned``      memory of the processor that a GPU reads directly
     ``cuda:i``      memory of GPU i; ``cuda`` is that of the current one, as in torch
     ``peer``        memory of another GPU of this machine, read over their link
-    ``disk``        a file, of which rows are read as they are asked for
+    ``disk``        a file, whose rows are read on request
     ``rank:r``      another process, which sends rows
     ==============  ==================================================================
 
@@ -40,14 +40,14 @@ class Place:
     Parameters
     ----------
     kind
-        What stands before the colon.
+        The part before the colon.
     index
-        What stands behind it: the number of a device or rank.
+        The part after it: the number of a device or rank.
 
     Raises
     ------
     InputError
-        For a kind that there is not, and a number where none belongs or the other way round.
+        For an unknown kind, for a number with a kind that takes none, and for a missing number.
     """
 
     kind: str
@@ -75,12 +75,12 @@ class Place:
 
     @staticmethod
     def parse(text: str | torch.device) -> Place:
-        """Return the place that a text names, or that of a device of torch.
+        """Return the place of a text, or of a device of torch.
 
         Raises
         ------
         InputError
-            If the text names none.
+            If the text is not the name of a place.
         """
         if isinstance(text, torch.device):
             return Place(text.type, None if text.type == "cpu" else text.index)
@@ -93,11 +93,11 @@ class Place:
 
     @property
     def on_host(self) -> bool:
-        """Whether what works in CPU memory can read there."""
+        """Whether code on the CPU can read there."""
         return self.kind in ("cpu", "pinned")
 
     def serves(self, wanted: Place) -> bool:
-        """Whether data that lie here can be read where `wanted` is called for: pinned memory is CPU memory as well."""
+        """Whether data at this place can serve a reader that expects `wanted`: pinned memory is CPU memory as well."""
         return self == wanted or (wanted == CPU and self.on_host)
 
     def __str__(self) -> str:

@@ -34,7 +34,7 @@ def as_scores(
 
 
 def ranking(scores: ArrayLike | Tensor) -> Tensor:
-    """Return the ids of nodes by falling score; of equal ones the smaller id comes first.
+    """Return the ids of nodes by falling score; among equal scores the smaller id is first.
 
     Parameters
     ----------

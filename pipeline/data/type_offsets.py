@@ -139,7 +139,7 @@ class TypeOffsets:
         return self.numbers_of(ids)
 
     def numbers_of(self, ids: Tensor) -> Tensor:
-        """Return what `type_of` does for ids that are known to be in the id space, on any device."""
+        """Return the result of `type_of` for ids that are known to be in the id space, on any device."""
         # right=True skips empty types: the last type that starts at or before the id is the one that owns it.
         return torch.searchsorted(self.offsets.to(ids.device), ids.to(torch.int64).contiguous(), right=True) - 1
 

@@ -75,8 +75,8 @@ def late(named: str, where: str, timeout: float, own_rank: int, setting: str) ->
 class Comm(ABC):
     """One rank's end of a channel to all ranks.
 
-    Loaders make theirs from torch.distributed, and ``.loader(comm=)`` takes any other: that of a `LocalGroup`, or your
-    own. A channel says how to exchange bytes and to add up tensors, and how ranks learn that one cannot go on:
+    Loaders make their channels from torch.distributed. ``.loader(comm=)`` takes any other: a channel of a `LocalGroup`,
+    or your own. A channel exchanges bytes, adds up tensors, and reports to all ranks that one of them failed:
 
     >>> import torch
     >>> import headrace as hr
@@ -103,7 +103,7 @@ class Comm(ABC):
     Parameters
     ----------
     rank, world_size
-        This rank, and how many there are.
+        The number of this rank, and the number of ranks.
 
     Attributes
     ----------
@@ -122,33 +122,33 @@ class Comm(ABC):
 
     @property
     def loops(self) -> Loops | None:
-        """The training loops of this rank, of which others learn; None for a channel that reports nothing."""
+        """The training loops of this rank, for reports to other ranks; None for a channel that reports nothing."""
         return None
 
     @property
     def generation(self) -> int:
-        """How often the ranks have met in `begin`."""
+        """The number of times that the ranks have met in `begin`."""
         return 0
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """Epoch and batch of the last collective, if it belongs to one."""
+        """Epoch and batch of the last collective, if it belongs to a batch."""
         epoch, batch, _ = self._label
         return None if batch < 0 else (epoch, batch)
 
     def at(self, place: tuple[int, int] | None) -> None:
-        """Say to which epoch and batch the collectives belong that follow, by which ranks that part are found out."""
+        """Set the epoch and batch of the following collectives; ranks compare them to detect one that diverges."""
         if place is not None and place != self.place:
             self._label = (*place, -1)
 
     @contextmanager
     def doing(self, kind: str) -> Iterator[None]:
-        """Let all collectives inside do one thing, which belongs to no batch; ranks make sure once that all do it.
+        """Group collectives that belong to no batch under one name; ranks check once that all of them do the same.
 
         Parameters
         ----------
         kind
-            What it is, the same on all ranks. How many collectives there are, and of what, follows from it.
+            The name, the same on all ranks. It determines the number and the kinds of the collectives.
         """
         if self._is_together:  # a part of what is done already
             yield
@@ -179,9 +179,9 @@ class Comm(ABC):
         send_counts, receive_counts
             Rows to send to, and to receive from, each rank.
         out: [sum(receive_counts), ...], optional
-            Where to put what comes, contiguous.
+            The tensor for the received rows, contiguous.
         meanwhile
-            Work to do while the rows are on their way; it communicates nothing on this channel.
+            Work to do during the exchange; it must not communicate on this channel.
 
         Returns
         -------
@@ -191,7 +191,7 @@ class Comm(ABC):
         Raises
         ------
         PeerError
-            If another rank failed, was lost, or does not come.
+            If another rank failed, was lost, or does not arrive.
         """
         self._enter(f"rows of {math.prod(rows.shape[1:]) * rows.element_size()} bytes")
         received = out
@@ -203,9 +203,9 @@ class Comm(ABC):
         return received
 
     def all_to_all_counts(self, counts: Sequence[int], *, meanwhile: Callable[[], None] | None = None) -> list[int]:
-        """Send ``counts[r]`` to rank r; return what came from each rank. `meanwhile` as for `all_to_all`.
+        """Send ``counts[r]`` to rank r; return the count from each rank. `meanwhile` is as for `all_to_all`.
 
-        Each count comes with the place of its rank, so that ranks at different ones pair no rows wrongly behind it.
+        Each count is sent with the epoch and batch of its rank, so that ranks at different batches never exchange rows.
         """
         self._enter()
         ones = [1] * self.world_size
@@ -257,21 +257,21 @@ class Comm(ABC):
         """Return a further channel between the same ranks. All ranks make their channels in the same order."""
 
     def open(self) -> None:  # noqa: B027 - only some channels hold anything
-        """Make anew what `close` gave back; nothing where nothing was. All ranks do, in the order of their channels."""
+        """Acquire again the resources that `close` released. All ranks call it, in the order of their channels."""
 
     def close(self) -> None:  # noqa: B027
-        """Give back what the channel holds; when all of this rank's collectives on it are over, each for itself."""
+        """Release the resources of the channel. Each rank calls it alone, after all its collectives on the channel."""
 
     @abstractmethod
     def fail(self, reason: str, *, blames: bool = False) -> None:
-        """Report to all ranks that this one cannot go on; collectives raise `PeerError` with the reason, here too.
+        """Report to all ranks that this one failed; collectives then raise `PeerError` with the reason, here too.
 
-        `blames`: whether the reason names another rank that is the cause.
+        `blames`: whether the reason names another rank as the cause.
         """
 
     @abstractmethod
     def begin(self) -> None:
-        """Forget failures that were reported before; all ranks call it, or `refuse`, and none returns before all have.
+        """Forget earlier failures. All ranks call it, or `refuse`, and none returns before all have.
 
         Raises
         ------
@@ -281,7 +281,7 @@ class Comm(ABC):
 
     @abstractmethod
     def refuse(self, reason: str) -> None:
-        """Take the place of `begin` on a rank that cannot: the others, who come to it, learn why. Waits for none."""
+        """Replace `begin` on a rank that cannot begin: the others raise the reason in `begin`. It waits for no rank."""
 
     @abstractmethod
     def _all_to_all(

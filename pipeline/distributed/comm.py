@@ -281,10 +281,11 @@ def world_comm() -> Comm:
 
 
 def sum_hook(state: Any, bucket: Any) -> Any:
-    """Let `torch.nn.parallel.DistributedDataParallel` add up gradients, where it would average them.
+    """Sum gradients in `torch.nn.parallel.DistributedDataParallel`, which averages them by default.
 
-    ``ddp.register_comm_hook(None, hr.sum_hook)``: a loss that every rank divides by ``batch.num_global_seeds`` then has
-    the gradient of one process, as with `sum_gradients`, and sums overlap with the backward pass.
+    Register it by ``ddp.register_comm_hook(None, hr.sum_hook)``. If every rank divides its loss by
+    ``batch.num_global_seeds``, the gradient is that of one process, as with `sum_gradients`, and sums overlap with the
+    backward pass.
 
     Parameters
     ----------
@@ -296,7 +297,7 @@ def sum_hook(state: Any, bucket: Any) -> Any:
     Raises
     ------
     InputError
-        If `state` is something else, or a group that this rank is not in; in ``backward()``, where the hook is called.
+        In ``backward()``, where the hook is called, if `state` is anything else, or a group without this rank.
     """
     if state is not None and not isinstance(state, torch.distributed.ProcessGroup):
         raise InputError(

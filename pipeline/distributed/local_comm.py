@@ -18,7 +18,7 @@ from headrace.pipeline.distributed.progress import Progress
 
 
 class LocalGroup:
-    """Several ranks in one process, each to be run by a thread of its own.
+    """Several ranks in one process; run each in its own thread.
 
     >>> import headrace as hr
     >>> group = hr.LocalGroup(4)
@@ -30,7 +30,7 @@ class LocalGroup:
     world_size
         Number of ranks.
     timeout
-        Seconds after which a rank that does not come to a collective is given up.
+        Seconds to wait for a rank in a collective.
 
     Raises
     ------

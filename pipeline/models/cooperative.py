@@ -200,60 +200,61 @@ def _exchanged(running: RunningBatch, number: int, argument: Any) -> Any:
 
 
 def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, seed: int = 0) -> Cooperative:
-    """Let a model that was written for the blocks of one process run on cooperative batches.
+    """Return a module that runs a model for the blocks of one process on cooperative batches.
 
-    ``cooperative(model)(batch, ...)`` calls ``model(...)``. Before each layer but the first, whose input the loader has
-    exchanged, the rows of its input go to the ranks that need them, and the output of the last layer goes to the ranks
-    that drew the seeds (cooperative minibatching, arXiv 2310.12403); gradients go the other way. On a batch of a single
-    process it is the model itself.
+    ``cooperative(model)(batch, ...)`` calls ``model(...)``. Before each layer except the first, whose input the loader
+    has exchanged, it sends the rows of the input to the ranks that need them. It sends the output of the last layer to
+    the ranks of the seeds (cooperative minibatching, arXiv 2310.12403). Gradients go the other way. On a batch of a
+    single process it only calls the model.
 
-    What the model does between layers it does for the nodes that this rank owns, each of which is in one rank, so
-    operations row by row are exact. Two kinds of modules are replaced, in place, by ones that are exact as well: every
-    `nn.BatchNorm1d` by one over the rows of all ranks, every `nn.Dropout` by one whose masks belong to nodes, or to
-    edges where a layer calls it `attn_drop`, as DGL does. Subclasses of these, other kinds of batch normalisation and
-    dropout, and PyG's norms of many rows (``GraphNorm``, ``PairNorm``, ...) are refused. `F.dropout`, which PyG's
-    layers use, draws on each rank for itself.
+    Between layers the model processes the rows of the nodes that this rank owns. Each node has one owner, so operations
+    row by row are exact. Two kinds of modules are replaced, in place, by exact ones: every `nn.BatchNorm1d` by one over
+    the rows of all ranks, every `nn.Dropout` by one with masks by node, or by edge if a layer calls it `attn_drop`, as
+    DGL does. Subclasses of these, other kinds of batch normalisation and dropout, and PyG's norms over many rows
+    (``GraphNorm``, ``PairNorm``, ...) are refused. `F.dropout`, which PyG's layers use, draws independently on each
+    rank.
 
-    `torch.utils.checkpoint` can be around what the model does between layers, and finds the same masks again; with
-    several ranks it is refused around layers, as their input comes from other ranks.
+    `torch.utils.checkpoint` may wrap operations between layers; it then uses the same masks again. With several ranks
+    it is refused around layers, because their input is received from other ranks.
 
-    Of a subgraph, the one square block of `induce_subgraph` and `sample_shadow`, all layers take the same block. Call
-    them as ``conv((h, h[:num_dst]), edge_index)`` there, too: rows of other ranks' nodes come behind a rank's own.
+    In a subgraph, the one square block of `induce_subgraph` and `sample_shadow`, all layers take the same block. Call
+    them as ``conv((h, h[:num_dst]), edge_index)`` there, too: the rows of a rank's own nodes precede those of other
+    ranks.
 
-    Where ranks share edges (``partition=hr.EdgePartition``), layers of `hr.nn`, or others that call ``block.aggregate``
-    and ``block.attend``, exchange rows by themselves; what stands between them is made exact as above.
+    If ranks share edges (``partition=hr.EdgePartition``), layers of `hr.nn`, and others that call ``block.aggregate``
+    and ``block.attend``, exchange rows themselves; modules between them are replaced as above.
 
-    A rank has all sampled in-edges of the nodes that it owns, but only some of the out-edges of a source. What a
-    layer computes from in-edges is exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`).
-    DGL blocks count the out-edges on all ranks (``norm="both"`` and ``"left"``), in two collectives more for each such
-    layer. What depends on other nodes' edges or on all rows is not: degrees of sources (PyG's `GCNConv` with its
-    defaults, DGL's ``EdgeWeightNorm("both")``), messages that are passed twice, means over all rows. So each layer is
-    tried in the first batch of its mode, training or evaluation: it is called two or three times more, without
-    gradients, with other edges and rows for some nodes, and is refused if the rows of the others change. What it keeps
-    and draws is put back, its hooks do not run. Refused, too, are layers that pass messages along edges which are not
-    among their arguments, and rows by type, as ``HeteroConv`` takes them. Between layers nothing is tried: means over
-    rows and degrees that the model computes there are those of one rank.
+    A rank has all sampled in-edges of the nodes that it owns, but only some of the out-edges of a source. Results from
+    in-edges are exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`). DGL blocks count the
+    out-edges on all ranks (``norm="both"`` and ``"left"``), in two more collectives for each such layer. Results that
+    depend on edges of other nodes or on all rows are not exact: degrees of sources (PyG's `GCNConv` with its defaults,
+    DGL's ``EdgeWeightNorm("both")``), messages that are passed twice, means over all rows. Therefore each layer is
+    tried in the first batch of its mode, training or evaluation: it is called two or three more times, without
+    gradients, with other edges and rows for some nodes. It is refused if the rows of the other nodes change. Its
+    buffers and random state are restored, and its hooks do not run. Layers that pass messages along edges which are not
+    among their arguments, and rows by type, as in ``HeteroConv``, are refused, too. Nothing is tried between layers:
+    means over rows and degrees that the model computes there are those of one rank.
 
     Parameters
     ----------
     model
         Any module. It is not copied; the layers get hooks.
     layers
-        The modules that take one block each, in the order of ``batch.blocks``: PyG layers called as
-        ``conv((h, h[:num_dst]), edge_index)`` or with what ``block.to_pyg(h)`` returns, DGL layers called as
-        ``conv(block, h)`` or ``conv(block, (h, h[:num_dst]))``, or others with an argument `h`. By default those of the
-        model's only `nn.ModuleList`.
+        The modules that take one block each, in the order of ``batch.blocks``: PyG layers called as ``conv((h,
+        h[:num_dst]), edge_index)`` or with the result of ``block.to_pyg(h)``, DGL layers called as ``conv(block, h)``
+        or ``conv(block, (h, h[:num_dst]))``, or others with an argument `h`. By default the modules of the model's only
+        `nn.ModuleList`.
     seed
-        Of the masks of dropout. ``torch.manual_seed`` has no say in them: they are a function of this seed, the batch
-        and the node, which is what lets all ranks agree. So runs that differ in torch's seed alone have the same
-        masks; pass ``seed=torch.initial_seed()``, of rank 0 on all ranks, for others.
+        The seed of dropout masks. Masks are a function of this seed, the batch and the node, so all ranks agree; they
+        do not depend on ``torch.manual_seed``. Runs that differ only in torch's seed have the same masks; for other
+        masks pass ``seed=torch.initial_seed()`` of rank 0 on all ranks.
 
     Raises
     ------
     InputError
-        If no layers are named and the model has not just one `nn.ModuleList`; for layers that are none of its modules;
-        for a batch normalisation or dropout of another kind; and, when the model is called on several ranks, for layers
-        that are not exact there.
+        If no layers are given and the model does not have exactly one `nn.ModuleList`; for layers that are not modules
+        of the model; for a batch normalisation or dropout of another kind; and, when the model is called on several
+        ranks, for layers that are not exact there.
     """
     if layers is None:
         lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
@@ -289,24 +290,24 @@ def _check_layers(model: nn.Module, layers: Sequence[nn.Module]) -> None:
 
 @torch.no_grad()
 def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | None = None) -> None:
-    """Add up the gradients of all ranks; call it between ``backward()`` and the optimiser's step.
+    """Sum the gradients of all ranks; call it between ``backward()`` and the optimiser's step.
 
-    With a loss that every rank divides by ``batch.num_global_seeds`` the sum is the gradient of one process. A rank
-    whose share was empty takes part with zeros; a parameter that has a gradient on no rank still has none.
+    If every rank divides its loss by ``batch.num_global_seeds``, the sum is the gradient of one process. A rank with an
+    empty share contributes zeros. A parameter without a gradient on any rank still has none.
 
     Parameters
     ----------
     parameters
         A module or its parameters, in the same order on every rank.
     comm
-        The channel; by default that of the last batch that the module was called with, if it is `hr.cooperative`'s,
-        else that of torch.distributed. Nothing is done if there is neither, or one rank.
+        The channel. By default that of the last batch, for a module of `hr.cooperative`, otherwise that of
+        torch.distributed. Without a channel, or with one rank, nothing is done.
 
     Raises
     ------
     InputError
-        For sparse gradients, what is no parameter, or none at all, another `comm` than a channel, and a module whose
-        gradients `sum_hook` has added up.
+        For sparse gradients, values that are not parameters, no parameters, a `comm` that is not a channel, and a
+        module whose gradients `sum_hook` has already summed.
     PeerError
         If another rank failed or was lost.
     """

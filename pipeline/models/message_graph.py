@@ -18,15 +18,15 @@ class MessageGraph(Protocol):
 
     @property
     def num_src(self) -> int:
-        """Rows of a layer's input."""
+        """The number of rows of a layer's input."""
 
     @property
     def num_dst(self) -> int:
-        """Rows of its output; they belong to the first rows of the input."""
+        """The number of rows of its output; they belong to the first rows of the input."""
 
     @property
     def num_edges(self) -> int:
-        """Edges at hand: entries of weights and scores of edges."""
+        """The number of edges in this process, and so of entries of weights and scores of edges."""
 
     def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
         """Return the reduced messages ``weight[e] * x[source of e]`` of each destination.
@@ -36,10 +36,10 @@ class MessageGraph(Protocol):
         x: [num_src, ...]
             Of float32 or float64.
         reduce
-            A mean divides by the number of edges, or by the sum of the weights where there are any. Without edges a
-            destination has 0.
+            A mean divides by the number of edges, or by the sum of the weights if given. A destination without edges
+            gets 0.
         weight: [num_edges] or [num_edges, heads], optional
-            Of the dtype of `x`; for heads the rows of `x` are [heads, ...].
+            With the dtype of `x`; with heads the rows of `x` are [heads, ...].
 
         Returns
         -------
@@ -58,19 +58,20 @@ class MessageGraph(Protocol):
         dropout: float = 0.0,
         key: int = 0,
     ) -> Tensor:
-        """Return the sums of ``x`` over in-edges, by the softmax of ``leaky_relu`` of the three scores added up (GAT).
+        """Return sums of ``x`` over in-edges, weighted by the softmax of ``leaky_relu(sum of the three scores)`` (GAT).
 
         Parameters
         ----------
         x: [num_src, heads, ...]
-            What is summed.
+            The values to sum.
         source_scores: [num_src, heads]
         destination_scores: [num_dst, heads]
         edge_scores: [num_edges, heads], optional
         slope
-            Of negative scores.
+            The slope of ``leaky_relu`` for negative scores.
         dropout
-            The probability that an edge and head does not count; its masks depend on `key` and the id of the edge.
+            The probability that the attention of an edge and head is dropped; the masks depend on `key` and the id of
+            the edge.
 
         Returns
         -------

@@ -20,12 +20,12 @@ class WholeGraph(MessageGraph):
     @property
     @abstractmethod
     def destinations(self) -> Tensor:
-        """The row that each edge leads to, int64[num_edges]."""
+        """The row of the destination of each edge, int64[num_edges]."""
 
     @property
     @abstractmethod
     def self_loops(self) -> Tensor:
-        """Which edges lead from a node to itself: int64[n], ascending positions."""
+        """The positions of edges from a node to itself: int64[n], ascending."""
 
     @abstractmethod
     def in_degrees(self) -> Tensor:
@@ -37,9 +37,9 @@ class WholeGraph(MessageGraph):
 
     @abstractmethod
     def with_self_loops(self) -> Self:
-        """Return the graph with one loop at each node, in place of those that there are.
+        """Return the graph with one loop at each node, in place of any existing loops.
 
-        Arrays of edges have entries for these loops behind all others, in the order of owned nodes.
+        In arrays of edges the entries of these loops follow all others, in the order of owned nodes.
         """
 
 

@@ -32,12 +32,12 @@ class EdgePartition:
     :meth:`grid`            rows and columns: the edges of a hub are spread over a row or a column (2D vertex cut)
     ======================  =======================================================================================
 
-    Ranks share the edges of batches by it, each those of its part: ``.loader(cooperative=True, partition=...)``. That
-    takes a graph without types: make both of ``graph.untyped()``, or cut a graph with types by a `Partition`. Parts
-    themselves go by ids, whatever the types.
+    With ``.loader(cooperative=True, partition=...)`` each rank processes the edges of its part in every batch. This
+    needs a graph without types: use ``graph.untyped()`` for the partition and the plan, or partition a graph with types
+    by a `Partition`. The parts depend on ids only, not on types.
 
-    A node has copies in the parts of its edges: on a grid of R rows and C columns at most R + C - 1, its master's
-    among them, as all are in one row or one column.
+    A node has copies in the parts of its edges: on a grid of R rows and C columns at most R + C - 1, including that of
+    its master, because all are in one row or one column.
 
     >>> import headrace as hr
     >>> graph = hr.Graph.from_coo([0, 1, 2, 3], [1, 2, 3, 0], num_nodes=4)
@@ -48,7 +48,7 @@ class EdgePartition:
     Parameters
     ----------
     graph
-        Whose edges are assigned.
+        The graph whose edges are assigned.
     nodes
         The master of each node.
     num_columns
@@ -93,8 +93,8 @@ class EdgePartition:
     def grid(cls, graph: Graph, num_parts: int | Partition) -> EdgePartition:
         """Put edges in the row of their source's master and the column of their destination's, on a grid near a square.
 
-        A prime number of parts is one row, and the same as `by_destination`. `num_parts` as in `by_source`; the bound
-        on copies holds for any partition, the balance of edges is that of a hash.
+        With a prime number of parts the grid is one row, as `by_destination`. `num_parts` is as in `by_source`. The
+        bound on copies holds for any partition of the nodes; the balance of edges is good for a hash.
         """
         nodes = _masters(graph, num_parts)
         return cls(graph, nodes, grid_columns(nodes.num_parts))
@@ -123,14 +123,14 @@ class EdgePartition:
         return tuple(self.report(self.graph).edges.tolist())
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
-        """Count what the partition costs: balance of edges, of masters and of labelled masters, copies of nodes.
+        """Return the costs of the partition: balance of edges, masters and labelled masters, and copies of nodes.
 
         Parameters
         ----------
         graph
-            Of as many nodes as the one that was partitioned; usually that one.
+            Usually the graph that was partitioned; any other must have as many nodes.
         labelled: bool[num_nodes] or integer[n], optional
-            Nodes, by mask or by ids, whose balance is reported as well.
+            Nodes, by mask or ids, whose balance is reported, too.
 
         Raises
         ------

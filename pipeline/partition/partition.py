@@ -40,8 +40,8 @@ class Partition(ABC):
     :meth:`of`          a table of your own
     ==================  ===========================================================================================
 
-    :meth:`of_type` has the owners of one node type, :meth:`report` says what a partition costs. :meth:`order` and
-    :meth:`ranges` turn any of them into ranges of a reordered graph.
+    :meth:`of_type` returns the owners of one node type, :meth:`report` the costs of a partition. :meth:`order` and
+    :meth:`ranges` turn any partition into ranges of a reordered graph.
 
     >>> import torch
     >>> import headrace as hr
@@ -54,7 +54,7 @@ class Partition(ABC):
     num_nodes
         Nodes of the graph.
     num_parts
-        Owners; as many as there are ranks.
+        The number of owners, which is that of ranks.
 
     Raises
     ------
@@ -70,7 +70,7 @@ class Partition(ABC):
     def range(num_nodes: int, num_parts: int) -> Partition:
         """Cut the ids into contiguous ranges whose sizes differ by one at most.
 
-        Good after a reordering that puts nodes that belong together side by side.
+        Use it after a reordering that puts related nodes next to each other.
         """
         from headrace.pipeline.partition.kinds import RangePartition
 
@@ -125,18 +125,18 @@ class Partition(ABC):
 
     @staticmethod
     def metis(graph: Graph, num_parts: int, *, balance: ArrayLike | Tensor | None = None, seed: int = 0) -> Partition:
-        """Cut few edges, by METIS (Karypis and Kumar, 1998); its directions and multiplicities count, loops do not.
+        """Cut few edges, by METIS (Karypis and Kumar, 1998). Directions and parallel edges count, loops do not.
 
         Parts have up to 1.03 times the mean number of nodes, more where parts are small; beyond 8 parts some may be
-        empty. Nodes without edges fill up the smallest parts. Needs pymetis, of the extra ``partition``, and about
-        110 bytes of memory per edge.
+        empty. Nodes without edges go to the smallest parts. Needs pymetis, of the extra ``partition``, and about 110
+        bytes of memory per edge.
 
         Parameters
         ----------
         balance: bool[num_nodes] or integer[n], optional
-            Nodes, by mask or by ids, of which every part is to have an equal share as well, such as the training
-            nodes. Both constraints are METIS's own (multi-constraint partitioning, Karypis and Kumar, SC 1998), and
-            both hold to about 1.03 times the mean.
+            Nodes, by mask or ids, such as the training nodes, of which every part should have an equal share, too. Both
+            constraints are METIS's own (multi-constraint partitioning, Karypis and Kumar, SC 1998), and both hold to
+            about 1.03 times the mean.
         seed
             The same seed gives the same parts, on one machine and one version of METIS.
 
@@ -158,9 +158,10 @@ class Partition(ABC):
     def louvain(graph: Graph, num_parts: int, *, seed: int = 0) -> Partition:
         """Keep communities together: those that the Louvain method (arXiv 0803.0476) finds, packed into equal parts.
 
-        The largest community goes first, each into the lightest part; what does not fit is split, so that no part has
-        more than 1.03 times the mean number of nodes (rounded up). Good where there are more communities than parts.
-        Needs igraph, of the extra ``louvain``, and several copies of the graph; it takes ten times as long as METIS.
+        Communities are placed from the largest on, each in the smallest part. A community that does not fit is split,
+        so that no part has more than 1.03 times the mean number of nodes (rounded up). Use it if there are more
+        communities than parts. Needs igraph, of the extra ``louvain``, and several copies of the graph; it takes ten
+        times as long as METIS.
 
         Parameters
         ----------
@@ -188,11 +189,11 @@ class Partition(ABC):
         shuffle: bool = False,
         seed: int = 0,
     ) -> Partition:
-        """Put nodes one by one where most of their in-neighbours are: linear deterministic greedy.
+        """Put each node in the part with most of its in-neighbours: linear deterministic greedy.
 
-        For graphs of any size (Stanton and Kliot, KDD 2012): all the memory it takes is the table of owners, 4 bytes
-        per node, and a pass takes one to four seconds per 100 million edges. Only in-neighbours are looked at, so the
-        first pass sees the whole neighbourhood only where edges go both ways. More passes cut fewer edges: three are a
+        For graphs of any size (Stanton and Kliot, KDD 2012). It only takes memory for the table of owners, 4 bytes per
+        node, and a pass takes one to four seconds per 100 million edges. It reads only in-neighbours, so the first pass
+        uses the whole neighbourhood only if edges exist in both directions. More passes cut fewer edges: three are a
         good choice. `headrace.ops.partition.stream` has the rule.
 
         Parameters
@@ -200,10 +201,11 @@ class Partition(ABC):
         slack
             No part has more than (1 + slack) times the mean number of nodes, or the mean rounded up.
         passes
-            How often all nodes are placed; from the second on, each knows where all its in-neighbours are.
+            The number of times that all nodes are placed; from the second pass on, the parts of all in-neighbours are
+            known.
         shuffle
-            Visit nodes in an order that `seed` names, rather than by their ids. Slower; for ids in an order that
-            is bad for this method.
+            Visit nodes in a random order given by `seed`, not by id. It is slower; use it if the order of ids is bad
+            for this method.
 
         Raises
         ------
@@ -232,7 +234,7 @@ class Partition(ABC):
         return (self._owners == part).nonzero().reshape(-1)
 
     def position(self, ids: Tensor) -> Tensor:
-        """Return where nodes, int64[n], are among those that their owner owns: ``owned(owner)[position]``."""
+        """Return the positions of nodes, int64[n], among the nodes of their owner: ``owned(owner)[position]``."""
         return self._there(self._positions, ids)[ids]
 
     def _there(self, table: Tensor, ids: Tensor) -> Tensor:
@@ -250,7 +252,7 @@ class Partition(ABC):
         return {}
 
     def of_type(self, types: TypeOffsets, name: str) -> Partition:
-        """Return the owners of the nodes of a type by their numbers within it, for features of the type in shards.
+        """Return the partition of the nodes of one type, by their ids within it, for features of the type in shards.
 
         >>> import headrace as hr
         >>> graph = hr.Graph.from_coo([0, 1], [2, 3], node_types={"author": 2, "paper": 2})
@@ -261,14 +263,14 @@ class Partition(ABC):
         Parameters
         ----------
         types
-            Of all nodes: ``graph.node_types``.
+            The types of all nodes: ``graph.node_types``.
         name
             The type.
 
         Raises
         ------
         InputError
-            If the types are those of another number of nodes.
+            If the types have another number of nodes.
         GraphError
             If there is no such type.
         """
@@ -282,11 +284,11 @@ class Partition(ABC):
         return TypePartition(self, types.id_range(name))
 
     def order(self) -> Tensor:
-        """Return the nodes part by part, those of each part ascending: int64[num_nodes], for `Graph.reordered`."""
+        """Return the nodes sorted by part, ascending in each part: int64[num_nodes], for `Graph.reordered`."""
         return group_by_owner(torch.arange(self.num_nodes, device="cpu"), self._owners, self.num_parts).ids
 
     def ranges(self) -> Partition:
-        """Return the owners of nodes that were reordered by `order`: ranges, P + 1 numbers rather than a table."""
+        """Return the partition of nodes that were reordered by `order`: ranges, P + 1 numbers in place of a table."""
         from headrace.pipeline.partition.kinds import RangePartition
 
         return RangePartition(self.sizes)
@@ -307,7 +309,7 @@ class Partition(ABC):
 
     @cached_property
     def compactor(self) -> Compactor:
-        """What renumbers the nodes that ranks exchange; all who exchange by this partition share its memory."""
+        """The kernel that renumbers the nodes that ranks exchange; all exchanges by this partition share its memory."""
         return Compactor(self.num_nodes)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -316,14 +318,14 @@ class Partition(ABC):
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
-        """Count what the partition costs on a graph: edges cut, balance, copies of nodes.
+        """Return the costs of the partition on a graph: edges cut, balance, copies of nodes.
 
         Parameters
         ----------
         graph
-            Of `num_nodes` nodes.
+            A graph of `num_nodes` nodes.
         labelled: bool[num_nodes] or integer[n], optional
-            Nodes, by mask or by ids, whose balance is reported as well, such as the training nodes.
+            Nodes, by mask or ids, such as the training nodes, whose balance is reported, too.
 
         Raises
         ------

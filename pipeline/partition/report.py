@@ -18,18 +18,18 @@ from headrace.pipeline.data.node_ids import check_known_by_own_ids
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartitionReport:
-    """Counts of a partition over one graph, by part.
+    """The costs of a partition of one graph, by part.
 
     Attributes
     ----------
     num_nodes, num_edges
-        Of the graph.
+        The size of the graph.
     nodes: int64[num_parts]
         Nodes that each part owns.
     edges: int64[num_parts]
-        Edges of each part: with a partition of nodes those into the nodes it owns.
+        Edges of each part; with a partition of nodes, the in-edges of its nodes.
     copies: int64[num_parts]
-        Nodes that each part needs: those it owns, and the ends of its edges.
+        Nodes that each part needs: the nodes that it owns, and the ends of its edges.
     labelled: int64[num_parts], optional
         Labelled nodes that each part owns.
     edges_cut
@@ -60,17 +60,17 @@ class PartitionReport:
 
     @property
     def node_balance(self) -> float:
-        """Return the nodes of the largest part over the mean."""
+        """Return the nodes of the largest part, divided by the mean."""
         return _balance(self.nodes)
 
     @property
     def edge_balance(self) -> float:
-        """Return the edges of the part that has the most over the mean."""
+        """Return the edges of the part with the most edges, divided by the mean."""
         return _balance(self.edges)
 
     @property
     def labelled_balance(self) -> float | None:
-        """Return the labelled nodes of the part that has the most over the mean."""
+        """Return the labelled nodes of the part with the most of them, divided by the mean."""
         return None if self.labelled is None else _balance(self.labelled)
 
     @property
@@ -80,21 +80,21 @@ class PartitionReport:
 
     @property
     def by_part(self) -> dict[str, Tensor]:
-        """Return what is counted in each part, by its name: int64[num_parts] each."""
+        """Return the counts of each part, by name: int64[num_parts] each."""
         counts = {"nodes": self.nodes, "edges": self.edges}
         if self.labelled is not None:
             counts["labelled"] = self.labelled
         return counts | {"copies": self.copies}
 
     def plot(self, path: str | Path) -> None:
-        """Draw bars of what each part has, and the matrix of edges between parts.
+        """Draw the counts of each part as bars, and the matrix of edges between parts.
 
         Needs matplotlib, of the extra ``plot``.
 
         Parameters
         ----------
         path
-            Of the picture; its suffix says which kind (.png, .svg, .pdf).
+            The path of the picture; its suffix is its format (.png, .svg, .pdf).
 
         Raises
         ------

@@ -1,13 +1,13 @@
-"""Scores of nodes: how hot their features are, the larger the hotter, float64[num_nodes].
+"""Scores of nodes, float64[num_nodes]: the larger, the more often the features of the node are read.
 
-They say which rows are worth a place in fast memory, before any is read:
+They show which rows to keep in fast memory, before any row is read:
 
 ====================================  ======================================================================
-`out_degree`                          how many nodes may ask for it in one hop
-`reverse_pagerank`                    the same over many hops, from all nodes alike
+`out_degree`                          the number of nodes that may read it in one hop
+`reverse_pagerank`                    the same over many hops, from all nodes equally
 `weighted_reverse_pagerank`           over five hops, mostly from the labelled nodes (Data Tiering)
-`inclusion`                           how likely a plan's own sampler is to reach it, from the plan's own items
-`access_frequency`                    how often a short run of the plan reads it
+`inclusion`                           the probability that a plan's own sampler finds it, from the plan's own items
+`access_frequency`                    the number of reads in a short run of the plan
 `ranking`                             the ids by falling score
 ====================================  ======================================================================
 """

@@ -25,29 +25,29 @@ LAST_EPOCH = (1 << 32) - 1
 def access_frequency(
     plan: Plan, *, num_batches: int = 200, num_threads: int | None = None, progress: bool = False
 ) -> Tensor:
-    """Count in how many minibatches of a short run each node is: the run samples and fetches nothing.
+    """Count the minibatches of a short run that contain each node; the run samples, but fetches nothing.
 
-    It makes batches of epochs that training never reaches, counted down from 2**32 - 1. What is counted on the very
-    batches that are then trained on would know the future, and promise hits that no other run has. Items that the
-    plan goes through in order are shuffled here, so that a few batches stand for all.
+    It makes batches of epochs that training never reaches, counted down from 2**32 - 1. Counts of the training batches
+    themselves would promise hits that no other run has. Items that the plan does not shuffle are shuffled here, so that
+    a few batches represent all.
 
-    A node of a few accesses is ranked by chance: `inclusion` has no such noise where it applies.
+    The rank of a node with few accesses is random; `inclusion`, where it applies, has no such noise.
 
     Parameters
     ----------
     plan : Plan
-        With any sampler; stages that fetch, and those behind the sampler, are left out.
+        A plan with any sampler; stages that fetch, and stages after the sampler, are left out.
     num_batches : int
         Minibatches to make.
     num_threads : int, optional
         As for ``plan.loader()``. The result does not depend on it.
     progress : bool
-        Show a bar of batches, where stderr is a terminal or a notebook.
+        Show a bar of batches, if stderr is a terminal or a notebook.
 
     Returns
     -------
     torch.Tensor
-        float64[num_nodes], whole numbers: a node counts once in a batch, as its row is read once.
+        float64[num_nodes], whole numbers: a node counts once in a batch, because its row is read once.
 
     Raises
     ------

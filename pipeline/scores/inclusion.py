@@ -26,39 +26,39 @@ _SUPPORTED = (
 
 
 def inclusion(plan: Plan, *, num_threads: int | None = None, progress: bool = False) -> Tensor:
-    """Return how likely it is that a node is in a minibatch of the plan, from the laws of its sampler.
+    """Return the probability of each node to be in a minibatch of the plan, from the laws of its sampler.
 
-    A training item is a seed of one batch of an epoch, or of none if dropped. A node v of the frontier picks one of its
-    in-edges with the probability that its rule gives it, such as min(1, fanout / in-degree), and so on for all hops of
-    the plan; what it picks at several hops hangs together. No batch is made, and nothing is left to chance: it knows
-    items, batch size, fanouts, weights and hop rule, and ranks well where a large share of the rows is cached.
+    A training item is a seed of one batch of an epoch, or of none if dropped. A node of the frontier picks each of its
+    in-edges with the probability of its rule, such as min(1, fanout / in-degree), and so on for all hops of the plan;
+    dependence between the picks of a node at several hops is included. No batch is made, and the result is not random:
+    it follows from items, batch size, fanouts, weights and hop rule. It ranks well if a large share of the rows is
+    cached.
 
-    It is not the best score everywhere: on clustered graphs, where the cache holds 1 to 5 % of the rows, `out_degree`
-    and ``access_frequency(plan, num_batches=2000)`` serve more reads. Measure them there, by the hits that
-    ``loader.stats()`` counts.
+    It is not always the best score: on clustered graphs with a cache of 1 to 5 % of the rows, `out_degree` and
+    ``access_frequency(plan, num_batches=2000)`` serve more reads. Compare them there, by the hits in
+    ``loader.stats()``.
 
-    Different nodes are taken to be in a frontier independently of each other, which is exact on trees. Where the
-    neighbourhoods of one seed close in on themselves, as in communities, they are not: a node is then counted for each
-    way that leads to it, and `access_frequency` over enough batches to read hot nodes some ten times ranks better.
+    It treats nodes as being in a frontier independently of each other, which is exact on trees. In communities, where
+    several paths lead from a seed to a node, it counts the node for each path. There, `access_frequency` ranks better,
+    with enough batches to read hot nodes some ten times.
 
-    Of LABOR, whose destinations agree on what to pick, the law is that of Poisson sampling. That they agree is followed
-    where hops draw afresh, at each hop by itself; where they do not (``layer_dependency``), over all. Importance
-    (LABOR-1 to LABOR-*) counts as none, LABOR by weight as if destinations did not agree, and parallel edges as edges
-    of different sources that are one node.
+    LABOR is treated as Poisson sampling. The agreement of its destinations is taken into account within each hop, or,
+    with ``layer_dependency``, over all hops. Importance (LABOR-1 to LABOR-*) is ignored. For LABOR by weight,
+    destinations are treated as independent. Parallel edges are treated as edges from different sources.
 
     Parameters
     ----------
     plan : Plan
-        From an `hr.ItemSampler`, with one of the samplers above; other stages do not matter.
+        A plan from an `hr.ItemSampler`, with one of the samplers above; other stages do not matter.
     num_threads : int, optional
         Default: the cores this process may use. The result does not depend on it, in any bit.
     progress : bool
-        Show a bar of hops, where stderr is a terminal or a notebook.
+        Show a bar of hops, if stderr is a terminal or a notebook.
 
     Returns
     -------
     torch.Tensor
-        float64[num_nodes], probabilities: times the number of batches they are the expected accesses.
+        float64[num_nodes], probabilities; times the number of batches, they are the expected accesses.
 
     Raises
     ------

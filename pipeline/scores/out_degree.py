@@ -11,7 +11,7 @@ from headrace.pipeline.scores.arguments import check_whole_graph
 
 
 def out_degree(graph: Graph, *, num_threads: int | None = None) -> Tensor:
-    """Return the number of out-edges of each node: those by which its features are asked for.
+    """Return the number of out-edges of each node: the edges through which its features are read.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def out_degree(graph: Graph, *, num_threads: int | None = None) -> Tensor:
     Raises
     ------
     InputError
-        If `graph` is no whole graph.
+        If `graph` is not a whole graph.
 
     Examples
     --------

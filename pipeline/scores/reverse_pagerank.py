@@ -25,11 +25,11 @@ def reverse_pagerank(
     num_threads: int | None = None,
     progress: bool = False,
 ) -> Tensor:
-    """Return the PageRank of the reversed graph: how often a random walk *against* the edges comes by each node.
+    """Return the PageRank of the reversed graph: the visits of each node by a random walk *against* the edges.
 
     ``s(u) = (1 - damping) / N + damping * (sum of s(v) / in-degree(v) over the edges u -> v)``. Node v samples its
-    in-neighbours, each as likely as the others, so its score is passed on in equal shares to those. Nodes without
-    in-edges pass nothing on, so the scores sum to 1 at most.
+    in-neighbours uniformly, so it passes its score on to them in equal shares. Nodes without in-edges pass nothing on,
+    so the scores sum to 1 at most.
 
     Parameters
     ----------
@@ -75,11 +75,11 @@ def weighted_reverse_pagerank(
     num_threads: int | None = None,
     progress: bool = False,
 ) -> Tensor:
-    """Return the score of Data Tiering (arXiv 2111.05894): reverse PageRank that begins at the labelled nodes.
+    """Return the score of Data Tiering (arXiv 2111.05894): reverse PageRank that starts at the labelled nodes.
 
-    All nodes start with 1 / N, labelled ones with N / (number of labelled nodes) times that, and scores are passed on
-    as in `reverse_pagerank`, a few times only: the start is then still felt. After five rounds at a damping of 0.85 it
-    has a weight of 0.85 ** 5 = 0.44.
+    Labelled nodes start with 1 / (number of labelled nodes), all others with 1 / N. Scores are passed on as in
+    `reverse_pagerank`, but in a few rounds only, so that the start still matters: after five rounds at a damping of
+    0.85 it has a weight of 0.85 ** 5 = 0.44.
 
     Parameters
     ----------
@@ -88,10 +88,10 @@ def weighted_reverse_pagerank(
     items
         The labelled nodes, as `hr.ItemSampler` takes its items: ids, a bool mask, a count, or any of these with labels.
     damping : float
-        How much of a score is passed on, in [0, 1). The paper names none; 0.85 is the usual one, and that of its
-        authors' later code.
+        The share of a score that is passed on, in [0, 1). The paper does not state it; 0.85 is the usual value, and
+        that of its authors' later code.
     iterations : int
-        Rounds; the paper's 5, as many as there may be layers, not up to convergence.
+        The number of rounds; 5 in the paper, about the number of layers, not until convergence.
     num_threads, progress
         As for `reverse_pagerank`.
 
@@ -103,7 +103,7 @@ def weighted_reverse_pagerank(
     Raises
     ------
     InputError
-        If `graph` is no whole graph, a number is out of range, or items are no nodes of the graph.
+        If `graph` is not a whole graph, a number is out of range, or items are not nodes of the graph.
 
     Examples
     --------

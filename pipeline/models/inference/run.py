@@ -42,17 +42,17 @@ def inference(
     num_threads: int | None = None,
     progress: bool = False,
 ) -> Any:
-    """Return what a model gives every node, exactly: whole neighbourhoods, one layer for all nodes after the other.
+    """Return the exact output of a model for every node: from whole neighbourhoods, layer by layer for all nodes.
 
-    Each layer reads every edge once, so the work is that of edges times layers, where minibatches of whole
-    neighbourhoods of several hops would compute the same rows over and over. The model runs in the mode of evaluation
-    and without gradients; its modes are restored.
+    Each layer reads every edge once, so the work is the number of edges times layers. Minibatches of whole
+    neighbourhoods over several hops would compute the same rows repeatedly. The model runs in evaluation mode and
+    without gradients; its modes are restored.
 
     A *layer* is a function ``layer(h, block, *edge_features)``. `h` has a row for each source of the block, the
-    destinations first; it returns the next `h`, a row for each destination, and does all that the model does up to the
-    next layer: activations, norms. Columns may carry what later layers need. The layers of `hr.nn` are such functions;
-    one of PyG is called as ``conv((h, h[: block.num_dst]), block.edge_index)``, one of DGL as
-    ``conv(block.to_dgl(), h)``. A model says its layers by a method ``inference_layers()``, or they are passed.
+    destinations first. The function returns the next `h`, a row for each destination, after all operations up to the
+    next layer, such as activations and norms. Columns may hold data for later layers. The layers of `hr.nn` are such
+    functions. A layer of PyG is called as ``conv((h, h[: block.num_dst]), block.edge_index)``, one of DGL as
+    ``conv(block.to_dgl(), h)``. A method ``inference_layers()`` of the model returns the layers, or they are passed.
 
     >>> import headrace as hr, torch
     >>> class Network(torch.nn.Module):
@@ -74,74 +74,75 @@ def inference(
     >>> hr.inference(model, graph, store).shape
     torch.Size([4, 3])
 
-    Of a graph with node types layers take rows by type: `h` is a dictionary with the sources of each, the destinations
-    first among them, as ``block.edge_index_dict`` and ``block.relation(edge_type)`` number them. PyG's ``HeteroConv``
-    is called as ``conv(h, block.edge_index_dict)``. Where one feature of all nodes is the input, `h` is a tensor, and
-    ``RGCNConv`` is called as ``conv((h, h[: block.num_dst]), block.edge_index, block.edge_types)``. A layer returns
-    what the next one takes, a dictionary or a tensor; types that it does not return are not there for the next. Nodes
-    without features are looked up by ``block.types.within("author")``, the ids of the sources of that type. Of a graph
-    with edge types alone all is as without types, and blocks have ``edge_types`` and ``relation(edge_type)``.
+    In a graph with node types, layers take rows by type: `h` is a dictionary with the rows of the sources of each type,
+    destinations first, numbered as in ``block.edge_index_dict`` and ``block.relation(edge_type)``. PyG's ``HeteroConv``
+    is called as ``conv(h, block.edge_index_dict)``. If one feature of all nodes is the input, `h` is a tensor, and
+    ``RGCNConv`` is called as ``conv((h, h[: block.num_dst]), block.edge_index, block.edge_types)``. A layer returns the
+    input of the next one, a dictionary or a tensor; the next layer has no rows of types that it does not return. For
+    embeddings of nodes without features use ``block.types.within("author")``, the ids of the sources of that type. With
+    edge types only, layers are called as without types, and blocks have ``edge_types`` and ``relation(edge_type)``.
 
     Parameters
     ----------
     model
-        With parameters on the device that layers run on. Models of ``torch_geometric.nn.models`` (`GraphSAGE`, `GAT`,
-        `GIN`, ...) say their layers already; those of `GCN` count degrees in the batch, so its layers are passed.
+        The model, with parameters on the device of the layers. The layers of models of ``torch_geometric.nn.models``
+        (`GraphSAGE`, `GAT`, `GIN`, ...) are known; pass those of `GCN`, because it counts degrees in the batch.
     graph
-        Whose in-edges are taken: a whole one.
+        The graph whose in-edges are used; a whole graph.
     store
         Features of all nodes. They may be on disk, and larger than memory.
     layers
         The layers, input side first; by default ``model.inference_layers()``.
     node
-        The node feature that is the input of the first layer. Of a graph with node types one of all nodes, or, where
-        there is none such, that of each type that has one; ``{"paper": "x", "author": "name"}`` says which.
+        The node feature that is the input of the first layer. In a graph with node types, a feature of all nodes, or,
+        if there is none, the feature of this name of each type that has one. ``{"paper": "x", "author": "name"}`` gives
+        a name for each type.
     edge
-        Edge features that every layer is called with, in this order. A graph convolution takes `hr.gcn_norm` here.
-        Those of edge types, ``{("author", "writes", "paper"): ["date"]}``, come as a dictionary for each name.
+        Edge features to pass to every layer, in this order, such as `hr.gcn_norm` for a graph convolution. Features of
+        edge types, ``{("author", "writes", "paper"): ["date"]}``, are passed as a dictionary for each name.
     nodes
-        The nodes to return rows of, ids or a mask as for `hr.ItemSampler`; all by default. The last layer is computed
-        for these alone. Of a graph with node types by type, ``{"paper": ids}``. For no nodes there are no rows.
+        The nodes whose rows to return, ids or a mask as for `hr.ItemSampler`; all by default. The last layer is
+        computed only for these. In a graph with node types by type, ``{"paper": ids}``. An empty list gives no rows.
     batch_size
-        Destinations in a batch. One takes memory for the rows of all their in-neighbours.
+        Destinations in a batch. A batch takes memory for the rows of all their in-neighbours.
     out
-        Keep rows in ``.npy`` files and not in memory: those of the last layer remain, under this name; of a graph with
-        node types it is that of a folder, with a file for each node type (``paper.npy``). Two layers at most are there
-        at once, beside it. The file or folder appears when all is done, and is not there before, nor after an error.
+        Path of a ``.npy`` file for the rows of the last layer, which are then not kept in memory. In a graph with node
+        types it is a folder with a file for each node type (``paper.npy``). Rows of at most two layers are in files
+        beside it at a time. The file or folder appears when it is complete, and not after an error.
     overwrite
         Whether `out` may replace a file, or a folder of such files.
     device
-        Where layers run; by default where the model's first parameter is.
+        The device of the layers; by default that of the model's first parameter.
     num_threads
-        Of the loader; by default the machine's cores.
+        Threads of the loader; by default the machine's cores.
     progress
-        Show a progress bar, where stderr is a terminal or a notebook.
+        Show a progress bar, if stderr is a terminal or a notebook.
 
     Returns
     -------
     Tensor, or dict of node type to Tensor
         [num_nodes, ...], or [len(nodes), ...] in the order of `nodes`, in CPU memory. With `out` a memory map of the
-        file; writing into it does not change the file. Of a graph with node types such a tensor for each type that the
-        last layer returns rows of, or for those of `nodes`, whose rows count within the type.
+        file; writing to it does not change the file. In a graph with node types, such a tensor for each type that the
+        last layer returns, or for the types of `nodes`, with ids that count within the type.
 
     Raises
     ------
     InputError
-        Before work starts: for a model that does not say its layers, a layer that does not return a row for each
-        destination, or whose rows depend on what else is in the batch (all layers are tried on a few nodes, of each
-        edge type), pairs or labels among `nodes`, nodes of a type that the last layer returns no rows of, a place where
-        `out` cannot be, and `overwrite` without `out`. If a layer changes its columns, its dtype or the types that it
-        returns midway.
+        Before work starts: for a model without known layers; for a layer that does not return a row for each
+        destination, or whose rows depend on other nodes of the batch (all layers are tried on a few nodes, of each edge
+        type); for pairs or labels in `nodes`; for nodes of a type that the last layer does not return; for a path `out`
+        that cannot be written; and for `overwrite` without `out`. Later: if a layer changes its number of columns, its
+        dtype or the types that it returns between batches.
     FeatureError
         If the store lacks a feature, or it is not as long as the graph.
     GraphError
-        If features are named for a type that is not there.
+        If features are named for a type that does not exist.
     OSError
         If a file cannot be written.
 
     Notes
     -----
-    All of it runs in the process that calls it, also under torch.distributed: let one rank call it.
+    All work is done in the calling process, also under torch.distributed: call it on one rank.
     """
     if not isinstance(graph, Graph):
         raise InputError(

@@ -1,25 +1,25 @@
 """Layers on blocks: those of PyG, with its parameters, over kernels that write no message per edge.
 
 A layer is called as ``conv(x, block)``, where `x` has a row for each source of the block; it returns a row for each
-destination. PyG's is called as ``conv((x, x[:num_dst]), edge_index, size=...)``. Parameters have the names and shapes
-of PyG's layers of the same class, so ``load_state_dict`` takes theirs. What is aggregated, and its gradients, do not
-depend on the number of threads, which is torch's (``torch.set_num_threads``), nor on the device: GPUs have the same
-kernels. On a GPU without CuPy, and on other devices, torch's operations stand in, and write messages.
+destination. PyG's layer is called as ``conv((x, x[:num_dst]), edge_index, size=...)``. Parameters have the names and
+shapes of PyG's layers of the same class, so ``load_state_dict`` accepts theirs. Aggregations and their gradients do not
+depend on the number of threads, which is torch's (``torch.set_num_threads``), or on the device: GPUs have the same
+kernels. A GPU without CuPy, and other devices, use operations of torch, which write messages.
 
 Where it differs:
 
-- *Weights.* Where a block has importance weights (``block.weight``: LABOR by weight, LADIES, PinSAGE), they count in
-  means, sums and softmaxes without being passed. PyG's and DGL's layers see none that are not passed to them.
-- *GCN.* ``GCNConv`` adds a loop to each node that has none, as PyG's; DGL's ``GraphConv`` adds none. Degrees are
-  those of the block, by in-edges and loops at both ends; DGL's ``norm="both"`` counts out-edges of sources. For those
-  of the whole graph fetch `hr.gcn_norm`.
-- *GAT.* ``GATConv`` lets each destination attend to itself, as PyG's does; DGL's does not, which is
-  ``add_self_loops=False``. A destination without edges has the bias as its row then, where DGL's refuses the graph.
-  Dropouts draw other numbers than both, and DGL's ``feat_drop`` is yours to call.
-- *SAGE, GIN.* As PyG's, and as DGL's ``SAGEConv("mean")`` and ``GINConv``. ``aggr`` is "mean", "sum" or "max" alone,
-  and GIN has sums alone.
-- *Two node types.* A relation between two types (``block.relation(edge_type)``) has destinations that are no sources,
-  so layers that read a node's own row refuse it; PyG's and DGL's take a pair ``(x_src, x_dst)`` there.
+- *Weights.* If a block has importance weights (``block.weight``: LABOR by weight, LADIES, PinSAGE), means, sums and
+  softmaxes use them automatically. PyG's and DGL's layers use only weights that are passed.
+- *GCN.* ``GCNConv`` adds a loop to each node that has none, as PyG's; DGL's ``GraphConv`` adds none. Degrees of both
+  ends count in-edges and loops in the block; DGL's ``norm="both"`` counts out-edges of sources. For degrees of the
+  whole graph fetch `hr.gcn_norm`.
+- *GAT.* In ``GATConv`` each destination attends to itself, as in PyG's. In DGL's it does not; use
+  ``add_self_loops=False``. The output of a destination without edges is then the bias, where DGL's layer refuses the
+  graph. Dropout draws other numbers than PyG and DGL. There is no ``feat_drop`` of DGL: call a dropout yourself.
+- *SAGE, GIN.* As PyG's, and as DGL's ``SAGEConv("mean")`` and ``GINConv``. ``aggr`` is only "mean", "sum" or "max", and
+  GIN only sums.
+- *Two node types.* In a relation between two types (``block.relation(edge_type)``) destinations are not sources, so
+  layers that read a node's own row refuse it; PyG's and DGL's take a pair ``(x_src, x_dst)``.
 
 >>> import headrace as hr, torch
 >>> graph = hr.Graph.from_coo([1, 2, 2], [0, 0, 1], num_nodes=3)

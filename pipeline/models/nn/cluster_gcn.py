@@ -16,18 +16,19 @@ class ClusterGCNConv(nn.Module):
     """Convolution normalised within the batch (arXiv 1905.07953): means over neighbours and the node itself.
 
     ``lin_out((sum of the neighbours' rows + own row + diag_lambda * own row) / (neighbours + 1)) + lin_root(own row)``,
-    where edges from a node to itself do not count. Degrees are those of the block, so those of the clusters' subgraph
-    behind `hr.ClusterSampler`, also where ranks make it together, whether they share its nodes or its edges; over an
-    `hr.sar.ShardedGraph` those of the whole graph. PyG's ``ClusterGCNConv`` with the same parameters computes the same.
+    where edges from a node to itself do not count. Degrees are those of the block: with `hr.ClusterSampler`, those of
+    the subgraph of the clusters, also if ranks make it together and share its nodes or its edges. Over an
+    `hr.sar.ShardedGraph` they are those of the whole graph. PyG's ``ClusterGCNConv`` with the same parameters computes
+    the same.
 
     Parameters
     ----------
     in_channels, out_channels
         Columns.
     diag_lambda
-        How much more the node itself counts (the diagonal enhancement of the paper).
+        The extra weight of the node itself (the diagonal enhancement of the paper).
     bias
-        Of `lin_out`.
+        Whether `lin_out` has a bias.
     """
 
     def __init__(self, in_channels: int, out_channels: int, diag_lambda: float = 0.0, bias: bool = True) -> None:

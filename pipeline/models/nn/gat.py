@@ -21,35 +21,36 @@ class GATConv(nn.Module):
     """Graph attention (arXiv 1710.10903), on a CPU without an array of edges times heads, forward or backward.
 
     PyG's ``GATConv(in_channels, out_channels, heads, ...)`` with the same parameters, ``lin.weight``, ``att_src``,
-    ``att_dst``, ``bias``, and ``lin_edge.weight`` and ``att_edge`` where edges have features, computes the same on
-    ``conv((x, x[:num_dst]), edge_index, edge_attr, size=...)`` where blocks have no weights. Where they have, each edge
-    counts in the softmax as often as its weight says. Dropout of attention draws other numbers than PyG's: by a key
-    that comes from torch's generator, and the position of the edge. In `hr.cooperative` the key is that of the batch,
-    and edges go by their ids, so the masks are those of one process; over a graph in shards in `hr.sar.wrap`, too.
+    ``att_dst``, ``bias``, and ``lin_edge.weight`` and ``att_edge`` if edges have features, computes the same by
+    ``conv((x, x[:num_dst]), edge_index, edge_attr, size=...)`` if blocks have no weights. With weights, each edge
+    counts in the softmax in proportion to its weight. Dropout of attention draws other numbers than PyG's: they depend
+    on a key from torch's generator and on the position of the edge. In `hr.cooperative` and `hr.sar.wrap` they depend
+    on the key of the batch and the id of the edge, so the masks are those of one process.
 
     Parameters
     ----------
     in_channels, out_channels
-        Columns; those of the output are of each head.
+        Columns; for the output, of each head.
     heads
         Heads.
     concat
-        Whether heads stand side by side, or their mean is the output.
+        Whether the output concatenates the heads (True) or is their mean.
     negative_slope
-        Of the leaky rectifier of scores.
+        The slope of the leaky rectifier of scores.
     dropout
         Probability that an attention is dropped in training, in [0, 1).
     add_self_loops
-        Whether each destination attends to itself, once. Its edge's features are the mean of those of its in-edges.
+        Whether each destination attends to itself, once. The features of that edge are the mean of those of its
+        in-edges.
     edge_dim
-        Columns of edges' features, if there are any.
+        Columns of edge features, if any.
     bias
-        Added in the end.
+        Whether a bias is added to the output.
 
     Raises
     ------
     InputError
-        For a probability outside [0, 1); when called, for other shapes.
+        For a probability outside [0, 1); when called, for wrong shapes.
     """
 
     bias: nn.Parameter | None

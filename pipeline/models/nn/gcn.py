@@ -19,8 +19,8 @@ class GCNConv(nn.Module):
 
     PyG's ``GCNConv(in_channels, out_channels)`` with the same parameters, ``lin.weight`` and ``bias``, computes the
     same on the block as a graph of num_src nodes: ``conv(x, block.edge_index, edge_weight)[:num_dst]``. So degrees are
-    those of the block, and a source that is no destination has its own loop alone. Over an `hr.sar.ShardedGraph` they
-    are those of the whole graph, for any number of ranks. Where minibatches are to have degrees of the whole graph, and
+    those of the block, and a source that is not a destination only has its own loop. Over an `hr.sar.ShardedGraph`
+    degrees are those of the whole graph, for any number of ranks. To use degrees of the whole graph in minibatches, and
     in batches that ranks make together, fetch `hr.gcn_norm` as a feature of edges and pass it as `edge_weight`, with
     ``normalize=False``.
 
@@ -29,20 +29,20 @@ class GCNConv(nn.Module):
     in_channels, out_channels
         Columns.
     improved
-        Loops have weight 2 in the place of 1. (PyG 2.8 does so only where it is given weights.)
+        Loops have weight 2 in place of 1. (PyG 2.8 does so only if weights are given.)
     add_self_loops
-        Default: as `normalize`. A loop that is there keeps its weight.
+        Default: as `normalize`. An existing loop keeps its weight.
     normalize
-        Whether weights are divided by the roots of the degrees of both ends.
+        Whether weights are divided by the square roots of the degrees of both ends.
     bias
-        Added in the end.
+        Whether a bias is added to the output.
 
     Raises
     ------
     InputError
-        For loops without normalisation, and `improved` without loops; when called, for other shapes, and for
-        normalisation in `hr.cooperative` on several ranks. (A model that calls ``batch.exchange`` by itself is not
-        seen: it has to leave it out, too.)
+        For loops without normalisation, and `improved` without loops; when called, for wrong shapes, and for
+        normalisation in `hr.cooperative` on several ranks. (A model that calls ``batch.exchange`` itself is not
+        detected; it must not normalise either.)
     """
 
     bias: nn.Parameter | None
@@ -88,7 +88,7 @@ class GCNConv(nn.Module):
         x, block
             The input of the layer and its edges.
         edge_weight : [num_edges], optional
-            Default: the block's importance weights, if it has some.
+            Default: the block's importance weights, if any.
         """
         check_input("GCNConv", x, block, self.in_channels)
         x = widened(x)

@@ -14,17 +14,17 @@ from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_has_ow
 class GINConv(nn.Module):
     """Graph isomorphism network (arXiv 1810.00826): ``nn((1 + eps) * own row + sum of the neighbours' rows)``.
 
-    PyG's ``GINConv(nn, eps, train_eps)`` with the same parameters, those of ``nn`` and ``eps``, computes the same where
-    blocks have no weights. Where they have, sums are weighted by them.
+    PyG's ``GINConv(nn, eps, train_eps)`` with the same parameters, those of ``nn`` and ``eps``, computes the same if
+    blocks have no weights. With weights, sums are weighted.
 
     Parameters
     ----------
     nn
-        What is applied to rows.
+        The module applied to rows.
     eps
-        At first.
+        The initial value of eps.
     train_eps
-        Whether it is a parameter.
+        Whether eps is a parameter.
     """
 
     eps: Tensor
@@ -39,7 +39,7 @@ class GINConv(nn.Module):
             self.register_buffer("eps", torch.tensor([float(eps)]))
 
     def reset_parameters(self) -> None:
-        """Draw new parameters; eps is what it was at first."""
+        """Draw new parameters, and reset eps to its initial value."""
         for module in self.nn.modules():
             reset: Any = getattr(module, "reset_parameters", None)
             if reset is not None:

@@ -15,27 +15,26 @@ class SAGEConv(nn.Module):
     """GraphSAGE (arXiv 1706.02216): ``lin_l(aggregate of the neighbours' rows) + lin_r(own row)``.
 
     PyG's ``SAGEConv(in_channels, out_channels, aggr)`` with the same parameters, ``lin_l.weight``, ``lin_l.bias`` and
-    ``lin_r.weight``, computes the same where blocks have no weights. Where they have, means and sums are weighted by
-    them, which PyG's does not do: a mean is then the Hajek estimate of that over all neighbours. A maximum is that of
-    the sampled neighbours.
+    ``lin_r.weight``, computes the same if blocks have no weights. With weights, means and sums are weighted, unlike
+    PyG's: a mean is then the Hajek estimate of the mean over all neighbours. A maximum is over the sampled neighbours.
 
     Parameters
     ----------
     in_channels, out_channels
         Columns.
     aggr : {"mean", "sum", "max"}
-        Of equal maxima the first edge has the gradient.
+        Among equal maxima the first edge gets the gradient.
     normalize
-        Divide rows of the output by their length.
+        Divide rows of the output by their Euclidean norm.
     root_weight
-        Whether the own row counts.
+        Whether the node's own row is added, through `lin_r`.
     bias
-        Of `lin_l`.
+        Whether `lin_l` has a bias.
 
     Raises
     ------
     InputError
-        For another `aggr`; when called, for another shape of `x`.
+        For an unknown `aggr`; when called, for a wrong shape of `x`.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Training on the whole graph at once, in as much memory as a part of it takes (SAR, arXiv 2111.06483).
+"""Training on the whole graph, in the memory that a part of it takes (SAR, arXiv 2111.06483).
 
 =====================  ==================================================================================
-`ShardedGraph`         a rank's part of a graph, over which layers pass messages, shard after shard
-`wrap`                 a model of PyG's or DGL's layers, to be called with such a graph
-`dropout_state`        where its masks of dropout are, for checkpoints; `load_dropout_state` goes on there
+`ShardedGraph`         a rank's part of a graph; layers pass messages over it, shard by shard
+`wrap`                 a model of PyG's or DGL's layers, for calls with such a graph
+`dropout_state`        the state of its dropout masks, for checkpoints; `load_dropout_state` restores it
 =====================  ==================================================================================
 """
 

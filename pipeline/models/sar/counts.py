@@ -10,20 +10,20 @@ from torch import Tensor
 
 @dataclass
 class Counts:
-    """Counters of a rank, from the beginning or the last `reset` on.
+    """Counters of a rank, since the beginning or the last `reset`.
 
     Parameters
     ----------
     rounds
-        Exchanges with one peer, or in mode "one-shot" with all of them: of rows forward, and of gradients back.
+        Exchanges with one peer, or in mode "one-shot" with all peers: of rows forward, and of gradients backward.
     refetches
-        Rounds in which rows of a peer came once more, for the backward direction.
+        Rounds that received rows of a peer again, for the backward pass.
     sent_bytes
-        Bytes that went to other ranks.
+        Bytes sent to other ranks.
     live_rows
-        Rows of other ranks that are in memory now. Gradients of such rows, on their way back, do not count.
+        Rows of other ranks that are in memory now. Gradients of such rows do not count.
     most_live_rows
-        The largest number of them so far.
+        The largest number of live rows so far.
     """
 
     rounds: int = 0
@@ -33,12 +33,12 @@ class Counts:
     most_live_rows: int = 0
 
     def reset(self) -> None:
-        """Begin to count anew; rows that are alive stay counted."""
+        """Set the counters to 0; rows that are in memory stay counted."""
         self.rounds = self.refetches = self.sent_bytes = 0
         self.most_live_rows = self.live_rows
 
     def watch(self, rows: Tensor) -> None:
-        """Count rows of another rank from now until their memory is given back, whoever holds it until then."""
+        """Count rows of another rank from now until their memory is freed."""
         number = len(rows)
         self.live_rows += number
         self.most_live_rows = max(self.most_live_rows, self.live_rows)

@@ -16,10 +16,10 @@ MOST_CALLS = 2**63 - 1
 
 
 def dropout_state(model: nn.Module) -> dict[str, int]:
-    """Return where the masks of dropout of a wrapped model are: by name of its modules how often each has drawn some.
+    """Return the state of the dropout masks of a wrapped model: the number of draws of each module, by name.
 
-    Masks follow from the seed of `wrap` and from these numbers, which are the same on all ranks, and are no part of
-    ``model.state_dict()``, which stays that of the model before it was wrapped. Keep them beside it in a checkpoint.
+    Masks are a function of the seed of `wrap` and of these numbers, which are the same on all ranks. They are not in
+    ``model.state_dict()``, which is that of the model before `wrap`. Save both in a checkpoint.
 
     >>> import headrace as hr, torch
     >>> graph = hr.sar.ShardedGraph(hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3))
@@ -32,26 +32,26 @@ def dropout_state(model: nn.Module) -> dict[str, int]:
     Parameters
     ----------
     model
-        That `wrap` has returned.
+        A model that `wrap` has returned.
     """
     return {name: keys.calls for name, keys in keys_by_name(model).items()}
 
 
 def load_dropout_state(model: nn.Module, state: Mapping[str, Any]) -> None:
-    """Let the masks of dropout go on where a state was taken, with the same seed and any number of ranks.
+    """Continue the dropout masks at a state, with the same seed and any number of ranks.
 
     Parameters
     ----------
     model
-        That `wrap` has returned, of the same modules.
+        A model that `wrap` has returned, with the same modules.
     state
-        What `dropout_state` returned.
+        A result of `dropout_state`.
 
     Raises
     ------
     InputError
-        If it is the state of another model, or none, or has numbers below 0 or above 2**63 - 1. The model is then
-        unchanged.
+        If it is the state of another model, or not a state, or has numbers below 0 or above 2**63 - 1. The model is
+        then unchanged.
     """
     known = keys_by_name(model)
     if not isinstance(state, Mapping) or set(state) != set(known):

@@ -55,7 +55,7 @@ class RankGraph(WholeGraph):
         return other
 
     def to(self, device: torch.device | str) -> Self:
-        """Return the graph for rows on another device; they travel through CPU memory where the channel is gloo's."""
+        """Return the graph for rows on another device; with gloo they are exchanged through CPU memory."""
         return self._over(self._edges.map(lambda tensor: tensor.to(device)))
 
     @property
@@ -78,7 +78,7 @@ class RankGraph(WholeGraph):
         return self._edges.in_degrees
 
     def out_degrees(self) -> Tensor:
-        """Return the number of out-edges of each owned node, wherever they lead: int64[num_src]."""
+        """Return the number of out-edges of each owned node, to any rank: int64[num_src]."""
         return self._edges.out_degrees
 
     @property
@@ -88,17 +88,17 @@ class RankGraph(WholeGraph):
 
     @property
     def rematerialises(self) -> bool:
-        """Whether rows of others are not kept until the backward direction, but come again."""
+        """Whether rows of other ranks are received again in the backward pass, and not kept until then."""
         return self.world_size > 1 and self._rounds.mode == "sar"
 
     @property
     def self_loops(self) -> Tensor:
-        """Return which of this rank's edges lead from a node to itself: int64[n], ascending positions."""
+        """Return the positions of this rank's edges from a node to itself: int64[n], ascending."""
         return self._edges.loops
 
     @property
     def destinations(self) -> Tensor:
-        """Return the row that each edge leads to, int64[num_edges]."""
+        """Return the row of the destination of each edge, int64[num_edges]."""
         return self._edges.destinations
 
     def rows(self, values: ArrayLike | Tensor) -> Tensor:
@@ -107,8 +107,8 @@ class RankGraph(WholeGraph):
         Parameters
         ----------
         values: [num_nodes, ...]
-            Of all nodes: features, labels or masks; for example a memory map. Gradients flow back to one that requires
-            them, such as embeddings.
+            Values of all nodes: features, labels or masks; for example a memory map. A tensor that requires gradients,
+            such as embeddings, gets them.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class RankGraph(WholeGraph):
         return _taken(values, self.owned, self.num_nodes, "ShardedGraph.rows: values", "node")
 
     def edge_rows(self, values: ArrayLike | Tensor) -> Tensor:
-        """Return the rows of this rank's edges, of values of all edges in the order in which the graph was given.
+        """Return the rows of this rank's edges, from values of all edges in input edge order.
 
         Raises
         ------
@@ -137,23 +137,23 @@ class RankGraph(WholeGraph):
             )
 
     def with_self_loops(self) -> Self:
-        """Return the graph with one loop at each node, in place of those that there are; nothing is exchanged.
+        """Return the graph with one loop at each node, in place of any existing loops; nothing is exchanged.
 
-        Arrays of edges have entries for the loops behind all others, in the order of `owned`: entry ``num_edges + i``
-        belongs to ``owned[i]``, and its id is the number of all edges plus the id of the node. Entries of loops that
-        were replaced stay, and count nowhere. There are no edge attributes.
+        In arrays of edges the entries of the loops follow all others, in the order of `owned`: entry ``num_edges + i``
+        belongs to ``owned[i]``, and its id is the number of all edges plus the id of the node. Entries of replaced
+        loops stay and are ignored. The new graph has no edge attributes.
         """
         if self._looped is None:
             self._looped = self._over(self._edges.with_loops())
         return self._looped
 
     def by_type(self, types: Tensor, num_types: int) -> TypedEdges:
-        """Return the edges by type, for relational layers; the last ones asked for are kept.
+        """Return the edges by type, for relational layers; the last result is cached.
 
         Parameters
         ----------
         types: integer[num_edges]
-            The type of each of this rank's edges; those of entries that count nowhere do not matter.
+            The type of each of this rank's edges; types of ignored entries do not matter.
         num_types
             Types.
         """

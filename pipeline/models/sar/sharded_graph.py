@@ -29,23 +29,23 @@ MODES = ("sar", "sequential", "one-shot")
 
 
 class ShardedGraph(RankGraph):
-    """A rank's part of a graph, cut by the owners of sources: a `MessageGraph` over the nodes that this rank owns.
+    """A rank's part of a graph, with edges sharded by the owners of sources: a `MessageGraph` over the owned nodes.
 
-    What layers take and return are rows of owned nodes, in ascending order of their ids. To aggregate, the rows of
-    other ranks come shard by shard and are freed at once (sequential aggregation and rematerialisation, SAR, arXiv
-    2111.06483), so a rank holds its own rows and those of one shard, however large the graph is. Results and gradients
-    are those of one process, up to the order of sums.
+    Layers take and return rows of owned nodes, in ascending order of their ids. An aggregation receives the rows of
+    other ranks shard by shard and frees them at once (sequential aggregation and rematerialisation, SAR, arXiv
+    2111.06483). So a rank holds its own rows and those of one shard, for a graph of any size. Results and gradients are
+    those of one process, up to the order of sums.
 
-    What the backward direction needs of others' rows:
+    The backward pass needs these rows of other ranks:
 
-    - nothing for sums, means, maxima and minima, with or without weights: only gradients go back to the owners;
-    - the rows once more, in the same rounds, for the gradient of weights, for attention and for messages of one's own.
+    - none for sums, means, maxima and minima, with or without weights: it only sends gradients to the owners;
+    - all rows again, in the same rounds, for the gradient of weights, for attention and for messages of your own.
 
-    A tensor that needs no gradient gets none: nothing is sent for raw features. Whether it does must be the same on all
-    ranks, as must the whole sequence of layers and of ``backward()`` calls: a rank that owns no node, or no labelled
-    one, calls them as well, with a loss of 0 that comes from the model's output. Divide the sum of losses by a number
-    that all ranks share, ``graph.total(len(labelled))``, and add up gradients by ``hr.sum_gradients(model,
-    graph.comm)``. Once differentiable.
+    A tensor that requires no gradient gets none: nothing is sent for raw features. All ranks must agree on which
+    tensors require gradients, and must make the same sequence of layer and ``backward()`` calls. A rank without nodes,
+    or without labelled nodes, makes the same calls, with a loss of 0 that is computed from the model's output. Divide
+    the sum of losses by a number that all ranks share, ``graph.total(len(labelled))``, and sum gradients by
+    ``hr.sum_gradients(model, graph.comm)``. Second derivatives are not supported.
 
     >>> import headrace as hr, torch
     >>> whole = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3)
@@ -53,13 +53,13 @@ class ShardedGraph(RankGraph):
     >>> graph.aggregate(graph.rows(torch.eye(3))).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
 
-    Train inside ``with graph:``, so that an error on one rank, wherever in the step it is, reaches the others: they
-    raise `PeerError` with its traceback where they would wait for it. Ranks that part without an error, as one layer is
-    in another order or mode, or one step is left out, raise `PeerError` with what either of them is about to exchange.
+    Train inside ``with graph:``, so that an error on one rank, anywhere in the step, reaches the others: they raise
+    `PeerError` with its traceback where they would wait for it. Ranks that diverge without an error, because of another
+    order or mode of layers or a missing step, raise `PeerError` with the exchange that each of them is about to make.
 
-    Beside rows a rank keeps its edges, in shards, and for each shard where the edges of owned nodes begin: 8 bytes for
-    each node of the whole graph in all, and as much for gradients, with any number of ranks. The part of the graph that
-    it is made of is given back, with its index of all nodes; while the one is made of the other both are there.
+    Besides rows, a rank keeps its edges in shards, with row starts for the owned nodes in each shard: in total 8 bytes
+    per node of the whole graph, and as much for gradients, for any number of ranks. The given part of the graph, with
+    its row starts for all nodes, is released afterwards; both are in memory during the construction.
 
     >>> with graph:
     ...     out = graph.aggregate(graph.rows(torch.eye(3)))
@@ -69,25 +69,25 @@ class ShardedGraph(RankGraph):
     graph
         The whole graph on every rank, or this rank's part of it, ``hr.Graph.shard(partition)``.
     partition
-        The owner of each node, a part for each rank. By default that of the part, or all nodes for one rank.
+        The owner of each node, a part for each rank. By default that of the given part, or one owner for one rank.
     comm
-        The channel; by default that of torch.distributed, if it is initialised, else this process is the only rank.
+        The channel; by default that of torch.distributed if it is initialised, otherwise this process is the only rank.
     mode
-        "sar". For comparison "sequential", in which others' rows stay until the backward direction, and "one-shot", in
-        which they also come all at once.
+        "sar". For comparison: "sequential", which keeps rows of other ranks until the backward pass, and "one-shot",
+        which also receives all of them at once.
     prefetch
-        1: the rows of the next shard come while one is worked on, and two are in memory. 0: one at a time.
+        1: receive the rows of the next shard during the work on one, with two in memory. 0: one shard at a time.
 
     Attributes
     ----------
     owned : torch.Tensor
-        int64[num_dst], the ids of this rank's nodes, ascending: what rows stand for.
+        int64[num_dst], the ids of this rank's nodes, ascending: the nodes of rows.
     edge_ids : torch.Tensor
-        int64[num_edges], the ids of its edges: what entries of arrays of edges stand for.
+        int64[num_edges], the ids of its edges: the edges of entries in arrays of edges.
     edge_attrs : Mapping
         The graph's edge attributes, rows in the order of `edge_ids`.
     counts : Counts
-        Rounds, bytes, and rows of others in memory.
+        Rounds, bytes, and rows of other ranks in memory.
     comm : Comm or None
         The channel; None for one process.
     rank, world_size : int
@@ -96,12 +96,13 @@ class ShardedGraph(RankGraph):
     Raises
     ------
     GraphError
-        If the partition is not one of this graph's nodes, or does not have a part for each rank.
+        If the partition has another number of nodes, or does not have a part for each rank.
     InputError
-        For another mode or prefetch, and one that has no effect in "one-shot"; if ranks say different things.
+        For an unknown mode or prefetch; for prefetch in mode "one-shot", where it has no effect; if arguments differ
+        between ranks.
     PeerError
-        If another rank failed or was lost, does not come, or comes with something else; from each method that passes
-        messages, and in the backward direction.
+        If another rank failed, was lost, does not arrive, or makes another exchange; in each method that passes
+        messages, and in the backward pass.
     """
 
     def __init__(
@@ -133,12 +134,12 @@ class ShardedGraph(RankGraph):
         Parameters
         ----------
         x: [num_src, ...]
-            Rows of owned nodes, of float32 or float64. What ``torch.autocast`` has made narrower is reduced in float32,
-            here and in the other methods.
+            Rows of owned nodes, float32 or float64. Rows of narrower dtypes from ``torch.autocast`` are reduced in
+            float32, here and in the other methods.
         reduce
             "sum"; "mean", which divides by the in-degree in the whole graph, or by the sum of the weights; "max" and
-            "min", column by column: among equal messages the edge that stands first in the CSC of the whole graph has
-            the whole gradient, for any number of ranks. Without edges a node has 0.
+            "min", column by column: among equal messages the first edge in the CSC of the whole graph gets the whole
+            gradient, for any number of ranks. A node without edges gets 0.
         weight: [num_edges] or [num_edges, heads], optional
             Of the dtype of `x`; for heads the rows of `x` are [heads, ...].
 
@@ -173,7 +174,7 @@ class ShardedGraph(RankGraph):
     ) -> Tensor:
         """Return the sums of ``x`` over in-edges, by the softmax of ``leaky_relu`` of the three scores added up (GAT).
 
-        On a CPU nothing of edges times heads is made but what `edge_scores` is, and its gradient.
+        On a CPU no array of edges times heads is made, except `edge_scores` and its gradient.
 
         Parameters
         ----------
@@ -188,7 +189,7 @@ class ShardedGraph(RankGraph):
         dropout
             The probability that an edge and head does not count.
         key
-            Of its masks, beside the ids of edges: the same on all ranks, another one in each layer and step.
+            The key of the masks, besides the ids of edges: the same on all ranks, another one in each layer and step.
 
         Returns
         -------
@@ -218,13 +219,14 @@ class ShardedGraph(RankGraph):
         edge: Tensor | None = None,
         parameters: Iterable[Tensor] = (),
     ) -> Tensor:
-        """Return the reduced messages of a function of one's own.
+        """Return the reduced messages of your own function.
 
         ``message(source_rows, destination_rows, edge_rows)`` is called for the edges of one shard at a time, with a row
-        for each edge, and None for what was not given. It returns a message for each edge, from nothing but its rows
-        and its parameters: the shards decide which edges come together. The backward direction calls it once more
-        for each shard, with the random numbers of the first call, and lets go of the graph of one shard before the
-        next; rows of other ranks come again for that. An extra call, for one edge, finds the parameters.
+        for each edge, and None for rows that were not given. It returns a message for each edge, which must depend only
+        on the rows of the edge and on parameters, because the shards decide which edges are in one call. The backward
+        pass receives the rows of other ranks again. It calls the function again for each shard, with the random numbers
+        of the first call, and frees the autograd graph of one shard before the next. An extra call, for one edge, finds
+        the parameters.
 
         >>> import headrace as hr, torch
         >>> graph = hr.sar.ShardedGraph(hr.Graph.from_coo([0, 1, 2], [1, 2, 2], num_nodes=3))
@@ -248,8 +250,8 @@ class ShardedGraph(RankGraph):
         edge: [num_edges, ...], optional
             Rows of edges.
         parameters
-            Tensors with gradients that the function uses beside its rows, also those that were computed, but not from
-            another one of them. Parameters of modules are found without.
+            Tensors with gradients that the function uses besides its rows. They may be computed, but not from one
+            another. Parameters of modules are found automatically.
 
         Returns
         -------
@@ -259,9 +261,9 @@ class ShardedGraph(RankGraph):
         Raises
         ------
         InputError
-            If a gradient would be lost: the function uses a tensor that was computed outside of it, or, in the
-            backward direction, a parameter that it did not use in its first call. If one would count twice: a parameter
-            was computed from another. For messages of another shape.
+            If a gradient would be lost: the function uses a tensor that was computed outside of it, or, in the backward
+            pass, a parameter that it did not use in its first call. If a gradient would count twice: a parameter was
+            computed from another. For messages of a wrong shape.
         """
         if reduce not in ("sum", "mean", "max", "min"):
             raise InputError(f'update_all: expected reduce to be "sum", "mean", "max" or "min", got {reduce!r}')

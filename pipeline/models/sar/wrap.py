@@ -67,22 +67,22 @@ class ShardedDropout(nn.Dropout):
 
 
 def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
-    """Let a model of PyG's or DGL's layers run over a graph in shards: ``model(x, graph)``.
+    """Change a model of PyG's or DGL's layers to run on a graph in shards: ``model(x, graph)``.
 
-    Layers are replaced in place by ones that hold the same parameters, under the same names, so optimisers and state
-    dicts stay good: PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv`, DGL's `SAGEConv`, `GraphConv`, `GATConv` and
-    `RelGraphConv`. They take rows of owned nodes and the graph, in either order; arrays of edges are those of this
-    rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Other layers of these libraries are refused;
-    those of `hr.nn` take such a graph as they are, with the degrees and loops of the whole graph.
+    Layers are replaced in place by layers with the same parameters, under the same names, so optimisers and state dicts
+    stay valid: PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv`, DGL's `SAGEConv`, `GraphConv`, `GATConv` and
+    `RelGraphConv`. They take rows of owned nodes and the graph, in either order. Arrays of edges are those of this
+    rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Other layers of these libraries are refused.
+    Layers of `hr.nn` take such a graph directly, with the degrees and loops of the whole graph.
 
-    What the model does row by row stays as it is. Two kinds of modules are replaced as well: `nn.BatchNorm1d` by one
-    over the rows of all ranks, and `nn.Dropout` by one whose masks depend on `seed`, the call and the node, as those
-    of attention do on the edge. So a model computes the same with any number of ranks. Subclasses of these and other
-    kinds of batch normalisation and dropout are refused. `F.dropout` draws on each rank for itself.
-    `torch.utils.checkpoint` can be around any part: it finds the same masks again.
+    Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
+    of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on
+    the edge). So a model computes the same with any number of ranks. Subclasses of these and other kinds of batch
+    normalisation and dropout are refused. `F.dropout` draws independently on each rank. `torch.utils.checkpoint` may
+    wrap any part; it uses the same masks again.
 
-    A model that was wrapped before is given the new graph and seed, and draws masks that it has not had. A checkpoint
-    that holds `dropout_state` goes on with the next masks as well.
+    A model that was wrapped before gets the new graph and seed, and continues with new masks. A checkpoint with
+    `dropout_state` continues with the next masks, too.
 
     >>> import headrace as hr, torch
     >>> from torch_geometric.nn import SAGEConv
@@ -94,19 +94,19 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     Parameters
     ----------
     model
-        On every rank the same, with the same parameters, which is checked. It is changed, and returned.
+        The model; it must have the same parameters on every rank, which is checked. It is changed, and returned.
     graph
         This rank's part.
     seed
-        Of the masks of dropout; the same on all ranks.
+        The seed of dropout masks; the same on all ranks.
 
     Raises
     ------
     InputError
         For a layer, or an option of one, that cannot be computed over shards; for parameters that are not initialised
-        yet; if ranks have other parameters.
+        yet; if parameters differ between ranks.
     PeerError
-        If another rank has raised an error in here.
+        If another rank has raised an error in this call.
     """
     with graph:  # the others hear of errors
         replaced = _replaced_kinds(model)
