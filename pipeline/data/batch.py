@@ -250,11 +250,10 @@ class MiniBatch:
     def exchange(self, layer: int, rows: Tensor) -> Tensor:
         """Send rows of a layer from the owners of its nodes to the ranks that need them; gradients flow back.
 
-        In a model, the input of layer i is ``batch.exchange(i, h)``, except for the first layer, whose input `x` was
-        exchanged by the loader. After the last layer, ``batch.exchange(num_layers, h)`` has a row for each unique seed
-        of this rank. Every rank calls it for the same layers in the same order. If ranks do not make batches together,
-        it returns `rows` unchanged, so a model needs only one version. It does the same before a layer whose edges
-        ranks share, because such layers exchange rows themselves.
+        In a model, the input of layer i is ``batch.exchange(i, h)``, except for the first layer: the loader has
+        exchanged `x`. After the last layer, ``batch.exchange(num_layers, h)`` has a row for each unique seed of this
+        rank. Every rank calls it for the same layers in the same order. It returns `rows` unchanged if ranks do not
+        make batches together, and before a layer whose edges ranks share, because such layers exchange rows themselves.
 
         Parameters
         ----------
@@ -305,10 +304,10 @@ class MiniBatch:
         seeds, which are the first rows, in order of first occurrence), ``input_id`` (the items of all seeds),
         ``num_sampled_nodes``, ``num_sampled_edges``, ``batch`` (`slot`) and ``seed_time`` if seeds have their own
         trees, ``importance_weight`` if blocks have weights, and the fetched edge features. ``num_global_seeds`` is that
-        of the batch. In a graph with types each type has its own attributes; a type without seeds has ``batch_size`` 0.
-        Pairs become ``edge_label_index`` (and ``edge_label``), triplets ``src_index``, ``dst_pos_index`` and
-        ``dst_neg_index``; ``input_id`` then has the positive pairs. With items by edge type each edge type has its own,
-        ``data["user", "rates", "movie"].edge_label_index``, and with times ``edge_label_time``.
+        of the batch. Each type has its own attributes; without seeds its ``batch_size`` is 0. Pairs become
+        ``edge_label_index`` (and ``edge_label``), triplets ``src_index``, ``dst_pos_index`` and ``dst_neg_index``;
+        ``input_id`` then has the positive pairs. With items by edge type each edge type has its own, ``data["user",
+        "rates", "movie"].edge_label_index``, and with times ``edge_label_time``.
 
         When seeds repeat, ``seed_index`` maps each of them to its row: ``out[data.seed_index]`` and
         ``data.y[data.seed_index]`` have a row for each seed given, ``out[: data.batch_size]`` and ``data.y`` for each
@@ -327,8 +326,8 @@ class MiniBatch:
         Raises
         ------
         InputError
-            If several blocks have no edge ids, which identify repeated edges; if ranks made the batch together; if a
-            seed has two different labels; or if a feature has the name of another attribute of the Data.
+            If several blocks have no edge ids, which identify repeats; if ranks made the batch together; if a seed has
+            two labels that differ; or if a feature has the name of another attribute.
         ModuleNotFoundError
             If torch_geometric is not installed.
         """
@@ -342,9 +341,8 @@ class MiniBatch:
         ``dgl.NID`` is set on sources and destinations, ``dgl.EID`` on edges. Node features are in ``srcdata`` of the
         first block, labels in ``dstdata["y"]`` of the last one (a row for each distinct seed; not if ranks make batches
         together), edge features in ``edata`` of each block, importance weights in ``edata["importance_weight"]``, the
-        trees of nodes in ``srcdata["slot"]`` and ``dstdata["slot"]``. A last block with more destinations than the
-        seeds, which are first (ShaDow), has ``dstdata["is_seed"]``; labels of the other destinations are nan or -100,
-        which losses ignore.
+        trees of nodes in ``srcdata["slot"]`` and ``dstdata["slot"]``. A last block with destinations besides the seeds
+        (ShaDow) has ``dstdata["is_seed"]``; their labels are nan or -100, which losses ignore.
 
         With `pairs` return ``(input_nodes, pair_graph, blocks)`` as DGL's loaders of edges do, or, if negatives were
         drawn, ``(input_nodes, pair_graph, neg_pair_graph, blocks)``. The nodes of the pair graphs are the destinations
@@ -356,9 +354,8 @@ class MiniBatch:
         Raises
         ------
         InputError
-            If the batch was sampled with ``expand="new"`` over several hops, because one block cannot serve every
-            layer; if a seed has two different labels; or, with `pairs`, for seeds that are not pairs or have no known
-            edge type.
+            If the batch was sampled with ``expand="new"`` over several hops; if a seed has two labels that differ; or,
+            with `pairs`, for seeds that are not pairs or have no known edge type.
         ModuleNotFoundError
             If DGL is not installed.
         """

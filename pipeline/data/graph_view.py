@@ -107,7 +107,7 @@ class GraphView(ABC):
 
     @property
     def edge_ids(self) -> Tensor:
-        """Return the input edge id of each CSC position, int[num_local_edges]; computed on each call in CSC order."""
+        """Return the input edge id of each CSC position, int[num_local_edges]; in CSC order a new range."""
         ids = self.edge_permutation
         return torch.arange(self.num_local_edges, device="cpu") if ids is None else ids
 
@@ -283,8 +283,8 @@ class GraphView(ABC):
         to float64 (8 bytes; beyond 2**53 to the nearest). Samplers keep tables of the weights, so weights must not
         change. A write by torch in place is refused at once. Other writes are refused when a loader is made, if a
         sample of the values shows them (below 4 MiB every value). A few changed values among many, written through
-        NumPy, ``tensor.data`` or a memory map, may go unnoticed. Writes to an array that the graph has copied are not
-        noticed either, but have no effect.
+        NumPy, ``tensor.data`` or a memory map, may go unnoticed. Writes to an array that the graph has copied have no
+        effect.
 
         Raises
         ------
@@ -329,10 +329,9 @@ class GraphView(ABC):
     def share_memory(self) -> Self:
         """Move the arrays to shared memory, once, and return the graph.
 
-        `torch.multiprocessing` does so automatically when it sends the graph to other processes (arguments of
-        ``spawn``, a queue, workers of a DataLoader): all of them share one copy of its arrays. Loaders that run
-        meanwhile keep the memory that they read. Tensors from which the graph was built stay in place, and are freed
-        with their last user.
+        `torch.multiprocessing` does so when it sends the graph to other processes (arguments of ``spawn``, a queue,
+        workers of a DataLoader): all share one copy of its arrays. Loaders that run meanwhile keep their memory.
+        Tensors from which the graph was built stay in place, and are freed with their last user.
 
         Raises
         ------

@@ -30,27 +30,27 @@ from headrace.pipeline.stages.cluster_sampler import ClusterSampler
 
 
 class ClusterData(PygClusterData):  # type: ignore[misc]
-    """A graph cut into clusters (Cluster-GCN, arXiv 1905.07953), with the parameters and attributes of PyG's.
+    """A graph partitioned into clusters (Cluster-GCN, arXiv 1905.07953), with PyG's parameters and attributes.
 
-    METIS is that of pymetis (``pip install headrace[partition]``). Where it is not installed a streaming partition
-    takes its place, which cuts more edges: a warning says so.
+    METIS is that of pymetis (``pip install headrace[partition]``). If it is not installed, a streaming partition is
+    used, with a warning; it cuts more edges.
 
-    Parts that are kept in `save_dir` are used again for the graph that they were made of, edge by edge; those of
-    another graph are refused.
+    Parts saved in `save_dir` are used again for the same graph, compared edge by edge; parts of another graph are
+    refused.
 
     Parameters
     ----------
     data, num_parts, save_dir, filename, log, keep_inter_cluster_edges, sparse_format
         As for PyG's.
     recursive
-        Accepted; METIS bisects for up to 8 parts, which is where it cuts less.
+        Accepted without effect; METIS bisects for up to 8 parts, where it cuts fewer edges.
 
     Raises
     ------
     GraphError
         For data of several types, or without ``edge_index``.
     InputError
-        For numbers that are out of range, and parts in `save_dir` that are of another graph or form.
+        For numbers that are out of range, and parts in `save_dir` of another graph or format.
     """
 
     def __init__(
@@ -104,22 +104,22 @@ class ClusterData(PygClusterData):  # type: ignore[misc]
 class ClusterLoader(PlanLoader, PygClusterLoader):  # type: ignore[misc]
     """Batches of whole clusters with the edges among them, as PyG's ``ClusterLoader``, made by a plan.
 
-    Edges of a batch are those that begin and end in its clusters, by destination.
+    A batch has the edges that begin and end in its clusters, by destination.
 
     Parameters
     ----------
     cluster_data
         A `ClusterData`, of this package or of PyG.
     seed, num_threads, prefetch
-        Of headrace, as for `NeighborLoader`.
+        headrace's own, as for `NeighborLoader`.
     **kwargs
-        Arguments of ``torch.utils.data.DataLoader``; ``batch_size`` counts clusters, and a ``sampler`` or
-        ``batch_sampler`` names clusters: one that is twice in a batch is there once.
+        Arguments of ``torch.utils.data.DataLoader``. ``batch_size`` counts clusters, and a ``sampler`` or
+        ``batch_sampler`` yields clusters; a cluster twice in a batch counts once.
 
     Raises
     ------
     InputError, ItemsError
-        For arguments that make no sense here, and clusters that there are not.
+        For arguments that have no meaning here, and clusters that do not exist.
     """
 
     not_called = (*PlanLoader.not_called, "_collate")
@@ -140,7 +140,7 @@ class ClusterLoader(PlanLoader, PygClusterLoader):  # type: ignore[misc]
 
     @property
     def sliced(self) -> Any:
-        """The graph in the order of its clusters, without matrices, which are in that of the user."""
+        """The graph in the order of its clusters, without matrices, which keep the user's order."""
         data = self.cluster_data.data
         names = [name for name in MATRICES if name in data]
         if names:
@@ -151,7 +151,7 @@ class ClusterLoader(PlanLoader, PygClusterLoader):  # type: ignore[misc]
 
     @property
     def source(self) -> Plan:
-        """The clusters: ranges of the nodes, which are in the order of the clusters."""
+        """The clusters: ranges of nodes, in the order of the clusters."""
         clusters = Partition.range_of(self.cluster_data.partition.partptr.diff().tolist())
         if self.follows_sampler:
             assert self.batch_sampler is not None  # see settle

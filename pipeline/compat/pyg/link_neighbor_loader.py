@@ -25,15 +25,16 @@ from headrace.pipeline.plan.plan import Plan
 class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ignore[misc]
     """Mini-batches of links with the sampled neighbourhoods of their ends, as PyG's ``LinkNeighborLoader``.
 
-    What holds of `NeighborLoader` holds here: threads, seeds, resuming, and what `num_workers` is. The ends of the
-    links are the first rows of a batch, each node once, in order of first occurrence.
+    Threads, seeds, resuming and `num_workers` are as in `NeighborLoader`. The ends of the links are the first rows of a
+    batch, each node once, in order of first occurrence.
 
-    Where it differs from PyG, beside what `NeighborLoader` says:
+    Differences from PyG, besides those of `NeighborLoader`:
 
-    - With ``disjoint=True`` or times both ends of a link share one tree, and so do those of a triplet; in PyG each end
-      grows its own under the same number in ``batch``. The rows of the ends come link by link.
+    - With ``disjoint=True`` or times, both ends of a link, and all ends of a triplet, share one tree; in PyG each end
+      has its own tree, under the same number in ``batch``. The rows of the ends are link by link.
 
-    Numbers in ``batch``, times and negatives are in PyG's order there: negative i goes with link i modulo their number.
+    Numbers in ``batch``, times and negatives are in PyG's order: negative i belongs to link i modulo the number of
+    links.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ig
     num_neighbors
         In-edges to draw per node, one number per hop, the hop next to the links first; -1 takes all.
     edge_label_index
-        The links, [2, num_links]; None for all edges. Where there are types, an edge type, or one with links.
+        The links, [2, num_links]; None for all edges. In a graph with types an edge type, or a pair (edge type, links).
     edge_label
         Their labels.
     edge_label_time
@@ -50,23 +51,23 @@ class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ig
     replace, subgraph_type, disjoint, temporal_strategy, time_attr, weight_attr
         As for `NeighborLoader`.
     neg_sampling, neg_sampling_ratio
-        Negatives that go with the links. In mode "binary" both ends are drawn, in mode "triplet" destinations; none
-        that is later than its link, where nodes have times.
+        Negatives for the links. In mode "binary" both ends are drawn, in mode "triplet" destinations. If nodes have
+        times, no negative is later than its link.
     transform, transform_sampler_output, is_sorted, filter_per_worker, neighbor_sampler, directed
         As for `NeighborLoader`.
     exclude_seed_edges
-        Of headrace: True lets the sampler pick no edge that is a positive link of the batch; "reverse" none back
-        either, for graphs with every edge in both directions; of several types ``{edge_type: reverse_type}``. All edges
-        between the ends of a link go; to keep its repeats take a plan with ``exclude_seed_edges(by="edge_id")``, or,
-        in time, `strictly_before`.
+        headrace's own: True excludes the positive links of the batch from sampling; "reverse" also their reverse edges,
+        for graphs with every edge in both directions; in a graph with types ``{edge_type: reverse_type}``. All edges
+        between the ends of a link are excluded. To keep repeats of a link, use a plan with
+        ``exclude_seed_edges(by="edge_id")``, or, with times, `strictly_before`.
     exclude_per
-        Of headrace, with ``disjoint=True`` or times: "seed" leaves out of the tree of a link, and of those of its
-        negatives, that link alone, and keeps the other links of the batch. "batch" (default) leaves out all.
+        headrace's own, with ``disjoint=True`` or times: "seed" excludes from the tree of a link, and from the trees of
+        its negatives, only that link, and keeps the other links of the batch. "batch" (default) excludes all links.
     strictly_before
-        Of headrace, beside times: False (default), as PyG, lets a link see edges of its own time, its own edge among
-        them; True only earlier ones. Ends of negatives may be as late as the link, as its own ends may.
+        headrace's own, with times: False (default), as PyG, includes edges of the link's own time, and so its own edge;
+        True only earlier edges. Ends of negatives may be as late as the link.
     seed, num_threads, prefetch
-        Of headrace, as for `NeighborLoader`.
+        headrace's own, as for `NeighborLoader`.
     **kwargs
         Arguments of ``torch.utils.data.DataLoader``.
 
@@ -157,7 +158,7 @@ class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ig
 
     @property
     def settings(self) -> tuple[Any, ...]:
-        """What may be changed between epochs: also the sampler, its parameters, negatives and what is excluded."""
+        """The attributes that may change between epochs: also the sampler, its parameters, negatives and exclusions."""
         negatives = self.neg_sampling
         amount = "" if negatives is None else f"{negatives.mode} {negatives.amount}"
         exclusion = f"{self.exclude_seed_edges!r} {self.exclude_per}"
@@ -197,7 +198,7 @@ class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ig
         )
 
     def sampled_now(self, items: EdgeSamplerInput) -> Output:
-        """Return what the sampler finds for some links, in the thread that calls."""
+        """Return the output of the sampler for some links, in the calling thread."""
         sampler, negatives, exclude = self.link_sampler, self.neg_sampling, self.exclude_seed_edges
         if not isinstance(sampler, Sampler):
             with alone_with(sampler):

@@ -24,46 +24,50 @@ from headrace.pipeline.plan.plan import Plan
 class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[misc]
     """Mini-batches of sampled neighbourhoods, with the parameters, order and attributes of PyG's ``NeighborLoader``.
 
-    It needs no pyg-lib and no torch-sparse. Batches are sampled in threads ahead of the training loop. What they hold
-    depends on the data, the arguments, the seed, the epoch and the batch number alone, not on workers; every iteration
-    is the next epoch, and `state_dict` resumes behind any batch.
+    It needs neither pyg-lib nor torch-sparse. Batches are sampled in threads ahead of the training loop. They depend
+    only on the data, the arguments, the seed, the epoch and the batch number, not on workers. Every iteration is the
+    next epoch, and `state_dict` resumes after any batch.
 
-    With ``num_workers=0`` all but the sampling happens in the thread of the loop when a batch is due, as with PyG:
-    attributes are those that the loop has written by then (histories, memories, labels), stores, `custom_cls` and
-    transforms are called there and draw from its random streams. With workers attributes are joined in the threads, so
-    that the loop must not write them, but for those that require a gradient, which are as of the last step.
+    With ``num_workers=0`` only the sampling runs ahead; everything else runs in the thread of the training loop when a
+    batch is due, as with PyG. Attributes (histories, memories, labels) then have the values that the loop has written
+    before. Stores, `custom_cls` and transforms are called in the loop and draw from its random streams. With workers,
+    attributes are read in the threads, so the loop must not write them. Attributes that require a gradient are the
+    exception: they have the values of the last step.
 
-    Where it differs from PyG:
+    Differences from PyG:
 
-    - The seed is settled when the loader is made: `seed`, else that of `generator`, else ``torch.initial_seed()``.
+    - The seed is fixed when the loader is made: `seed`, otherwise that of `generator`, otherwise
+      ``torch.initial_seed()``.
     - ``num_workers`` are threads; ``worker_init_fn``, ``timeout`` and ``multiprocessing_context`` have no effect. With
-      ``num_workers=0`` one thread samples ahead where that pays. Stores are called by all workers at the same time.
-    - `transform` and `transform_sampler_output` run in the training loop with workers, too, as threads share the
-      generators of torch, NumPy and Python. Where a worker of PyG has a stream of its own, each batch has one that the
-      seed, the epoch and its number name; the streams of the loop stay as they are.
-    - A seed that is twice in a batch has two rows, both with all its in-edges.
-    - ``subgraph_type="induced"`` needs nothing else, and ``(FeatureStore, GraphStore)`` may hold features of edges.
-    - A second ``iter(loader)`` beside one that goes on is the next epoch; `state_dict`, `runner`, `set_epoch` and
-      `load_state_dict` are about the one that began last.
-    - A `sampler` is listed when an epoch begins, so it has to come to an end. One with ``set_epoch`` that the user
-      calls goes by that; otherwise every iteration is its next epoch.
+      ``num_workers=0`` one thread samples ahead if that saves time. All workers call stores at the same time.
+    - `transform` and `transform_sampler_output` run in the training loop also with workers, because threads share the
+      generators of torch, NumPy and Python. With workers, each batch has random streams keyed by the seed, the epoch
+      and its number, in place of the stream of a PyG worker; the streams of the loop are not changed.
+    - A seed that occurs twice in a batch has two rows, both with all its in-edges.
+    - ``subgraph_type="induced"`` needs no other library, and a ``(FeatureStore, GraphStore)`` may have features of
+      edges.
+    - A second ``iter(loader)`` during a running iteration is the next epoch; `state_dict`, `runner`, `set_epoch` and
+      `load_state_dict` refer to the iteration that began last.
+    - A `sampler` is read completely when an epoch begins, so it must be finite. If the user calls its ``set_epoch``,
+      that epoch is used; otherwise every iteration is its next epoch.
 
     Parameters
     ----------
     data
-        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore). Edges may be in a sparse matrix, ``adj_t``,
-        ``adj``, of torch or torch_sparse, in the place of ``edge_index``: batches have that of their edges, with its
-        values, and edge ids count its entries in CSR of ``adj_t``. Beside an ``edge_index`` ids are of ``edge_index``.
-        All loaders of the same data share a graph, which is kept with the data. A loader samples from the edges,
-        weights and times as they were when it was made; one that is made later sees a change of them, but may miss
-        writes into large arrays that torch does not count, through NumPy or ``tensor.data``: set another tensor.
+        A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore). A sparse matrix of torch or torch_sparse,
+        ``adj_t`` or ``adj``, may replace ``edge_index``: batches then have the matrix of their edges, with its values,
+        and edge ids count the entries in CSR of ``adj_t``. If there is an ``edge_index`` as well, edge ids are those of
+        ``edge_index``. All loaders of the same data share a graph, which is kept with the data. A loader samples from
+        the edges, weights and times at the time of its construction. A later loader detects changes, except for writes
+        to large arrays that torch does not count, through NumPy or ``tensor.data``: assign a new tensor instead.
     num_neighbors
-        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. Of several edge
-        types so many of each, or a dictionary has a list for each edge type.
+        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. In a graph with
+        types the numbers hold for each edge type, or a dictionary has a list for each edge type.
     input_nodes
-        Ids or a mask of the seeds; None for all nodes. Where there are types, a type, or a type with ids or a mask.
+        Ids or a mask of the seeds; None for all nodes. In a graph with types a node type, or a pair (node type, ids or
+        mask).
     input_time
-        Times of the seeds; by default those of their nodes, which a type must have then.
+        Times of the seeds; by default those of their nodes, which the type must then have.
     replace
         Whether to draw with replacement.
     subgraph_type
@@ -71,27 +75,27 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
     disjoint
         Whether every seed has a tree of its own.
     temporal_strategy, time_attr
-        Sample no edge that is later than its seed.
+        The name of times, and "uniform" or "last": no edge later than its seed is sampled.
     strictly_before
-        Of headrace, beside `time_attr`: False (default), as PyG, samples edges of the seed's own time, too; True only
-        earlier ones.
+        headrace's own, with `time_attr`: False (default), as PyG, also samples edges of the seed's own time; True only
+        earlier edges.
     weight_attr
         Edge attribute to sample by.
     transform, transform_sampler_output
-        Called with each batch, and with each ``SamplerOutput`` before attributes are joined.
+        Functions of each batch, and of each ``SamplerOutput`` before attributes are added.
     is_sorted
-        Accepted; headrace sees by itself.
+        Accepted without effect; headrace checks whether edges are sorted.
     filter_per_worker
-        Whether workers join attributes (the default for data on the CPU) or the training loop does, where transforms
-        then draw from its streams.
+        Whether workers add attributes (the default for data on the CPU). Otherwise the training loop does, and
+        transforms draw from its random streams.
     neighbor_sampler
-        A sampler to use: a `Sampler`, or any other ``BaseSampler``, whose randomness is then its own. Such a one is
-        called in the training loop with ``num_workers=0``; all workers call the same object, one after the other, where
-        in PyG each worker process has a copy.
+        A sampler to use: a `Sampler`, or any other ``BaseSampler``, which has its own randomness. Another
+        ``BaseSampler`` is called in the training loop with ``num_workers=0``. All workers call the same object, one
+        after the other, while in PyG each worker process has a copy.
     directed
         Deprecated by PyG: False for "induced".
     seed
-        Of headrace: names all that is random.
+        headrace's own: the seed of all randomness.
     num_threads
         Threads that one call of a kernel may use; by default the machine's cores.
     prefetch
@@ -167,7 +171,7 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
 
     @property
     def settings(self) -> tuple[Any, ...]:
-        """What may be changed between epochs: also the sampler, and its parameters."""
+        """The attributes that may change between epochs: also the sampler, and its parameters."""
         return self.settings_of(self.node_sampler)
 
     @property
@@ -196,7 +200,7 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
         return node_batch(self.data, out, permutation, input_type, num_threads=num_threads, custom_cls=self.custom_cls)
 
     def sampled_now(self, items: NodeSamplerInput) -> Output:
-        """Return what the sampler finds for some seeds, in the thread that calls."""
+        """Return the output of the sampler for some seeds, in the calling thread."""
         if isinstance(self.node_sampler, Sampler):
             return self.node_sampler.sample_from_nodes(items)
         with alone_with(self.node_sampler):

@@ -28,7 +28,7 @@ class NeighborPlanLoader(PlanLoader):
     custom_cls: Any
 
     def enable_cpu_affinity(self, loader_cores: Any = None) -> NoReturn:
-        """Refuse to bind workers to cores: PyG does it in the function that begins a worker process."""
+        """Refuse to bind workers to cores: PyG does so in the function that starts a worker process."""
         del loader_cores
         self._refuse("enable_cpu_affinity", "run the program on some cores, taskset --cpu-list 0-3 python ...")
 
@@ -48,7 +48,7 @@ class NeighborPlanLoader(PlanLoader):
         )
 
     def check_strictly_before(self, neighbor_sampler: Any) -> None:
-        """Refuse `strictly_before` where another sampler decides."""
+        """Refuse `strictly_before` with another sampler, which would ignore it."""
         if self.strictly_before and neighbor_sampler is not None:
             raise InputError(
                 f"{type(self).__name__}: expected strictly_before=False beside neighbor_sampler, which draws what it "
@@ -56,7 +56,7 @@ class NeighborPlanLoader(PlanLoader):
             )
 
     def own_sampler(self, data: Any) -> Sampler:
-        """Return the sampler that the arguments of the loader say."""
+        """Return the sampler for the arguments of the loader."""
         return Sampler(
             data,
             self.num_neighbors,
@@ -74,28 +74,28 @@ class NeighborPlanLoader(PlanLoader):
 
     @property
     def item_times(self) -> Tensor | None:
-        """When each of the items is asked for."""
+        """The time of each item."""
         time: Tensor | None = self.input_data.time
         return time
 
     def samples_ahead_by(self, sampler: Any) -> bool:
-        """Return whether a sampler runs in threads: one of the user's own only in workers that were asked for."""
+        """Return whether a sampler runs in threads; a sampler of the user does so only with ``num_workers``."""
         return isinstance(sampler, Sampler) or self.num_workers > 0
 
     def settings_of(self, sampler: Any) -> tuple[Any, ...]:
-        """Return the `settings` with those of the sampler; one of the user's own is asked anew for every batch."""
+        """Return the `settings` with those of the sampler; a sampler of the user is called for every batch."""
         parameters = sampler.parameters if isinstance(sampler, Sampler) else ()
         return (*super().settings, sampler, str(parameters))
 
     @abstractmethod
     def sampled_now(self, items: Any) -> Any:
-        """Return the ``SamplerOutput`` of some items, in the thread that calls."""
+        """Return the ``SamplerOutput`` of some items, in the calling thread."""
 
     def sampled_at(self, index: Any) -> Any:
         """Return the ``SamplerOutput`` of the items at some positions."""
         return self.sampled_now(self.input_data[index])
 
     def collate_fn(self, index: Any) -> Any:
-        """Return a batch of the items at some positions: what PyG calls for ``loader([positions])``."""
+        """Return a batch of the items at some positions; PyG calls it for ``loader([positions])``."""
         out = self.sampled_at(index)
         return self.filter_fn(out) if self.filter_per_worker else out

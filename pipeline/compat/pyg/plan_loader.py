@@ -61,12 +61,12 @@ class PlanLoader(DataLoader[Any]):
         prefetch: bool | int | None,
         arguments: dict[str, Any],
     ) -> dict[str, Any]:
-        """Keep what PyG's loader does not know, and return what torch's DataLoader is to get; before its constructor.
+        """Keep the arguments that PyG does not know, and return those of torch's DataLoader; before its constructor.
 
         Raises
         ------
         InputError
-            For arguments that make no sense here.
+            For arguments that have no meaning here.
         """
         check_overrides(self, self.not_called)
         self.seed, self.num_threads, self.prefetch = _python_number(seed), _python_number(num_threads), prefetch
@@ -94,17 +94,17 @@ class PlanLoader(DataLoader[Any]):
 
     @property
     def items(self) -> Any:
-        """What the source of the plan goes through, in a spelling of ``ItemSampler``."""
+        """The items of the plan's source, in a form that ``ItemSampler`` takes."""
         raise NotImplementedError
 
     @property
     def item_times(self) -> Tensor | None:
-        """When each item is asked for; None where times do not count, or are those of the nodes."""
+        """The time of each item; None if times are not used, or are those of the nodes."""
         return None
 
     @property
     def source(self) -> Plan:
-        """What begins the plan: the items in the order that the arguments say."""
+        """The source of the plan: the items in the order given by the arguments."""
         if self.follows_sampler:
             assert self.batch_sampler is not None  # see settle
             return TorchSampler(self.items, self.batch_sampler, seed=self.settled_seed, time=self.item_times)
@@ -122,7 +122,7 @@ class PlanLoader(DataLoader[Any]):
         """Return the plan up to the ``SamplerOutput``."""
 
     def described(self, out: Any) -> Any:
-        """Return a ``SamplerOutput`` of the plan with the metadata of PyG: it knows positions of items alone."""
+        """Return a ``SamplerOutput`` of the plan, which only has positions of items, with the metadata of PyG."""
         return out
 
     @abstractmethod
@@ -136,9 +136,9 @@ class PlanLoader(DataLoader[Any]):
         return self.batch_of(out, num_threads)
 
     def filter_fn(self, out: Any) -> Any:
-        """Return the whole batch of a ``SamplerOutput``: one of a subclass makes all batches.
+        """Return the whole batch of a ``SamplerOutput``; a method of a subclass makes all batches.
 
-        With ``num_workers=0`` that one runs in the training loop, as with PyG.
+        With ``num_workers=0`` such a method runs in the training loop, as with PyG.
         """
         return self._transformed(self.joined(out, self.num_threads or 1), 1)
 
@@ -168,7 +168,7 @@ class PlanLoader(DataLoader[Any]):
 
     @property
     def learns(self) -> bool:
-        """Whether an attribute learns: its rows are read when the batch is due, as of the last step."""
+        """Whether an attribute is trained: its rows are then read when the batch is due, after the last step."""
         stores = getattr(self.sliced, "stores", ())
         return any(isinstance(one, Tensor) and one.requires_grad for store in stores for one in store.values())
 
@@ -179,7 +179,7 @@ class PlanLoader(DataLoader[Any]):
 
     @property
     def settled_seed(self) -> int:
-        """The seed: as given, else that of the given generator, else torch's at the time the loader was made."""
+        """The given seed, otherwise that of the given generator, otherwise torch's when the loader was made."""
         if self.seed is not None:
             return self.seed
         return self._seed_of_torch
@@ -211,14 +211,14 @@ class PlanLoader(DataLoader[Any]):
         return data if self.transform is None else self.transform(data)
 
     def check_worker_number_rationality(self) -> None:
-        """Workers are threads that share the machine's cores: there is no number to warn of."""
+        """Do nothing: workers are threads that share the machine's cores, so no number needs a warning."""
 
     @property
     def runner(self) -> Loader[Any]:
         """The loader of headrace that runs the plan: `stats`, `explain`, `profile`, `close`.
 
-        It is another one, with stats of its own, in the first iteration after `settings` were changed, and in one that
-        begins while another goes on.
+        It is a new one, with its own stats, in the first iteration after a change of `settings`, and in an iteration
+        that begins while another one runs.
         """
         if self._loader is None:
             self._loader, self._made_by = self._new_runner(), self.settings
@@ -268,11 +268,11 @@ class PlanLoader(DataLoader[Any]):
 
     @property
     def sliced(self) -> Any:
-        """What batches take rows of."""
+        """The data whose rows batches take."""
         return self.data
 
     def prepare(self) -> None:
-        """Refuse what does not fit together, at the end of the constructor."""
+        """Refuse arguments that do not fit together, at the end of the constructor."""
         check_attributes(self.sliced, type(self).__name__)
         warn_of_several_graphs(self.sliced, type(self).__name__)
         generator = self.generator
@@ -296,15 +296,15 @@ class PlanLoader(DataLoader[Any]):
         return iteration
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position behind the last batch; see `Loader.state_dict`."""
+        """Return the position after the last batch; see `Loader.state_dict`."""
         return self.runner.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration go on behind the batch that the state was taken at; see `Loader.load_state_dict`."""
+        """Continue, in the next iteration, after the position of the state; see `Loader.load_state_dict`."""
         self._settled_runner().load_state_dict(state)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration begin at the start of an epoch."""
+        """Set the epoch of the next iteration, which begins with the first batch."""
         self._settled_runner().set_epoch(epoch)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -115,11 +115,11 @@ class GraphSAINTSampler(PlanLoader):
 
     @abstractmethod
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
-        """Return a source with the sampler of a batch."""
+        """Return the plan of a source and the sampler of a batch."""
 
     @property
     def source(self) -> Plan:
-        """The steps; a batch of nodes or edges is drawn from the whole graph, whatever the items."""
+        """The steps; a batch of nodes or edges is drawn from the whole graph, independently of the items."""
         every = ItemSampler(self.num_steps, batch_size=1, seed=self.settled_seed)
         return Steps(every, self.num_steps, self.batch_sampler) if self.follows_sampler else every
 
@@ -137,12 +137,12 @@ class GraphSAINTSampler(PlanLoader):
         return batch
 
     def roots(self) -> ItemSampler:
-        """Return the items that walks begin at, those of a batch at once."""
+        """Return the items at which walks begin, batch by batch."""
         return ItemSampler(self.graph.num_nodes, batch_size=self.draws, shuffle=True, seed=self.settled_seed)
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """What norms are made of."""
+        """The values that decide the norms."""
         graph = self.graph
         arrays = [("indptr", graph.indptr), ("indices", graph.indices), ("edge_ids", graph.edge_ids)]
         return {
@@ -194,12 +194,12 @@ class GraphSAINTNodeSampler(GraphSAINTSampler):
         return f"graphsaintnodesampler_{self.sample_coverage}.pt"
 
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
-        """Return a source with the sampler of a batch."""
+        """Return the plan of a source and the sampler of a batch."""
         return source.sample_saint_node(self.graph, self.draws, norms=norms)
 
 
 class GraphSAINTEdgeSampler(GraphSAINTSampler):
-    """Subgraphs of the ends of drawn edges; see `GraphSAINTSampler`, and `sample_saint_edge` for the law."""
+    """Subgraphs between the ends of drawn edges; see `GraphSAINTSampler`, and `sample_saint_edge` for the law."""
 
     @property
     def filename(self) -> str:
@@ -207,15 +207,15 @@ class GraphSAINTEdgeSampler(GraphSAINTSampler):
         return f"graphsaintedgesampler_{self.sample_coverage}.pt"
 
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
-        """Return a source with the sampler of a batch."""
+        """Return the plan of a source and the sampler of a batch."""
         return source.sample_saint_edge(self.graph, self.draws, norms=norms)
 
 
 class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
     """Subgraphs that random walks visit; see `GraphSAINTSampler`.
 
-    Roots are all nodes in a shuffled order, over and over, so each is a root equally often. Walks go to in-neighbours,
-    where messages come from.
+    Roots are all nodes in a shuffled order, repeatedly, so each is a root equally often. Walks step to in-neighbours,
+    against the direction of messages.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
         return Steps(self.roots(), self.num_steps, self.batch_sampler if self.follows_sampler else None)
 
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
-        """Return a source with the sampler of a batch."""
+        """Return the plan of a source and the sampler of a batch."""
         num_samples = None
         if norms:
             visits = self.draws * (self.walk_length + 1)

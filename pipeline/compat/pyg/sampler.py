@@ -37,17 +37,17 @@ class Sampler(BaseSampler):  # type: ignore[misc]
     """Sample neighbours for a ``NodeLoader`` or a ``LinkLoader`` of PyG, in the training process or in workers.
 
     Parameters are those of PyG's ``NeighborSampler``. Without `seed` each call takes its randomness from torch's
-    generator, as PyG does: ``torch.manual_seed`` decides it, and each worker process has a stream of its own. With a
-    seed what is drawn for a batch depends on the seed, the batch's items and `epoch` alone, whatever the workers: call
-    `set_epoch` in every epoch, or batches of the same items see the same neighbours.
+    generator, as PyG does: ``torch.manual_seed`` decides it, and each worker process has its own stream. With a seed
+    the draws for a batch depend only on the seed, the batch's items and `epoch`, not on workers. Call `set_epoch` in
+    every epoch; otherwise batches of the same items have the same neighbours.
 
     Parameters
     ----------
     data
         A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
     num_neighbors
-        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. Of several edge
-        types so many of each, or a dictionary has a list for each edge type.
+        In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. In a graph with
+        types the numbers hold for each edge type, or a dictionary has a list for each edge type.
     subgraph_type
         "directional" (the sampled edges), "bidirectional" (each of them in both directions) or "induced" (all edges
         among the sampled nodes).
@@ -56,22 +56,22 @@ class Sampler(BaseSampler):  # type: ignore[misc]
     disjoint
         Whether every seed has a tree of its own.
     time_attr, temporal_strategy
-        Times of nodes or of edges: no edge is drawn that is later than its seed, "uniform" or the "last" ones.
+        The name of times of nodes or edges, and "uniform" or "last": no edge later than its seed is drawn.
     strictly_before
-        Of headrace, beside `time_attr`: True draws only edges that are earlier than their seed, none of its own time.
+        headrace's own, with `time_attr`: True draws only edges that are earlier than their seed, none of its own time.
     weight_attr
         Name of the edge attribute to sample by.
     sample_direction
         "forward", as PyG's default; "backward" is refused.
     is_sorted, share_memory
-        Accepted for PyG's sake: headrace sees by itself whether edges are sorted, and threads share memory.
+        Accepted without effect: headrace checks whether edges are sorted, and threads share memory.
     seed, num_threads
-        Of headrace: see above, and threads that one call may use.
+        headrace's own: see above; the number of threads of one call.
 
     Raises
     ------
     GraphError
-        If the data cannot be sampled from, or lack the weights.
+        If the data cannot be sampled, or lack the weights.
     InputError
         If there is not one number of neighbours per hop.
     """
@@ -128,7 +128,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
     @property
     def disjoint(self) -> bool:
-        """Whether every seed has a tree of its own: asked for, or because times bound them."""
+        """Whether every seed has its own tree, by `disjoint` or because of times."""
         return self._disjoint or self.time_attr is not None
 
     @disjoint.setter
@@ -137,17 +137,17 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
     @property
     def is_hetero(self) -> bool:
-        """Whether the graph has types, as PyG's sampler says it."""
+        """Whether the graph has types, as in PyG's sampler."""
         return self.graph.is_typed
 
     @property
     def is_temporal(self) -> bool:
-        """Whether times bound what is sampled."""
+        """Whether sampling is bounded by times."""
         return self.time_attr is not None
 
     @property
     def num_neighbors(self) -> NumNeighbors:
-        """The numbers of neighbours, as PyG keeps them."""
+        """The numbers of neighbours, in PyG's form."""
         return self._num_neighbors
 
     @num_neighbors.setter
@@ -158,7 +158,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
     @property
     def parameters(self) -> tuple[Any, ...]:
-        """What the plan is made by, as text, booleans and None: others make another plan."""
+        """The values that decide the plan, as text, booleans and None."""
         return (
             *(str(self.num_neighbors), str(self.subgraph_type), self.replace, self.weight_attr),
             *(self.disjoint, self.time_attr, self.temporal_strategy, self.strictly_before),
@@ -166,11 +166,11 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
     @property
     def edge_permutation(self) -> None:
-        """None: edges of the output are named by their ids, in the order of the user's edges."""
+        """None: edge ids of the output are in the order of the user's edges."""
         return
 
     def set_epoch(self, epoch: int) -> None:
-        """Let calls that follow draw anew; only with a seed, as otherwise each call does."""
+        """Set the epoch, for new draws; only with a seed, because otherwise every call draws anew."""
         self.epoch = epoch
 
     def plan_of_links(
@@ -181,13 +181,13 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         exclude: Any,
         exclude_per: Literal["batch", "seed"],
     ) -> Plan:
-        """Return the `plan` of links with their negatives, which leaves out what `LinkNeighborLoader` says."""
+        """Return the `plan` of links with their negatives and the exclusions of `LinkNeighborLoader`."""
         with_all = with_negatives(source, self.graph, negatives, edge_type, self.time_attr)
         check_exclusion(exclude, self.subgraph_type, self.graph, edge_type)
         return self.plan(without_seed_edges(with_all, exclude, exclude_per))
 
     def plan(self, source: Plan) -> Plan:
-        """Return the plan that samples for the batches of a source and gives PyG's ``SamplerOutput``."""
+        """Return the plan that samples for the batches of a source and yields PyG's ``SamplerOutput``."""
         kind, typed = SubgraphType(self.subgraph_type), self.graph.is_typed
         plan = source.sample_neighbor(
             self.graph,
@@ -252,12 +252,12 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         return torch.stack([self.flat_ids(row, source), self.flat_ids(col, destination)], 1)
 
     def check_nodes_have_times(self, node_type: str | None) -> None:
-        """Check that seeds of a type are asked for at times of their own, if times count.
+        """Check that seeds of a type have times, if times are used.
 
         Raises
         ------
         InputError
-            If they have none: the earliest one stands for it, which nothing but what has always been there precedes.
+            If they have none: they would get the earliest time, and only edges without a time would be sampled.
         """
         if self.time_attr is None or node_type is None or node_type in self._timed:
             return
@@ -272,7 +272,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         self._timed.add(node_type)
 
     def sample_from_nodes(self, index: NodeSamplerInput, **_: Any) -> Output:
-        """Sample for seed nodes: what PyG's ``NodeLoader`` calls."""
+        """Sample for seed nodes; PyG's ``NodeLoader`` calls it."""
         if index.time is None:
             self.check_nodes_have_times(index.input_type)
         out = self._sample(self.flat_ids(index.node, index.input_type), index.input_id, index.time)
@@ -287,9 +287,10 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         exclude: Any = False,
         exclude_per: Literal["batch", "seed"] = "batch",
     ) -> Output:
-        """Sample for both ends of seed links: what PyG's ``LinkLoader`` calls.
+        """Sample for both ends of seed links; PyG's ``LinkLoader`` calls it.
 
-        `exclude` and `exclude_per` are of headrace: ``exclude_seed_edges`` and ``exclude_per`` of `LinkNeighborLoader`.
+        `exclude` and `exclude_per` are headrace's own: ``exclude_seed_edges`` and ``exclude_per`` of
+        `LinkNeighborLoader`.
         """
         pairs = self.flat_pairs(index.row, index.col, index.input_type)
         items, time = index.input_id, index.time

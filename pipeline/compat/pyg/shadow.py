@@ -27,15 +27,15 @@ _OWN = ("edge_index", "num_nodes", "batch", "ptr")
 class ShaDowKHopSampler(PlanLoader):
     """Batches of ego nets (ShaDow, arXiv 2201.07858), with the parameters and attributes of PyG's sampler.
 
-    A batch has ``batch`` and ``ptr``, which say the nodes of each ego net, ``root_n_id``, the row of each root, ``y``
-    of the roots, and the other attributes of all nodes and edges.
+    A batch has ``batch`` and ``ptr``, which give the nodes of each ego net; ``root_n_id``, the row of each root; ``y``
+    of the roots; and the other attributes of all nodes and edges.
 
     Parameters
     ----------
     data
         A ``Data``.
     depth
-        Hops from a root; 0 takes roots alone.
+        Hops from a root; 0 takes only the roots.
     num_neighbors
         In-edges to draw for each node in each hop; -1 takes all.
     node_idx
@@ -43,7 +43,7 @@ class ShaDowKHopSampler(PlanLoader):
     replace
         Whether to draw with replacement.
     seed, num_threads, prefetch
-        Of headrace, as for `NeighborLoader`.
+        headrace's own, as for `NeighborLoader`.
     **kwargs
         Arguments of ``torch.utils.data.DataLoader``.
 
@@ -98,7 +98,7 @@ class ShaDowKHopSampler(PlanLoader):
 
     @property
     def settings(self) -> tuple[Any, ...]:
-        """What may be changed between epochs: also how far ego nets go."""
+        """The attributes that may change between epochs: also the depth and width of ego nets."""
         return (*super().settings, f"{self.depth} {self.num_neighbors} {self.replace}")
 
     def sampled(self, source: Plan) -> Plan:
