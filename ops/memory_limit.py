@@ -11,6 +11,8 @@ from headrace.ops.errors import InputError
 _STATUS = Path("/proc/self/status")
 _MEMINFO = Path("/proc/meminfo")
 _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
+#: Limits are read from files of the system, which takes 0.2 ms: what takes less is compared with all memory alone.
+_LEAST_LOOKED_AT = 1 << 24
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -20,6 +22,16 @@ def memory_bytes() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # no sysconf, or none of these names
         return None
+
+
+def most_memory_bytes() -> int | None:
+    """Return how much memory this process can have at most; None where the system does not say.
+
+    That is all of the machine's, or of its container's, or what limits of the process leave it, whatever is less.
+    """
+    # The first version of groups has 2**63, in whole pages, for no limit.
+    groups = [limit for limit, _ in _control_groups(0) if limit < 1 << 62]
+    return min((room for room in (memory_bytes(), own_room(), *groups) if room is not None), default=None)
 
 
 def free_memory_bytes() -> int | None:
@@ -67,10 +79,10 @@ def _commit_room() -> int | None:
     return None
 
 
-def _control_group_rooms(
+def _control_groups(
     held: int, root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
-) -> list[int]:
-    """Return what is left in the groups of this process and in those that hold them, of both versions of groups.
+) -> list[tuple[int, int]]:
+    """Return limits of the groups of this process, and of those that hold them, and what is taken of each.
 
     A container sees its own group as the root. Where a group does not say what its processes take, that is `held`.
     """
@@ -78,7 +90,7 @@ def _control_group_rooms(
         lines = groups.read_text().splitlines()
     except OSError:
         return []
-    rooms = []
+    found_groups = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers not in ("", "memory"):
@@ -91,10 +103,16 @@ def _control_group_rooms(
             limit = min((found for name in limits if (found := _number(folder / name)) is not None), default=None)
             if limit is not None:
                 taken = _number(folder / usage)
-                rooms.append(limit - (held if taken is None else taken - _droppable(folder / "memory.stat")))
+                held_here = held if taken is None else taken - _droppable(folder / "memory.stat")
+                found_groups.append((limit, held_here))
             if folder == top:
                 break
-    return rooms
+    return found_groups
+
+
+def _control_group_rooms(held: int, *folders: Path) -> list[int]:
+    """Return what is left in each of the groups."""
+    return [limit - taken for limit, taken in _control_groups(held, *folders)]
 
 
 _FIRST_VERSION = (("memory.limit_in_bytes",), "memory.usage_in_bytes")
@@ -128,7 +146,7 @@ def _process_limits() -> list[tuple[int, str]]:
 
 
 def check_fits_memory(num_bytes: int, what: str, advice: str, error: type[InputError] = InputError) -> None:
-    """Refuse what takes more than all of the machine's memory.
+    """Refuse what takes more than all memory that this process can have.
 
     What takes less may still not fit beside other things: this catches slips, it does not plan.
 
@@ -146,11 +164,11 @@ def check_fits_memory(num_bytes: int, what: str, advice: str, error: type[InputE
     InputError
         (or `error`) with what was asked for and the limit.
     """
-    limit = memory_bytes()
+    limit = most_memory_bytes() if num_bytes >= _LEAST_LOOKED_AT else memory_bytes()
     if limit is not None and num_bytes > limit:
         message = (
-            f"{what}, which takes at least {_readable(num_bytes)}; expected at most the memory of this machine, "
-            f"{_readable(limit)}; {advice}"
+            f"{what}, which takes at least {_readable(num_bytes)}; expected at most the memory of this machine, or "
+            f"what limits leave this process, {_readable(limit)}; {advice}"
         )
         raise error(message)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -99,6 +100,11 @@ class AttentionScores:
     weight: torch.Tensor | None = None
     slope: float = 0.2
     dropout: AttentionDropout | None = None
+
+    def __post_init__(self) -> None:
+        """Check the slope."""
+        if isinstance(self.slope, bool) or not isinstance(self.slope, (int, float)) or not math.isfinite(self.slope):
+            raise InputError(f"AttentionScores: expected slope to be a finite number, got {self.slope!r}")
 
     def map(self, of_tensor: Callable[[torch.Tensor], torch.Tensor]) -> AttentionScores:
         """Return the same with a function applied to scores and weights."""

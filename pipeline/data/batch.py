@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.batch_tensors import mapped, named_tensors
 from headrace.pipeline.data.batch_text import integers_of, text_of
+from headrace.pipeline.data.batch_words import missing
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
@@ -25,7 +26,6 @@ from headrace.pipeline.data.typed_ids import TypedIds
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.exchange import Exchange
-
 
 #: Fields that are made read-only.
 _COLLECTIONS = frozenset({"y", "node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
@@ -196,16 +196,13 @@ class MiniBatch:
         """Make fields read-only that came as dictionaries or lists."""
         fields = self.__dict__
         for name in names:
-            if name == "y":
-                fields[name] = (
-                    MappingProxyType(dict(fields[name])) if isinstance(fields[name], Mapping) else fields[name]
-                )
-            elif name == "node":
-                fields[name] = MappingProxyType(dict(fields[name]))
-            elif name == "edge":
-                fields[name] = MappingProxyType({key: tuple(rows) for key, rows in fields[name].items()})
-            else:
-                fields[name] = tuple(fields[name])
+            value = fields[name]
+            if name == "edge":
+                fields[name] = MappingProxyType({key: tuple(rows) for key, rows in value.items()})
+            elif name == "node" or isinstance(value, Mapping):  # the latter of labels by type
+                fields[name] = MappingProxyType(dict(value))
+            elif name != "y":
+                fields[name] = tuple(value)
 
     @property
     def num_seeds(self) -> int:
@@ -385,6 +382,11 @@ class MiniBatch:
             blocks=tuple(blocks[block] for block in self.blocks),
             exchanges=tuple(exchange.map(of_tensor) for exchange in self.exchanges),
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing(self, name)
 
     def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:
         # Read-only views of mappings cannot be pickled; the constructor makes them again.

@@ -40,6 +40,11 @@ def _without_effect(facts: Facts) -> str | None:
             f"boundary={source.boundary}, got none; chain sample_in_subgraph(graph, num_hops={source.boundary}), "
             "or pass boundary=0"
         )
+    if source.boundary is not None and source.boundary > facts.hops:
+        return (
+            f"{source.origin.name}: expected a boundary of at most {facts.hops}, the hops of the sampler behind it, "
+            f"got {source.boundary}; lower boundary, or sample more hops"
+        )
     by_id = facts.exclude is not None and facts.exclude.excludes == "edge_id"
     if source.seed_edge_ids is not None and not by_id:
         return (

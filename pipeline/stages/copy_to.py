@@ -15,6 +15,9 @@ from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, Runner
 from headrace.pipeline.plan.verbs import verb
 
+_EXPECTED = "copy_to: expected the name of a device of torch"
+_ADVICE = 'write "cuda", "cuda:1" or "cpu"'
+
 
 @verb("copy_to")
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,10 +47,9 @@ class CopyTo(MapStage):
         try:
             object.__setattr__(self, "device", str(torch.device(self.device)))
         except (RuntimeError, TypeError) as error:
-            raise PlanError(
-                f"copy_to: {self.device!r} is not a torch device; expected the name of one, such as "
-                '"cuda", "cuda:1" or "cpu"'
-            ) from error
+            raise PlanError(f"{_EXPECTED}, got {self.device!r}; {_ADVICE}") from error
+        if torch.device(self.device).type == "meta":
+            raise PlanError(f"{_EXPECTED}, got {self.device!r}, which holds no data; {_ADVICE}")
 
     @property
     def moves_to(self) -> Place | None:
@@ -64,8 +66,13 @@ class CopyTo(MapStage):
         try:
             # With its index: a worker thread may have another current device.
             device = torch.empty(0, device=resolved(self.device)).device
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            raise PlanError(f"copy_to: the device {self.device!r} cannot be used here: {error}") from error
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+            # Of devices that it was not built for torch lists kernels and stack frames behind the first sentence.
+            reason = str(error).partition("\n")[0].partition(". ")[0]
+            raise PlanError(
+                f"copy_to: expected a device that torch can use here, got {self.device!r} ({reason}); leave copy_to "
+                'out, or name another device, such as "cpu"'
+            ) from error
 
         def run(batch: Any) -> tuple[Any, Counts]:
             if isinstance(batch, MiniBatch):

@@ -72,7 +72,7 @@ class CachedFeature(OverSource):
     rows, bytes
         How many rows the cache holds at most, or how many bytes it takes: its rows and what finds them, some 64 to 128
         bytes a row by policy, in ``SLOT_BYTES`` of ``ops.cache.index``. Give one of the two. A static cache of `ids`
-        needs neither.
+        needs neither. ``rows=0`` is no cache: all rows are read past it, and counted as misses.
     ids: int64[n], optional
         For ``static``: the rows that it holds, distinct; of more than fit, the first ones.
     scores: float64[num_rows], optional

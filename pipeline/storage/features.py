@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import FeatureError, UsageError
 from headrace.pipeline.data.arrays import name_of_first, shown
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
@@ -246,6 +246,8 @@ class FeatureStore:
     ------
     FeatureError
         If an array is not numeric, has no rows dimension, or is a tensor outside CPU memory.
+    UsageError
+        For features that are given by other names than `node` and `edge`.
 
     Notes
     -----
@@ -269,7 +271,14 @@ class FeatureStore:
         self,
         node: Arrays | None = None,
         edge: Arrays | None = None,
+        **others: NoReturn,
     ) -> None:
+        if others:
+            named = ", ".join(f"{name!r}: {name}" for name in others)
+            raise UsageError(
+                f"FeatureStore: expected features of nodes in node=, of edges in edge=, got {', '.join(others)}=; "
+                f"write node={{{named}}}"
+            )
         self.node = FeatureSources("node", {} if node is None else node)
         self.edge = FeatureSources("edge", {} if edge is None else edge)
 

@@ -165,7 +165,7 @@ def test_what_are_no_pairs_is_refused():
     with pytest.raises(hr.InputError, match="expected a batch with blocks"):
         next(iter(hr.ItemSampler(torch.tensor([[0, 1]])).loader())).to_dgl(pairs=True)
     untold = hr.ItemSampler(torch.tensor([[0, 1]])).sample_neighbor(typed_graph(), [2])
-    with pytest.raises(hr.PlanError, match="expected pairs that say their edge type"):
+    with pytest.raises(hr.PlanError, match="expected pairs with an edge type"):
         untold.to_dgl().loader()
-    with pytest.raises(hr.InputError, match="expected pairs that say their edge type"):
+    with pytest.raises(hr.InputError, match="expected pairs with an edge type"):
         next(iter(untold.loader())).to_dgl(pairs=True)

@@ -80,4 +80,29 @@ MISFITS = (
         "False",
         _OPTIONS + "test_times_of_items_whose_subgraphs_have_other_seeds",
     ),
+    # Options without effect or sense, and errors that help.
+    Mutant(
+        "pipeline/plan/verify.py",
+        "source.boundary > facts.hops",
+        "False",
+        "tests/pipeline/stages/test_cluster_sampler.py::test_a_boundary_beyond_the_hops_is_refused",
+    ),
+    Mutant(
+        "pipeline/models/nn/arguments.py",
+        "if number is None or not math.isfinite(number):",
+        "if number is None:",
+        "tests/pipeline/models/nn/test_arguments.py::test_options_that_make_no_sense",
+    ),
+    Mutant(
+        "ops/memory_limit.py",
+        "for room in (memory_bytes(), own_room(), *groups)",
+        "for room in (memory_bytes(), *groups)",
+        "tests/ops/core/test_memory_limit.py::test_what_limits_forbid_is_refused",
+    ),
+    Mutant(
+        "pipeline/stages/copy_to.py",
+        'if torch.device(self.device).type == "meta":',
+        "if False:",
+        "tests/pipeline/plan/test_stages.py::test_bad_devices",
+    ),
 )

@@ -105,7 +105,13 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         self.sample_direction = sample_direction
         self.graph = graph_of(data, weight_attr, time_attr)
         self.num_neighbors = num_neighbors
-        self.subgraph_type = SubgraphType(subgraph_type) if directed else SubgraphType.induced
+        try:
+            kind = SubgraphType(subgraph_type)
+        except ValueError as cause:
+            names = ", ".join(repr(one.value) for one in SubgraphType)
+            message = f"headrace.pyg: expected subgraph_type to be one of {names}, got {subgraph_type!r}"
+            raise InputError(message) from cause
+        self.subgraph_type = kind if directed else SubgraphType.induced
         self.replace = replace
         self.disjoint = disjoint
         if temporal_strategy not in ("uniform", "last"):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from headrace.ops.aggregate.precision import widened
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_is_block
+from headrace.pipeline.models.nn.arguments import check_switches, columns, finite
 from headrace.pipeline.models.nn.self_loops import destinations_of
 from headrace.pipeline.models.whole_graph import WholeGraph
 
@@ -29,11 +30,20 @@ class ClusterGCNConv(nn.Module):
         The extra weight of the node itself (the diagonal enhancement of the paper).
     bias
         Whether `lin_out` has a bias.
+
+    Raises
+    ------
+    InputError
+        For sizes below 1, and a number that is not finite; when called, for wrong shapes.
     """
 
     def __init__(self, in_channels: int, out_channels: int, diag_lambda: float = 0.0, bias: bool = True) -> None:
         super().__init__()
-        self.in_channels, self.out_channels, self.diag_lambda = in_channels, out_channels, diag_lambda
+        in_channels = columns("ClusterGCNConv", "in_channels", in_channels)
+        out_channels = columns("ClusterGCNConv", "out_channels", out_channels)
+        check_switches("ClusterGCNConv", bias=bias)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.diag_lambda = finite("ClusterGCNConv", "diag_lambda", diag_lambda)
         self.lin_out = nn.Linear(in_channels, out_channels, bias=bias)
         self.lin_root = nn.Linear(in_channels, out_channels, bias=False)
 

@@ -12,6 +12,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_number, describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.nn.aggregate import Edges, check_input, is_block
+from headrace.pipeline.models.nn.arguments import check_switches, columns, finite
 from headrace.pipeline.models.nn.attention_dropout import AttentionKeys, Masks
 from headrace.pipeline.models.nn.self_loops import Looped, with_self_loops
 from headrace.pipeline.models.whole_graph import WholeGraph, means_without_loops
@@ -50,7 +51,7 @@ class GATConv(nn.Module):
     Raises
     ------
     InputError
-        For a probability outside [0, 1); when called, for wrong shapes.
+        For a probability outside [0, 1), sizes below 1 and a slope that is not finite; when called, for wrong shapes.
     """
 
     bias: nn.Parameter | None
@@ -73,8 +74,14 @@ class GATConv(nn.Module):
         probability = as_number(dropout)
         if probability is None or not 0 <= probability < 1:
             raise InputError(f"GATConv: expected a dropout in [0, 1), got {dropout!r}")
+        in_channels = columns("GATConv", "in_channels", in_channels)
+        out_channels = columns("GATConv", "out_channels", out_channels)
+        heads = columns("GATConv", "heads", heads)
+        edge_dim = None if edge_dim is None else columns("GATConv", "edge_dim", edge_dim)
+        check_switches("GATConv", concat=concat, add_self_loops=add_self_loops, bias=bias)
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
-        self.concat, self.negative_slope, self.dropout = concat, negative_slope, probability
+        self.concat, self.dropout = concat, probability
+        self.negative_slope = finite("GATConv", "negative_slope", negative_slope)
         self.add_self_loops, self.edge_dim = add_self_loops, edge_dim
         self.lin = nn.Linear(in_channels, heads * out_channels, bias=False)
         self.att_src = nn.Parameter(torch.empty(1, heads, out_channels))

@@ -10,6 +10,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_knows_sources, weight_of
+from headrace.pipeline.models.nn.arguments import check_switches, columns
 from headrace.pipeline.models.nn.self_loops import destinations_of
 from headrace.pipeline.models.whole_graph import WholeGraph, with_remaining_loops
 
@@ -40,8 +41,8 @@ class GCNConv(nn.Module):
     Raises
     ------
     InputError
-        For loops without normalisation, and `improved` without loops; when called, for wrong shapes, and for
-        normalisation in `hr.cooperative` on several ranks. (A model that calls ``batch.exchange`` itself is not
+        For loops without normalisation, `improved` without loops, and sizes below 1; when called, for wrong shapes, and
+        for normalisation in `hr.cooperative` on several ranks. (A model that calls ``batch.exchange`` itself is not
         detected; it must not normalise either.)
     """
 
@@ -57,7 +58,11 @@ class GCNConv(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        in_channels = columns("GCNConv", "in_channels", in_channels)
+        out_channels = columns("GCNConv", "out_channels", out_channels)
+        check_switches("GCNConv", improved=improved, normalize=normalize, bias=bias)
         self.add_self_loops = normalize if add_self_loops is None else add_self_loops
+        check_switches("GCNConv", add_self_loops=self.add_self_loops)
         if self.add_self_loops and not normalize:
             raise InputError("GCNConv: expected normalize=True where self-loops are added, as in PyG, got False")
         if improved and not self.add_self_loops:

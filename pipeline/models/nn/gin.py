@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_has_own_rows, weight_of
+from headrace.pipeline.models.nn.arguments import check_switches, finite
 
 
 class GINConv(nn.Module):
@@ -25,12 +26,24 @@ class GINConv(nn.Module):
         The initial value of eps.
     train_eps
         Whether eps is a parameter.
+
+    Raises
+    ------
+    InputError
+        For `nn` that is no module, and a number that is not finite; when called, for wrong shapes.
     """
 
     eps: Tensor
 
     def __init__(self, nn: nn.Module, eps: float = 0.0, train_eps: bool = False) -> None:
         super().__init__()
+        if not isinstance(nn, torch.nn.Module):
+            raise InputError(
+                f"GINConv: expected nn to be a torch.nn.Module, got {type(nn).__name__}; pass what is applied to rows, "
+                "such as torch.nn.Linear(in_channels, out_channels)"
+            )
+        check_switches("GINConv", train_eps=train_eps)
+        eps = finite("GINConv", "eps", eps)
         self.nn = nn
         self.initial_eps = eps
         if train_eps:

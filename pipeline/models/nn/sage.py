@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import is_one_of
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, weight_of
+from headrace.pipeline.models.nn.arguments import check_switches, columns
 
 
 class SAGEConv(nn.Module):
@@ -34,7 +36,7 @@ class SAGEConv(nn.Module):
     Raises
     ------
     InputError
-        For an unknown `aggr`; when called, for a wrong shape of `x`.
+        For an unknown `aggr`, and sizes below 1; when called, for a wrong shape of `x`.
     """
 
     def __init__(
@@ -47,8 +49,11 @@ class SAGEConv(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if aggr not in ("mean", "sum", "max"):
+        if not is_one_of(aggr, ("mean", "sum", "max")):
             raise InputError(f'SAGEConv: expected aggr "mean", "sum" or "max", got {aggr!r}')
+        in_channels = columns("SAGEConv", "in_channels", in_channels)
+        out_channels = columns("SAGEConv", "out_channels", out_channels)
+        check_switches("SAGEConv", normalize=normalize, root_weight=root_weight, bias=bias)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.aggr: Literal["mean", "sum", "max"] = aggr
         self.normalize, self.root_weight = normalize, root_weight

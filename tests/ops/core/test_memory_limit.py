@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from headrace import ops
 from headrace.ops import memory_limit
 
 
@@ -95,6 +96,22 @@ def test_where_the_system_says_little(monkeypatch, tmp_path):
     assert memory_limit.free_memory_bytes() == 1000
     monkeypatch.setattr(memory_limit, "memory_bytes", lambda: None)
     assert memory_limit.free_memory_bytes() is None
+
+
+def test_what_limits_forbid_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "status").write_text("VmSize:\t 1024 kB\n")
+    monkeypatch.setattr(memory_limit, "_STATUS", tmp_path / "status")
+    monkeypatch.setattr(memory_limit, "memory_bytes", lambda: 1 << 40)
+    limits = {"groups": [], "process": []}
+    monkeypatch.setattr(memory_limit, "_control_groups", lambda held: limits["groups"])
+    monkeypatch.setattr(memory_limit, "_process_limits", lambda: limits["process"])
+    memory_limit.check_fits_memory(1 << 31, "f: got 1", "lower it")
+    for name, limit in (("groups", (1 << 30, 1 << 20)), ("process", (1 << 30, "VmSize"))):
+        limits.update(groups=[], process=[])
+        limits[name] = [limit]
+        memory_limit.check_fits_memory(1 << 29, "f: got 1", "lower it")
+        with pytest.raises(ops.InputError, match=r"f: got 1, which takes at least 2\.1 GB; .*1\.1 GB; lower it"):
+            memory_limit.check_fits_memory(1 << 31, "f: got 1", "lower it")
 
 
 _ROOM = """

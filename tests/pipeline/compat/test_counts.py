@@ -132,6 +132,7 @@ def test_numbers_of_numpy_are_numbers(data, numbers, same):
         (lambda data: GraphSAINTNodeSampler(data, 4, sample_coverage=-1), "sample_coverage to be an integer of at"),
         (lambda data: GraphSAINTRandomWalkSampler(data, 4, 0.5), "walk_length to be an integer of at least 1"),
         (lambda data: ShaDowKHopSampler(data, 1, 2, node_idx=torch.ones(7, dtype=torch.bool)), "each of 120 nodes"),
+        (lambda data: NeighborLoader(data, [2], subgraph_type="foo"), "'bidirectional', 'induced', got 'foo'"),
     ],
 )
 def test_counts_that_make_no_sense_are_refused(data, made, text):

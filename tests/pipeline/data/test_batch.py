@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.data.batch_words import _INSTEAD
 from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.distributed.exchange import Exchange
 
@@ -182,3 +183,27 @@ def test_pickle_and_copy():
     for again in (pickle.loads(pickle.dumps(batch())), copy.deepcopy(batch())):  # noqa: S301 - our own bytes
         assert again.digest() == batch().digest()
         assert repr(again) == repr(batch())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("edge_index", r"batch\.blocks\[layer\]\.edge_index has those of a layer"),
+        ("batch_size", r"batch\.num_seeds is"),
+        ("input_nodes", r"batch\.n_id has"),
+        ("sampled_subgraphs", r"batch\.blocks has"),
+        ("node_features", r'are in batch\.node\["name"\]'),
+        ("deg", r"batch\.node\['deg'\] has it"),
+        ("seed", r"did you mean seeds\?"),
+        ("zzz", r"dir\(\) lists"),
+    ],
+)
+def test_attributes_that_it_does_not_have(name, message):
+    one = batch().replace(node={"deg": torch.zeros(3)})
+    assert not hasattr(one, name)
+    with pytest.raises(AttributeError, match=f"a MiniBatch has no attribute '{name}'; .*{message}"):
+        getattr(one, name)
+
+
+def test_words_of_other_libraries_are_no_attributes_of_a_batch():
+    assert not [word for word in _INSTEAD if hasattr(batch(), word)]

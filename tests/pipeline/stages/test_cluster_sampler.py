@@ -83,6 +83,13 @@ def test_drop_last_that_leaves_clusters_without_nodes_alone_is_refused():
         hr.ClusterSampler(hr.Partition.of([2, 2], 3), 2, shuffle=False, drop_last=True).loader()
 
 
+def test_a_boundary_beyond_the_hops_is_refused():
+    plan = hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 4), boundary=3)
+    with pytest.raises(hr.PlanError, match="a boundary of at most 2, the hops of the sampler behind it, got 3; lower"):
+        plan.sample_in_subgraph(graph(), num_hops=2).loader()
+    plan.sample_in_subgraph(graph(), num_hops=3).loader()
+
+
 def test_every_epoch_groups_them_anew():
     loader = hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 40), 4, seed=1).loader()
     epochs = [[frozenset(batch.seeds.tolist()) for batch in loader] for _ in range(2)]

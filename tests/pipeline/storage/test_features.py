@@ -276,3 +276,8 @@ def test_labels_and_names_are_text(wrong):
         with pytest.raises(hr.FeatureError, match="node to be a list of feature names") as error:
             hr.ItemSampler(100).fetch_feature(store(), node=wrong)
         assert len(str(error.value)) < 200
+
+
+def test_features_by_their_names_are_told_where_they_go():
+    with pytest.raises(hr.UsageError, match=r"node=, of edges in edge=, got x, y=; write node=\{'x': x, 'y': y\}"):
+        hr.FeatureStore(x=torch.zeros(3), y=torch.zeros(3))
