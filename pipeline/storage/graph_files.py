@@ -104,7 +104,7 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
             )
     of = {domain: {name: candidates[name] for name in names if domains[name] == domain} for domain in ("node", "edge")}
     left_out = {} if features is not None else _others(path) | _left_out(arrays, names, graph)
-    return GraphFiles(graph, FeatureStore(**of), arrays, left_out)
+    return GraphFiles(graph, FeatureStore(of["node"], of["edge"]), arrays, left_out)
 
 
 def _domain(name: str, rows: NDArray[Any] | FeatureSource, graph: Graph) -> str | None:
