@@ -155,12 +155,10 @@ class MiniBatch:
             As the fields of these names.
         """
         unique, inverse = unique_and_inverse(seeds.flatten())
-        if seeds.ndim > 1:
-            inverse = inverse.view_as(seeds)
         num_seeds = seeds.shape[0]
         return _BLANK.replace(
             seeds=seeds,
-            seed_index=inverse,
+            seed_index=inverse.view_as(seeds),
             item_index=torch.full((num_seeds,), -1, device="cpu") if item_index is None else item_index,
             y=y,
             n_id=unique,
