@@ -36,7 +36,7 @@ __all__ = [
 
 
 class HeadraceError(Exception):
-    """The root: catch it to catch everything that headrace raises on purpose."""
+    """The base class of all errors that headrace raises on purpose."""
 
 
 class InputError(HeadraceError, ValueError):
@@ -52,7 +52,7 @@ class ItemsError(InputError):
 
 
 class FeatureError(InputError):
-    """A feature is missing, too short, or was asked for rows it does not have."""
+    """A feature is missing, too short, or does not have the requested rows."""
 
 
 class PlanError(HeadraceError, ValueError):
@@ -60,11 +60,11 @@ class PlanError(HeadraceError, ValueError):
 
 
 class UsageError(PlanError, TypeError):
-    """A plan was taken for a loader, or something was called with arguments that it does not have."""
+    """A plan was used as a loader, or a call has arguments that do not exist."""
 
 
 class DeviceError(HeadraceError, RuntimeError):
-    """A GPU, or what it takes to use one, is not there or does not do what is asked."""
+    """A GPU, or software that it needs, is missing or fails."""
 
 
 class StateError(HeadraceError, ValueError):
@@ -72,8 +72,8 @@ class StateError(HeadraceError, ValueError):
 
 
 class LoaderError(HeadraceError, RuntimeError):
-    """A loader was used in a way it cannot honour, or one of its background threads failed."""
+    """A loader was used in a way that it does not support, or one of its background threads failed."""
 
 
 class PeerError(LoaderError):
-    """Another rank failed, was lost, or does something else than this one; the message says which and why."""
+    """Another rank failed, was lost, or diverged from this one; the message names the rank and the reason."""

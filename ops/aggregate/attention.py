@@ -35,14 +35,14 @@ __all__ = [
 
 
 class Attended(NamedTuple):
-    """The state of attention: what it takes to go on with other edges of the same rows, and to go back.
+    """The state of attention, for more edges of the same rows and for gradients.
 
     Attributes
     ----------
     out : torch.Tensor
-        [num_dst, heads, ...]: sums of rows by attention; until the last part not yet divided by `sums`.
+        [num_dst, heads, ...]: sums of rows by attention; divided by `sums` only after the last part.
     largest : torch.Tensor
-        [num_dst, heads], the largest score; -inf where there was no edge.
+        [num_dst, heads], the largest score; -inf without edges.
     sums : torch.Tensor
         [num_dst, heads], the sum of ``weight[e] * exp(s - largest)``.
     """
@@ -64,13 +64,13 @@ def attend(
     num_threads: int | None = 1,
     trusted: bool = False,
 ) -> Attended:
-    """Add up rows of `x` by attention (GAT, arXiv 1710.10903); 0 for a destination without edges.
+    """Sum rows of `x` by attention (GAT, arXiv 1710.10903); 0 for a destination without edges.
 
-    Scores, softmax and sum are one pass over the edges, and nothing of edges times heads is written. The edges of a row
-    may come in several calls, as shards do in SAR (arXiv 2111.06483): each goes on from the `state` that the one before
-    returned, which is rescaled as larger scores come (online softmax). The same bits for any number of threads and on a
-    GPU; other parts round differently. NaN in a score or a row makes the head of its destinations NaN, and so does a
-    score of +inf. No gradient flows through it (`attend_with_grad`).
+    Scores, softmax and sum take one pass over the edges, and no array of edges times heads is written. The edges of a
+    row may be divided over several calls, as shards in SAR (arXiv 2111.06483): each call continues from the `state`
+    that the previous one returned, and rescales it for larger scores (online softmax). Results are the same bits for
+    any number of threads and on a GPU; other divisions round differently. NaN in a score or a row makes the head of its
+    destinations NaN, and so does a score of +inf. No gradient flows through it (`attend_with_grad`).
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ def attend(
     x : torch.Tensor
         [num_src, heads, ...] of float32 or float64.
     scores : AttentionScores
-        Of the sources, destinations and edges that the arrays name.
+        Scores of the sources, destinations and edges of the arrays.
     positions : torch.Tensor or numpy.ndarray, optional
-        As for `spmm`: where edges stand in arrays of edges.
+        As for `spmm`: the positions of edges in arrays of edges.
     state : Attended, optional
-        That of other parts; written, and returned.
+        The state of other parts; written, and returned.
     last : bool
-        Whether this is the last part, behind which `out` is divided.
+        Whether this is the last part, after which `out` is divided.
 
     Raises
     ------

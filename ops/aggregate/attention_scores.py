@@ -26,16 +26,16 @@ _Arguments: TypeAlias = (
 
 @dataclass(frozen=True)
 class AttentionDropout:
-    """Which attention is dropped: head h of an edge by word h of the stream of its id, as `dropout_mask` has it.
+    """Dropout of attention: word h of the stream of an edge's id decides its head h, as in `dropout_mask`.
 
     Attributes
     ----------
     probability : float
-        Of dropping, in [0, 1). What is kept is divided by 1 - probability.
+        The probability of dropping, in [0, 1). Kept attention is divided by 1 - probability.
     key : int
-        Stream key, see `stream_key`; the same one in the backward direction.
+        Stream key, see `stream_key`; the same one in the backward pass.
     edge_ids : torch.Tensor or numpy.ndarray or None
-        int64[num_positions], what edges are called; None: their positions.
+        int64[num_positions], the ids of edges; None: their positions.
     """
 
     probability: float
@@ -53,25 +53,25 @@ class AttentionDropout:
 
     @classmethod
     def of(cls, probability: float, key: int, edge_ids: Array | None = None) -> AttentionDropout | None:
-        """Return the dropout of a probability that is checked; None for 0, which drops nothing."""
+        """Return the dropout for a probability, after a check; None for 0, which drops nothing."""
         if isinstance(probability, (int, float)) and probability == 0:
             return None
         return cls(probability, key, edge_ids)
 
     @property
     def threshold(self) -> int:
-        """Of 2**32 words so many are dropped."""
+        """The number of words, of 2**32, that are dropped."""
         return min(round(self.probability * 2**32), 2**32 - 1)
 
     @property
     def kept_scale(self) -> float:
-        """What attention that is kept is multiplied by."""
+        """The factor of kept attention."""
         return 1 / (1 - self.probability)
 
 
 @dataclass(frozen=True)
 class AttentionScores:
-    """What attention depends on.
+    """The inputs of attention.
 
     An edge e from j to i has the score ``s = leaky_relu(source[j] + destination[i] + edge[e])`` and the attention
     ``weight[e] * exp(s)``, divided by the sum of these over the edges to i. An edge of score -inf, or of weight
@@ -86,10 +86,10 @@ class AttentionScores:
     edge : torch.Tensor, optional
         [num_positions, heads].
     weight : torch.Tensor, optional
-        [num_positions], importance weights of sampled edges, at least 0: the softmax is then an estimate of that over
-        all edges.
+        [num_positions], importance weights of sampled edges, at least 0: the softmax then estimates that over all
+        edges.
     slope : float
-        Of the leaky rectifier below 0.
+        The slope of the leaky rectifier below 0.
     dropout : AttentionDropout, optional
         Of attention.
     """
@@ -107,7 +107,7 @@ class AttentionScores:
             raise InputError(f"AttentionScores: expected slope to be a finite number, got {self.slope!r}")
 
     def map(self, of_tensor: Callable[[torch.Tensor], torch.Tensor]) -> AttentionScores:
-        """Return the same with a function applied to scores and weights."""
+        """Return a copy with a function applied to scores and weights."""
         return replace(
             self,
             source=of_tensor(self.source),
@@ -146,7 +146,7 @@ class AttentionScores:
             check_shape(self.weight, "weight", stage, (len(self.weight),), x)
 
     def arguments(self, stage: str) -> _Arguments:
-        """Return what kernels take behind their arrays: edge scores, weights, ... of `dropout`; positions are left."""
+        """Return the last arguments of kernels: edge scores, weights, ... of `dropout`; without positions."""
         edge = None if self.edge is None else table(self.edge)
         weight = None if self.weight is None else vector(self.weight)
         if self.dropout is None:

@@ -36,27 +36,27 @@ def aggregate_with_grad(
 ) -> torch.Tensor:
     """Reduce the messages ``weight[e] * x[indices[e]]`` of each row; gradients flow to `x` and `weight`.
 
-    Gradients of `x` are sums over the transposed CSC, in a fixed order: the same bits for any number of threads. Once
-    differentiable. Under ``torch.autocast`` rows that it has made narrow are added up in float32.
+    Gradients of `x` are sums over the transposed CSC, in a fixed order: the same bits for any number of threads. Second
+    derivatives are not supported. Narrow rows from ``torch.autocast`` are summed in float32.
 
     Parameters
     ----------
     indptr, indices, x, weight, num_threads, trusted
-        As for `spmm`. On the way back nobody looks again, but at what `transpose` returns, unless that is trusted.
+        As for `spmm`. The backward pass only checks the result of `transpose`, unless that is trusted.
     reduce : {"sum", "mean", "max", "min"}
-        A mean is the sum over `degrees`; of extremes see `spmm_extreme`.
+        A mean is the sum divided by `degrees`; for extremes see `spmm_extreme`.
     degrees : torch.Tensor, optional
-        [num_rows], what sums are divided by for means: those of the whole graph, for example. 0 stands for 1. Default:
-        the number of edges of each row, whatever their weights are.
+        [num_rows], the divisors of means, for example the degrees in the whole graph; 0 counts as 1. Default: the
+        number of edges of each row, for any weights.
     transpose : callable, optional
-        Returns `transpose_csc` of the CSC, for example one that was kept.
+        A function that returns `transpose_csc` of the CSC, for example a stored one.
 
     Raises
     ------
     GraphError, FeatureError
         As for `spmm`.
     InputError
-        For another `reduce`.
+        For an unknown `reduce`.
 
     Examples
     --------
@@ -196,10 +196,10 @@ def attend_with_grad(
     num_threads: int | None = 1,
     trusted: bool = False,
 ) -> torch.Tensor:
-    """Add up rows of `x` by attention; gradients flow to `x` and to all scores, but not to weights.
+    """Sum rows of `x` by attention; gradients flow to `x` and to all scores, but not to weights.
 
-    As `attend`. What is kept for the backward direction are the result and two numbers for each row and head:
-    attention is computed anew, and dropout replayed. Once differentiable. Under ``torch.autocast`` in float32.
+    As `attend`. For the backward pass it keeps the result and two numbers for each row and head: attention is computed
+    again, and dropout replayed. Second derivatives are not supported. Under ``torch.autocast`` it computes in float32.
 
     Parameters
     ----------

@@ -26,14 +26,14 @@ from headrace.ops.gpu import kernels_for
 
 
 class Extremes(NamedTuple):
-    """The messages that were the largest or the smallest, and where they came from.
+    """The largest or smallest messages, and their edges.
 
     Attributes
     ----------
     values : torch.Tensor
         [num_rows, ...].
     winners : torch.Tensor
-        int64[num_rows, ...]: for each column the position of its edge, -1 where there was none.
+        int64[num_rows, ...]: for each column the position of the edge, -1 if there is none.
     """
 
     values: torch.Tensor
@@ -53,21 +53,21 @@ def spmm_extreme(
     num_threads: int | None = 1,
     trusted: bool = False,
 ) -> Extremes:
-    """Find the largest message of each row, column by column, or the smallest one; 0 where there is none.
+    """Find the largest message of each row, column by column, or the smallest one; 0 without messages.
 
-    Among equal ones the edge of the lowest position wins and has the whole gradient (torch's ``amax`` divides it). NaN
-    is before all numbers. So the order in which parts of a row come decides nothing.
+    Among equal messages the edge of the lowest position wins and gets the whole gradient (torch's ``amax`` divides it).
+    NaN wins over all numbers. Therefore the result does not depend on the order of the parts of a row.
 
     Parameters
     ----------
     indptr, indices, x, weight, num_threads, trusted
         As for `spmm`.
     largest : bool
-        Or the smallest ones.
+        Find the largest messages (True) or the smallest.
     positions : torch.Tensor or numpy.ndarray, optional
-        As for `spmm`; also what edges are called in `winners`. Parts of a row have different ones.
+        As for `spmm`; also the numbers of edges in `winners`. Parts of a row have different positions.
     state : Extremes, optional
-        What was found in other parts of the rows; written, and returned.
+        The result of other parts of the rows; written, and returned.
     last : bool
         Whether columns without a message become 0; until then they are infinite.
 

@@ -36,13 +36,13 @@ def spmm(
     num_threads: int | None = 1,
     trusted: bool = False,
 ) -> torch.Tensor:
-    """Add up the rows of `x` that the edges of each row lead to, edge after edge.
+    """Sum, for each row, the rows of `x` of its edges, edge by edge.
 
-    ``out[i] = (out[i] + sum over e in row i of weight[e] * x[indices[e]]) / divisors[i]``. The same bits for any number
-    of threads and on a GPU: every row is summed in the order of its edges. A row may come in several calls, parts of
-    its edges in each, with `divisors` in the last one alone. No gradient flows through it (`aggregate_with_grad`). NaN
-    and infinity spread as in additions. A device without kernels, as a GPU is without CuPy, adds by torch's operations,
-    in an order of its own.
+    ``out[i] = (out[i] + sum over e in row i of weight[e] * x[indices[e]]) / divisors[i]``. The result is the same bits
+    for any number of threads and on a GPU: every row is summed in the order of its edges. The edges of a row may be
+    divided over several calls, with `divisors` only in the last one. No gradient flows through it
+    (`aggregate_with_grad`). NaN and infinity spread as in additions. A device without kernels, such as a GPU without
+    CuPy, uses torch's operations, which add in another order.
 
     Parameters
     ----------
@@ -55,24 +55,24 @@ def spmm(
     weight : torch.Tensor, optional
         [num_positions], or [num_positions, heads] where rows of `x` are [heads, ...]. Default: 1.
     positions : torch.Tensor or numpy.ndarray, optional
-        int32[num_edges] or int64[num_edges], where each edge stands in `weight`, as `transpose_csc` returns it.
-        Default: edge e at e.
+        int32[num_edges] or int64[num_edges], the position of each edge in `weight`, as `transpose_csc` returns it.
+        Default: e for edge e.
     divisors : torch.Tensor, optional
-        [num_rows] of the dtype of `x`: what rows are divided by in the end.
+        [num_rows] with the dtype of `x`: the final divisors of rows.
     out : torch.Tensor, optional
-        [num_rows, ...] contiguous, added to and returned. Default: a new one that begins at 0.
+        [num_rows, ...] contiguous; the sums are added to it, and it is returned. Default: new zeros.
     num_threads : int, optional
         None: the cores this process may use. The result does not depend on it.
     trusted : bool
-        A promise that rows of edges are good, as those of an earlier call are. A GPU then does not look, and nobody
-        waits for it; the CPU looks anyway.
+        A promise that rows of edges are valid, for example after an earlier call. A GPU then checks nothing, and the
+        host does not wait; the CPU checks anyway.
 
     Raises
     ------
     GraphError
-        For rows of edges that are none. Nothing is written then.
+        For invalid rows of edges. Nothing is written then.
     FeatureError
-        For tensors of other shapes, dtypes or devices.
+        For tensors of wrong shapes, dtypes or devices.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def sddmm(
     num_threads: int | None = 1,
     trusted: bool = False,
 ) -> torch.Tensor:
-    """Return the dot product of the two rows that each edge joins: what a weight's gradient is.
+    """Return the dot product of the two rows of each edge, which is the gradient of its weight.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def sddmm(
     heads : int, optional
         Rows are [heads, ...], and there is a product for each head.
     winners : torch.Tensor, optional
-        int64[num_rows, ...]: the columns of a row that another position has won do not count (`spmm_extreme`).
+        int64[num_rows, ...]: columns of a row with another winner are ignored (`spmm_extreme`).
     out : torch.Tensor, optional
         [num_positions] or [num_positions, heads], contiguous, written at the positions of the edges and returned.
         Default: a new one, of as many positions as edges.

@@ -18,7 +18,7 @@ from headrace.ops.memory_limit import check_fits_memory
 
 
 class Transposed(NamedTuple):
-    """A CSC turned around: row j lists the edges from source j, in the order in which they stood.
+    """A transposed CSC: row j lists the edges from source j, in their order in the CSC.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Transposed(NamedTuple):
     indices : torch.Tensor
         int32[num_edges] or int64[num_edges], the destinations.
     positions : torch.Tensor
-        Of the same dtype, where each edge stands in the CSC it comes from.
+        With the same dtype, the position of each edge in the original CSC.
     """
 
     indptr: torch.Tensor
@@ -51,12 +51,12 @@ def transpose_csc(
     num_threads : int, optional
         Default: the cores this process may use. The result does not depend on it.
     trusted : bool
-        A promise that the CSC is good, see `spmm`.
+        A promise that the CSC is valid, see `spmm`.
 
     Raises
     ------
     GraphError
-        For other dtypes or lengths, an indptr that decreases, a source out of range, more sources than memory can hold.
+        For wrong dtypes or lengths, an indptr that decreases, a source out of range, more sources than fit in memory.
     """
     stage = "transpose_csc"
     num_src = as_count(num_src, "num_src", stage=stage, error=GraphError)

@@ -29,10 +29,10 @@ _NUM_LEVELS = 256
 
 
 class CacheIndex:
-    """Find rows in the slots of a cache, and choose which rows get slots; it holds no rows.
+    """Find rows in the slots of a cache, and choose the rows that get slots; it holds no rows.
 
-    All methods may be called by several threads at once; none waits for more than another's look-up. In a forked
-    process it begins empty, and look-ups from before hold nothing.
+    Several threads may call all methods at once; none waits longer than for one look-up. In a forked process it is
+    empty at first, and earlier look-ups hold no slots.
 
     >>> import torch
     >>> from headrace import ops
@@ -50,14 +50,14 @@ class CacheIndex:
     policy : str
         One of ``POLICIES``.
     capacity : int
-        Number of slots, `num_rows` at most.
+        Number of slots, at most `num_rows`.
     num_rows : int
-        Rows that there are.
+        Number of rows.
     ids : torch.Tensor or numpy.ndarray, optional
         int64[capacity], distinct: the rows of a "static" cache, which needs them.
     scores : torch.Tensor or numpy.ndarray, optional
-        float64[num_rows]: for "look-ahead", which rows without a known next use are kept first, in place of those that
-        were used most.
+        float64[num_rows]: for "look-ahead", the priority of rows without a known next use, in place of their numbers of
+        uses.
 
     Raises
     ------
@@ -82,45 +82,45 @@ class CacheIndex:
         self._native = _native.CacheIndex(POLICIES[policy], capacity, num_rows, fixed, levels)
 
     def look_up(self, ids: Array) -> _native.CacheLookup:
-        """Look up the rows of one read, int32[n] or int64[n], and give slots to some of those that are missing.
+        """Look up the rows of one read, int32[n] or int64[n], and give slots to some of the missing ones.
 
-        The slots that it uses are held until its ``finish(filled)`` is called: True if all was copied as it says.
+        Its slots are held until its ``finish(filled)`` is called; pass True if all rows were copied to their slots.
         """
         return self._native.look_up(_as_ids(ids, "look_up"))
 
     def invalidate(self, ids: Array) -> None:
-        """Forget rows that have changed: no look-up from now on finds what was read of them before."""
+        """Forget rows that have changed: later look-ups do not find their old copies."""
         self._native.invalidate(_as_ids(ids, "invalidate"))
 
     def invalidate_all(self) -> None:
-        """Do what `invalidate` does, for all rows."""
+        """Forget all rows, as `invalidate` does."""
         self._native.invalidate_all()
 
     def expect(self, ids: Array) -> None:
-        """Say what a read to come will ask for, behind those that were said before ("look-ahead" alone)."""
+        """Announce the ids of a coming read, after those announced before (only for "look-ahead")."""
         self._native.expect(_as_ids(ids, "expect"))
 
     def expect_nothing(self) -> None:
-        """Forget the reads to come."""
+        """Forget the announced reads."""
         self._native.expect_nothing()
 
     @property
     def num_expected(self) -> int:
-        """Reads that are expected."""
+        """The number of announced reads."""
         return self._native.num_expected
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that the index takes."""
+        """The bytes of the index."""
         return self._native.num_bytes
 
     @property
     def ids_in_slots(self) -> torch.Tensor:
-        """The row in each slot, int64[capacity], or -1 where none is ready."""
+        """The row in each slot, int64[capacity], or -1 if none is ready."""
         return torch.from_numpy(self._native.ids_in_slots)
 
     def counts(self) -> dict[str, int]:
-        """Return what all reads that ended well have found, missed, evicted and read past the cache."""
+        """Return the hits, misses, evictions and bypasses of all successful reads."""
         return dict(zip(("hits", "misses", "evictions", "bypasses", "invalidations"), self._native.counts, strict=True))
 
 

@@ -57,14 +57,14 @@ class LineCounts(NamedTuple):
 class LineCache:
     """Lines of a graph's `indices` in memory of a GPU, for `fetch_rows`: 32 sources each.
 
-    Which line is kept is up to `SetIndex`. Threads and streams may share a cache: they use it one after the other.
+    `SetIndex` chooses the lines to keep. Threads and streams may share a cache; they use it one after the other.
 
     Parameters
     ----------
     indices : torch.Tensor
         int32[num_edges] or int64[num_edges], which must not change.
     num_bytes : int
-        What the cache may take of the GPU's memory.
+        The largest size of the cache in GPU memory.
     device : torch.device
         The GPU.
     """
@@ -85,7 +85,7 @@ class LineCache:
 
     @contextmanager
     def looked_up(self, lines: torch.Tensor) -> Iterator[tuple[LinePlaces, LineCounts]]:
-        """Look up lines, int64[num_lines], and let nobody else until what copies and fills them has been launched.
+        """Look up lines, int64[num_lines], and lock the cache until the kernels that copy and fill them are launched.
 
         The host does not wait.
         """
@@ -104,12 +104,12 @@ class LineCache:
                 self._last_use = record(self._device)
 
     def check_is_for(self, indices: Array, device: torch.device | None, stage: str) -> None:
-        """Refuse to be the cache of another array, or on another device.
+        """Refuse another array or device.
 
         Raises
         ------
         InputError
-            Saying which.
+            If the array or the device is another one.
         """
         if device != self._device:
             raise InputError(

@@ -19,16 +19,16 @@ _IDS = (torch.int32, torch.int64)
 
 
 class SetLookup(NamedTuple):
-    """What one read finds, on the device.
+    """The result of looking up one read, on the device.
 
     Attributes
     ----------
     slots : torch.Tensor
         int64[n]: the slot in which id i is found, or -1.
     fills : torch.Tensor
-        int64[n]: the slot that is now that of id i, which was missing, or -1: for ids that were found, that came before
-        in the read, or that go past the cache. No slot is there twice. Who looked up writes there what it has read
-        elsewhere.
+        int64[n]: the new slot of the missing id i; -1 for ids that were found, that occurred before in the read, or
+        that bypass the cache. No slot occurs twice. The caller writes the rows that it reads from the source to these
+        slots.
     """
 
     slots: torch.Tensor
@@ -36,16 +36,15 @@ class SetLookup(NamedTuple):
 
 
 class SetIndex:
-    """Find ids in the slots of a set-associative cache on a GPU, and choose which ids get slots; it holds nothing else.
+    """Find ids in the slots of a set-associative cache on a GPU, and choose the ids that get slots; it holds no rows.
 
-    Slots are divided into sets of up to 32 ways, and a hash of an id says which is its set. In it makes room the slot
-    whose id is expected farthest in the future (Belady's rule within what is known), of those that are not expected the
-    least recently used one; where that is not worse than the missing id itself, the id goes past the cache. Ids of a
-    read come in their order; of more than 128 missing ones of a set the first 128 are considered.
+    Slots are divided into sets of up to 32 ways; the hash of an id is its set. A missing id evicts the id of its set
+    whose next use is farthest (Belady's rule within the announced reads). Ids without announced use are evicted first,
+    the least recently used one before others. If the missing id itself would be evicted first, it bypasses the cache.
+    Ids of a read are processed in order; of more than 128 missing ids of a set only the first 128 are considered.
 
-    The host never waits, and the same slots come out under every schedule. Calls come one after the other: those of
-    several threads, or on several streams, are to be put into an order by whoever makes them. GPUs alone have kernels
-    for it: in CPU memory `CacheIndex` is the cache.
+    The host never waits, and the slots are the same under every schedule. Calls must not overlap: the caller must order
+    calls of several threads or on several streams. Only GPUs have kernels for it; in CPU memory use `CacheIndex`.
 
     Parameters
     ----------
@@ -54,14 +53,14 @@ class SetIndex:
     device : torch.device or str
         The GPU.
     num_ids : int, optional
-        Where all ids are below it. If there are no more than slots, each has a slot of its own.
+        The upper bound of ids, if known. With at most as many ids as slots, each has its own slot.
 
     Raises
     ------
     InputError
         If a number is below 0.
     DeviceError
-        If the device is no GPU, or cannot be used.
+        If the device is not a GPU, or cannot be used.
     """
 
     def __init__(self, num_slots: int, device: torch.device | str, *, num_ids: int | None = None) -> None:
@@ -78,7 +77,7 @@ class SetIndex:
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
+        """The device."""
         return self._device
 
     @property
@@ -92,24 +91,23 @@ class SetIndex:
         return torch.empty(0, dtype=torch.int64, device=self._device) if self._twin is None else self._twin.ids.clone()
 
     def look_up(self, ids: Array, expected: Sequence[Array] = (), *, keep_found: bool = True) -> SetLookup:
-        """Look up the ids of one read, and give slots to some of those that are missing.
+        """Look up the ids of one read, and give slots to some of the missing ones.
 
         Parameters
         ----------
         ids : torch.Tensor
             int32[n] or int64[n], on the device. Ids below 0 are never found, and get no slots.
         expected : sequence of torch.Tensor
-            int32 or int64 each, on the device: the ids of the reads to come, the nearest first. Each is gone through
-            for every read.
+            int32 or int64 each, on the device: the ids of the coming reads, the next one first. Every read scans all of
+            them.
         keep_found : bool
-            Whether slots that this read finds stay: then no slot is in `slots` and in `fills`, and both can be used at
-            once. Otherwise Belady's rule holds for them too, and all that was found has to be read before slots are
-            filled.
+            Whether slots found by this read stay: then no slot is in both `slots` and `fills`, and both can be used at
+            once. Otherwise Belady's rule applies to them, too, and all found rows must be read before slots are filled.
 
         Raises
         ------
         InputError
-            For ids of another dtype, or somewhere else.
+            For ids of a wrong dtype or on another device.
         """
         stage = "SetIndex.look_up"
         wanted = on_device(ids, "ids", self._device, stage=stage, dtypes=_IDS)
@@ -124,14 +122,14 @@ class SetIndex:
             return SetLookup(*self._twin.look_up(wanted, coming, keep_found=keep_found))
 
     def clear(self) -> None:
-        """Forget all ids, as where rows were not written to their slots; counts stay. The host does not wait."""
+        """Forget all ids, for example if rows were not written to their slots; counts stay. The host does not wait."""
         if self._twin is not None:
             self._twin.clear()
 
     def counts(self) -> dict[str, int]:
-        """Return how many ids were found, missed, made room, and went past the cache. The host waits for that.
+        """Return the numbers of ids that were found, missed, evicted, and bypassed the cache. The host waits for them.
 
-        An id that comes twice in a read, and is missing, is missed twice.
+        An id twice in a read, if missing, counts as two misses.
         """
         if self._twin is None:
             return {"hits": 0, "misses": self._num_passed, "evictions": 0, "bypasses": self._num_passed}
@@ -140,9 +138,9 @@ class SetIndex:
         return {"hits": hits, "misses": misses, "evictions": evictions, "bypasses": misses - fills}
 
     def known_counts(self) -> dict[str, int]:
-        """Return how many ids were found and missed by reads of which the host knows by now; it does not wait.
+        """Return the numbers of found and missed ids of the reads reported so far; the host does not wait.
 
-        These are all reads up to one of the last.
+        The last few reads may be missing.
         """
         if self._twin is None:
             return {"hits": 0, "misses": self._num_passed}

@@ -37,10 +37,10 @@ def gather_rows(
     num_threads: int = 1,
     trusted: bool = False,
 ) -> torch.Tensor:
-    """Copy the rows of `source` that `ids` names, where these are: in CPU memory, or on another device.
+    """Copy the rows of `source` with the ids `ids`, on their device: in CPU memory, or on another device.
 
-    A device other than the CPU does it by torch's own operations, and looks at ids only when it comes to them: one that
-    has no row is an error of torch there.
+    Devices other than the CPU use torch's own operations, which check ids late: an id without a row is an error of
+    torch there.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def gather_rows(
     num_threads : int
         The result does not depend on it.
     trusted : bool
-        A promise that all ids and places have rows. A GPU then does not look, and nobody waits for it; the CPU looks
-        anyway.
+        A promise that all ids and places have rows. A GPU then checks nothing, and the host does not wait; the CPU
+        checks anyway.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def gather_rows(
     Raises
     ------
     FeatureError
-        If an id or a place has no row, or `source`, `ids`, `out` or `places` have other devices, dtypes or shapes.
+        If an id or a place has no row, or `source`, `ids`, `out` or `places` have wrong devices, dtypes or shapes.
         Nothing is written then.
     """
     stage = "gather_rows"

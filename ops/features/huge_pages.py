@@ -13,9 +13,9 @@ from headrace.ops.errors import InputError
 def use_huge_pages(array: Array) -> int:
     """Move an array's memory into huge pages, which makes reading it at random faster; its address stays.
 
-    Rows gathered at random from gigabytes of ordinary pages wait for the translation of addresses as long as for the
-    memory itself. PyTorch does not ask for huge pages; NumPy does where it allocates. Moving takes about a second per
-    GB, once. Memory that no page stands for yet gets one.
+    Gathering random rows from gigabytes of ordinary pages waits as long for the translation of addresses as for the
+    memory itself. PyTorch does not request huge pages; NumPy does when it allocates. Moving takes about a second per
+    GB, once. Memory without pages gets pages.
 
     Parameters
     ----------
@@ -25,12 +25,12 @@ def use_huge_pages(array: Array) -> int:
     Returns
     -------
     int
-        Bytes that are in huge pages now, 0 where the system does not do it (Linux does from 6.1 on).
+        Bytes that are in huge pages now, 0 if the system does not support it (Linux does from 6.1 on).
 
     Raises
     ------
     InputError
-        If it is anything else than a contiguous CPU tensor or NumPy array.
+        If it is anything but a contiguous CPU tensor or NumPy array.
     """
     if isinstance(array, torch.Tensor):
         dense = array.device.type == "cpu" and array.layout == torch.strided

@@ -6,15 +6,15 @@ from headrace.ops import _native
 
 
 def trim_pool() -> int:
-    """Hand memory that is kept for coming minibatches back to the system.
+    """Return memory that is kept for coming minibatches to the system.
 
-    Rows and blocks of a minibatch lie in memory that earlier ones have given back: fresh pages cost more than what is
-    written to them. What is kept and what is in use are together at most an eighth more than was ever in use at once.
-    Call this between training and something else that needs the room; the next minibatches pay for theirs again.
+    Rows and blocks of a minibatch reuse the memory of earlier ones, because fresh pages cost more than writing to them.
+    Kept memory and memory in use are together at most an eighth more than the largest use so far. Call this between
+    training and other work that needs the memory; the next minibatches allocate again.
 
     Returns
     -------
     int
-        Bytes that were handed back.
+        Bytes returned to the system.
     """
     return _native.trim_pool()

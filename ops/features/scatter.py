@@ -25,8 +25,8 @@ def scatter_add_rows(
     """Add ``rows[i]`` to ``out[ids[i]]`` for every i, in place.
 
     The rows that one id receives are added in the order of `rows`, whatever the number of threads, so the result is the
-    same to the last bit. No gradient flows through the addition. A device other than the CPU adds by torch's own
-    operation, in an order of its own, and looks at ids only when it comes to them.
+    same to the last bit. No gradient flows through the addition. Devices other than the CPU use torch's own operation,
+    which adds in another order and checks ids late.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ def scatter_add_rows(
         [num_rows, ...] contiguous, of float32, float64, float16 or bfloat16. The half types are summed in float32, with
         a float32 copy of `out`, and rounded once.
     ids : torch.Tensor or numpy.ndarray
-        int32[n] or int64[n], with duplicates as they come.
+        int32[n] or int64[n], duplicates included.
     rows : torch.Tensor
         [n, ...] of the dtype of `out`.
     num_threads : int
         The result does not depend on it.
     trusted : bool
-        A promise that all ids have rows. A GPU then does not look, and nobody waits for it; the CPU looks anyway.
+        A promise that all ids have rows. A GPU then checks nothing, and the host does not wait; the CPU checks anyway.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def scatter_add_rows(
     Raises
     ------
     FeatureError
-        If an id has no row, or `out`, `ids` or `rows` have other devices, dtypes or shapes. Nothing is written then.
+        If an id has no row, or `out`, `ids` or `rows` have wrong devices, dtypes or shapes. Nothing is written then.
     """
     stage = "scatter_add_rows"
     for name, tensor in (("out", out), ("rows", rows)):
@@ -108,9 +108,10 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def gather_rows_with_grad(source: torch.Tensor, ids: torch.Tensor, *, num_threads: int = 1) -> torch.Tensor:
-    """Copy the rows of `source` that `ids` names; gradients flow back to `source` by `scatter_add_rows`.
+    """Copy the rows of `source` with the ids `ids`; gradients flow back to `source` by `scatter_add_rows`.
 
-    As ``source[ids]``, with backward sums that are the same bits for any number of threads. Once differentiable.
+    As ``source[ids]``, with backward sums that are the same bits for any number of threads. Second derivatives are not
+    supported.
 
     Parameters
     ----------

@@ -24,18 +24,18 @@ _MOST_DEVICES = 1 << 16  # more than any machine has; their numbers fit into 32 
 
 @dataclass(frozen=True)
 class TierSizes:
-    """How many rows lie where, by rank: the hottest row has rank 0.
+    """The number of rows at each place, by rank: the hottest row has rank 0.
 
     Attributes
     ----------
     replicated : int
-        The hottest ones, of which each device has a copy.
+        The hottest rows; each device has a copy of them.
     interleaved : int
-        The next ones, dealt out to the devices one after the other, so that all are asked for about as much.
+        The next rows, distributed over the devices one by one, so that all devices get about as many reads.
     host : int
-        The next ones, in memory of the processor. The others stay where they came from.
+        The next rows, in host memory. All others stay in the source.
     num_devices : int
-        Devices; 0 if there is none, and nothing on one then.
+        The number of devices; 0 if there is none, and then no row on one.
     """
 
     replicated: int = 0
@@ -58,11 +58,11 @@ class TierSizes:
 
     @property
     def num_placed(self) -> int:
-        """Rows that do not stay where they came from."""
+        """The number of rows that do not stay in the source."""
         return self.replicated + self.interleaved + self.host
 
     def interleaved_at(self, device: int) -> int:
-        """Return the number of interleaved rows at one device; two devices differ by one at most."""
+        """Return the number of interleaved rows at one device; devices differ by at most one."""
         return (self.interleaved - device + self.num_devices - 1) // self.num_devices
 
 
@@ -87,9 +87,9 @@ def locate_rows(
     Returns
     -------
     table : torch.Tensor
-        int32[n]: the number of a device, ``num_devices`` for the host, one more for where rows came from.
+        int32[n]: the number of a device, ``num_devices`` for the host, one more for the source.
     row : torch.Tensor
-        int64[n]: which row it is there. Devices have replicated rows first; where rows came from they go by their ids.
+        int64[n]: the row in that table. Devices have replicated rows first; in the source the row is the id.
 
     Raises
     ------
@@ -187,13 +187,13 @@ def gather_tables(
     num_threads : int
         The result does not depend on it.
     trusted : bool
-        A promise that there are all rows and places. A GPU then does not look, and nobody waits for it; the CPU looks
+        A promise that all rows and places exist. A GPU then checks nothing, and the host does not wait; the CPU checks
         anyway.
 
     Raises
     ------
     FeatureError
-        If there is no such row, table or place, or the tables or `out` have other dtypes or shapes. Nothing is written
+        If there is no such row, table or place, or the tables or `out` have wrong dtypes or shapes. Nothing is written
         then.
     """
     stage = "gather_tables"

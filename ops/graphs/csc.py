@@ -24,8 +24,8 @@ class Csc:
     indices : torch.Tensor
         int32[num_edges] when every node id is below 2**31, else int64[num_edges].
     edge_ids : torch.Tensor or None
-        int32[num_edges] or int64[num_edges], place of each edge in the input; None when the input already was in this
-        order.
+        int32[num_edges] or int64[num_edges], the position of each edge in the input; None if the input was already in
+        this order.
     """
 
     indptr: torch.Tensor
@@ -36,7 +36,7 @@ class Csc:
 def coo_to_csc(src: Array, dst: Array, num_nodes: int, *, num_threads: int | None = None) -> Csc:
     """Sort edges by destination with a stable parallel counting sort.
 
-    Edges of one destination keep their input order. The memory used at the peak is below 1.2 times that of the result.
+    Edges of one destination keep their input order. Peak memory is below 1.2 times that of the result.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def coo_to_csc(src: Array, dst: Array, num_nodes: int, *, num_threads: int | Non
     Raises
     ------
     GraphError
-        For ids out of range, arrays of different lengths, other dtypes or devices, more nodes than memory can hold.
+        For ids out of range, arrays of different lengths, wrong dtypes or devices, more nodes than fit in memory.
     """
     stage = "coo_to_csc"
     num_nodes = as_count(num_nodes, "num_nodes", stage=stage, error=GraphError)
@@ -97,7 +97,7 @@ def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int
     Raises
     ------
     GraphError
-        For other dtypes, lengths or devices, wrong ends of indptr, a decreasing indptr, ids out of range.
+        For wrong dtypes, lengths or devices, wrong ends of indptr, a decreasing indptr, ids out of range.
     """
     stage = "check_csc"
     num_nodes = as_count(num_nodes, "num_nodes", stage=stage, error=GraphError)
@@ -112,8 +112,8 @@ def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int
 def has_parallel_edges(indptr: Array, indices: Array, *, num_threads: int | None = None) -> bool:
     """Return whether any node has several in-edges from one source.
 
-    LABOR gives each of these a variate of its own and so has to number them; where there are none it does not look.
-    Sorted rows are read once, others go through a hash table, up to the first parallel edge.
+    LABOR gives parallel edges separate variates and so must number them; without any it skips that. Sorted rows are
+    read once, others through a hash table, up to the first parallel edge.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int | None = None) -> Csc:
     """Renumber the nodes: node ``order[i]`` becomes node i.
 
-    In-edges of a node keep their order. Beside the result, what is needed is 8 bytes per node and a piece of edges;
-    the graph may be a memory map.
+    In-edges of a node keep their order. Besides the result it takes 8 bytes per node and a buffer of edges; the graph
+    may be a memory map.
 
     Parameters
     ----------
@@ -37,12 +37,13 @@ def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int
     Returns
     -------
     Csc
-        Whose ``edge_ids`` are the place of each edge in `indices`; None when edges stay where they are.
+        The new graph; its ``edge_ids`` are the positions of edges in the given `indices`, None if edges keep their
+        positions.
 
     Raises
     ------
     GraphError
-        If the graph's arrays are malformed, or the order misses a node.
+        If the graph's arrays are malformed, or the order lacks a node.
     """
     stage = "reorder_csc"
     num_threads = as_num_threads(num_threads, stage=stage)

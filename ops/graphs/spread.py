@@ -12,7 +12,7 @@ _DOUBLE = ("float64",)
 
 
 def sum_to_sources(indptr: Array, indices: Array, values: Array, *, num_threads: int | None = None) -> torch.Tensor:
-    """Add up, for each node, the values of the nodes that it sends messages to.
+    """Sum, for each node, the values of the nodes that receive its messages.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def sum_to_sources(indptr: Array, indices: Array, values: Array, *, num_threads:
     -------
     torch.Tensor
         float64[num_nodes]: entry u is the sum of ``values[v]`` over the edges u -> v, parallel ones included, added in
-        the order of the edges. There is no other memory that grows with the graph.
+        the order of the edges. No other memory grows with the graph.
 
     Raises
     ------
@@ -54,9 +54,9 @@ def reach_sources(
     together: bool = False,
     num_threads: int | None = None,
 ) -> torch.Tensor:
-    """Return how likely it is that one hop of sampling reaches each node.
+    """Return the probability that one hop of sampling finds each node.
 
-    Nodes are taken to be in the frontier independently of each other, and to pick their in-edges likewise.
+    It assumes that nodes are in the frontier independently of each other, and pick their in-edges independently.
 
     Parameters
     ----------
@@ -65,29 +65,29 @@ def reach_sources(
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     frontier : torch.Tensor or numpy.ndarray
-        float64[num_nodes], in [0, 1]: how likely it is that a node is in the frontier.
+        float64[num_nodes], in [0, 1]: the probability of each node to be in the frontier.
     row_picks : torch.Tensor or numpy.ndarray
-        float64[num_nodes], in [0, 1]: how likely it is that a node of the frontier picks one of its in-edges, the same
-        for each of them.
+        float64[num_nodes], in [0, 1]: the probability that a node of the frontier picks an in-edge, the same for all
+        its in-edges.
     edge_picks : torch.Tensor or numpy.ndarray, optional
-        float32[num_edges], the same by edge, where in-edges of one node differ; `row_picks` is not read then.
+        float32[num_edges], the same by edge, if in-edges of one node differ; `row_picks` is not read then.
     together : bool
-        Whether all nodes of the frontier share one variate for each source and pick it where it is below their
-        probability, as LABOR does. Not with `edge_picks`.
+        Whether all nodes of the frontier share one variate for each source, and pick the source if the variate is below
+        their probability, as LABOR does. Not with `edge_picks`.
     num_threads : int, optional
         Default: the cores this process may use. The result does not depend on it.
 
     Returns
     -------
     torch.Tensor
-        float64[num_nodes]: entry u is 1 minus the product of ``1 - frontier[v] * pick`` over the edges u -> v;
-        `together`, the expected maximum of ``row_picks[v]`` over the destinations v that are in the frontier. That
-        takes 32 bytes per node beside the result, else there is no other memory that grows with the graph.
+        float64[num_nodes]: entry u is 1 minus the product of ``1 - frontier[v] * pick`` over the edges u -> v; with
+        `together`, the expected maximum of ``row_picks[v]`` over the destinations v in the frontier. `together` takes
+        32 bytes per node besides the result; otherwise no other memory grows with the graph.
 
     Raises
     ------
     InputError
-        If arrays are of other lengths, not in [0, 1], or `together` comes with `edge_picks`.
+        If arrays have wrong lengths or values outside [0, 1], or `together` is used with `edge_picks`.
     GraphError
         If the graph's arrays are malformed.
     """

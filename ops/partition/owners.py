@@ -15,7 +15,7 @@ from headrace.ops.partition import on_gpu
 
 
 def hash_owners(ids: Array, num_parts: int) -> torch.Tensor:
-    """Return a part for each id that depends on nothing but the id and the number of parts.
+    """Return a part for each id, which depends only on the id and the number of parts.
 
     The upper half of the finalizer of SplitMix64 (Steele, Lea and Flood, 2014), scaled to the number of parts.
 
@@ -34,7 +34,7 @@ def hash_owners(ids: Array, num_parts: int) -> torch.Tensor:
     Raises
     ------
     InputError
-        For another dtype, shape or number of parts.
+        For a wrong dtype, shape or number of parts.
     """
     stage = "hash_owners"
     num_parts = as_count(num_parts, "num_parts", stage=stage)
@@ -51,11 +51,11 @@ class Grouped:
     Attributes
     ----------
     ids : torch.Tensor
-        int64[n], ids with one owner in their own order.
+        int64[n], sorted by owner; ids of one owner keep their order.
     places : torch.Tensor
-        int64[n], where each id went: ``grouped.ids[grouped.places]`` are the ids as they were.
+        int64[n], the position of each given id: ``grouped.ids[grouped.places]`` are the given ids.
     counts : torch.Tensor
-        int64[num_parts], how many each part has; in CPU memory wherever the ids are, as sizes to send are needed there.
+        int64[num_parts], the number of ids of each part; always in CPU memory, where sizes of messages are needed.
     """
 
     ids: torch.Tensor
@@ -64,7 +64,7 @@ class Grouped:
 
 
 def group_by_owner(ids: Array, owners: Array, num_parts: int, *, first: int = 0) -> Grouped:
-    """Put ids in the order of their owners: those of part `first`, then those of part 0, of part 1, and so on.
+    """Sort ids by owner: those of part `first`, then those of part 0, of part 1, and so on.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def group_by_owner(ids: Array, owners: Array, num_parts: int, *, first: int = 0)
     Raises
     ------
     InputError
-        For an owner that is no part, or another dtype, shape or number of parts.
+        For an owner that is not a part, or a wrong dtype, shape or number of parts.
     """
     stage = "group_by_owner"
     parts, front = as_count(num_parts, "num_parts", stage=stage), as_count(first, "first", stage=stage)
@@ -94,7 +94,7 @@ def group_by_owner(ids: Array, owners: Array, num_parts: int, *, first: int = 0)
 
 
 def positions_in_parts(owners: Array, num_parts: int) -> torch.Tensor:
-    """Return where each node is among those of its owner, in ascending order of ids.
+    """Return the position of each node among the nodes of its owner, in ascending order of ids.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def positions_in_parts(owners: Array, num_parts: int) -> torch.Tensor:
     Raises
     ------
     InputError
-        As of `group_by_owner`.
+        As for `group_by_owner`.
     """
     stage = "positions_in_parts"
     parts = as_count(num_parts, "num_parts", stage=stage)

@@ -31,14 +31,14 @@ _MOST_STEPS = 1 << 53  # so that a double counts them
 
 @dataclass(frozen=True)
 class BlendedKey:
-    """The stream key of a hop whose variates are on their way from those of one stream key to those of another.
+    """The stream key of a hop whose variates are blended from those of two stream keys.
 
     Attributes
     ----------
     key, next_key : int
         The stream keys.
     step, num_steps : int
-        How far they are: ``step / num_steps`` of a quarter turn, 0 <= step < num_steps.
+        The blend: ``step / num_steps`` of a quarter turn, 0 <= step < num_steps.
     """
 
     key: int
@@ -56,7 +56,7 @@ class BlendedKey:
 
 
 def dependent_key(seed: int, epoch: int, batch: int, layer: int, batch_dependency: float) -> int | BlendedKey:
-    """Return the key of a LABOR hop of a batch that shares randomness with those before and after it.
+    """Return the key of a LABOR hop of a batch that shares randomness with the batches before and after it.
 
     Parameters
     ----------

@@ -12,20 +12,20 @@ from headrace.ops.random import on_gpu
 
 
 def dropout_mask(key: int, ids: Array, width: int, probability: float, *, num_threads: int = 1) -> torch.Tensor:
-    """Return which elements of rows dropout keeps: element j of a row by word j of the stream of its id.
+    """Return the dropout mask of rows: word j of the stream of a row's id decides its element j.
 
-    Rows of one id have the same mask, in whichever process and order they are.
+    Rows of one id have the same mask, in any process and order.
 
     Parameters
     ----------
     key : int
         Stream key, see `stream_key`.
     ids : torch.Tensor or numpy.ndarray
-        int64[n], what the rows stand for.
+        int64[n], the ids of the rows.
     width : int
         Elements of a row.
     probability : float
-        Of dropping an element, in [0, 1]; exact to 2**-32.
+        The probability of dropping an element, in [0, 1]; exact to 2**-32.
     num_threads : int
         The result does not depend on it.
 
@@ -37,7 +37,7 @@ def dropout_mask(key: int, ids: Array, width: int, probability: float, *, num_th
     Raises
     ------
     InputError
-        For a probability outside [0, 1], another dtype or shape, or a mask that is too large.
+        For a probability outside [0, 1], a wrong dtype or shape, or a mask that is too large.
     """
     stage = "dropout_mask"
     if isinstance(probability, bool) or not isinstance(probability, (int, float)) or not 0 <= probability <= 1:

@@ -73,7 +73,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     layer : int
         Hop, 0 next to the seeds, in [0, 2**16).
     purpose : int
-        What the stream is for, SHUFFLE, NEIGHBOR, WALK, DRAW, DROPOUT, WINDOW, NEGATIVE or USER, in [0, 2**16).
+        The purpose of the stream: SHUFFLE, NEIGHBOR, WALK, DRAW, DROPOUT, WINDOW, NEGATIVE or USER, in [0, 2**16).
 
     Raises
     ------

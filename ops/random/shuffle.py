@@ -31,11 +31,12 @@ MOST_LISTED: Final = 1 << 20
 
 
 def shuffled_range(num_items: int, start: int, stop: int, key: int) -> torch.Tensor:
-    """Return the items at positions start, ..., stop - 1 of the order of range(num_items) that `key` names.
+    """Return the items at positions start, ..., stop - 1 of the order of range(num_items) given by `key`.
 
-    Up to 2**20 items every order is equally likely, and any chunk of one takes the time of all of it, about 2 ns an
-    item; for several chunks take all of it once. Beyond, a chunk takes about 20 (AVX-512) to 200 ns for each of
-    its own items, and no memory beyond the result. `headrace.ops.random.shuffle` says which order a key names.
+    Up to 2**20 items every order is equally likely, and any chunk takes the time of the whole order, about 2 ns per
+    item: for several chunks, compute the whole order once. With more items a chunk takes about 20 (AVX-512) to 200 ns
+    for each of its own items, and no memory beyond the result. `headrace.ops.random.shuffle` defines the order of a
+    key.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def shuffled_range(num_items: int, start: int, stop: int, key: int) -> torch.Ten
     Raises
     ------
     ItemsError
-        If the positions do not lie within the items.
+        If the positions are not within the items.
     """
     num_items = as_count(num_items, "num_items", stage="shuffled_range", error=ItemsError)
     if num_items > MAX_ITEMS:

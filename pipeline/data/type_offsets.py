@@ -129,7 +129,7 @@ class TypeOffsets:
         Raises
         ------
         GraphError
-            If an id lies outside the id space.
+            If an id is outside the id space.
         """
         if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= self.num_ids):
             raise GraphError(

@@ -27,8 +27,8 @@ class EdgePartition:
 
     ======================  =======================================================================================
     :meth:`by_source`       one column: edges are with the master of their source (1D)
-    :meth:`by_destination`  one row: edges are with the master of their destination (1D); this is what a
-                            `Partition` of nodes means for its edges
+    :meth:`by_destination`  one row: edges are with the master of their destination (1D), as with a
+                            `Partition` of nodes
     :meth:`grid`            rows and columns: the edges of a hub are spread over a row or a column (2D vertex cut)
     ======================  =======================================================================================
 

@@ -364,7 +364,7 @@ class WindowStage(MapStage):
 
 
 class MacroStage(Stage):
-    """A stage that stands for a sequence of simpler ones."""
+    """A stage that expands to a sequence of simpler ones."""
 
     @abstractmethod
     def parts(self) -> tuple[Stage, ...]:

@@ -26,7 +26,7 @@ _SUPPORTED = (
 
 
 def inclusion(plan: Plan, *, num_threads: int | None = None, progress: bool = False) -> Tensor:
-    """Return the probability of each node to be in a minibatch of the plan, from the laws of its sampler.
+    """Return the probability that a minibatch of the plan contains each node, from the laws of its sampler.
 
     A training item is a seed of one batch of an epoch, or of none if dropped. A node of the frontier picks each of its
     in-edges with the probability of its rule, such as min(1, fanout / in-degree), and so on for all hops of the plan;
