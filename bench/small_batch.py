@@ -35,7 +35,7 @@ def bare_kernels(graph: hr.Graph, x: torch.Tensor, seeds: list[torch.Tensor], _:
     )
     given, none = [one.numpy() for one in seeds], np.empty(0, np.int64)
     keys = [stream_key(0, 0, 0, layer, NEIGHBOR) for layer in range(len(FANOUTS))]
-    rules = [[_native.Rule(_native.RuleKind.NEIGHBOR, fanout)] for fanout in FANOUTS]
+    rules = [[_native.Rule("neighbor", fanout)] for fanout in FANOUTS]
     address, row_bytes = x.data_ptr(), x.stride(0) * x.element_size()
     rows = torch.empty(NODES, WIDTH)
     out = rows.data_ptr()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from torch import Tensor
 
@@ -25,53 +24,42 @@ from headrace.cuda.pick_weighted import (
 from headrace.cuda.typed_hop import Group, pick_by_relation
 from headrace.cuda.variates import Variates
 
+#: Makes what picks from segments.
+Make: TypeAlias = "Callable[[Picking, Segments], Picker]"
 
-@dataclass(frozen=True)
-class HopRule:
-    """How a hop picks: the rules of ``ops.sampling.rules`` that have twins.
+
+class HopRule(NamedTuple):
+    """How a hop picks: a rule of ``ops.sampling.rules`` that has a twin, with what holds of its kind.
 
     Attributes
     ----------
     kind
-        "latest"; "neighbor", "replacement", "labor" or "poisson"; these four by weight; "importance", by weight if the
-        graph has any.
+        Its name in `PICKERS`.
     fanout
         In-edges per destination, -1 for all.
     rounds
         Of importance, -1 for "*".
+    by_weight
+        Whether it picks by weight.
+    per_destination
+        Whether the picks of a destination do not depend on the others of the hop.
+    reads_edges
+        Whether it looks at the edges to choose from.
+    is_bounded
+        Whether a destination has at most `fanout` picks.
     """
 
-    kind: Literal[
-        "neighbor",
-        "replacement",
-        "latest",
-        "labor",
-        "poisson",
-        "weighted",
-        "weighted_replacement",
-        "labor_weighted",
-        "poisson_weighted",
-        "importance",
-    ]
+    kind: str
     fanout: int
-    rounds: int = 0
-
-    @property
-    def per_destination(self) -> bool:
-        """Whether the picks of a destination do not depend on the others of the hop."""
-        return self.kind != "importance"
-
-    @property
-    def reads_edges(self) -> bool:
-        """Whether it looks at the edges to choose from."""
-        if self.kind in ("labor", "poisson"):
-            return self.fanout >= 0
-        return self.kind not in ("neighbor", "replacement", "latest")
+    rounds: int
+    by_weight: bool
+    per_destination: bool
+    reads_edges: bool
+    is_bounded: bool
 
     def most_picks(self, num_dst: int) -> int | None:
         """Return the most edges that so many destinations can have, or None if that depends on their degrees."""
-        is_bounded = self.fanout >= 0 and self.kind not in ("poisson", "poisson_weighted", "importance")
-        return self.fanout * num_dst if is_bounded else None
+        return self.fanout * num_dst if self.fanout >= 0 and self.is_bounded else None
 
 
 class HopSpec(NamedTuple):
@@ -112,7 +100,7 @@ def pick_hop(
     graph, frontier, hop
         Of what, for what, and how.
     numbers
-        See `picker_of`.
+        Those of parallel edges, for LABOR; None where no row holds a source twice.
     faults
         Of the kinds `hop.FAULTS`.
     gaps
@@ -123,11 +111,13 @@ def pick_hop(
     """
 
     def by(rule: HopRule) -> Callable[[Segments], Picks]:
+        picking = Picking(graph, rule, hop.variates, numbers, faults)
+
         def pick_from(segments: Segments) -> Picks:
             room = rule.most_picks(len(segments)) if bounded else None
             if gaps is not None:
-                return _pick_left(graph, Left.of(segments, gaps), rule, hop.variates, numbers, faults, room)
-            return pick(segments, picker_of(graph, rule, hop.variates, numbers, faults)(segments), faults, room=room)
+                return _pick_left(picking, Left.of(segments, gaps), room)
+            return pick(segments, picker_of(picking, segments), faults, room=room)
 
         return pick_from
 
@@ -137,22 +127,13 @@ def pick_hop(
     return pick_by_relation(graph, frontier, faults, groups)
 
 
-def _pick_left(
-    graph: GpuGraph,
-    left: Left,
-    rule: HopRule,
-    variates: Variates,
-    numbers: EdgeNumbers | None,
-    faults: Faults,
-    room: int | None,
-) -> Picks:
+def _pick_left(picking: Picking, left: Left, room: int | None) -> Picks:
     """Pick from what excluded edges leave; rules that look at edges see these alone, one after the other."""
     segments = left.segments
-    if rule.reads_edges:
-        graph, segments = left.packed(graph, faults)
-        numbers = None if numbers is None else EdgeNumbers()
-    picker = picker_of(graph, rule, variates, numbers, faults)(segments)
-    picks = pick(segments, picker, faults, room=room)
+    if picking.rule.reads_edges:
+        graph, segments = left.packed(picking.graph, picking.faults)
+        picking = picking._replace(graph=graph, numbers=None if picking.numbers is None else EdgeNumbers())
+    picks = pick(segments, picker_of(picking, segments), picking.faults, room=room)
     left.unpack(picks, segments.starts)
     return picks
 
@@ -165,61 +146,89 @@ def _alike(rules: Sequence[HopRule]) -> list[tuple[HopRule, list[int]]]:
     return [(rules[relations[0]], relations) for relations in found.values()]
 
 
-def picker_of(
-    graph: GpuGraph, rule: HopRule, variates: Variates, numbers: EdgeNumbers | None, faults: Faults
-) -> Callable[[Segments], Picker]:
-    """Return what makes the picker of a rule.
+class Picking(NamedTuple):
+    """What pickers are made of; see `pick_hop`."""
 
-    Parameters
-    ----------
-    graph, rule, variates
-        Of what, how, and by which randomness.
-    numbers
-        Those of parallel edges, for LABOR; None where no row holds a source twice.
-    faults
-        Looked at before rows are read to number edges.
-    """
+    graph: GpuGraph
+    rule: HopRule
+    variates: Variates
+    numbers: EdgeNumbers | None
+    faults: Faults
 
-    def shared(segments: Segments) -> SharedVariates:
-        return SharedVariates(graph.indices, variates, *_numbers_of(numbers, segments, graph, faults))
+    @property
+    def weights(self) -> Tensor:
+        """By which the rule picks."""
+        assert self.graph.weights is not None  # of a rule by weight
+        return self.graph.weights
 
-    def make(segments: Segments) -> Picker:
+    @property
+    def most(self) -> int:
+        """The fan-out, as kernels of LABOR know it."""
+        return ALL if self.rule.fanout < 0 else self.rule.fanout
+
+    def shared(self, segments: Segments) -> SharedVariates:
+        """Return the variates of the sources of segments, numbered where a row holds a source twice."""
+        starts_and_others: tuple[Tensor | None, Tensor | None] = None, None
+        if self.numbers is not None:
+            if not self.numbers.known:
+                self.faults.check()  # before rows are read
+            starts_and_others = self.numbers.of(segments.starts, segments.degrees, self.graph.indices)
+        return SharedVariates(self.graph.indices, self.variates, *starts_and_others)
+
+
+def picker_of(picking: Picking, segments: Segments) -> Picker:
+    """Return what picks from segments by a rule."""
+    plain, weighted = PICKERS[picking.rule.kind]
+    return (weighted if picking.rule.by_weight else plain)(picking, segments)
+
+
+def _all_or(picker: Make) -> Make:
+    """Return what makes a picker, or one of all edges where all are asked for."""
+    return lambda picking, segments: AllPicker() if picking.rule.fanout < 0 else picker(picking, segments)
+
+
+def _positive_or(picker: type[WeightedPicker | WeightedReplacementPicker]) -> Make:
+    """Return what makes a picker that draws by weight, or one of all edges that have any."""
+
+    def make(picking: Picking, segments: Segments) -> Picker:
+        del segments
+        graph, rule = picking.graph, picking.rule
         if rule.fanout < 0:
-            return AllPicker()
-        if rule.kind == "latest":
-            return LatestPicker(rule.fanout)
-        if rule.kind == "neighbor":
-            return UniformPicker(variates.key, rule.fanout)
-        if rule.kind == "replacement":
-            return UniformReplacementPicker(variates.key, rule.fanout)
-        return (LaborExactPicker if rule.kind == "labor" else LaborPoissonPicker)(shared(segments), rule.fanout)
+            return PositivePicker(picking.weights)
+        return picker(picking.weights, graph.sums, picking.variates.key, rule.fanout)
 
-    def make_weighted(segments: Segments) -> Picker:
-        assert graph.weights is not None
-        if rule.kind in ("labor_weighted", "poisson_weighted"):
-            fanout = ALL if rule.fanout < 0 else rule.fanout
-            return LaborWeightedPicker(shared(segments), graph.weights, fanout, rule.kind == "labor_weighted")
-        if rule.fanout < 0:
-            return PositivePicker(graph.weights)
-        picker = WeightedPicker if rule.kind == "weighted" else WeightedReplacementPicker
-        return picker(graph.weights, graph.sums, variates.key, rule.fanout)
-
-    def make_importance(_: Segments) -> Picker:
-        return LaborImportancePicker(graph, shared, ALL if rule.fanout < 0 else rule.fanout, rule.rounds, faults)
-
-    if rule.kind == "importance":
-        return make_importance
-    return make_weighted if rule.kind in _BY_WEIGHT else make
+    return make
 
 
-_BY_WEIGHT = ("weighted", "weighted_replacement", "labor_weighted", "poisson_weighted")
+def _labor_by_weight(exact: bool) -> Make:
+    return lambda picking, segments: LaborWeightedPicker(picking.shared(segments), picking.weights, picking.most, exact)
 
 
-def _numbers_of(
-    numbers: EdgeNumbers | None, segments: Segments, graph: GpuGraph, faults: Faults
-) -> tuple[Tensor | None, Tensor | None]:
-    if numbers is None:
-        return None, None
-    if not numbers.known:
-        faults.check()
-    return numbers.of(segments.starts, segments.degrees, graph.indices)
+def _importance(picking: Picking, segments: Segments) -> Picker:
+    del segments
+    return LaborImportancePicker(picking.graph, picking.shared, picking.most, picking.rule.rounds, picking.faults)
+
+
+_latest = _all_or(lambda picking, _: LatestPicker(picking.rule.fanout))
+
+#: What makes the picker of each kind of rules, without weights and by weight.
+PICKERS: dict[str, tuple[Make, Make]] = {
+    "neighbor": (
+        _all_or(lambda picking, _: UniformPicker(picking.variates.key, picking.rule.fanout)),
+        _positive_or(WeightedPicker),
+    ),
+    "neighbor_replacement": (
+        _all_or(lambda picking, _: UniformReplacementPicker(picking.variates.key, picking.rule.fanout)),
+        _positive_or(WeightedReplacementPicker),
+    ),
+    "latest": (_latest, _latest),
+    "labor_exact": (
+        _all_or(lambda picking, segments: LaborExactPicker(picking.shared(segments), picking.rule.fanout)),
+        _labor_by_weight(exact=True),
+    ),
+    "labor_poisson": (
+        _all_or(lambda picking, segments: LaborPoissonPicker(picking.shared(segments), picking.rule.fanout)),
+        _labor_by_weight(exact=False),
+    ),
+    "labor_importance": (_importance, _importance),
+}

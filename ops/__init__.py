@@ -15,8 +15,7 @@ Address randomness    `stream_key` names the stream of (seed, epoch, batch, laye
                       a LABOR hop whose batches depend on each other
 Order items           `shuffled_range` gives any chunk of a shuffled range, of more than 2**20 items without the rest
 Pick edges            `sample_hop` applies a rule to a frontier: a `NeighborRule`, `LatestRule`, `LaborRule`,
-                      `LaborImportanceRule`, `LadiesRule`; with types, `sample_typed_hop` one for each relation
-                      (`ByRelation`, `TypedRows`)
+                      `LaborImportanceRule`, `LadiesRule`; with types, one for each relation (`ByRelation`, `TypedRows`)
 Look at a layer       `labor_importance` and `draw_ladies` give the probabilities by which layer-wise rules draw; a
                       `LayerReducer` lets them decide for a frontier that was cut in parts
 Find and draw links   `find_edges`, for the edges that samplers are not to pick; `draw_negatives`
@@ -114,7 +113,6 @@ if TYPE_CHECKING:
     )
     from headrace.ops.sampling.sample import BlockSampler, Hop, check_weights, sample_hop
     from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
-    from headrace.ops.sampling.typed_hop import sample_typed_hop
     from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
     from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
 
@@ -198,7 +196,6 @@ __all__ = [
     "reorder_csc",
     "sample_fetched",
     "sample_hop",
-    "sample_typed_hop",
     "scatter_add_rows",
     "sddmm",
     "shuffled_range",
@@ -296,7 +293,6 @@ _MODULES = {
     "reorder_csc": "headrace.ops.graphs.reorder",
     "sample_fetched": "headrace.ops.sampling.fetch_rows",
     "sample_hop": "headrace.ops.sampling.sample",
-    "sample_typed_hop": "headrace.ops.sampling.typed_hop",
     "scatter_add_rows": "headrace.ops.features.scatter",
     "sddmm": "headrace.ops.aggregate.spmm",
     "shuffled_range": "headrace.ops.random.shuffle",

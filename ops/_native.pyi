@@ -15,18 +15,10 @@ WeightArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 Excluded: TypeAlias = tuple[Int64Array, Int64Array, Int64Array, Int64Array | None]
 Block: TypeAlias = tuple[Int64Array, IdArray, Int64Array | None, NDArray[np.float32] | None, int]
 
-class RuleKind(Enum):
-    NEIGHBOR = 0
-    NEIGHBOR_REPLACEMENT = 1
-    LATEST = 2
-    LABOR_EXACT = 3
-    LABOR_POISSON = 4
-    LABOR_IMPORTANCE = 5
-    LADIES = 6
-    LADIES_POISSON = 7
+def rule_traits() -> dict[str, dict[str, bool]]: ...
 
 class Rule:
-    def __init__(self, kind: RuleKind, fanout: int, rounds: int = 0, by_weight: bool = False) -> None: ...
+    def __init__(self, kind: str, fanout: int, rounds: int = 0, by_weight: bool = False) -> None: ...
 
 class VariateKeys:
     def __init__(self, key: int, next_key: int = 0, step: int = 0, num_steps: int = 1) -> None: ...
@@ -199,24 +191,6 @@ def sample_hop(
     indptr: Int64Array,
     indices: IdArray,
     frontier: Int64Array,
-    rule: Rule,
-    key: Keys,
-    weights: WeightArray | None,
-    num_threads: int,
-    reducer: LayerReducer | None = None,
-    parallel_edges: bool = True,
-    slots: Int64Array | None = None,
-    times: Int64Array | None = None,
-    bounds: Int64Array | None = None,
-    lows: Int64Array | None = None,
-    excluded: Excluded | None = None,
-) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
-def sample_typed_hop(
-    row_ptr: Int64Array,
-    indices: IdArray,
-    num_nodes: int,
-    relations: Sequence[Relation],
-    frontier: Int64Array,
     rules: Sequence[Rule],
     key: Keys,
     weights: WeightArray | None,
@@ -228,6 +202,8 @@ def sample_typed_hop(
     bounds: Int64Array | None = None,
     lows: Int64Array | None = None,
     excluded: Excluded | None = None,
+    relations: Sequence[Relation] = ...,
+    num_nodes: int | None = None,
 ) -> tuple[Int64Array, IdArray, Int64Array, NDArray[np.float32] | None]: ...
 def has(instructions: InstructionSet) -> bool: ...
 def use_instruction_set(instructions: InstructionSet) -> bool: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from headrace.pipeline.lowered.compact import Compact
@@ -13,9 +14,10 @@ from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.fused import SampleFused
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.lowered.return_ids import ReturnIds
 from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
+from headrace.pipeline.lowered.sample_hop import RuleHop, SampleHop
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
 from headrace.pipeline.lowered.walk_hop import WalkHop
 from headrace.pipeline.plan import rewriting
@@ -46,6 +48,23 @@ def _fetching(stage):
 
 STAGES |= {stage.name: _fetching(stage) for stage in (FetchAndExchange, FetchOwned)}
 
+
+#: Parameters of a stage that samples by a rule, beside those of its hop.
+OF_STAGE = ("layer", "expand", "partition")
+
+
+def by_rule(stage, graph, rule, **named):
+    """Return a stage that samples by a rule, of the parameters of its hop and its own."""
+    own = {name: named.pop(name) for name in OF_STAGE if name in named}
+    return stage(Hop(graph, rule, **named), **own)
+
+
+def fused(graph, rules, *, key_layers, first_layer=0, expand="all", **named):
+    """Return the fused stage of some hops."""
+    hops = [Hop(graph, rule, key_layer=layer, **named) for rule, layer in zip(rules, key_layers, strict=True)]
+    return SampleFused(tuple(hops), first_layer=first_layer, expand=expand)
+
+
 BOTH = Language(lambda stage: None)
 
 
@@ -58,7 +77,10 @@ class HandMade(Plan):
     def __getattr__(self, name):
         if name not in STAGES:
             raise AttributeError(name)
-        return lambda *args, **named: self.then(STAGES[name](*args, **named))
+        if name == "sample_fused":
+            return lambda *args, **named: self.then(fused(*args, **named))
+        make = partial(by_rule, STAGES[name]) if issubclass(STAGES[name], RuleHop) else STAGES[name]
+        return lambda *args, **named: self.then(make(*args, **named))
 
     def loader(self, **options):
         with legal():

@@ -172,7 +172,6 @@ OPS = [
     "reorder_csc",
     "sample_fetched",
     "sample_hop",
-    "sample_typed_hop",
     "scatter_add_rows",
     "sddmm",
     "shuffled_range",

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.ops.reference.picks import pick_labor, pick_labor_weighted, pick_uniform, pick_weighted
 from headrace.ops.reference.random import slot_key
-from headrace.ops.sampling.rules import LaborRule, LatestRule, NeighborRule, Rule
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule, Rule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,7 +76,7 @@ def sample_hop(
             lows=lows,
         )
         return replace(hop, positions=kept[hop.positions])
-    if not isinstance(rule, NeighborRule | LatestRule | LaborRule):
+    if isinstance(rule, LaborImportanceRule | LadiesRule):
         from headrace.ops.reference.layer import sample_layer
 
         return sample_layer(indptr, indices, frontier, rule, key, weights=weights)
@@ -100,8 +100,10 @@ def sample_hop(
             else:
                 picks = pick_weighted(node, row, rule.fanout, key, replace=rule.replace)
         elif row is None:
+            assert isinstance(rule, LaborRule)
             picks = pick_labor(sources, rule.fanout, key, exact=rule.exact)
         else:
+            assert isinstance(rule, LaborRule)
             picks, values = pick_labor_weighted(sources, row, rule.fanout, key, exact=rule.exact)
             edge_weights += values
         positions += [start + i for i in picks]

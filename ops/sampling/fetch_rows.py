@@ -13,7 +13,7 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_of, on_device
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
-from headrace.ops.sampling.rules import Rule, reads_whole_rows
+from headrace.ops.sampling.rules import Rule
 from headrace.ops.sampling.sample import Hop, sample_hop
 
 
@@ -134,7 +134,7 @@ def sample_fetched(
         If the rows are malformed.
     """
     stage = "sample_fetched"
-    if not reads_whole_rows(rule):
+    if not (isinstance(rule, Rule) and rule.reads_whole_rows):
         raise InputError(
             f"{stage}: expected a rule that looks at whole rows, LaborRule or NeighborRule(-1), got {rule}; call "
             "sample_hop with the graph"

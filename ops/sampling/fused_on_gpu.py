@@ -13,7 +13,7 @@ from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.ops.sampling.on_gpu import check_elements, gaps_of, graph_on, hop_of, refuse
-from headrace.ops.sampling.rules import ByRelation, HopRule, NeighborRule
+from headrace.ops.sampling.rules import ByRelation, HopRule
 from headrace.ops.sampling.sampled import Trees
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _draws(rule: HopRule) -> bool:
     """Whether a rule draws edges destination by destination."""
     if isinstance(rule, ByRelation):
         return any(map(_draws, rule.rules))
-    return isinstance(rule, NeighborRule) and rule.fanout >= 0
+    return rule.traits.draws_edges and rule.count >= 0
 
 
 def _refuse_seeds(fault: Fault, seeds: torch.Tensor, trees: Trees) -> None:

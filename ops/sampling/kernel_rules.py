@@ -9,16 +9,7 @@ from headrace.ops import _native
 from headrace.ops._arrays import as_key
 from headrace.ops.errors import InputError
 from headrace.ops.random.dependency import BlendedKey
-from headrace.ops.sampling.rules import (
-    ByRelation,
-    HopRule,
-    LaborImportanceRule,
-    LaborRule,
-    LadiesRule,
-    LatestRule,
-    NeighborRule,
-    Rule,
-)
+from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
 
 if TYPE_CHECKING:
     from headrace.ops.sampling.typed_rows import TypedRows
@@ -42,7 +33,7 @@ def check_rule(rule: Rule, stage: str) -> None:
 def native_rule(rule: Rule, by_weight: bool, stage: str) -> _native.Rule:
     """Return the rule as the kernels of the CPU know it."""
     check_rule(rule, stage)
-    if by_weight and isinstance(rule, LatestRule):
+    if by_weight and not rule.traits.takes_weights:
         message = f"{stage}: expected no weights for {rule}, which does not draw, got some; leave weights= out"
         raise InputError(message)
     return _as_native(rule, by_weight)
@@ -51,21 +42,7 @@ def native_rule(rule: Rule, by_weight: bool, stage: str) -> _native.Rule:
 @lru_cache(maxsize=1024)
 def _as_native(rule: Rule, by_weight: bool) -> _native.Rule:
     """Make it once: a plan has a few rules, and asks for them in every batch."""
-    kinds = _native.RuleKind
-    match rule:
-        case NeighborRule():
-            kind = kinds.NEIGHBOR_REPLACEMENT if rule.replace else kinds.NEIGHBOR
-            return _native.Rule(kind, rule.fanout, by_weight=by_weight)
-        case LatestRule():
-            return _native.Rule(kinds.LATEST, rule.fanout, by_weight=by_weight)
-        case LaborRule():
-            kind = kinds.LABOR_EXACT if rule.exact else kinds.LABOR_POISSON
-            return _native.Rule(kind, rule.fanout, by_weight=by_weight)
-        case LaborImportanceRule():
-            return _native.Rule(kinds.LABOR_IMPORTANCE, rule.fanout, rule.native_rounds, by_weight)
-        case LadiesRule():
-            kind = kinds.LADIES_POISSON if rule.poisson else kinds.LADIES
-            return _native.Rule(kind, rule.size, by_weight=by_weight)
+    return _native.Rule(rule.kind, rule.count, rule.rounds, by_weight)
 
 
 def native_rules(rule: HopRule, by_weight: bool, rows: TypedRows | None, stage: str) -> list[_native.Rule]:

@@ -88,7 +88,7 @@ def labor_importance(
         sources,
         as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
         rule.fanout,
-        rule.native_rounds,
+        rule.rounds,
         None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
         as_reducer(reducer, stage=stage),

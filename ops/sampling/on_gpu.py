@@ -14,15 +14,7 @@ from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling.find_edges import EdgePositions, by_tree
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
-from headrace.ops.sampling.rules import (
-    ByRelation,
-    HopRule,
-    LaborImportanceRule,
-    LaborRule,
-    LatestRule,
-    NeighborRule,
-    Rule,
-)
+from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
 
 if TYPE_CHECKING:
     from headrace.cuda.faults import Fault
@@ -35,13 +27,6 @@ if TYPE_CHECKING:
 
 _IDS = (torch.int32, torch.int64)
 _WEIGHTS = (torch.float32, torch.float64)
-
-
-def has_twin(rule: Rule | ByRelation) -> bool:
-    """Whether a GPU can pick by a rule."""
-    if isinstance(rule, ByRelation):
-        return all(map(has_twin, rule.rules))
-    return isinstance(rule, NeighborRule | LatestRule | LaborRule | LaborImportanceRule)
 
 
 def graph_on(
@@ -106,19 +91,11 @@ def hop_of(rule: HopRule, key: int | BlendedKey, rows: TypedRows | None, by_weig
 def _rule_of(rule: Rule, by_weight: bool, stage: str) -> GpuRule:
     from headrace.cuda.rules import HopRule as GpuRule
 
-    if isinstance(rule, LaborRule):
-        if by_weight:
-            return GpuRule("labor_weighted" if rule.exact else "poisson_weighted", rule.fanout)
-        return GpuRule("labor" if rule.exact else "poisson", rule.fanout)
-    if isinstance(rule, NeighborRule):
-        if by_weight:
-            return GpuRule("weighted_replacement" if rule.replace else "weighted", rule.fanout)
-        return GpuRule("replacement" if rule.replace else "neighbor", rule.fanout)
-    if isinstance(rule, LatestRule):
-        return GpuRule("latest", rule.fanout)
-    if isinstance(rule, LaborImportanceRule):
-        return GpuRule("importance", rule.fanout, rule.native_rounds)
-    raise InputError(f"{stage}: a GPU does not pick by {rule}; pass the graph and the seeds in CPU memory")
+    traits = rule.traits
+    if not traits.has_twin:
+        raise InputError(f"{stage}: a GPU does not pick by {rule}; pass the graph and the seeds in CPU memory")
+    reads_edges = by_weight or (traits.reads_edges and (rule.count >= 0 or traits.layer_wise))
+    return GpuRule(rule.kind, rule.count, rule.rounds, by_weight, rule.per_destination, reads_edges, traits.is_bounded)
 
 
 def variates_of(key: int | BlendedKey, rule: HopRule, stage: str) -> Variates:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from headrace.ops import _native
 from headrace.ops.errors import InputError
 
 _MAX_COUNT = 1 << 62
@@ -19,8 +21,103 @@ def _check_count(rule: str, name: str, value: int, everything: str) -> None:
         raise InputError(message)
 
 
+class Traits(NamedTuple):
+    """What holds of all rules of a kind, on the CPU and on a GPU; the table is `ops/native/sampling/rule.hpp`.
+
+    Attributes
+    ----------
+    layer_wise : bool
+        Whether the picks of a destination depend on the others of the hop.
+    draws_edges : bool
+        Whether edges are drawn destination by destination.
+    has_edge_variates : bool
+        Whether edges are picked by variates of their own, of which parallel edges share none.
+    reads_edges : bool
+        Whether the rule looks at the edges to choose from, without weights, too.
+    is_bounded : bool
+        Whether a destination has no more picks than are asked for.
+    takes_weights : bool
+        Whether the rule picks by weight where there are weights.
+    has_twin : bool
+        Whether a GPU picks by it.
+    """
+
+    layer_wise: bool
+    draws_edges: bool
+    has_edge_variates: bool
+    reads_edges: bool
+    is_bounded: bool
+    takes_weights: bool
+    has_twin: bool
+
+
+#: By the name of the kind, under which kernels of the CPU and of GPUs know it.
+TRAITS = {kind: Traits(**traits) for kind, traits in _native.rule_traits().items()}
+
+
 @dataclass(frozen=True)
-class NeighborRule:
+class Rule(ABC):
+    """Base of the rules."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The kind's name in the table of traits."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many edges, or sources, are asked for; -1 for all."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of importance as kernels count them: -1 until they change nothing."""
+        return 0
+
+    @property
+    def traits(self) -> Traits:
+        """What holds of its kind."""
+        return TRAITS[self.kind]
+
+    @property
+    def per_destination(self) -> bool:
+        """Whether the picks of a destination do not depend on the others of the hop."""
+        return not self.traits.layer_wise
+
+    @property
+    def has_edge_variates(self) -> bool:
+        """Whether edges are picked by variates of their own, of which parallel edges share none."""
+        return self.traits.has_edge_variates
+
+    @property
+    def has_twin(self) -> bool:
+        """Whether a GPU picks by the rule."""
+        return self.traits.has_twin
+
+    @property
+    def reads_whole_rows(self) -> bool:
+        """Whether the rule, without weights, looks at all in-edges of a destination and at nothing else of it."""
+        return False
+
+
+@dataclass(frozen=True)
+class _FanoutRule(Rule):
+    """Base of the rules by a fan-out."""
+
+    fanout: int
+
+    @property
+    def count(self) -> int:
+        """Return the fan-out."""
+        return self.fanout
+
+    def __post_init__(self) -> None:
+        """Check the fan-out."""
+        _check_count(type(self).__name__, "fanout", self.fanout, "in-edges")
+
+
+@dataclass(frozen=True)
+class NeighborRule(_FanoutRule):
     """Pick in-edges destination by destination, uniformly or by edge weight.
 
     With weights, picks without replacement have the law of successive draws by weight, picks with replacement are
@@ -34,21 +131,21 @@ class NeighborRule:
         Draw `fanout` times with replacement instead. Ignored when `fanout` is -1.
     """
 
-    per_destination: ClassVar[bool] = True
-    """Whether the picks of a destination do not depend on the others of the hop."""
-    has_edge_variates: ClassVar[bool] = False
-    """Whether edges are picked by variates of their own, of which parallel edges share none."""
-
-    fanout: int
     replace: bool = False
 
-    def __post_init__(self) -> None:
-        """Check the fan-out."""
-        _check_count("NeighborRule", "fanout", self.fanout, "in-edges")
+    @property
+    def kind(self) -> str:
+        """Return the kind: draws with replacement are one of their own."""
+        return "neighbor_replacement" if self.replace else "neighbor"
+
+    @property
+    def reads_whole_rows(self) -> bool:
+        """Whether all in-edges are taken."""
+        return self.fanout == -1
 
 
 @dataclass(frozen=True)
-class LatestRule:
+class LatestRule(_FanoutRule):
     """Pick the last in-edges of each destination: where rows are sorted by time, the most recent ones.
 
     Nothing is drawn, and weights are not read. Edges of one time count as later the later they came.
@@ -59,18 +156,14 @@ class LatestRule:
         In-edges per destination; all of them where there are no more, or when it is -1.
     """
 
-    per_destination: ClassVar[bool] = True
-    has_edge_variates: ClassVar[bool] = False
-
-    fanout: int
-
-    def __post_init__(self) -> None:
-        """Check the fan-out."""
-        _check_count("LatestRule", "fanout", self.fanout, "in-edges")
+    @property
+    def kind(self) -> str:
+        """Return the kind."""
+        return "latest"
 
 
 @dataclass(frozen=True)
-class LaborRule:
+class LaborRule(_FanoutRule):
     """Layer-neighbour sampling, LABOR-0 (arXiv 2210.13339): destinations of a hop share one variate per source node.
 
     The number of edges per destination and the variance of a mean over them are those of `NeighborRule`, but
@@ -101,19 +194,21 @@ class LaborRule:
         the expected number.
     """
 
-    per_destination: ClassVar[bool] = True
-    has_edge_variates: ClassVar[bool] = True
-
-    fanout: int
     exact: bool = True
 
-    def __post_init__(self) -> None:
-        """Check the fan-out."""
-        _check_count("LaborRule", "fanout", self.fanout, "in-edges")
+    @property
+    def kind(self) -> str:
+        """Return the kind: exact picks, or Poisson sampling."""
+        return "labor_exact" if self.exact else "labor_poisson"
+
+    @property
+    def reads_whole_rows(self) -> bool:
+        """Return True: each in-edge has a variate."""
+        return True
 
 
 @dataclass(frozen=True)
-class LaborImportanceRule:
+class LaborImportanceRule(_FanoutRule):
     """LABOR-i and LABOR-* (arXiv 2210.13339): LABOR with probabilities of sources that all destinations agree on.
 
     An edge t -> s is kept iff ``r_t <= min(1, c_s * pi_t)``, with the same variates r_t as `LaborRule`. The scales c_s
@@ -137,15 +232,11 @@ class LaborImportanceRule:
         Rounds, 1 to 1,000, or "*": until a round lowers the expected number of sources by no more than 0.01 %.
     """
 
-    per_destination: ClassVar[bool] = False
-    has_edge_variates: ClassVar[bool] = True
-
-    fanout: int
     importance: int | Literal["*"] = "*"
 
     def __post_init__(self) -> None:
         """Check fan-out and rounds."""
-        _check_count("LaborImportanceRule", "fanout", self.fanout, "in-edges")
+        super().__post_init__()
         rounds = self.importance
         if rounds != "*" and (
             isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MOST_ROUNDS
@@ -157,13 +248,18 @@ class LaborImportanceRule:
             raise InputError(message)
 
     @property
-    def native_rounds(self) -> int:
-        """Return the rounds as the kernels count them: -1 stands for "*"."""
+    def kind(self) -> str:
+        """Return the kind."""
+        return "labor_importance"
+
+    @property
+    def rounds(self) -> int:
+        """Return the rounds, -1 for "*"."""
         return -1 if self.importance == "*" else self.importance
 
 
 @dataclass(frozen=True)
-class LadiesRule:
+class LadiesRule(Rule):
     """Layer sampling, LADIES (arXiv 1911.07323) and PLADIES (arXiv 2210.13339): sources drawn for the hop as a whole.
 
     A source t is drawn by its score, ``q_t = sum over destinations s of P_ts ** 2``, where P_ts is 1 / in-degree of s,
@@ -185,9 +281,6 @@ class LadiesRule:
         min(1, c * q_t), so that `size` is the expected number.
     """
 
-    per_destination: ClassVar[bool] = False
-    has_edge_variates: ClassVar[bool] = False
-
     size: int
     poisson: bool = False
 
@@ -195,8 +288,15 @@ class LadiesRule:
         """Check the size."""
         _check_count("LadiesRule", "size", self.size, "sources")
 
+    @property
+    def kind(self) -> str:
+        """Return the kind: exactly as many sources, or Poisson sampling."""
+        return "ladies_poisson" if self.poisson else "ladies"
 
-Rule: TypeAlias = NeighborRule | LatestRule | LaborRule | LaborImportanceRule | LadiesRule
+    @property
+    def count(self) -> int:
+        """Return the number of sources."""
+        return self.size
 
 
 @dataclass(frozen=True)
@@ -224,10 +324,15 @@ class ByRelation:
         """Whether edges are picked by variates of their own, of which parallel edges share none."""
         return any(rule.has_edge_variates for rule in self.rules)
 
+    @property
+    def has_twin(self) -> bool:
+        """Whether a GPU picks by all the rules."""
+        return all(rule.has_twin for rule in self.rules)
+
+    @property
+    def reads_whole_rows(self) -> bool:
+        """Whether the rule looks at whole rows of nodes: those of a relation are parts of them."""
+        return False
+
 
 HopRule: TypeAlias = Rule | ByRelation
-
-
-def reads_whole_rows(rule: HopRule) -> bool:
-    """Whether a rule looks at all in-edges of a destination, without weights, and at nothing else of it."""
-    return isinstance(rule, LaborRule) or (isinstance(rule, NeighborRule) and rule.fanout == -1)

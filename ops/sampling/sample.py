@@ -14,9 +14,9 @@ from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import fused_on_gpu, on_gpu
 from headrace.ops.sampling.find_edges import EdgePositions, by_tree, native_excluded
-from headrace.ops.sampling.kernel_rules import native_keys, native_rule, native_rules
+from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
-from headrace.ops.sampling.rules import HopRule, Rule
+from headrace.ops.sampling.rules import HopRule
 from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees, tree_arrays
 
 if TYPE_CHECKING:
@@ -54,9 +54,10 @@ def sample_hop(
     indptr: Array,
     indices: Array,
     frontier: Array,
-    rule: Rule,
+    rule: HopRule,
     key: int | BlendedKey,
     *,
+    rows: TypedRows | None = None,
     weights: Array | None = None,
     num_threads: int = 1,
     reducer: LayerReducer | None = None,
@@ -74,18 +75,24 @@ def sample_hop(
     of the *sources*, and so do layer-wise rules; both come in ascending CSC order. Picks by weight come in the order of
     their draws; where too many draws would be needed the rest follows in CSC order.
 
+    In a graph with types each relation is picked from by its own rule, and a destination's picks follow relation by
+    relation. Uniform draws are then keyed by the number of the row, LABOR's by the global id of the source.
+
     Parameters
     ----------
     indptr : torch.Tensor or numpy.ndarray
-        int64[num_nodes + 1].
+        int64[num_nodes + 1]; with `rows`, their `row_ptr`.
     indices : torch.Tensor or numpy.ndarray
         int32[num_graph_edges] or int64[num_graph_edges].
     frontier : torch.Tensor or numpy.ndarray
         int64[num_dst], destinations; one that is listed twice gets the same picks twice.
-    rule : NeighborRule, LatestRule, LaborRule, LaborImportanceRule or LadiesRule
-        How to pick. The last two are layer-wise: they decide for all of the frontier together.
+    rule : Rule or ByRelation
+        How to pick; with `rows`, `ByRelation`. Some rules are layer-wise: they decide for all of the frontier together.
     key : int or BlendedKey
         Stream key of the hop; for LABOR also what `dependent_key` returns.
+    rows : TypedRows, optional
+        Where the in-edges of nodes and relations are, for a graph with types: parallel edges are those of one relation,
+        times ascend within each of these rows, and excluded edges are found by their numbers.
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_graph_edges] or float64[num_graph_edges] in CSC order. Vet them once with `check_weights`: values
         are not looked at again here.
@@ -119,42 +126,45 @@ def sample_hop(
     InputError
         If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none; for
         slots of a layer-wise rule, bounds without times, lower bounds without bounds, weights of a `LatestRule`, a
-        blended key for another rule than LABOR, or excluded edges that are not of this graph.
+        blended key for another rule than LABOR, excluded edges that are not of this graph, or a rule of another number
+        of relations than there are.
     """
     stage = "sample_hop"
-    kernel_rule = native_rule(rule, weights is not None, stage)
+    rules = native_rules(rule, weights is not None, rows, stage)
     if reducer is not None and rule.per_destination:
         message = f"{stage}: {rule} picks destination by destination, so parts of a frontier need no reducer"
         raise InputError(message)
     device = device_of(frontier)
-    if device is not None and reducer is None and on_gpu.has_twin(rule) and not by_tree(excluded):
-        graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights)
-        may_repeat = parallel_edges is not False
+    may_repeat = parallel_edges is not False  # nothing else is a promise
+    if device is not None and reducer is None and rule.has_twin and not by_tree(excluded):
+        graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights, rows=rows)
         arguments = (graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage)
-        return Hop(*on_gpu.sample_hop(*arguments, excluded=excluded))
+        return Hop(*on_gpu.sample_hop(*arguments, rows=rows, excluded=excluded))
     starts, sources = graph_arrays(indptr, indices, stage)
+    of_slots, of_bounds, of_lows = (
+        None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
+        for name, array in (("slots", slots), ("bounds", bounds), ("lows", lows))
+    )
     indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
         sources,
         as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
-        kernel_rule,
+        rules,
         native_keys(key, rule, stage),
         None if weights is None else weight_array(weights, sources.size, stage),
         as_num_threads(num_threads, stage=stage),
         as_reducer(reducer, stage=stage),
-        parallel_edges is not False,  # nothing else is a promise
-        None if slots is None else as_numpy(slots, "slots", stage=stage, error=ItemsError),
+        may_repeat,
+        of_slots,
         None if times is None else as_numpy(times, "times", stage=stage, error=GraphError),
-        None if bounds is None else as_numpy(bounds, "bounds", stage=stage, error=ItemsError),
-        None if lows is None else as_numpy(lows, "lows", stage=stage, error=ItemsError),
+        of_bounds,
+        of_lows,
         native_excluded(excluded, stage),
+        [] if rows is None else rows.native[0],
+        None if rows is None else rows.num_nodes,
     )
-    return Hop(
-        torch.from_numpy(indptr_out),
-        torch.from_numpy(neighbors),
-        torch.from_numpy(positions),
-        optional(importance),
-    )
+    found = map(torch.from_numpy, (indptr_out, neighbors, positions))
+    return Hop(*found, optional(importance))
 
 
 def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = None) -> None:
@@ -340,7 +350,7 @@ class BlockSampler:
         if (
             self._on_gpu is not None
             and device_of(seeds) is not None
-            and (self._bound is None or (all(map(on_gpu.has_twin, rules)) and not by_tree(excluded)))
+            and (self._bound is None or (all(rule.has_twin for rule in rules) and not by_tree(excluded)))
         ):
             may_repeat = parallel_edges is not False  # nothing else is a promise
             how = (expand == "new", edge_ids, may_repeat, trees, excluded, stage)

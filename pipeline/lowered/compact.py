@@ -8,12 +8,12 @@ from typing import ClassVar
 import torch
 
 from headrace.ops.sampling.compact import Compacted, CompactedElements, compact, compact_elements
-from headrace.ops.sampling.sample import Hop
+from headrace.ops.sampling.sample import Hop as PickedEdges
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.hop import Expand, HopStage, SampledHop
+from headrace.pipeline.lowered.sample_hop import Expand, HopStage, SampledHop
 from headrace.pipeline.plan.checks import check_expand, check_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, Stage
@@ -74,7 +74,9 @@ class Compact(MapStage):
         return run
 
 
-def with_hop(batch: MiniBatch, hop: Hop, edge_ids: torch.Tensor | None, expand: Expand, graph: GraphView) -> MiniBatch:
+def with_hop(
+    batch: MiniBatch, hop: PickedEdges, edge_ids: torch.Tensor | None, expand: Expand, graph: GraphView
+) -> MiniBatch:
     """Return the batch with the nodes that a hop reached numbered, and its edges as a block.
 
     Where seeds grow trees, sources are in those of their destinations.

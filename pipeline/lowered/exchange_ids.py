@@ -14,7 +14,8 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.traits import Divided
 from headrace.pipeline.storage.router import RankRouter
 
 

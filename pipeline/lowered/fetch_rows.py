@@ -14,8 +14,7 @@ from headrace.ops.sampling.rules import ByRelation
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.graph_cache import GraphCache
-from headrace.pipeline.lowered.hop import Expand, RuleHop, SampledHop, frontier_of, sampled_on_gpu
-from headrace.pipeline.lowered.hop_key import hop_key
+from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, SampledHop, frontier_of
 from headrace.pipeline.plan.checks import check_expand, check_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import FETCHED, Counts, MapStage, Runner, Stage
@@ -90,7 +89,7 @@ class SampleFetched(RuleHop):
 
     @property
     def on_gpu(self) -> bool:
-        return sampled_on_gpu(self.graph, (self.rule,), self.exclude)
+        return self.hop.on_gpu
 
     def fits_behind(self, last: Stage) -> str | None:
         fits = isinstance(last, FetchRows) and last.graph is self.graph and last.expand == self.expand
@@ -100,14 +99,15 @@ class SampleFetched(RuleHop):
         def run(fetched: FetchedHop) -> tuple[SampledHop, Counts]:
             batch, rows = fetched
             if rows is None:
-                return SampledHop(batch, self.sample(batch, settings)), {}
-            assert not isinstance(self.rule, ByRelation)  # split_sample takes rules that look at whole rows of nodes
+                return SampledHop(batch, self.pick(batch, settings)), {}
+            rule = self.hop.rule
+            assert not isinstance(rule, ByRelation)  # split_sample takes rules that look at whole rows of nodes
             hop = sample_fetched(
                 rows,
-                self.rule,
-                hop_key(batch, settings, self.key_layer, self.batch_dependency),
+                rule,
+                self.hop.key(batch, settings),
                 num_threads=settings.num_threads,
-                parallel_edges=not self.rule.has_edge_variates or self.graph.has_parallel_edges,
+                parallel_edges=not rule.has_edge_variates or self.graph.has_parallel_edges,
             )
             # Sampling has waited for the rows.
             return SampledHop(batch, hop), {} if rows.counts is None else rows.counts.read()

@@ -26,7 +26,8 @@ from headrace.pipeline.lowered.square_block import with_square_block
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.traits import Divided
 from headrace.pipeline.storage.router import RankRouter
 
 

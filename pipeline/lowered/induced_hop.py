@@ -14,13 +14,15 @@ from headrace.ops.sampling.compact import element_keys, unique_and_inverse
 from headrace.ops.sampling.rules import NeighborRule
 from headrace.ops.sampling.sample import Hop, sample_hop
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.lowered.excluded import SeedEdges, excluder, is_left_out
-from headrace.pipeline.lowered.hop import HopStage, SampledHop
+from headrace.pipeline.lowered.sample_hop import HopStage, SampledHop
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.checks import check_partition_fits
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Divided, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, Runner, Stage
+from headrace.pipeline.plan.traits import Divided
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,8 +35,10 @@ class InducedHop(HopStage):
 
     Parameters
     ----------
-    graph, layer
-        As for :class:`~headrace.pipeline.lowered.hop.HopStage`.
+    graph
+        The graph.
+    layer
+        As for :class:`~headrace.pipeline.lowered.sample_hop.HopStage`.
     partition
         The owner of each node; one part for each rank.
     edge_ids
@@ -46,8 +50,8 @@ class InducedHop(HopStage):
     name: ClassVar[str] = "induced_hop"
     lowered: ClassVar[bool] = True
     collective: ClassVar[bool] = True
-    heeds_types: ClassVar[bool] = True
 
+    graph: GraphView
     partition: Partition = field(kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
     exclude: SeedEdges | None = field(default=None, kw_only=True)

@@ -19,7 +19,8 @@ from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.traits import Divided
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +40,7 @@ class PlantTrees(MapStage):
 
     name: ClassVar[str] = "plant_trees"
     lowered: ClassVar[bool] = True
-    heeds_types: ClassVar[bool] = True
+    with_types: ClassVar[bool] = True
     plants_trees: ClassVar[bool] = True
 
     graph: GraphView

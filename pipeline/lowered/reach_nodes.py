@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.lowered.compact import count_new, with_hop
-from headrace.pipeline.lowered.hop import RuleHop
+from headrace.pipeline.lowered.sample_hop import RuleHop
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import MINIBATCH, Counts, Runner
 
@@ -23,10 +23,8 @@ class ReachNodes(RuleHop):
 
     Parameters
     ----------
-    graph, layer, rule, key_layer, batch_dependency, weight, expand, edge_ids, disjoint, time, window
-        As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
-    strictly_before, exclude
-        As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
+    hop, layer, expand
+        As for :class:`~headrace.pipeline.lowered.sample_hop.SampleHop`.
     """
 
     name: ClassVar[str] = "reach_nodes"
@@ -40,13 +38,13 @@ class ReachNodes(RuleHop):
 
     @property
     def cooperates(self) -> bool:
-        return self.rule.per_destination
+        return self.hop.rule.per_destination
 
     def runner(self, settings: RunSettings) -> Runner:
-        excluded = self.excluder(settings)
+        excluded = self.hop.excluder(settings)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            hop = self.sample(batch, settings, excluded=excluded(batch))
+            hop = self.pick(batch, settings, excluded=excluded(batch))
             found = with_hop(batch, hop, None, "all", self.graph)
             return found, count_new(batch, found)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.graphs.rows import starts_of
-from headrace.ops.sampling.sample import Hop
+from headrace.ops.sampling.sample import Hop as PickedEdges
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
@@ -18,7 +18,7 @@ from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.lowered.compact import count_new, with_hop
-from headrace.pipeline.lowered.hop import RuleHop
+from headrace.pipeline.lowered.sample_hop import RuleHop
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import MINIBATCH, Counts, Runner
 from headrace.pipeline.storage.router import RankRouter
@@ -35,10 +35,10 @@ class SampleAtOwners(RuleHop):
 
     Parameters
     ----------
-    graph
-        A shard.
-    layer, rule, key_layer, batch_dependency, weight, expand, edge_ids, disjoint, time, window, strictly_before
-        As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
+    hop
+        How, of a graph in shards.
+    layer, expand
+        As for :class:`~headrace.pipeline.lowered.sample_hop.SampleHop`.
     """
 
     name: ClassVar[str] = "sample_at_owners"
@@ -60,13 +60,14 @@ class SampleAtOwners(RuleHop):
         graph = self.graph
         assert isinstance(graph, GraphShard)  # the pass makes the stage of shards
         router = RankRouter(graph.partition)
-        excluded = self.excluder(settings)
+        excluded = self.hop.excluder(settings)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            elements = self.elements(batch) if self.disjoint else {}
-            exchange = exchange_ids(self.frontier(batch), router, comm, slot=elements.get("slots"))
+            frontier = self.frontier(batch)
+            elements = self.hop.elements(batch, frontier)
+            exchange = exchange_ids(frontier, router, comm, slot=elements.get("slots"))
             asked = _at_owners(elements, exchange, comm)
-            hop = self.sample(batch, settings, frontier=exchange.owned, elements=asked, excluded=excluded(batch))
+            hop = self.hop.pick(exchange.owned, asked, batch, settings, excluded=excluded(batch))
             columns = [hop.neighbors]
             if self.edge_ids:
                 columns.append(graph.original_edge_ids(hop.positions))
@@ -74,7 +75,7 @@ class SampleAtOwners(RuleHop):
                 columns.append(hop.weights)
             picked = SampledEdges(hop.indptr.diff(), tuple(columns))
             edges, edge_bytes = return_edges(picked, exchange, comm)
-            returned = Hop(
+            returned = PickedEdges(
                 starts_of(edges.degrees),
                 edges.columns[0],
                 torch.empty(0, dtype=torch.int64, device="cpu"),

@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.rank_reducer import RankReducer
-from headrace.pipeline.lowered.hop import RuleHop, SampledHop
+from headrace.pipeline.lowered.sample_hop import RuleHop, SampledHop
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.checks import check_partition_fits
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Divided, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, Runner, Stage
+from headrace.pipeline.plan.traits import Divided
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,8 +38,8 @@ class SampleHopTogether(RuleHop):
 
     Parameters
     ----------
-    graph, rule, layer, weight, expand, key_layer, batch_dependency, edge_ids
-        As for :class:`~headrace.pipeline.lowered.hop.SampleHop`.
+    hop, layer, expand
+        As for :class:`~headrace.pipeline.lowered.sample_hop.SampleHop`.
     partition
         The owner of each node; one part for each rank.
     """
@@ -59,11 +60,11 @@ class SampleHopTogether(RuleHop):
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
-        excluded = self.excluder(settings)
+        excluded = self.hop.excluder(settings)
 
         def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
             reducer = RankReducer(self.partition, comm)
-            hop = self.sample(batch, settings, reducer=reducer, excluded=excluded(batch))
+            hop = self.pick(batch, settings, reducer=reducer, excluded=excluded(batch))
             return SampledHop(batch, hop), asdict(reducer.traffic)
 
         return run

@@ -16,7 +16,8 @@ from headrace.pipeline.distributed.shared_edges import FoundEdges, find_edges
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, check_shares_edges
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.traits import Divided
 
 
 @dataclass(frozen=True, eq=False, repr=False)

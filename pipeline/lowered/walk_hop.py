@@ -12,10 +12,11 @@ from headrace.ops.sampling.sample import Hop
 from headrace.ops.sampling.walk import WeightSums, pinsage_neighbors, weight_sums
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.hop import HopStage, SampledHop
+from headrace.pipeline.lowered.sample_hop import HopStage, SampledHop
 from headrace.pipeline.plan.checks import (
     check_probability,
     check_steps,
+    check_weight,
     make_positive,
 )
 from headrace.pipeline.plan.settings import RunSettings
@@ -28,22 +29,28 @@ class WalkHop(HopStage):
 
     Parameters
     ----------
-    graph, layer, weight, expand
-        As for :class:`~headrace.pipeline.lowered.hop.HopStage`; the layer keys the randomness, too.
+    graph, weight
+        The graph, and the edge attribute to walk by; None for uniform walks.
+    layer, expand
+        As for :class:`~headrace.pipeline.lowered.sample_hop.HopStage`; the layer keys the randomness, too.
     num_neighbors, num_walks, walk_length, restart
         As for :class:`SamplePinsage`.
     """
 
     name: ClassVar[str] = "walk_hop"
     lowered: ClassVar[bool] = True
+    with_types: ClassVar[bool] = False
 
+    graph: GraphView
     num_neighbors: int
     num_walks: int
     walk_length: int
     restart: float = field(default=0.5, kw_only=True)
+    weight: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_weight(self.name, self.graph, self.weight)
         make_positive(self, "num_neighbors", "num_walks", "walk_length")
         check_steps(self.name, self.num_walks, self.walk_length)
         check_probability(self.name, "restart", self.restart)

@@ -13,12 +13,12 @@ from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.exchange_rows import ExchangeRows
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
-from headrace.pipeline.lowered.hop import HopStage, SampleHop
 from headrace.pipeline.lowered.induced_hop import InducedHop
 from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.plant_trees_together import PlantTreesTogether
 from headrace.pipeline.lowered.repeat_layer import RepeatLayer
 from headrace.pipeline.lowered.return_ids import ReturnIds
+from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
 from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.square_block import KeepSquareBlock
@@ -117,7 +117,7 @@ def _together(stage: Stage, partition: Partition) -> Window:
         return _induced_together(stage, partition)
     if isinstance(stage, PlantTrees):
         return (PlantTreesTogether(**stage.parameters()).made_of(stage),)
-    if not isinstance(stage, SampleHop) or stage.rule.per_destination:
+    if not isinstance(stage, SampleHop) or stage.hop.rule.per_destination:
         return (stage,)
     return (SampleHopTogether(**stage.parameters(), partition=partition).made_of(stage),)
 

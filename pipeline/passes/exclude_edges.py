@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.pipeline.lowered.excluded import SeedEdges
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.lowered.seed_edge_ids import SeedEdgeIds, seed_edge_ids
 from headrace.pipeline.plan.checks import graphs_of_edges
 from headrace.pipeline.plan.errors import InputError, PlanError
@@ -85,12 +85,12 @@ def _leaving_out(stage: Stage, exclude: ExcludeSeedEdges, edges: SeedEdges) -> S
             "back that is turned around would be the one that is left out"
         )
     if isinstance(stage, SampleHop):
-        if exclude.per == "seed" and not stage.disjoint:
+        if exclude.per == "seed" and stage.hop.trees is None:
             raise PlanError(
                 f'{stage.origin.name}: expected trees with exclude_seed_edges(per="seed"), got seeds that share their '
                 'neighbourhood; use sample_neighbor or sample_layer_neighbor with disjoint=True, or per="batch"'
             )
-        return replace(stage, exclude=edges).made_of(stage)
+        return replace(stage, hop=replace(stage.hop, exclude=edges)).made_of(stage)
     if stage.num_hops:
         raise PlanError(
             f"{stage.origin.name} cannot leave out edges, which exclude_seed_edges asks for; use sample_neighbor, "

@@ -6,53 +6,27 @@ from dataclasses import replace
 
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fused import SampleFused
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 
-#: What all hops of a fused stage have in common.
-_SHARED = ("weight", "batch_dependency", "disjoint", "time", "window", "strictly_before", "exclude")
 
-
-def _fuse_hop(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
-    del facts, machine
-    if not _agree(hop, compact):
+def _fuse_hop(stage: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+    del compact, facts, machine
+    if stage.layer > 0 and stage.expand == "new":  # its frontier is what the hops before it have reached
         return None
-    if hop.layer > 0 and hop.expand == "new":  # its frontier is what the hops before it have reached
-        return None
-    fused = SampleFused(
-        hop.graph,
-        (hop.rule,),
-        key_layers=(hop.key_layer,),
-        batch_dependency=hop.batch_dependency,
-        first_layer=hop.layer,
-        weight=hop.weight,
-        expand=hop.expand,
-        edge_ids=hop.edge_ids,
-        disjoint=hop.disjoint,
-        time=hop.time,
-        window=hop.window,
-        strictly_before=hop.strictly_before,
-        exclude=hop.exclude,
-    )
-    return (fused,)
+    return (SampleFused((stage.hop,), first_layer=stage.layer, expand=stage.expand),)
 
 
 def _extend_fused(
-    fused: SampleFused, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine
+    fused: SampleFused, stage: SampleHop, compact: Compact, facts: Facts, machine: Machine
 ) -> Window | None:
-    del facts, machine
-    follows = hop.layer == fused.first_layer + len(fused.rules)
-    alike = all(getattr(hop, name) == getattr(fused, name) for name in _SHARED)
-    if not (follows and alike and _agree(hop, compact) and _agree(fused, compact)):
+    del compact, facts, machine
+    follows = stage.layer == fused.first_layer + len(fused.hops) and stage.expand == fused.expand
+    if not (follows and stage.hop.differs_by_rule_alone(fused.hops[0])):
         return None
-    rules, key_layers = (*fused.rules, hop.rule), (*fused.key_layers, hop.key_layer)
-    return (replace(fused, rules=rules, key_layers=key_layers),)
-
-
-def _agree(first: SampleHop | SampleFused, second: Compact) -> bool:
-    return first.graph is second.graph and first.expand == second.expand and first.edge_ids == second.edge_ids
+    return (replace(fused, hops=(*fused.hops, stage.hop)),)
 
 
 RULES = (

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.passes.shards import owners_of
 from headrace.pipeline.passes.trees_in_shares import TREES_IN_SHARES
 from headrace.pipeline.plan.errors import PlanError
@@ -44,14 +44,14 @@ def _route(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> 
     """Sample a hop at the owners of its frontier, but for seeds that each rank owns."""
     del compact
     seeds_are_owned = isinstance(facts.source, ItemSampler) and facts.source.partition is not None
-    if not _is_apart(hop, facts, machine) or (hop.layer == 0 and seeds_are_owned) or not hop.rule.per_destination:
+    if not _is_apart(hop, facts, machine) or (hop.layer == 0 and seeds_are_owned) or not hop.hop.rule.per_destination:
         return None
     return (SampleAtOwners(**hop.parameters()),)
 
 
 def _refuse(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
     """Refuse samplers that need more of a graph than the adjacency of single nodes."""
-    by_node = isinstance(stage, SampleHop) and stage.rule.per_destination
+    by_node = isinstance(stage, SampleHop) and stage.hop.rule.per_destination
     if stage.num_hops and not stage.collective and not by_node and _is_apart(stage, facts, machine):
         raise PlanError(
             f"{stage.origin.name} cannot sample a graph in shards: it needs more of the graph than the rows of "

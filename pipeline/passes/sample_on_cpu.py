@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.hop import HopStage
 from headrace.pipeline.lowered.plant_trees import PlantTrees
+from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.translate_ids import TranslateIds
 from headrace.pipeline.plan.facts import Facts

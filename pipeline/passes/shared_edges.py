@@ -5,8 +5,8 @@ from __future__ import annotations
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.fetch_owned import FetchOwned
-from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.plant_trees import PlantTrees
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.shared_hop import SharedHop
 from headrace.pipeline.lowered.shared_induced import SharedInduced
@@ -85,7 +85,7 @@ def _shared(stage: Stage, partition: EdgePartition) -> Stage:
             partition=partition,
             edge_ids=stage.edge_ids,
         )
-    elif isinstance(stage, SampleHop) and stage.takes_all and stage.weight is None and stage.expand == "all":
+    elif isinstance(stage, SampleHop) and stage.hop.takes_all and stage.expand == "all":
         shared = SharedHop(stage.graph, layer=stage.layer, partition=partition, edge_ids=stage.edge_ids)
     elif stage.num_hops or "n_id" in stage.writes:
         raise PlanError(

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.hop import Hop
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 
 
-def _split(hop: SampleHop, facts: Facts, machine: Machine) -> Window | None:
+def _split(stage: SampleHop, facts: Facts, machine: Machine) -> Window | None:
     """Split a hop of a batch that was copied to a GPU."""
-    if facts.place is None or not _pays(hop, facts.place, machine):
+    if facts.place is None or not _pays(stage.hop, facts.place, machine):
         return None
-    return FetchRows(hop.graph, expand=hop.expand), SampleFetched(**hop.parameters())
+    return FetchRows(stage.graph, expand=stage.expand), SampleFetched(**stage.parameters())
 
 
-def _pays(hop: SampleHop, place: Place, machine: Machine) -> bool:
+def _pays(hop: Hop, place: Place, machine: Machine) -> bool:
     """Whether a hop on a GPU looks at whole lists, and the graph is not copied there, as far as that is known."""
     if place.kind != "cuda" or not hop.on_gpu or not hop.reads_whole_rows:
         return False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.hop import SampleHop
 from headrace.pipeline.lowered.induced_hop import InducedHop
 from headrace.pipeline.lowered.reach_nodes import ReachNodes
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.lowered.square_block import KeepSquareBlock
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.errors import PlanError
@@ -23,7 +23,7 @@ def subgraphs_together(stages: Window, partition: Partition) -> Window:
     rewritten: list[Stage] = []
     for place, stage in enumerate(stages):
         before = rewritten[-1] if rewritten else None
-        if place < last and isinstance(stage, SampleHop) and stage.expand == "new" and stage.rule.per_destination:
+        if place < last and isinstance(stage, SampleHop) and stage.expand == "new" and stage.hop.rule.per_destination:
             rewritten.append(ReachNodes(**stage.parameters()).made_of(stage))
         elif isinstance(stage, Compact) and isinstance(before, ReachNodes):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.facts import Facts
@@ -25,7 +25,7 @@ def _check(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
             f"{stage.origin.name}: expected a graph without types behind {source.origin.name}, got "
             f"{stage.graph!r}; pass graph.untyped()"
         )
-    if not (isinstance(stage, SampleHop) and stage.takes_all and stage.expand == "all"):
+    if not (isinstance(stage, SampleHop) and stage.hop.takes_all and stage.expand == "all"):
         raise PlanError(
             f"{stage.origin.name}: expected a sampler that takes all edges within {source.boundary} hops of the seeds "
             f"of {source.origin.name}; use sample_in_subgraph, with expand='all', or a source without a boundary"

@@ -14,7 +14,8 @@ from headrace.pipeline.data.feature_names import FeatureName, listed
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Divided, Stage, Watched
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.traits import Divided, Watched
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.rows import reader_of_version
 from headrace.pipeline.storage.wanted import Wanted

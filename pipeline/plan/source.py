@@ -10,8 +10,9 @@ import torch
 from headrace.ops.errors import ItemsError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import KnownNodes, Stage, Watched
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import describe
+from headrace.pipeline.plan.traits import KnownNodes, Watched
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch

@@ -13,22 +13,20 @@ import copy
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 
-from headrace.pipeline.data.arrays import version_reader
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.arguments import check_arguments
+from headrace.pipeline.plan.traits import Divided, KnownNodes, Shown, Watched, watched_weights
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.plan.settings import RunSettings
     from headrace.pipeline.storage.wanted import Wanted
 
@@ -44,59 +42,6 @@ HOP = "hop"
 FETCHED = "frontier with its rows"
 ON_ITS_WAY = "batch on its way"
 CONVERTED = "converted"
-
-
-@dataclass(frozen=True)
-class Divided:
-    """What a stage has that is divided among ranks.
-
-    Parameters
-    ----------
-    what
-        Its name, for messages.
-    partition
-        The owners.
-    part
-        The rank whose part it is; None if all ranks have the same.
-    """
-
-    what: str
-    partition: Partition
-    part: int | None = None
-
-
-@dataclass(frozen=True)
-class KnownNodes:
-    """What a stage knows of the nodes that ids are of.
-
-    Parameters
-    ----------
-    what
-        What says so, for messages.
-    num_nodes
-        How many there are.
-    types
-        Their types; None where it knows of none.
-    """
-
-    what: str
-    num_nodes: int
-    types: TypeOffsets | None = None
-
-
-class Watched(NamedTuple):
-    """Memory that a stage reads and a training loop may write.
-
-    Parameters
-    ----------
-    what
-        What it is, for messages.
-    version
-        Returns how often it was written; None where nobody counts.
-    """
-
-    what: str
-    version: Callable[[], int | None]
 
 
 class _StageType(ABCMeta):
@@ -246,10 +191,8 @@ class Stage(metaclass=_StageType):
 
         By default these are its sampling weights, which are refused after a write.
         """
-        graph, weight = getattr(self, "graph", None), getattr(self, "weight", None)
-        attribute = graph.edge_attrs_csc.get(weight) if isinstance(graph, GraphView) and weight is not None else None
-        reader = None if attribute is None else version_reader(attribute)
-        return () if reader is None else (Watched(f"edge attribute {weight!r}", reader),)
+        graph = getattr(self, "graph", None)
+        return watched_weights(graph, getattr(self, "weight", None)) if isinstance(graph, GraphView) else ()
 
     def fits_behind(self, last: Stage) -> str | None:
         """Return why the stage directly before this one is wrong, or None; each verification of a plan calls it."""
@@ -281,6 +224,10 @@ class Stage(metaclass=_StageType):
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of this stage by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def shown(self) -> list[Shown]:
+        """Return the parameters that texts show."""
+        return Shown.of_fields(self)
 
     def decisive(self) -> dict[str, Any]:
         """Return the values that decide the stage's effect, by name; a checkpoint is valid for equal values."""

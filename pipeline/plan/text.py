@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import torch
 
 from headrace.pipeline.data.arrays import shown
 from headrace.pipeline.plan.stage import Stage, same
-from headrace.pipeline.storage.wanted import Wanted
 
 
 def describe(stage: Stage, shown_as: Callable[[Any], str] | None = None) -> str:
@@ -20,22 +19,12 @@ def describe(stage: Stage, shown_as: Callable[[Any], str] | None = None) -> str:
     `shown_as` returns the text of a value, by default :func:`show`.
     """
     texts = []
-    for field, value in sorted(_parameters(stage), key=lambda one: bool(one[0].kw_only)):
-        if field.default is not MISSING and same(value, field.default):
+    for one in stage.shown():
+        if one.default is not MISSING and same(one.value, one.default):
             continue
-        text = (shown_as or show)(value)
-        texts.append(f"{field.name}={text}" if field.kw_only else text)
+        text = (shown_as or show)(one.value)
+        texts.append(f"{one.name}={text}" if one.named else text)
     return f"{stage.name}({', '.join(texts)})" if texts else stage.name
-
-
-def _parameters(described: Stage | Wanted) -> Iterator[tuple[Field[Any], Any]]:
-    """Yield parameters and their values; what is wanted is shown as the parameters of `fetch_feature` that it has."""
-    for field in fields(described):
-        value = getattr(described, field.name)
-        if isinstance(value, Wanted):
-            yield from _parameters(value)
-        else:
-            yield field, value
 
 
 def render(stages: Iterable[Stage], indent: str = "") -> str:

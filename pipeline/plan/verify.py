@@ -10,8 +10,9 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_weights_unchanged
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import FETCHED, HOP, ON_ITS_WAY, KnownNodes, MacroStage, Stage
+from headrace.pipeline.plan.stage import FETCHED, HOP, ON_ITS_WAY, MacroStage, Stage
 from headrace.pipeline.plan.text import render
+from headrace.pipeline.plan.traits import KnownNodes
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,7 +22,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.plan.source import BatchSource
-from headrace.pipeline.plan.stage import Watched
+from headrace.pipeline.plan.traits import Watched
 from headrace.pipeline.run.nodes import Note, Step, Work, drawn
 
 #: Batches of a loader that are made twice before a warning says what costs nothing.

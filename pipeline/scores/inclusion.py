@@ -11,7 +11,7 @@ from headrace.ops.errors import InputError, PlanError
 from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, NeighborRule
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import MacroStage
 from headrace.pipeline.scores.arguments import shown
@@ -90,8 +90,8 @@ def _laws(
 ) -> Iterator[Tensor]:
     """Return the chances after each hop, by the law that fits all of them."""
     by_source = not any(isinstance(rule, NeighborRule) for _, rule in hops)
-    shared = by_source and len({hop.key_layer for hop, _ in hops}) == 1
-    if any(hop.weight is not None for hop, _ in hops):
+    shared = by_source and len({stage.hop.key_layer for stage, _ in hops}) == 1
+    if any(stage.hop.weight is not None for stage, _ in hops):
         return reached_by_edges(graph, hops, seeds, num_threads, shared=shared)
     if shared:
         return reached_by_shared_variates(graph, hops, seeds, num_threads)
@@ -105,16 +105,16 @@ def _hops(plan: Plan) -> list[tuple[SampleHop, PickRule]]:
         for part in stage.parts() if isinstance(stage, MacroStage) else (stage,):
             if part.first_hop is None:
                 continue
-            if isinstance(part, SampleHop) and part.disjoint:
+            if isinstance(part, SampleHop) and part.hop.trees is not None:
                 raise PlanError(
                     f"scores.inclusion: expected a sampler of blocks, got {stage.name} of trees (disjoint=True or "
                     "time=); use hr.scores.access_frequency(plan), which counts what any sampler reaches"
                 )
-            if not isinstance(part, SampleHop) or not isinstance(part.rule, _RULES):
+            if not isinstance(part, SampleHop) or not isinstance(part.hop.rule, _RULES):
                 raise PlanError(f"scores.inclusion: expected a sampler of neighbours, got {stage.name}; {_SUPPORTED}")
             if not isinstance(part.graph, Graph):
                 raise PlanError(f"scores.inclusion: expected a whole graph, got {part.graph!r}; {_SUPPORTED}")
-            hops.append((part, part.rule))
+            hops.append((part, part.hop.rule))
     if not hops:
         raise PlanError(f"scores.inclusion: expected a plan with a sampler, got {plan!r}; {_SUPPORTED}")
     return hops

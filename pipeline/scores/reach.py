@@ -18,7 +18,8 @@ from torch import Tensor
 from headrace.ops.graphs.spread import reach_sources
 from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, NeighborRule
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.hop import Hop
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.scores.edge_picks import edge_picks, edge_pieces
 
 PickRule: TypeAlias = NeighborRule | LaborRule | LaborImportanceRule
@@ -36,8 +37,8 @@ def reached_afresh(
     degrees = graph.in_degrees().double().clamp(min=1)
     reached = new = seeds
     picked = torch.zeros_like(seeds)  # that a node is there and has picked a certain one of its in-edges
-    for hop, rule in hops:
-        waiting = (reached - picked).clamp_(min=0) if hop.expand == "all" else new
+    for stage, rule in hops:
+        waiting = (reached - picked).clamp_(min=0) if stage.expand == "all" else new
         picks = row_picks(degrees, rule)
         found = reach_sources(
             graph.indptr,
@@ -63,8 +64,8 @@ def reached_by_shared_variates(
     degrees = graph.in_degrees().double().clamp(min=1)
     arrivals: list[tuple[PickRule, Tensor]] = []
     reached = new = seeds
-    for hop, rule in hops:
-        arrivals = _with_arrivals(arrivals, hop, rule, new)
+    for stage, rule in hops:
+        arrivals = _with_arrivals(arrivals, stage, rule, new)
         before, chances, picks = torch.zeros_like(seeds), [], []
         for widest, arrived in arrivals:
             chances.append(_given(arrived, before))
@@ -101,18 +102,17 @@ def reached_by_edges(
     """
     arrivals: list[tuple[PickRule, Tensor]] = []
     reached = new = seeds
-    picked = torch.zeros(
-        graph.num_edges, dtype=torch.float32, device="cpu"
-    )  # that its destination is there and has picked it
-    for hop, rule in hops:
+    # That an edge's destination is there and has picked it.
+    picked = torch.zeros(graph.num_edges, dtype=torch.float32, device="cpu")
+    for stage, rule in hops:
         if shared:
-            arrivals = _with_arrivals(arrivals, hop, rule, new)
+            arrivals = _with_arrivals(arrivals, stage, rule, new)
             picked.zero_()
             for widest, arrived in arrivals:
-                _pick(graph, picked, _edge_chances(graph, hop, widest), arrived, again=False)
+                _pick(graph, picked, _edge_chances(graph, stage.hop, widest), arrived, again=False)
         else:
-            every = hop.expand == "all"
-            _pick(graph, picked, _edge_chances(graph, hop, rule), reached if every else new, again=every)
+            every = stage.expand == "all"
+            _pick(graph, picked, _edge_chances(graph, stage.hop, rule), reached if every else new, again=every)
         there = (reached > 0).double()
         found = reach_sources(
             graph.indptr, graph.indices, there, there, edge_picks=picked.clamp_(0, 1), num_threads=num_threads
@@ -131,7 +131,7 @@ def row_picks(degrees: Tensor, rule: PickRule) -> Tensor:
     return (rule.fanout / degrees).clamp(max=1)
 
 
-def _edge_chances(graph: GraphView, hop: SampleHop, rule: PickRule) -> Tensor:
+def _edge_chances(graph: GraphView, hop: Hop, rule: PickRule) -> Tensor:
     if hop.weight is not None:
         return edge_picks(graph.indptr, graph.edge_weights(hop.weight), rule)
     degrees = graph.in_degrees()
@@ -149,10 +149,10 @@ def _pick(graph: GraphView, picked: Tensor, picks: Tensor, there: Tensor, *, aga
 
 
 def _with_arrivals(
-    arrivals: list[tuple[PickRule, Tensor]], hop: SampleHop, rule: PickRule, new: Tensor
+    arrivals: list[tuple[PickRule, Tensor]], stage: SampleHop, rule: PickRule, new: Tensor
 ) -> list[tuple[PickRule, Tensor]]:
     """Return nodes by the largest fanout they have picked by, the largest first, and how likely they came for it."""
-    if hop.expand == "all":  # those of before pick again
+    if stage.expand == "all":  # those of before pick again
         arrivals = [(max(widest, rule, key=_wanted), arrived) for widest, arrived in arrivals]
     merged: dict[PickRule, Tensor] = {}
     for widest, arrived in [*arrivals, (rule, new)]:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from headrace.ops.sampling.rules import HopRule, Rule
+from headrace.ops.sampling.rules import Rule
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.hop import Expand, SampleHop
+from headrace.pipeline.lowered.hop import Hop
+from headrace.pipeline.lowered.sample_hop import Expand, SampleHop
 from headrace.pipeline.lowered.translate_ids import in_graph_ids
+from headrace.pipeline.lowered.trees import Trees
 from headrace.pipeline.plan.checks import check_edge_ids, check_expand, check_flags, check_weight
 from headrace.pipeline.plan.fanouts import Counts as FanoutsByHop
 from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of
@@ -23,7 +25,7 @@ from headrace.pipeline.stages.sampler import Sampler
 class HopSampler(Sampler, MacroStage):
     """Base class of hop-by-hop samplers. A subclass names the rule of each hop."""
 
-    heeds_types: ClassVar[bool] = True
+    with_types: ClassVar[bool] = True
 
     fanouts: FanoutsByHop
     weight: str | None = field(default=None, kw_only=True)
@@ -51,63 +53,29 @@ class HopSampler(Sampler, MacroStage):
         return len(self.fanouts)
 
     def parts(self) -> tuple[Stage, ...]:
-        return self.hops(self.graph)
+        return self.hops(self.graph, None)
 
-    def hops(
-        self,
-        graph: GraphView,
-        *,
-        disjoint: bool = False,
-        time: str | None = None,
-        window: float | None = None,
-        strictly_before: bool = False,
-    ) -> tuple[Stage, ...]:
+    def hops(self, graph: GraphView, trees: Trees | None) -> tuple[Stage, ...]:
         """Return the hops and their compactions, over this graph or the same one sorted by time."""
-        return hops(
-            graph,
-            rules_of(self.graph, self.fanouts, self.rule),
-            [self.key_layer(layer) for layer in range(len(self.fanouts))],
-            batch_dependency=self.batch_dependency,
-            weight=self.weight,
-            expand=self.expand,
-            edge_ids=self.edge_ids,
-            disjoint=disjoint,
-            time=time,
-            window=window,
-            strictly_before=strictly_before,
-        )
+        rules = rules_of(self.graph, self.fanouts, self.rule)
+        made = [
+            Hop(
+                graph,
+                rule,
+                key_layer=self.key_layer(layer),
+                batch_dependency=self.batch_dependency,
+                weight=self.weight,
+                edge_ids=self.edge_ids,
+                trees=trees,
+            )
+            for layer, rule in enumerate(rules)
+        ]
+        return sampled(made, self.expand)
 
 
-def hops(
-    graph: GraphView,
-    rules: Sequence[HopRule],
-    key_layers: Sequence[int],
-    *,
-    batch_dependency: float = 1,
-    weight: str | None = None,
-    expand: Expand = "all",
-    edge_ids: bool = True,
-    disjoint: bool = False,
-    time: str | None = None,
-    window: float | None = None,
-    strictly_before: bool = False,
-) -> tuple[Stage, ...]:
-    """Return the stages that a sampler stands for: a hop and its compaction for each rule."""
+def sampled(hops: Sequence[Hop], expand: Expand = "all") -> tuple[Stage, ...]:
+    """Return the stages that a sampler stands for: each of its hops, and the compaction of it."""
     pieces: list[Stage] = []
-    for layer, (rule, key_layer) in enumerate(zip(rules, key_layers, strict=True)):
-        hop = SampleHop(
-            graph,
-            rule,
-            layer=layer,
-            key_layer=key_layer,
-            batch_dependency=batch_dependency,
-            weight=weight,
-            expand=expand,
-            edge_ids=edge_ids,
-            disjoint=disjoint,
-            time=time,
-            window=window,
-            strictly_before=strictly_before,
-        )
-        pieces += [hop, Compact(graph, expand=expand, edge_ids=edge_ids)]
-    return in_graph_ids(graph, pieces)
+    for layer, hop in enumerate(hops):
+        pieces += [SampleHop(hop, layer=layer, expand=expand), Compact(hop.graph, expand=expand, edge_ids=hop.edge_ids)]
+    return in_graph_ids(hops[0].graph, pieces)

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.sampling.rules import NeighborRule
-from headrace.pipeline.lowered.hop import Expand
+from headrace.pipeline.lowered.hop import Hop
+from headrace.pipeline.lowered.sample_hop import Expand
 from headrace.pipeline.plan.checks import MOST_HOPS, check_edge_ids, check_expand, check_flags, make_positive
 from headrace.pipeline.plan.fanouts import rules_of
 from headrace.pipeline.plan.stage import MacroStage, Stage
 from headrace.pipeline.plan.verbs import verb
-from headrace.pipeline.stages.hop_sampler import hops
+from headrace.pipeline.stages.hop_sampler import sampled
 from headrace.pipeline.stages.sampler import Sampler
 
 
@@ -36,7 +37,7 @@ class SampleInSubgraph(Sampler, MacroStage):
         For a number of hops below 1, a subject that is not a graph, or an unknown hop rule.
     """
 
-    heeds_types: ClassVar[bool] = True
+    with_types: ClassVar[bool] = True
 
     num_hops: int = field(default=1, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
@@ -50,10 +51,6 @@ class SampleInSubgraph(Sampler, MacroStage):
         check_edge_ids(self.name, self.graph, self.edge_ids)
 
     def parts(self) -> tuple[Stage, ...]:
-        return hops(
-            self.graph,
-            rules_of(self.graph, (-1,) * self.num_hops, NeighborRule),
-            range(self.num_hops),
-            expand=self.expand,
-            edge_ids=self.edge_ids,
-        )
+        rules = rules_of(self.graph, (-1,) * self.num_hops, NeighborRule)
+        hops = [Hop(self.graph, rule, key_layer=layer, edge_ids=self.edge_ids) for layer, rule in enumerate(rules)]
+        return sampled(hops, self.expand)

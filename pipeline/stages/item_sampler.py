@@ -18,7 +18,7 @@ from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_items import joined_rows
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Divided
+from headrace.pipeline.plan.traits import Divided
 from headrace.pipeline.stages.item_source import ItemSource
 from headrace.pipeline.stages.own_items import OwnItemSource
 

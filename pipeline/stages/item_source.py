@@ -17,7 +17,7 @@ from headrace.pipeline.data.item_budget import cut
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource
-from headrace.pipeline.plan.stage import Watched
+from headrace.pipeline.plan.traits import Watched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.sampling.rules import LadiesRule
+from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_weight
 from headrace.pipeline.plan.fanouts import Counts as SizesByHop
 from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of
 from headrace.pipeline.plan.stage import MacroStage, Stage
 from headrace.pipeline.plan.verbs import verb
-from headrace.pipeline.stages.hop_sampler import hops
+from headrace.pipeline.stages.hop_sampler import sampled
 from headrace.pipeline.stages.sampler import Sampler
 
 
@@ -64,7 +65,7 @@ class SampleLadies(Sampler, MacroStage):
         For layer sizes that are empty or below -1, or a subject that is not a graph.
     """
 
-    heeds_types: ClassVar[bool] = True
+    with_types: ClassVar[bool] = True
 
     layer_sizes: SizesByHop
     poisson: bool = field(default=False, kw_only=True)
@@ -86,10 +87,15 @@ class SampleLadies(Sampler, MacroStage):
         return len(self.layer_sizes)
 
     def parts(self) -> tuple[Stage, ...]:
-        return hops(
-            self.graph,
-            rules_of(self.graph, self.layer_sizes, lambda size: LadiesRule(size, poisson=self.poisson)),
-            [0 if self.layer_dependency else layer for layer in range(len(self.layer_sizes))],
-            weight=self.weight,
-            edge_ids=self.edge_ids,
-        )
+        rules = rules_of(self.graph, self.layer_sizes, lambda size: LadiesRule(size, poisson=self.poisson))
+        hops = [
+            Hop(
+                self.graph,
+                rule,
+                key_layer=0 if self.layer_dependency else layer,
+                weight=self.weight,
+                edge_ids=self.edge_ids,
+            )
+            for layer, rule in enumerate(rules)
+        ]
+        return sampled(hops)

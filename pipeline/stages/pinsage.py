@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.hop import Expand
+from headrace.pipeline.lowered.sample_hop import Expand
 from headrace.pipeline.lowered.translate_ids import in_graph_ids
 from headrace.pipeline.lowered.walk_hop import WalkHop
 from headrace.pipeline.plan.checks import (

@@ -8,14 +8,15 @@ from typing import ClassVar
 
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
-from headrace.pipeline.plan.stage import Divided, Stage
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.traits import Divided
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sampler(Stage):
     """Base of the stages that begin at the seeds of a batch and give it nodes and blocks; a plan has one of them."""
 
-    heeds_types: ClassVar[bool] = False
+    with_types: ClassVar[bool] = False
     """Whether a graph may have types."""
 
     keeps_ids_sound: ClassVar[bool] = True
@@ -23,7 +24,7 @@ class Sampler(Stage):
     graph: GraphView
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph, with_types=self.heeds_types)
+        check_graph(self.name, self.graph, with_types=self.with_types)
 
     @property
     def first_hop(self) -> int | None:

@@ -45,7 +45,7 @@ class SampleShadow(Sampler, MacroStage):
         If ranks share edges (`hr.EdgePartition`).
     """
 
-    heeds_types: ClassVar[bool] = True
+    with_types: ClassVar[bool] = True
 
     depth: int
     fanout: int

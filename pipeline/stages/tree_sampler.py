@@ -8,6 +8,7 @@ from typing import Any
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.times import check_window, times_of
 from headrace.pipeline.lowered.plant_trees import PlantTrees
+from headrace.pipeline.lowered.trees import Trees
 from headrace.pipeline.plan.checks import check_flags
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.hop_sampler import HopSampler
@@ -59,10 +60,8 @@ class TreeSampler(HopSampler):
         if not self.in_trees:
             return super().parts()
         graph = self.graph if self.time is None else self.graph.by_time(self.time)
-        sampled = self.hops(
-            graph, disjoint=True, time=self.time, window=self.window, strictly_before=self.strictly_before
-        )
-        return (PlantTrees(self.graph, time=self.time), *sampled)
+        trees = Trees(self.time, self.window, self.strictly_before)
+        return (PlantTrees(self.graph, time=self.time), *self.hops(graph, trees))
 
 
 _NO_DEFAULT = object()

@@ -44,7 +44,8 @@ from headrace.pipeline.plan.checks import (
 )
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Counts, Divided, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.traits import Divided
 from headrace.pipeline.plan.verbs import verb
 
 #: `seeds` and `seed_index` of a negative: of its node in a triplet, and of both ends beside `item_index`.
@@ -122,7 +123,7 @@ class SampleUniformNegative(MapStage):
     strictly_before: bool = field(default=False, kw_only=True)
     reject: bool = field(default=False, kw_only=True)
 
-    heeds_types: ClassVar[bool] = True
+    with_types: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph, with_types=True)

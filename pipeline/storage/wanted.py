@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -40,6 +40,8 @@ class Wanted:
     node, edge, labels
         As for ``fetch_feature``.
     """
+
+    shown_as_parameters: ClassVar[bool] = True
 
     store: FeatureStore
     node: tuple[FeatureName, ...] = field(default=(), kw_only=True)

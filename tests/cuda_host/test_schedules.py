@@ -91,12 +91,13 @@ def rows() -> ops.TypedRows:
 def typed_hop(*rules: ops.Rule, weighted: bool = False) -> Any:
     """With slots, bounds and parallel edges."""
     named = {"slots": torch.arange(50), "times": torch.arange(1100), "bounds": drawn(50, high=1100)}
-    return ops.sample_typed_hop(
-        rows(),
+    return ops.sample_hop(
+        rows().row_ptr,
         csc().indices,
         torch.arange(50),
         ops.ByRelation(rules),
         11,
+        rows=rows(),
         weights=weights() if weighted else None,
         **named,
     )
@@ -140,7 +141,9 @@ def hop_without(rule: ops.Rule, *, weighted: bool = False) -> Any:
 
 def typed_hop_without() -> Any:
     rule = ops.ByRelation((ops.NeighborRule(4), ops.LaborRule(3), ops.LaborRule(3)))
-    return ops.sample_typed_hop(rows(), csc().indices, torch.arange(50), rule, 11, excluded=excluded(typed=True))
+    return ops.sample_hop(
+        rows().row_ptr, csc().indices, torch.arange(50), rule, 11, rows=rows(), excluded=excluded(typed=True)
+    )
 
 
 def tables() -> torch.Tensor:

@@ -15,7 +15,7 @@ from fuzz.entry import Entry, check_compact, check_importance, check_rows, value
 from fuzz.links import check_excluded, excluded
 from fuzz.reducer import Liar, reducer
 
-KINDS = list(_native.RuleKind)
+KINDS = list(_native.rule_traits())
 
 
 def fanout(draw: Draw) -> Any:
@@ -162,7 +162,12 @@ def _hop(*arguments: Any) -> Any:
     """The rule is what arguments 3 to 5 make of it, and the weights."""
     indptr, indices, frontier, kind, limit, num_rounds, key, weights, *rest = arguments
     rule = _native.Rule(kind, limit, num_rounds, weights is not None)
-    return _native.sample_hop(indptr, indices, frontier, rule, key, weights, *rest)
+    return _native.sample_hop(indptr, indices, frontier, [rule], key, weights, *rest)
+
+
+def _check_traits(arguments: list[Any], answer: Any) -> None:
+    del arguments
+    assert list(answer) == KINDS
 
 
 def _rule_arguments(draw: Draw) -> list[Any]:
@@ -318,6 +323,7 @@ ENTRIES = {
     "compact": Entry(
         _native.compact, _compact_arguments, lambda given, answer: check_compact(*given, *answer), aligned=True
     ),
+    "rule_traits": Entry(_native.rule_traits, lambda draw: [], _check_traits),
     "Rule.__init__": Entry(_native.Rule, _rule_arguments, lambda given, answer: None),
     "sample_hop": Entry(_hop, _hop_arguments, _check_native_hop, frozenset({4, 5, 8}), aligned=True),
     "FusedSampler.__init__": Entry(

@@ -51,7 +51,8 @@ def _hop(*arguments: Any) -> Any:
     indptr, indices, num_nodes, relations, frontier, kinds, limits, num_rounds, key, weights, *rest = arguments
     rules = [_native.Rule(*one, weights is not None) for one in zip(kinds, limits, num_rounds, strict=True)]
     made = [_native.Relation(*numbers) for numbers in relations]
-    return _native.sample_typed_hop(indptr, indices, num_nodes, made, frontier, rules, key, weights, *rest)
+    rest += [None] * (7 - len(rest))
+    return _native.sample_hop(indptr, indices, frontier, rules, key, weights, *rest, made, num_nodes)
 
 
 def _check_hop(arguments: list[Any], answer: Any) -> None:
@@ -101,7 +102,7 @@ def _check_native_rows(arguments: list[Any], row_ptr: Any) -> None:
 NATIVE_ENTRIES = {
     "Relation.__init__": Entry(_native.Relation, lambda draw: _relation(draw, 9), lambda given, answer: None),
     "typed_rows": Entry(_native.typed_rows, _native_rows_arguments, _check_native_rows, aligned=True),
-    "sample_typed_hop": Entry(_hop, _hop_arguments, _check_hop, frozenset({6, 7, 10}), aligned=True),
+    "sample_hop with types": Entry(_hop, _hop_arguments, _check_hop, frozenset({6, 7, 10}), aligned=True),
 }
 
 
@@ -124,7 +125,8 @@ def _public_arguments(draw: Draw) -> list[Any]:
 def _public(indptr: Any, indices: Any, frontier: Any, rules: Any, key: Any, weights: Any, num_threads: Any) -> Any:
     rows = ops.TypedRows(torch.from_numpy(indptr), len(indptr) - 1, (0, len(indptr) - 1), ((0,),))
     by_relation = ops.ByRelation(tuple(rules))
-    return ops.sample_typed_hop(rows, indices, frontier, by_relation, key, weights=weights, num_threads=num_threads)
+    named = {"rows": rows, "weights": weights, "num_threads": num_threads}
+    return ops.sample_hop(rows.row_ptr, indices, frontier, by_relation, key, **named)
 
 
 def _check_public(arguments: list[Any], hop: Any) -> None:
@@ -134,5 +136,7 @@ def _check_public(arguments: list[Any], hop: Any) -> None:
 
 PUBLIC_ENTRIES = {
     "typed_rows": Entry(_public_rows, _rows_arguments, _check_typed_rows, frozenset({3, 4})),
-    "sample_typed_hop": Entry(_public, _public_arguments, _check_public, frozenset({0})),  # of which rows are made here
+    "sample_hop with types": Entry(
+        _public, _public_arguments, _check_public, frozenset({0})
+    ),  # of which rows are made here
 }

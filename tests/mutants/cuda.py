@@ -132,8 +132,8 @@ CUDA = (
     ),
     Mutant(
         "cuda/rules.py",
-        "numbers = None if numbers is None else EdgeNumbers()",
-        "pass",
+        "graph=graph, numbers=None if picking.numbers is None else EdgeNumbers()",
+        "graph=graph",
         _EXCLUDED + "test_tables_of_whole_rows_do_not_hold_of_what_is_left",
     ),
     Mutant(

@@ -130,21 +130,21 @@ DATA = (
     ),
     # Passes and the machine.
     Mutant(
-        "pipeline/passes/fuse_sampling.py",
-        "alike and _agree(hop, compact) and _agree(fused, compact)",
-        "alike and _agree(hop, compact)",
+        "pipeline/lowered/hop.py",
+        "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
+        "replace(self, rule=other.rule, key_layer=other.key_layer, edge_ids=other.edge_ids) == other",
         _FUSE + "test_refuses_hops_of_which_one_has_edge_ids",
     ),
     Mutant(
-        "pipeline/passes/fuse_sampling.py",
-        '"weight", ',
-        "",
+        "pipeline/lowered/hop.py",
+        "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
+        "replace(self, rule=other.rule, key_layer=other.key_layer, weight=other.weight) == other",
         _FUSE + "test_refuses_hops_that_disagree",
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",
-        "(*fused.key_layers, hop.key_layer)",
-        "(*fused.key_layers, hop.layer)",
+        "(*fused.hops, stage.hop)",
+        "(*fused.hops, replace(stage.hop, key_layer=stage.layer))",
         _FUSE + "test_keeps_what_keys_the_randomness",
     ),
     Mutant(

@@ -66,14 +66,14 @@ GRAPH_FETCH = (
     ),
     Mutant(
         "pipeline/lowered/hop.py",
-        "and self.weight is None and not self.disjoint\n        return plain and reads",
-        "and not self.disjoint\n        return plain and reads",
+        "return self.weight is None and self.trees is None",
+        "return self.trees is None",
         _SPLIT + "test_refuses_other_rules",
     ),
     Mutant(
         "pipeline/lowered/hop.py",
-        "and self.weight is None and not self.disjoint\n        return plain and reads",
-        "and self.weight is None\n        return plain and reads",
+        "return self.weight is None and self.trees is None",
+        "return self.weight is None",
         _SPLIT + "test_refuses_other_rules",
     ),
     Mutant(

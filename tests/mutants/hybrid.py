@@ -91,7 +91,7 @@ HYBRID = (
     ),
     Mutant(
         "pipeline/passes/shared_edges.py",
-        "isinstance(stage, SampleHop) and stage.takes_all and",
+        "isinstance(stage, SampleHop) and stage.hop.takes_all and",
         "isinstance(stage, SampleHop) and",
         _REWRITES + "test_refuses_what_needs_all_edges_of_a_node",
     ),

@@ -101,8 +101,8 @@ LINKS = (
     ),
     Mutant(
         "pipeline/lowered/hop.py",
-        "plain = self.weight is None and self.exclude is None and not self.disjoint",
-        "plain = self.weight is None and not self.disjoint",
+        "self.trees is None and self.exclude is None",
+        "self.trees is None",
         "tests/pipeline/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
     ),
     # Exclusion by tree: a tree leaves out its own edges, and negatives' trees those of their pair.
@@ -150,7 +150,7 @@ LINKS = (
     ),
     Mutant(
         "pipeline/passes/exclude_edges.py",
-        'if exclude.per == "seed" and not stage.disjoint:',
+        'if exclude.per == "seed" and stage.hop.trees is None:',
         "if False:",
         _PER_SEED + "test_refuses_seeds_that_share_their_neighbourhood",
     ),
@@ -269,9 +269,9 @@ LINKS = (
         _STRICTLY + "test_the_smallest_and_the_largest_integer[None]",
     ),
     Mutant(
-        "pipeline/passes/fuse_sampling.py",
-        "        strictly_before=hop.strictly_before,\n",
-        "",
+        "pipeline/stages/tree_sampler.py",
+        "Trees(self.time, self.window, self.strictly_before)",
+        "Trees(self.time, self.window)",
         _STRICTLY + "test_earlier_repeats_of_a_link_stay",
     ),
     Mutant(

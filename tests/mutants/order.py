@@ -58,22 +58,22 @@ ORDER = (
         _LOADER + "test_shares_of_ranks_make_up_the_batch",
     ),
     Mutant(
-        "pipeline/lowered/hop_key.py",
+        "pipeline/lowered/hop.py",
         "settings.seed, batch.epoch, batch.index",
         "settings.seed, 0, batch.index",
         _LOADER + "test_every_epoch_and_every_batch_has_picks_of_its_own",
     ),
     Mutant(
-        "pipeline/lowered/hop_key.py",
-        "batch.epoch, batch.index, key_layer",
-        "batch.epoch, 0, key_layer",
+        "pipeline/lowered/hop.py",
+        "batch.epoch, batch.index, self.key_layer",
+        "batch.epoch, 0, self.key_layer",
         _LOADER + "test_every_epoch_and_every_batch_has_picks_of_its_own",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
-        "settings, self.key_layer, self",
-        "settings, self.layer, self",
-        "tests/pipeline/passes/test_fuse_sampling.py::test_same_result[labor_dependent]",
+        "pipeline/stages/hop_sampler.py",
+        "key_layer=self.key_layer(layer)",
+        "key_layer=layer",
+        "tests/pipeline/passes/test_fuse_sampling.py::test_keeps_what_keys_the_randomness",
     ),
     # Dependent batches: windows meet, and steps are those of the batch.
     Mutant(
@@ -83,22 +83,22 @@ ORDER = (
         "tests/ops/random/test_dependency.py::test_consecutive_batches_have_one_correlation",
     ),
     Mutant(
-        "pipeline/lowered/hop_key.py",
-        "batch.epoch, batch.index, key_layer",
-        "batch.epoch, batch.index // 2, key_layer",
+        "pipeline/lowered/hop.py",
+        "batch.epoch, batch.index, self.key_layer",
+        "batch.epoch, batch.index // 2, self.key_layer",
         "tests/pipeline/stages/test_batch_dependency.py::test_the_step_is_that_of_the_batch",
     ),
     # Nothing later than its seed in a tree.
     Mutant(
         "pipeline/lowered/trees.py",
-        "bounds = latest_of(batch.seed_time, strictly_before=strictly_before)",
-        "bounds = latest_of(batch.seed_time, strictly_before=strictly_before) + 9",
+        "bounds = latest_of(batch.seed_time, strictly_before=self.strictly_before)",
+        "bounds = latest_of(batch.seed_time, strictly_before=self.strictly_before) + 9",
         "tests/pipeline/stages/test_temporal.py::test_peers_14_equal_times_are_included",
     ),
     Mutant(
-        "pipeline/passes/fuse_sampling.py",
-        '"batch_dependency", ',
-        "",
+        "pipeline/lowered/hop.py",
+        "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
+        "replace(self, rule=other.rule, key_layer=other.key_layer, batch_dependency=other.batch_dependency) == other",
         "tests/pipeline/stages/test_batch_dependency.py::test_hops_of_different_dependencies_are_not_fused",
     ),
     Mutant(

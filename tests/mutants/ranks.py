@@ -175,7 +175,7 @@ RANKS = (
     ),
     Mutant(
         "pipeline/lowered/hop.py",
-        "and not (exclude is not None and exclude.by_tree)",
+        "and not (self.exclude is not None and self.exclude.by_tree)",
         "",
         "tests/cuda_host/test_plans.py::test_edges_left_out_by_tree_are_left_out_on_the_cpu",
     ),
@@ -187,8 +187,8 @@ RANKS = (
     ),
     Mutant(
         "pipeline/lowered/reach_nodes.py",
-        "hop = self.sample(batch, settings, excluded=excluded(batch))",
-        "hop = self.sample(batch, settings, frontier=batch.n_id, excluded=excluded(batch))",
+        "hop = self.pick(batch, settings, excluded=excluded(batch))",
+        "hop = self.hop.pick(batch.n_id, {}, batch, settings, excluded=excluded(batch))",
         _SUBGRAPHS + "test_ranks_find_together_what_one_process_finds[new-hash-False]",
     ),
     Mutant(

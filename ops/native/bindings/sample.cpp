@@ -1,8 +1,10 @@
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -26,6 +28,13 @@ namespace headrace {
 namespace {
 
 using nb::literals::operator""_a;
+
+Rule::Kind kind_named(const std::string& name) {
+  for (const RuleTraits& traits : kRuleTraits) {
+    if (name == traits.name) return traits.kind;
+  }
+  throw InputError("no kind of rules is called " + name);
+}
 
 nb::object optional(Buffer<float>&& weights, bool present) {
   return present ? nb::cast(to_numpy(std::move(weights))) : nb::none();
@@ -53,11 +62,14 @@ Frontier elements_of(const InArray<std::int64_t>& frontier, const MaybeArray<std
   return {frontier.data(), num_dst, data_or_null(slots), data_or_null(bounds), data_or_null(lows)};
 }
 
+// A graph without types has a row for each node and no relations; one with types names its number of nodes.
 template <class Index>
 nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
-              Rule rule, const VariateKeys& keys, nb::handle weights, int num_threads, nb::object reducer,
-              bool parallel_edges, const MaybeArray<std::int64_t>& slots, const MaybeArray<std::int64_t>& times,
-              const MaybeArray<std::int64_t>& bounds, const MaybeArray<std::int64_t>& lows, nb::handle excluded) {
+              const std::vector<Rule>& rules, const VariateKeys& keys, nb::handle weights, int num_threads,
+              nb::object reducer, bool parallel_edges, const MaybeArray<std::int64_t>& slots,
+              const MaybeArray<std::int64_t>& times, const MaybeArray<std::int64_t>& bounds,
+              const MaybeArray<std::int64_t>& lows, nb::handle excluded, const std::vector<Relation>& relations,
+              std::optional<std::size_t> num_nodes) {
   const AnyExcluded excluded_arrays = any_excluded(excluded);
   const AnyWeights edge_weights = any_weights(weights);
   const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
@@ -67,42 +79,23 @@ nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices
     HopGraph<Index> graph = view(indptr, indices, {}, edge_weights);
     graph.parallel_edges = parallel_edges;
     set_times(graph, times);
+    const std::size_t nodes = num_nodes.value_or(graph.csc.num_nodes);
+    const bool typed = num_nodes.has_value();
+    check_relations(relations, nodes, graph.csc.num_nodes);
+    if (rules.size() != (typed ? relations.size() : 1)) {
+      throw InputError("expected one rule for each relation, and one without types");
+    }
     std::optional<ExcludedEdges<Index>> excluded_edges;
     if (const auto rows = view(excluded_arrays)) {
       graph.excluded = &excluded_edges.emplace(graph.csc, *rows, slots.has_value());
     }
     const Frontier elements = elements_of(frontier, slots, bounds, lows);
-    check_frontier(elements.nodes, elements.size, graph.csc.num_nodes, "sample_hop: frontier");
-    sample_hop<Index>({graph, elements, rule, keys, num_threads, collector, parts.get()});
-  }
-  return to_tuple(collector.hop());
-}
-
-// As `hop`, of a graph with a row for each node and relation.
-template <class Index>
-nb::tuple typed_hop(const InArray<std::int64_t>& row_ptr, const InArray<Index>& indices, std::size_t num_nodes,
-                    const std::vector<Relation>& relations, const InArray<std::int64_t>& frontier,
-                    const std::vector<Rule>& rules, const VariateKeys& keys, nb::handle weights, int num_threads,
-                    nb::object reducer, bool parallel_edges, const MaybeArray<std::int64_t>& slots,
-                    const MaybeArray<std::int64_t>& times, const MaybeArray<std::int64_t>& bounds,
-                    const MaybeArray<std::int64_t>& lows, nb::handle excluded) {
-  const AnyExcluded excluded_arrays = any_excluded(excluded);
-  const AnyWeights edge_weights = any_weights(weights);
-  const std::unique_ptr<BoundReducer> parts = bound_reducer(std::move(reducer));
-  HopCollector<Index> collector;
-  {
-    const nb::gil_scoped_release release;
-    HopGraph<Index> graph = view(row_ptr, indices, {}, edge_weights);
-    graph.parallel_edges = parallel_edges;
-    check_relations(relations, num_nodes, graph.csc.num_nodes);
-    std::optional<ExcludedEdges<Index>> excluded_edges;
-    if (const auto rows = view(excluded_arrays)) {
-      graph.excluded = &excluded_edges.emplace(graph.csc, *rows, slots.has_value());
+    check_frontier(elements.nodes, elements.size, nodes, "sample_hop: frontier");
+    if (typed) {
+      sample_typed_hop<Index>({graph, relations, elements, rules, keys, num_threads, collector, parts.get()});
+    } else {
+      sample_hop<Index>({graph, elements, rules[0], keys, num_threads, collector, parts.get()});
     }
-    const Frontier elements = elements_of(frontier, slots, bounds, lows);
-    set_times(graph, times);
-    check_frontier(elements.nodes, elements.size, num_nodes, "sample_hop: frontier");
-    sample_typed_hop<Index>({graph, relations, elements, rules, keys, num_threads, collector, parts.get()});
   }
   return to_tuple(collector.hop());
 }
@@ -225,15 +218,11 @@ class BoundSampler {
 
 template <class Index>
 void bind_hop(nb::module_& m) {
-  m.def("sample_typed_hop", &typed_hop<Index>, "row_ptr"_a.noconvert(), "indices"_a.noconvert(), "num_nodes"_a,
-        "relations"_a, "frontier"_a.noconvert(), "rules"_a, "key"_a, "weights"_a.none(), "num_threads"_a,
-        "reducer"_a.none() = nb::none(), "parallel_edges"_a = true, "slots"_a.noconvert() = nb::none(),
-        "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none(), "lows"_a.noconvert() = nb::none(),
-        "excluded"_a.none() = nb::none());
-  m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "rule"_a,
+  m.def("sample_hop", &hop<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "frontier"_a.noconvert(), "rules"_a,
         "key"_a, "weights"_a.none(), "num_threads"_a, "reducer"_a.none() = nb::none(), "parallel_edges"_a = true,
         "slots"_a.noconvert() = nb::none(), "times"_a.noconvert() = nb::none(), "bounds"_a.noconvert() = nb::none(),
-        "lows"_a.noconvert() = nb::none(), "excluded"_a.none() = nb::none());
+        "lows"_a.noconvert() = nb::none(), "excluded"_a.none() = nb::none(), "relations"_a = std::vector<Relation>(),
+        "num_nodes"_a.none() = nb::none());
 }
 
 // One row's candidates and which of them are the `wanted` smallest; for the tests, which compare the instruction sets.
@@ -295,19 +284,25 @@ void bind_sample(nb::module_& m) {
         check_weights(indptr.data(), num_nodes_of(indptr), size(edge_weights), view(edge_weights), num_threads);
       },
       "indptr"_a.noconvert(), "weights"_a, "num_threads"_a);
-  nb::enum_<Rule::Kind>(m, "RuleKind")
-      .value("NEIGHBOR", Rule::Kind::kNeighbor)
-      .value("NEIGHBOR_REPLACEMENT", Rule::Kind::kNeighborReplacement)
-      .value("LATEST", Rule::Kind::kLatest)
-      .value("LABOR_EXACT", Rule::Kind::kLaborExact)
-      .value("LABOR_POISSON", Rule::Kind::kLaborPoisson)
-      .value("LABOR_IMPORTANCE", Rule::Kind::kLaborImportance)
-      .value("LADIES", Rule::Kind::kLadies)
-      .value("LADIES_POISSON", Rule::Kind::kLadiesPoisson);
+  m.def("rule_traits", [] {
+    nb::dict by_kind;
+    for (const RuleTraits& kind : kRuleTraits) {
+      nb::dict traits;
+      traits["layer_wise"] = kind.has(RuleTraits::kLayerWise);
+      traits["draws_edges"] = kind.has(RuleTraits::kDrawsEdges);
+      traits["has_edge_variates"] = kind.has(RuleTraits::kHasEdgeVariates);
+      traits["reads_edges"] = kind.has(RuleTraits::kReadsEdges);
+      traits["is_bounded"] = kind.has(RuleTraits::kIsBounded);
+      traits["takes_weights"] = kind.has(RuleTraits::kTakesWeights);
+      traits["has_twin"] = kind.has(RuleTraits::kHasTwin);
+      by_kind[kind.name] = traits;
+    }
+    return by_kind;
+  });
   nb::class_<Rule>(m, "Rule").def(
       "__init__",
-      [](Rule* self, Rule::Kind kind, std::int64_t fanout, std::int64_t rounds, bool by_weight) {
-        new (self) Rule(rule_of(kind, fanout, rounds, by_weight));
+      [](Rule* self, const std::string& kind, std::int64_t fanout, std::int64_t rounds, bool by_weight) {
+        new (self) Rule(rule_of(kind_named(kind), fanout, rounds, by_weight));
       },
       "kind"_a, "fanout"_a, "rounds"_a = 0, "by_weight"_a = false);
   nb::class_<Relation>(m, "Relation")

@@ -1,10 +1,13 @@
 // The rule by which one hop picks in-edges of its destinations.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
 namespace headrace {
+
+struct RuleTraits;
 
 struct Rule {
   enum class Kind {
@@ -33,39 +36,60 @@ struct Rule {
   }
 
   // Whether the picks of a row depend on the other rows of the hop.
-  bool is_layer_wise() const { return of_kind().layer_wise; }
+  bool is_layer_wise() const;
   // Whether edges are drawn destination by destination.
-  bool draws_edges() const { return !takes_all() && of_kind().draws_edges; }
+  bool draws_edges() const;
   // Whether edges are picked by variates of their own, which parallel edges share with no other (parallel_edges.hpp).
-  bool has_edge_variates() const { return !takes_all() && of_kind().has_edge_variates; }
+  bool has_edge_variates() const;
   // Whether a row that is not empty has as many picks as are asked for, even if it has fewer edges.
   bool replaces() const { return !takes_all() && kind == Kind::kNeighborReplacement; }
 
  private:
-  struct Traits {
-    bool layer_wise;
-    bool draws_edges;
-    bool has_edge_variates;
+  const RuleTraits& of_kind() const;
+};
+
+// What holds of all rules of a kind, on the CPU and on a GPU.
+struct RuleTraits {
+  enum Trait : unsigned {
+    kLayerWise = 1,        // the picks of a row depend on the other rows of the hop
+    kDrawsEdges = 2,       // edges are drawn destination by destination
+    kHasEdgeVariates = 4,  // edges are picked by variates of their own
+    kReadsEdges = 8,       // without weights, too, it looks at the edges to choose from
+    kIsBounded = 16,       // a row has no more picks than are asked for
+    kTakesWeights = 32,
+    kHasTwin = 64,  // on a GPU
   };
 
-  constexpr Traits of_kind() const {
-    switch (kind) {
-      case Kind::kNeighbor:
-      case Kind::kNeighborReplacement:
-        return {false, true, false};
-      case Kind::kLatest:
-        return {false, false, false};
-      case Kind::kLaborExact:
-      case Kind::kLaborPoisson:
-        return {false, false, true};
-      case Kind::kLaborImportance:
-        return {true, false, true};
-      case Kind::kLadies:
-      case Kind::kLadiesPoisson:
-        return {true, false, false};
-    }
-    return {};
-  }
+  Rule::Kind kind;
+  const char* name;
+  unsigned traits;
+
+  constexpr bool has(Trait trait) const { return (traits & trait) != 0; }
 };
+
+// A new kind is a line here, at its place in Rule::Kind.
+inline constexpr RuleTraits kRuleTraits[] = {
+    {Rule::Kind::kNeighbor, "neighbor",
+     RuleTraits::kDrawsEdges | RuleTraits::kIsBounded | RuleTraits::kTakesWeights | RuleTraits::kHasTwin},
+    {Rule::Kind::kNeighborReplacement, "neighbor_replacement",
+     RuleTraits::kDrawsEdges | RuleTraits::kIsBounded | RuleTraits::kTakesWeights | RuleTraits::kHasTwin},
+    {Rule::Kind::kLatest, "latest", RuleTraits::kIsBounded | RuleTraits::kHasTwin},
+    {Rule::Kind::kLaborExact, "labor_exact",
+     RuleTraits::kHasEdgeVariates | RuleTraits::kReadsEdges | RuleTraits::kIsBounded | RuleTraits::kTakesWeights |
+         RuleTraits::kHasTwin},
+    {Rule::Kind::kLaborPoisson, "labor_poisson",
+     RuleTraits::kHasEdgeVariates | RuleTraits::kReadsEdges | RuleTraits::kTakesWeights | RuleTraits::kHasTwin},
+    {Rule::Kind::kLaborImportance, "labor_importance",
+     RuleTraits::kLayerWise | RuleTraits::kHasEdgeVariates | RuleTraits::kReadsEdges | RuleTraits::kTakesWeights |
+         RuleTraits::kHasTwin},
+    {Rule::Kind::kLadies, "ladies", RuleTraits::kLayerWise | RuleTraits::kReadsEdges | RuleTraits::kTakesWeights},
+    {Rule::Kind::kLadiesPoisson, "ladies_poisson",
+     RuleTraits::kLayerWise | RuleTraits::kReadsEdges | RuleTraits::kTakesWeights},
+};
+
+inline const RuleTraits& Rule::of_kind() const { return kRuleTraits[static_cast<std::size_t>(kind)]; }
+inline bool Rule::is_layer_wise() const { return of_kind().has(RuleTraits::kLayerWise); }
+inline bool Rule::draws_edges() const { return !takes_all() && of_kind().has(RuleTraits::kDrawsEdges); }
+inline bool Rule::has_edge_variates() const { return !takes_all() && of_kind().has(RuleTraits::kHasEdgeVariates); }
 
 }  // namespace headrace

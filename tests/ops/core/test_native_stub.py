@@ -45,7 +45,21 @@ def test_nothing_is_missing():
     assert stubbed == {name for name in vars(_native) if not name.startswith("_")}
 
 
-def test_rule_kinds():
-    (kinds,) = (node for node in STUB.body if isinstance(node, ast.ClassDef) and node.name == "RuleKind")
-    names = [ast.unparse(line.targets[0]) for line in kinds.body if isinstance(line, ast.Assign)]
-    assert names == [kind.name for kind in _native.RuleKind]
+def test_rules_have_kinds_of_the_table():
+    """Each kind has its line, and each rule of the public ones a kind."""
+    rules = [
+        ops.NeighborRule(1),
+        ops.NeighborRule(1, replace=True),
+        ops.LatestRule(1),
+        ops.LaborRule(1),
+        ops.LaborRule(1, exact=False),
+        ops.LaborImportanceRule(1),
+        ops.LadiesRule(1),
+        ops.LadiesRule(1, poisson=True),
+    ]
+    assert [rule.kind for rule in rules] == list(_native.rule_traits())
+    for rule in rules:
+        _native.Rule(rule.kind, rule.count, rule.rounds)
+        assert rule.traits._asdict() == _native.rule_traits()[rule.kind]
+    with pytest.raises(ops.InputError, match="no kind of rules is called"):
+        _native.Rule("nearest", 1)

@@ -332,6 +332,6 @@ def test_the_compiled_module_refuses_what_is_no_rule(fanout, rounds, message):
     with pytest.raises(InputError, match=f"{message}.* at least .*-1"):
         _native.labor_importance(*graph, np.array([0]), fanout, rounds, None, 1)
     with pytest.raises(InputError, match=f"{message}.* at least .*-1"):
-        _native.Rule(_native.RuleKind.LABOR_IMPORTANCE, fanout, rounds)
+        _native.Rule("labor_importance", fanout, rounds)
     with pytest.raises(InputError, match="fanout or size"):
         _native.draw_ladies(*graph, np.array([0]), -2, poisson=False, key=0, weights=None, num_threads=1)

@@ -132,7 +132,7 @@ def test_the_node_map_starts_over(first_number, most_slots):
     fresh = _native.FusedSampler(indptr, indices, None, None)
     old = _native.FusedSampler(indptr, indices, None, None, first_number=first_number, most_slots=most_slots)
     for seed in (0, 1, 2, 0, 1, 2):
-        arguments = (np.array([seed]), [[_native.Rule(_native.RuleKind.NEIGHBOR, -1)]], [0], False, True, 1)
+        arguments = (np.array([seed]), [[_native.Rule("neighbor", -1)]], [0], False, True, 1)
         one, other = fresh.sample(*arguments), old.sample(*arguments)
         assert one[0].tolist() == other[0].tolist()
         assert one[1][0][1].tolist() == other[1][0][1].tolist()
@@ -145,7 +145,7 @@ def test_a_table_of_the_minibatch_serves_as_node_map(skewed):
     table = _native.FusedSampler(*arrays, None, None, most_slots=0)
     for seed in range(6):
         seeds = np.random.default_rng(seed).choice(2_000, 10 + 100 * seed, replace=False)
-        arguments = (seeds, [[_native.Rule(_native.RuleKind.NEIGHBOR, 10)]] * 3, [seed, 1, 2], False, True, 2)
+        arguments = (seeds, [[_native.Rule("neighbor", 10)]] * 3, [seed, 1, 2], False, True, 2)
         one, other = slots.sample(*arguments), table.sample(*arguments)
         assert np.array_equal(one[0], other[0])
         for block, again in zip(one[1], other[1], strict=True):

@@ -156,15 +156,15 @@ def test_refusals(more, error, message):
 
 
 def test_a_rule_by_weight_needs_weights():
-    rule = _native.Rule(_native.RuleKind.NEIGHBOR, 1, by_weight=True)
+    rule = _native.Rule("neighbor", 1, by_weight=True)
     arrays = np.array([0, 2, 2]), np.array([0, 1]), np.zeros(1, np.int64)
     with pytest.raises(InputError, match="expected weights for a rule that picks by weight"):
-        _native.sample_hop(*arrays, rule, 0, None, 1)
+        _native.sample_hop(*arrays, [rule], 0, None, 1)
 
 
-@pytest.mark.parametrize("kind", [_native.RuleKind.NEIGHBOR, _native.RuleKind.LADIES], ids=str)
+@pytest.mark.parametrize("kind", ["neighbor", "ladies"])
 def test_a_rule_that_does_not_read_weights_is_not_given_any(kind):
     rule = _native.Rule(kind, -1)
     arrays = np.array([0, 2, 2]), np.array([0, 1]), np.zeros(1, np.int64)
-    _, _, positions, _ = _native.sample_hop(*arrays, rule, 0, np.array([0.0, 1.0]), 1)
+    _, _, positions, _ = _native.sample_hop(*arrays, [rule], 0, np.array([0.0, 1.0]), 1)
     assert positions.tolist() == [0, 1]

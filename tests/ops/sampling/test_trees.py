@@ -171,6 +171,6 @@ def test_refusals(arguments, error, message):
 def test_a_source_that_is_no_node_is_refused():
     sampler = _native.FusedSampler(np.array([0, 1]), np.array([5]), None, None)
     zero = np.zeros(1, np.int64)
-    rule = _native.Rule(_native.RuleKind.NEIGHBOR, -1)
+    rule = _native.Rule("neighbor", -1)
     with pytest.raises(GraphError, match="indices hold 5, which is not a node id"):
         sampler.sample_trees(zero, zero, 1, None, None, None, [[rule]], [0], False, True, 1)

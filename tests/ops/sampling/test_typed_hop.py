@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typed_graphs import TypedGraph, typed_graphs
 
 from headrace import ops
-from headrace.ops import BlockSampler, compact, sample_hop, sample_typed_hop
+from headrace.ops import BlockSampler, compact, sample_hop
 from headrace.ops.reference.typed_hop import sample_typed_hop as oracle_of
 from headrace.ops.sampling.compact import compact_elements
 
@@ -20,6 +20,10 @@ from strategies import edge_weights, expands, keys, rules, thread_counts
 
 ANY_RULE = rules()
 PER_DESTINATION = ANY_RULE.filter(lambda rule: rule.per_destination)
+
+
+def typed_hop(rows, indices, *arguments, **named):
+    return sample_hop(rows.row_ptr, indices, *arguments, rows=rows, **named)
 
 
 def rule_of(data: st.DataObject, graph: TypedGraph, of_one: st.SearchStrategy[ops.Rule] = ANY_RULE) -> ops.ByRelation:
@@ -38,7 +42,7 @@ def frontier_of(data: st.DataObject, graph: TypedGraph, unique: bool) -> torch.T
 def test_typed_hop_equals_reference(graph, key, num_threads, weighted, data):
     frontier, rule = frontier_of(data, graph, unique=False), rule_of(data, graph)
     weights = data.draw(edge_weights(graph)) if weighted else None
-    hop = sample_typed_hop(graph.rows, graph.indices, frontier, rule, key, weights=weights, num_threads=num_threads)
+    hop = typed_hop(graph.rows, graph.indices, frontier, rule, key, weights=weights, num_threads=num_threads)
     expected = oracle_of(graph.rows, graph.indices.numpy(), frontier.numpy(), rule, key, weights=numpy_of(weights))
     for field in ("indptr", "neighbors", "positions"):
         assert_same(getattr(hop, field), getattr(expected, field))
@@ -68,7 +72,7 @@ def test_slots_and_bounds_equal_the_reference(graph, key, in_slots, windowed, da
         "bounds": per_element(data, len(frontier)),
         "lows": per_element(data, len(frontier)) if windowed else None,
     }
-    hop = sample_typed_hop(graph.rows, graph.indices, frontier, rule, key, **of_elements)
+    hop = typed_hop(graph.rows, graph.indices, frontier, rule, key, **of_elements)
     arrays = {name: numpy_of(values) for name, values in of_elements.items()}
     expected = oracle_of(graph.rows, graph.indices.numpy(), frontier.numpy(), rule, key, **arrays)
     for field in ("indptr", "neighbors", "positions"):
@@ -92,8 +96,7 @@ def test_trees_are_those_hop_by_hop(graph, hop_keys, expand, weighted, windowed,
     n_id, slot, first, edges = seeds, trees.slots, 0, []
     for rule, key in zip(hop_rules, hop_keys, strict=True):
         own, more = slot[first:], {} if lows is None else {"lows": lows[slot[first:]]}
-        hop = sample_typed_hop(
-            graph.rows, graph.indices, n_id[first:], rule, key,
+        hop = typed_hop(graph.rows, graph.indices, n_id[first:], rule, key,
             weights=weights, slots=own, times=times, bounds=bounds[own], **more,
         )  # fmt: skip
         of_edges = own.repeat_interleave(hop.indptr.diff())
@@ -115,7 +118,7 @@ def test_fused_equals_hop_by_hop(graph, hop_keys, expand, num_threads, weighted,
     sampled = sampler.sample(seeds, hop_rules, hop_keys, expand=expand, num_threads=num_threads)
     n_id, first, edges = seeds, 0, []
     for rule, key in zip(hop_rules, hop_keys, strict=True):
-        hop = sample_typed_hop(graph.rows, graph.indices, n_id[first:], rule, key, weights=weights)
+        hop = typed_hop(graph.rows, graph.indices, n_id[first:], rule, key, weights=weights)
         first = len(n_id) if expand == "new" else 0
         edges.append(hop.positions if graph.edge_ids is None else graph.edge_ids[hop.positions].long())
         n_id = compact(n_id, hop.neighbors).ids
@@ -130,7 +133,7 @@ def test_one_relation_is_the_graph_without_types(graph, rule, key, data):
     num_nodes = graph.rows.num_nodes
     offsets = torch.tensor([0, graph.num_edges])
     rows = ops.typed_rows(graph.indptr, offsets, graph.edge_ids, (0, num_nodes), [(0,)])
-    typed = sample_typed_hop(rows, graph.indices, frontier, ops.ByRelation((rule,)), key)
+    typed = typed_hop(rows, graph.indices, frontier, ops.ByRelation((rule,)), key)
     plain = sample_hop(graph.indptr, graph.indices, frontier, rule, key)
     for one, other in zip(typed, plain, strict=True):
         assert_same(one, other)
@@ -146,7 +149,7 @@ def test_draws_of_relations_are_independent():
     offsets = torch.tensor([0, len(src), 2 * len(src)])
     rows = ops.typed_rows(csc.indptr, offsets, csc.edge_ids, (0, degree + draws), [(0,), (0,)])
     rule = ops.ByRelation((ops.NeighborRule(1), ops.NeighborRule(1)))
-    picked = sample_typed_hop(rows, csc.indices, nodes, rule, 3).neighbors.long().view(draws, 2)
+    picked = typed_hop(rows, csc.indices, nodes, rule, 3).neighbors.long().view(draws, 2)
     counts = torch.bincount(picked[:, 0] * degree + picked[:, 1], minlength=degree**2).double()
     statistic = float(((counts - draws / degree**2) ** 2 / (draws / degree**2)).sum())
     assert 25 < statistic < 122  # of 63 degrees of freedom, outside of which is 1e-5
@@ -159,7 +162,7 @@ def test_labor_shares_variates_over_relations():
     csc = ops.coo_to_csc(src.repeat(2), dst.repeat(2), 41)
     rows = ops.typed_rows(csc.indptr, torch.tensor([0, 40, 80]), csc.edge_ids, (0, 41), [(0,), (0,)])
     rule = ops.ByRelation((ops.LaborRule(5), ops.LaborRule(5)))
-    picked = sample_typed_hop(rows, csc.indices, torch.tensor([40]), rule, 3).neighbors
+    picked = typed_hop(rows, csc.indices, torch.tensor([40]), rule, 3).neighbors
     assert picked[:5].tolist() == picked[5:].tolist()
 
 
@@ -179,7 +182,7 @@ def test_refusals(change, match):
     arguments = {"frontier": torch.tensor([2]), "rule": ops.ByRelation((ops.NeighborRule(2), ops.NeighborRule(1)))}
     arguments |= change
     with pytest.raises(ops.InputError, match=match):
-        sample_typed_hop(rows, csc.indices, key=1, **arguments)
+        typed_hop(rows, csc.indices, key=1, **arguments)
 
 
 def test_a_rule_by_relation_needs_types():

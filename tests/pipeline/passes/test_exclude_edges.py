@@ -7,7 +7,7 @@ import torch
 from without import without_edges
 
 import headrace as hr
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 
@@ -23,10 +23,10 @@ def hops(plan):
 
 def test_fires_on_every_hop_behind():
     plan = pairs().exclude_seed_edges(reverse=True).sample_uniform_negative(graph()).sample_neighbor(graph(), [3, -1])
-    assert [hop.exclude.reverse for hop in hops(plan)] == [True, True]
+    assert [stage.hop.exclude.reverse for stage in hops(plan)] == [True, True]
     assert names(plan, Machine()) == ["item_sampler", "sample_uniform_negative", "sample_fused"]
     # A hop that leaves edges out takes neither all edges nor whole rows.
-    assert not any(hop.takes_all or hop.reads_whole_rows for hop in hops(plan))
+    assert not any(stage.hop.takes_all or stage.hop.reads_whole_rows for stage in hops(plan))
 
 
 @pytest.mark.parametrize("name", ["pinsage", "saint_node", "saint_walk"])
@@ -55,7 +55,7 @@ def test_refuses_edges_turned_around_without_their_reverses():
 
 
 def test_refuses_nothing_without_the_stage():
-    assert all(hop.exclude is None for hop in hops(items().sample_neighbor(graph(), [3])))
+    assert all(stage.hop.exclude is None for stage in hops(items().sample_neighbor(graph(), [3])))
 
 
 def test_cannot_be_switched_off():

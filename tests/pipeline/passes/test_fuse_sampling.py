@@ -8,7 +8,7 @@ from hand_made import hand_made, legal
 from headrace.ops.sampling.rules import LaborRule, NeighborRule
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fused import SampleFused
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 
@@ -48,8 +48,8 @@ def test_keeps_what_keys_the_randomness():
     (fused,) = (
         stage for stage in rewrite(PLANS["labor_dependent"](), Machine()).final.stages if isinstance(stage, SampleFused)
     )
-    assert fused.key_layers == (0, 0, 0)
-    assert fused.rules == (LaborRule(5), LaborRule(3), LaborRule(2))
+    assert [hop.key_layer for hop in fused.hops] == [0, 0, 0]
+    assert [hop.rule for hop in fused.hops] == [LaborRule(5), LaborRule(3), LaborRule(2)]
 
 
 def test_refuses_hops_that_disagree():

@@ -15,6 +15,7 @@ from headrace.ops.sampling.rules import LaborRule
 from headrace.pipeline.data.hop_arrays import HopArrays
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
+from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.verify import LOWERED, verify
 
@@ -128,8 +129,10 @@ def test_same_result_of_every_plan(name):
 
 @pytest.mark.parametrize("expand", ["all", "new"])
 def test_lowered_stages_run_on_the_cpu_as_well(expand):
-    options = {"layer": 0, "key_layer": 0, "expand": expand}
-    parts = [FetchRows(graph(), expand=expand), SampleFetched(graph(), LaborRule(4), **options)]
+    parts = [
+        FetchRows(graph(), expand=expand),
+        SampleFetched(Hop(graph(), LaborRule(4), key_layer=0), layer=0, expand=expand),
+    ]
     split = hr.Plan([*items().stages, *parts, Compact(graph(), expand=expand)])
     whole = items().sample_layer_neighbor(graph(), [4], expand=expand)
     assert [batch.digest() for batch in hand_made(split).loader()] == digests(whole, hr.Machine())
@@ -165,10 +168,10 @@ def test_explain_shows_it():
         ((FetchRows(graph()),), "cannot end a plan: nothing is sampled of its rows"),
         ((FetchRows(graph()), Compact(graph())), "fetched rows to be sampled by the very next stage"),
         (
-            (FetchRows(graph()), SampleFetched(graph(), LaborRule(3), layer=0, key_layer=0, expand="new")),
+            (FetchRows(graph()), SampleFetched(Hop(graph(), LaborRule(3), key_layer=0), layer=0, expand="new")),
             "its graph and expand to be those of the rows",
         ),
-        ((SampleFetched(graph(), LaborRule(3), layer=0, key_layer=0),), "it takes frontier with its rows"),
+        ((SampleFetched(Hop(graph(), LaborRule(3), key_layer=0), layer=0),), "it takes frontier with its rows"),
     ],
     ids=["end", "compact", "expand", "no rows"],
 )

@@ -12,7 +12,7 @@ from hand_made import hand_made, legal
 import headrace as hr
 from headrace.ops import dependent_key, sample_hop
 from headrace.pipeline.lowered.fused import SampleFused
-from headrace.pipeline.lowered.hop import SampleHop
+from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.machine import Machine

@@ -1,0 +1,178 @@
+"""One hop of neighbour sampling as a stage, not yet compacted."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from torch import Tensor
+
+from headrace.ops.sampling.find_edges import EdgePositions
+from headrace.ops.sampling.layer_reducer import LayerReducer
+from headrace.ops.sampling.sample import Hop as PickedEdges
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.lowered.hop import Hop
+from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.traits import Divided, Watched, watched_weights
+
+Expand = Literal["all", "new"]
+
+
+@dataclass(frozen=True)
+class SampledHop:
+    """A batch with a hop that is found, in global ids, but not numbered: on its way to :class:`Compact`."""
+
+    batch: MiniBatch
+    hop: PickedEdges
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HopStage(MapStage):
+    """Base of the stages that find neighbours. They leave them, with global ids, for `Compact` to number and count.
+
+    Parameters
+    ----------
+    layer
+        Which hop this is, 0 next to the seeds.
+    expand
+        ``"all"``: the frontier is every node seen so far. ``"new"``: only those that the previous hop reached first.
+    """
+
+    gives: ClassVar[str | None] = HOP
+    with_types: ClassVar[bool] = True
+    """Whether the graph may have types."""
+
+    layer: int = field(kw_only=True)
+    expand: Expand = field(default="all", kw_only=True)
+
+    if TYPE_CHECKING:
+
+        @property
+        def graph(self) -> GraphView:
+            """The graph."""
+
+    def __post_init__(self) -> None:
+        check_graph(self.name, self.graph, with_types=self.with_types)
+        check_expand(self.name, self.expand)
+
+    @property
+    @abstractmethod
+    def edge_ids(self) -> bool:
+        """Whether blocks carry the original ids of the sampled edges."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU can do it, for a batch that is there."""
+        return False
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "num_sampled_nodes"})
+
+    @property
+    def first_hop(self) -> int | None:
+        return self.layer
+
+    @property
+    def num_hops(self) -> int:
+        return 1
+
+    @property
+    def cooperates(self) -> bool:
+        # What is new to one rank may have been reached by another.
+        return self.expand == "all"
+
+    def divided(self) -> tuple[Divided, ...]:
+        return divided_graph(self.graph)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        check_items_fit(self, self.graph, before)
+
+    def frontier(self, batch: MiniBatch) -> Tensor:
+        """Return the nodes to find neighbours of, int64[num_dst]."""
+        return frontier_of(batch, self.expand)
+
+
+def frontier_of(batch: MiniBatch, expand: Expand) -> Tensor:
+    """Return the nodes of a batch that a hop finds neighbours of, int64[num_dst]."""
+    return batch.n_id if expand == "all" else batch.n_id[len(batch.n_id) - batch.num_sampled_nodes[-1] :]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RuleHop(HopStage):
+    """Base of the stages that sample in-neighbours of the frontier by a rule.
+
+    Parameters
+    ----------
+    hop
+        How.
+    layer, expand
+        As for :class:`HopStage`.
+    """
+
+    hop: Hop
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_weight(self.name, self.graph, self.hop.weight)
+
+    @property
+    def graph(self) -> GraphView:
+        """The graph that is sampled."""
+        return self.hop.graph
+
+    @property
+    def edge_ids(self) -> bool:
+        return self.hop.edge_ids
+
+    @property
+    def batch_dependency(self) -> float:
+        return self.hop.batch_dependency
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return super().reads | self.hop.reads
+
+    def watched(self) -> tuple[Watched, ...]:
+        return watched_weights(self.graph, self.hop.weight)
+
+    def pick(
+        self,
+        batch: MiniBatch,
+        settings: RunSettings,
+        *,
+        excluded: EdgePositions | None = None,
+        reducer: LayerReducer | None = None,
+    ) -> PickedEdges:
+        """Pick in-edges of the batch's frontier."""
+        frontier = self.frontier(batch)
+        elements = self.hop.elements(batch, frontier)
+        return self.hop.pick(frontier, elements, batch, settings, excluded=excluded, reducer=reducer)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampleHop(RuleHop):
+    """Sample in-neighbours of the frontier by a rule; parameters as for :class:`RuleHop`."""
+
+    name: ClassVar[str] = "sample_hop"
+    lowered: ClassVar[bool] = True
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.hop.on_gpu
+
+    @property
+    def cooperates(self) -> bool:
+        return super().cooperates and self.hop.rule.per_destination
+
+    def runner(self, settings: RunSettings) -> Runner:
+        excluded = self.hop.excluder(settings)
+
+        def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
+            return SampledHop(batch, self.pick(batch, settings, excluded=excluded(batch))), {}
+
+        return run

@@ -1,0 +1,105 @@
+"""What stages say of themselves: what they have in parts, know of nodes, read of the user's memory, and show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace.pipeline.data.arrays import version_reader
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.type_offsets import TypeOffsets
+
+if TYPE_CHECKING:
+    from headrace.pipeline.partition.partition import Partition
+
+
+@dataclass(frozen=True)
+class Divided:
+    """What a stage has that is divided among ranks.
+
+    Parameters
+    ----------
+    what
+        Its name, for messages.
+    partition
+        The owners.
+    part
+        The rank whose part it is; None if all ranks have the same.
+    """
+
+    what: str
+    partition: Partition
+    part: int | None = None
+
+
+@dataclass(frozen=True)
+class KnownNodes:
+    """What a stage knows of the nodes that ids are of.
+
+    Parameters
+    ----------
+    what
+        What says so, for messages.
+    num_nodes
+        How many there are.
+    types
+        Their types; None where it knows of none.
+    """
+
+    what: str
+    num_nodes: int
+    types: TypeOffsets | None = None
+
+
+class Watched(NamedTuple):
+    """Memory that a stage reads and a training loop may write.
+
+    Parameters
+    ----------
+    what
+        What it is, for messages.
+    version
+        Returns how often it was written; None where nobody counts.
+    """
+
+    what: str
+    version: Callable[[], int | None]
+
+
+class Shown(NamedTuple):
+    """A parameter of a stage as texts show it, unless it has its default.
+
+    Parameters
+    ----------
+    name, value
+        The parameter.
+    default
+        Its default; `dataclasses.MISSING` for none.
+    named
+        Whether the name is shown.
+    """
+
+    name: str
+    value: Any
+    default: Any = MISSING
+    named: bool = False
+
+    @staticmethod
+    def of_fields(value: Any) -> list[Shown]:
+        """Return the fields of a dataclass and of the values that are shown as its parameters, first those by position."""
+        found: list[Shown] = []
+        for one in fields(value):
+            part = getattr(value, one.name)
+            if getattr(part, "shown_as_parameters", False):
+                found += Shown.of_fields(part)
+            else:
+                found.append(Shown(one.name, part, one.default, bool(one.kw_only)))
+        return sorted(found, key=lambda one: one.named)
+
+
+def watched_weights(graph: GraphView, weight: str | None) -> tuple[Watched, ...]:
+    """Return the weights that a graph is sampled by, if any: they refuse to be read once they were written."""
+    attribute = None if weight is None else graph.edge_attrs_csc.get(weight)
+    reader = None if attribute is None else version_reader(attribute)
+    return () if reader is None else (Watched(f"edge attribute {weight!r}", reader),)
