@@ -79,7 +79,8 @@ class HandMade(Plan):
             raise AttributeError(name)
         if name == "sample_fused":
             return lambda *args, **named: self.then(fused(*args, **named))
-        make = partial(by_rule, STAGES[name]) if issubclass(STAGES[name], RuleHop) else STAGES[name]
+        stage = STAGES[name]
+        make = partial(by_rule, stage) if isinstance(stage, type) and issubclass(stage, RuleHop) else stage
         return lambda *args, **named: self.then(make(*args, **named))
 
     def loader(self, **options):

@@ -87,7 +87,7 @@ class Shown(NamedTuple):
 
     @staticmethod
     def of_fields(value: Any) -> list[Shown]:
-        """Return the fields of a dataclass and of the values that are shown as its parameters, first those by position."""
+        """Return the fields of a dataclass, and of values that are shown as its parameters; first those by position."""
         found: list[Shown] = []
         for one in fields(value):
             part = getattr(value, one.name)
