@@ -163,8 +163,8 @@ def sample_hop(
         [] if rows is None else rows.native[0],
         None if rows is None else rows.num_nodes,
     )
-    picked = (torch.from_numpy(array) for array in (indptr_out, neighbors, positions))
-    return Hop(*picked, weights=optional(importance))
+    first, ids, places = (torch.from_numpy(array) for array in (indptr_out, neighbors, positions))
+    return Hop(first, ids, places, optional(importance))
 
 
 def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = None) -> None:
