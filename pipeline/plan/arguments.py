@@ -1,4 +1,4 @@
-"""Calls with arguments that a stage or a loader does not have: what to say of them, in one place for all."""
+"""Errors of calls with arguments that a stage or a loader does not have, in one place."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_arguments(
 
 
 def unknown_argument(what: str, name: str, known: Iterable[str]) -> UsageError:
-    """Return the error for an argument that does not exist, naming the one that was probably meant."""
+    """Return the error for an argument that does not exist, with the argument that was probably meant."""
     known = list(known)
     same = next((one for one in SAME.get(name, ()) if one in known), None)
     close = difflib.get_close_matches(name, known, n=1)
@@ -80,5 +80,5 @@ def unknown_argument(what: str, name: str, known: Iterable[str]) -> UsageError:
 
 @cache
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters behind ``self``, by name."""
+    """Return the parameters after ``self``, by name."""
     return dict(list(inspect.signature(function).parameters.items())[1:])

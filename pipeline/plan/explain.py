@@ -1,6 +1,6 @@
-"""What `loader.explain()` prints: the plan that runs, and what each pass has changed in the plan of the user.
+"""The text of `loader.explain()`: the plan that runs, and the changes of each pass to the user's plan.
 
-Graphs and stores are named where they occur and described once, at the end.
+Graphs and stores are named in the plan and described once, at the end.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
     Parameters
     ----------
     rewriting
-        The plan and what passes have made of it.
+        The user's plan and the plan after each pass.
     facts
-        Whether to say behind each stage of the plan that runs what is known of the batch there.
+        Whether to print, after each stage of the plan that runs, the facts known about the batch there.
     """
     names = _Names()
     runs = [names.describe(stage) for stage in rewriting.final.stages]
@@ -91,7 +91,7 @@ class _Names:
         return _rule(value) or show(value)
 
     def _folded(self, values: tuple[Any, ...]) -> str:
-        """Return a text for values of which many are equal, one for each relation."""
+        """Return a text for values by relation, of which many are equal."""
         texts = [self.show(value) for value in values]
         counted = [(text, texts.count(text)) for text in dict.fromkeys(texts)]
         return f"[{', '.join(text if count == 1 else f'{count} x {text}' for text, count in counted)}]"
@@ -114,7 +114,7 @@ def _rule(value: Any) -> str | None:
 
 
 def _text(facts: Facts, names: _Names) -> str:
-    """Return what is known of a batch, on one line."""
+    """Return the facts about a batch, on one line."""
     by_place: dict[str, list[str]] = {}
     for name, place in sorted(facts.fields.items()):
         by_place.setdefault(str(place), []).append(name)
@@ -146,7 +146,7 @@ def _wrapped(line: str, indent: str) -> list[str]:
 
 
 def _difference(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the lines that went (-) and came (+), with those right before and behind; none if all are alike."""
+    """Return the removed (-) and added (+) lines, with one line of context; none if all are equal."""
     lines, last = list[tuple[str, str]](), len(before)
     changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(1)
     for number, group in enumerate(changes):

@@ -1,6 +1,6 @@
-"""What is known at each position of a plan, folded once from its source.
+"""The facts known at each position of a plan, folded once from its source.
 
-Rules of legal plans, passes and lowering ask facts; none of them looks back over the stages by itself.
+The rules of legal plans, passes and lowering read facts; none of them inspects earlier stages itself.
 
 >>> import headrace as hr, torch
 >>> plan = hr.ItemSampler(10, batch_size=2).copy_to("cpu").prefetch()
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Facts:
-    """What is known of the batch that arrives at one position of a plan.
+    """The facts known about the batch that arrives at one position of a plan.
 
     Attributes
     ----------
@@ -39,27 +39,27 @@ class Facts:
     fields
         The place of each field that the batch has.
     place
-        Where the last copy has moved the batch; None if no stage has moved it.
+        The place to which the last copy has moved the batch; None if no stage has moved it.
     given
-        What arrives: a minibatch, a sampled hop, an object of another library.
+        The kind of input: a minibatch, a sampled hop, an object of another library.
     converted
-        The stage that has made the batch an object of another library.
+        The stage that converted the batch to an object of another library.
     hops
         Hops sampled so far.
     fetched
-        The features read so far, each with its domain: ("node", "x").
+        The features read so far, each with "node" or "edge": ("node", "x").
     graphs
         The graphs that stages have read so far, each once.
     exclude
-        The stage whose edges the hops from here on leave out.
+        The stage whose edges later hops leave out.
     trees
-        Whether each seed grows a tree of its own.
+        Whether each seed has its own tree.
     shares_layers
-        Whether each rank has a share of one batch, whose layers exchange rows in the model.
+        Whether each rank has a share of one batch, with layers that exchange rows in the model.
     threads
-        Whether the batch arrives in another thread than the one that drew its items.
+        Whether the batch arrives in another thread than that of the source.
     sound_ids
-        Whether all ids are those of `source` or of `graphs`: a stage of a user may write others.
+        Whether all ids are those of `source` or of `graphs`; a user's own stage may write others.
     """
 
     upstream: Facts | None = None
@@ -89,15 +89,15 @@ class Facts:
 
     @property
     def boundary(self) -> int | None:
-        """How many hops beyond its seeds the nodes of a batch may be; None for any number."""
+        """The largest number of hops from the seeds to a node of the batch; None for no bound."""
         return None if self.source is None else self.source.boundary
 
     def say_the_same_as(self, other: Facts) -> bool:
-        """Whether both know the same of the batch, however it came about."""
+        """Whether both contain the same facts about the batch, for any stages before."""
         return all(getattr(self, name) == getattr(other, name) for name in _OF_THE_BATCH)
 
     def behind(self, stage: Stage) -> Facts:
-        """Return what is known behind a stage that stands at the position."""
+        """Return the facts after a stage at this position."""
         source = stage if self.last is None and isinstance(stage, SourceStage) else self.source
         return replace(
             self,
@@ -121,7 +121,7 @@ class Facts:
     def _fields_behind(self, stage: Stage) -> Mapping[str, Place]:
         place = stage.writes_at
         if place is None:
-            # What is made of fields in two places is made on the device; a stage that names none reads all there are.
+            # A stage that reads fields in two places writes on the device; a stage without `reads` reads all fields.
             read = [self.fields[name] for name in sorted(stage.reads or self.fields)]
             place = next((place for place in read if not place.on_host), CPU)
         fields = {**self.fields, **dict.fromkeys(stage.writes, place)}
@@ -134,12 +134,12 @@ class Facts:
         return (*self.graphs, graph)
 
 
-#: What facts know of the batch itself.
+#: The facts about the batch itself.
 _OF_THE_BATCH = tuple(one.name for one in fields(Facts) if one.name not in ("upstream", "last"))
 
 
 def facts_of(stages: Iterable[Stage]) -> Iterator[Facts]:
-    """Yield what is known before each stage, and at last behind all of them."""
+    """Yield the facts before each stage, and finally those after all of them."""
     facts = Facts()
     yield facts
     for stage in stages:

@@ -1,4 +1,4 @@
-"""What to draw in each hop: numbers, or for graphs with types dictionaries by hop or by relation."""
+"""The fanouts of each hop: numbers, or for graphs with types dictionaries by hop or by relation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.typed_ids import type_number
 from headrace.pipeline.plan.checks import counts_by_hop
 
-#: The key for all relations that are not named.
+#: The key for all relations that are not in a dictionary.
 DEFAULT = "default"
 
 #: One number per hop, or per hop one for each relation.
@@ -20,7 +20,7 @@ Counts: TypeAlias = tuple[int, ...] | tuple[tuple[int, ...], ...]
 
 
 def counts_by_relation(stage: str, name: str, counts: Any, graph: GraphView) -> Counts:
-    """Return what to draw in each hop, of each relation where dictionaries say so.
+    """Return the fanouts of each hop, by relation if dictionaries are given.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def counts_by_relation(stage: str, name: str, counts: Any, graph: GraphView) -> 
 
 
 def rules_of(graph: GraphView, counts: Counts, rule: Callable[[int], Rule]) -> list[HopRule]:
-    """Return the rule of each hop: of a graph with types one for each relation."""
+    """Return the rule of each hop: in a graph with types one for each relation."""
     if not graph.is_typed:
         return [rule(count) for count in counts if isinstance(count, int)]
     relations = edge_types_of(graph).num_types

@@ -1,4 +1,4 @@
-"""Digests of plans, by which a checkpoint knows the plan that it belongs to."""
+"""Digests of plans, which identify the plan of a checkpoint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def digest_of(value: Any) -> str:
 
 def _absorb(digest: hashlib.blake2b, value: Any) -> None:
     """Feed a value to a digest, framed by its type and length so that no two values feed the same stream."""
-    # Data counts with its content alone: a checkpoint moves between a whole array and one in shards.
+    # Only the contents of data count, so that a checkpoint is valid for a whole array and one in shards.
     kind = "data" if hasattr(value, "content_digest") else type(value).__name__
     digest.update(f"<{kind}".encode())
     if hasattr(value, "content_digest"):
@@ -67,7 +67,7 @@ def _absorb(digest: hashlib.blake2b, value: Any) -> None:
 
 
 def _absorb_code(digest: hashlib.blake2b, code: types.CodeType) -> None:
-    """Feed what a function does to a digest: its instructions, the names it uses and its constants."""
+    """Feed the code of a function to a digest: its instructions, names and constants."""
     digest.update(code.co_code)
     _absorb(digest, code.co_names)
     for constant in code.co_consts:

@@ -1,4 +1,4 @@
-"""Arguments of PyG, DGL and GraphBolt: what they are called here, or what takes their place."""
+"""Arguments of PyG, DGL and GraphBolt: their names here, or their replacements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEVICE = "put .copy_to(device) into the plan, behind what works in CPU memory"
 _RANKS = "each rank takes its share by itself from torch.distributed, or by .loader(rank=, world_size=)"
 _TIME = "the name of times, given by edge_attrs= or node_attrs= when the graph is made"
 
-#: Foreign word -> the parameters that mean it, the first that a stage has being named.
+#: Foreign word -> the parameters with its meaning; an error names the first that the stage has.
 SAME: dict[str, tuple[str, ...]] = {
     "data": ("graph", "items"),
     "g": ("graph",),
@@ -62,7 +62,7 @@ SAME: dict[str, tuple[str, ...]] = {
     "prefetch_factor": ("depth",),
 }
 
-#: Foreign word -> what its parameter here expects, where that is not the same.
+#: Foreign word -> the value that the parameter here expects, if it differs.
 MEANING: dict[str, str] = {
     "fanout": _FIRST_HOP_FIRST,
     "num_neighbors": _FIRST_HOP_FIRST,
@@ -79,7 +79,7 @@ MEANING: dict[str, str] = {
     "importance_sampling": 'a number of rounds, or "*" where DGL has -1',
 }
 
-#: Foreign word -> what to do where no parameter means it.
+#: Foreign word -> the alternative, if no parameter has its meaning.
 ADVICE: dict[str, str] = {
     "data": "make an hr.Graph by hr.Graph.from_pyg or hr.Graph.from_dgl",
     "mask": "make the mask an edge attribute and sample by it, weight=: edges of weight 0 are never drawn",
@@ -138,7 +138,7 @@ _SAMPLER = "a sampler is a verb of plans: hr.ItemSampler(ids, batch_size=...).sa
 _LOADER = "call .loader() on a plan, such as hr.ItemSampler(ids, batch_size=...).sample_neighbor(graph, fanouts=[...])"
 _OF_PYG = "write `import headrace.pyg` for the loaders with PyG's names"
 
-#: Foreign name of a class, a function or a method -> what to write here.
+#: Foreign name of a class, a function or a method -> the expression here.
 _INSTEAD: dict[str, str] = {
     "NeighborSampler": _SAMPLER,
     "NeighbourSampler": _SAMPLER,
@@ -162,7 +162,7 @@ _CUTS = (
     "place of sampler.set_epoch, and each epoch has another order without it"
 )
 
-#: Attribute of torch's DataLoader, or of what DGL and PyG derive from it -> where a loader has it.
+#: Attribute of torch's DataLoader, or of its subclasses in DGL and PyG -> its equivalent in a loader.
 _OF_LOADERS: dict[str, str] = {
     "dataset": "keep the items that hr.ItemSampler was given; len(loader) is the number of batches",
     "batch_size": "keep the number that hr.ItemSampler was given; batch.num_seeds is that of a batch",
@@ -179,7 +179,7 @@ _OF_LOADERS: dict[str, str] = {
     "enable_cpu_affinity": ADVICE["num_threads"].replace("it is", "num_threads= is"),
 }
 
-#: Methods and attributes of a loader, which somebody may ask a plan for.
+#: Methods and attributes of a loader that users may look for in a plan.
 _OF_OUR_LOADERS = (
     "close",
     "epoch",
@@ -195,17 +195,17 @@ _OF_OUR_LOADERS = (
 
 
 def instead_of(name: str) -> str | None:
-    """Return what to write in place of a name of another library; None if it is not known."""
+    """Return the expression for a name of another library; None if unknown."""
     return _INSTEAD.get(name)
 
 
 def instead_on_loader(name: str) -> str | None:
-    """Return where something is that a loader does not have; None if it is not known."""
+    """Return the equivalent of an attribute that a loader does not have; None if unknown."""
     return _OF_LOADERS.get(name) or ADVICE.get(name)
 
 
 def instead_on_plan(name: str) -> str | None:
-    """Return where something is that a plan does not have; None if it is not known."""
+    """Return the equivalent of an attribute that a plan does not have; None if unknown."""
     if name in _OF_OUR_LOADERS:
         return f"it is of the loader: plan.loader().{name}"
     return _INSTEAD.get(name) or instead_on_loader(name)

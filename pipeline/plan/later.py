@@ -1,4 +1,4 @@
-"""Methods of plans whose modules are loaded when the method is asked for the first time.
+"""Methods of plans whose modules are loaded at the first look-up of the method.
 
 A stage adds its verb to plans when its module is loaded, and what runs plans adds `loader`. A process needs few of
 them, and the import of all takes longer than that of the rest of headrace. This module imports little, so that a table
@@ -19,7 +19,7 @@ METHODS: dict[str, str] = {}
 
 
 class LaterMethod:
-    """Stands in a class for a method until it is asked for; the module that it names then puts the method there."""
+    """Replaces a method in a class until its first look-up, which loads the module that defines the method."""
 
     def __init__(self, holder: type, name: str, module: str) -> None:
         self.holder = holder
@@ -34,6 +34,6 @@ class LaterMethod:
 
 
 def add_methods(holder: type) -> None:
-    """Let a class have all methods of the tables."""
+    """Add all methods of the tables to a class."""
     for name, module in {**VERBS, **METHODS}.items():
         setattr(holder, name, LaterMethod(holder, name, module))

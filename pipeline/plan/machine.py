@@ -1,4 +1,4 @@
-"""The machine that passes plan for, as a value: so every rewrite can be tested for machines nobody here owns."""
+"""The machine as a value, so that every rewrite can be tested for any machine."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Machine:
         affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS and Windows
         cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
         gpus = torch.cuda.device_count() if importlib.util.find_spec("cupy") is not None else 0
-        # Before CUDA is initialised the first one is current, unless somebody changes that yet.
+        # Before CUDA is initialised the first device is current, unless the user changes it later.
         current = current_gpu() if gpus and torch.cuda.is_initialized() else 0  # type: ignore[no-untyped-call]
         on_gpus = [promised(number) for number in range(gpus)]
         free = _gpu_memory(gpus)
@@ -103,22 +103,22 @@ class Machine:
 
 
 def memory_room(ranks: int) -> int:
-    """Return what this process, one of so many ranks here, may yet take of CPU memory: at least 1; 0 if unknown."""
+    """Return the bytes of CPU memory that one of `ranks` processes may still allocate: at least 1; 0 if unknown."""
     given, shared, own = promised(), shared_room(), own_room()
-    # Of limits on addresses each rank has its own.
+    # Each rank has its own limit of addresses.
     rooms = [] if shared is None else [shared // ranks - given.unfilled]
     rooms += [] if own is None else [own - given.unallocated]
     return max(min(rooms), 1) if rooms else 0
 
 
 def _gpu_memory(gpus: int) -> tuple[int, ...]:
-    """Return what is free on each GPU, by the driver; what other processes and torch's allocator hold is not.
+    """Return the free bytes of each GPU, by the driver, without the memory of other processes and torch's allocator.
 
-    Ranks that share a GPU are not known here, so it is not divided: they pass a machine of their own.
+    Ranks that share a GPU are unknown here, so its memory is not divided: such ranks pass their own machine.
     """
     free = free_gpu_memory() if gpus else ()
     if len(free) == gpus:
         return free
-    # A driver without NVML. Of several GPUs CUDA says it only at the cost of a context on each.
+    # A driver without NVML. With several GPUs CUDA reports it only at the cost of a context on each.
     is_up = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     return (torch.cuda.mem_get_info()[0],) if gpus == 1 and is_up else ()

@@ -1,4 +1,4 @@
-"""What a plan is: a tuple of stages, source first. Chaining returns a new plan and changes nothing.
+"""Plans: tuples of stages, source first. Chaining returns a new plan and changes nothing.
 
 >>> import headrace as hr
 >>> plan = hr.ItemSampler(1_000, batch_size=64)
@@ -150,6 +150,6 @@ add_methods(Plan)
 if TYPE_CHECKING:
 
     class Converted(ConvertedVerbs, Plan):
-        """The type of plans that end in ``to_pyg()`` or ``to_dgl()``, perhaps with a prefetch or a copy behind."""
+        """The type of plans that end in ``to_pyg()`` or ``to_dgl()``, possibly followed by a prefetch or a copy."""
 
         def loader(self, **options: Any) -> Loader[Any]: ...  # noqa: D102

@@ -19,7 +19,7 @@ from headrace.pipeline.plan.verify import LOWERED, verify
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PassRecord:
-    """What one pass did: its name, its promise, the rules that fired and the plan afterwards; or why it did nothing."""
+    """The effect of one pass: its name, its promise, the rules that fired, the plan afterwards; or why it had none."""
 
     name: str
     promise: str
@@ -31,7 +31,7 @@ class PassRecord:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rewriting:
-    """The user's plan, what each pass made of it, and the machine it was made for."""
+    """The user's plan, the plan after each pass, and the machine."""
 
     plan: Plan
     machine: Machine
@@ -53,7 +53,7 @@ class Rewriting:
         return tuple(written.get(id(stage.origin), name) for name, stage in ran)
 
     def explain(self, *, facts: bool = False) -> str:
-        """Return the plan that runs, the plan as it was written, and what each pass changed in it."""
+        """Return a text with the plan that runs, the plan as written, and the changes of each pass."""
         from headrace.pipeline.plan.explain import explain
 
         return explain(self, facts=facts)
@@ -67,13 +67,13 @@ def rewrite(
     Parameters
     ----------
     passes
-        The passes. The first one leaves what passes say alone.
+        The passes. The first one leaves lowered stages unchanged.
     plan
         The plan as the user wrote it.
     machine
         The machine to plan for.
     switches
-        Pass names to True or False; a pass that is not named is on or off by itself.
+        Pass names to True or False; a pass without a switch has its default.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def rewrite(
 
 
 def _distinct(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Return the stages, with copies of those that stand there twice: where a stage comes from is an object."""
+    """Return the stages, with copies of stages that occur twice, because origins are compared by identity."""
     seen: set[int] = set()
     distinct = []
     for stage in stages:

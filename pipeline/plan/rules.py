@@ -1,10 +1,9 @@
 """The rewriting machinery: a rule is a pattern and a function, a pass is a list of rules.
 
-A rule's function gets the stages that match, one argument each, what is known before the first of them
-(:class:`~headrace.pipeline.plan.facts.Facts`) and the machine. It returns what replaces them, or None where the rule
-does not apply, and is pure. A pass applies its rules until none applies. What a rule with a pattern makes has the
-origin of the first stage that matches; a rule on the whole plan gives origins by
-:meth:`~headrace.pipeline.plan.stage.Stage.made_of`.
+The function of a rule is pure. It gets the stages that match, one argument each, the facts before the first of them
+(:class:`~headrace.pipeline.plan.facts.Facts`) and the machine. It returns their replacement, or None if the rule does
+not apply. A pass applies its rules until none applies. New stages of a rule with a pattern have the origin of the first
+stage that matches; a rule on the whole plan sets origins by :meth:`~headrace.pipeline.plan.stage.Stage.made_of`.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import render
 
-#: A pass that rewrites more often than this for each stage of the plan it was given is taken to be in a circle.
+#: More rewrites than this per stage of the given plan mean that the rules of a pass do not terminate.
 MOST_REWRITES_PER_STAGE = 100
 
 Window = tuple[Stage, ...]
 
 
 class Promise(Enum):
-    """What a pass leaves unchanged; it selects the test that the pass must stand."""
+    """The promise of a pass: what it leaves unchanged. It selects the test that the pass must pass."""
 
     SAME_BATCHES = "same batches"
     SAME_UNION = "same union over ranks"
@@ -45,15 +44,15 @@ class Rule:
     Parameters
     ----------
     name
-        What the rule does, for explain and error messages.
+        The effect of the rule, for explain and error messages.
     pattern
-        The types of the consecutive stages it looks at. ``...`` between two of them is a gap: any number of stages,
-        the fewest with which the rule applies. Empty for the whole plan, which is the exception: the file of such a
-        rule says why.
+        The types of the consecutive stages that it replaces. ``...`` between two of them is a gap: any number of
+        stages, the fewest with which the rule applies. Empty for a rule on the whole plan, which is an exception: its
+        file gives the reason.
     rewrite
-        Takes these stages, one argument each (those of a gap as a tuple), the facts before them and the machine. For
-        the whole plan it takes the stages as a tuple, and the facts before each and behind all of them as another.
-        Returns their replacement, or None if the rule does not apply.
+        The function. It takes these stages, one argument each (those of a gap as a tuple), the facts before them and
+        the machine. For the whole plan it takes a tuple of the stages, and a tuple of the facts before each of them and
+        after all of them. It returns their replacement, or None if the rule does not apply.
     """
 
     name: str
@@ -67,7 +66,7 @@ class Rule:
 
     @cached_property
     def ends(self) -> tuple[tuple[type[Stage], ...], tuple[type[Stage], ...] | None]:
-        """The types before the gap and behind it; without a gap all of them and None."""
+        """The types before the gap and after it; without a gap all types and None."""
         if ... not in self.pattern:
             return cast(tuple[type[Stage], ...], self.pattern), None
         gap = self.pattern.index(...)
@@ -81,23 +80,23 @@ class Pass:
     Parameters
     ----------
     name
-        Its switch: ``plan.loader(name=False)`` turns it off.
+        The name of its switch: ``plan.loader(name=False)`` turns it off.
     promise
-        What it leaves unchanged.
+        The promise: what it leaves unchanged.
     given
-        Its rules, or the module that has them as ``RULES``, which is loaded when there may be something to do.
+        Its rules, or the module with the rules as ``RULES``, which is loaded if the pass may apply.
     optional
         Whether the plan can run without it.
     on
-        Whether it runs where nothing is said.
+        Whether it runs by default.
     needs_gpu
-        Whether there is nothing for it to do on a machine without a GPU.
+        Whether it never applies on a machine without a GPU.
     needs_ranks
-        Whether there is nothing for it to do where there is one rank.
+        Whether it never applies with one rank.
     needs_module
-        The module of a stage without which there is nothing for it to do: while that is not loaded, no plan holds one.
+        The module of a stage without which it never applies; while the module is not loaded, no plan has such a stage.
     needs_boundary
-        Whether there is nothing for it to do where the source sets no boundary.
+        Whether it never applies without a boundary of the source.
     """
 
     name: str
@@ -112,12 +111,12 @@ class Pass:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Tried in order, wherever they match, until none applies."""
+        """The rules, tried in order, at all positions, until none applies."""
         rules: tuple[Rule, ...] = import_module(self.given).RULES if isinstance(self.given, str) else self.given
         return rules
 
     def may_apply(self, plan: Plan, machine: Machine) -> bool:
-        """Whether there may be something to do in a plan for a machine."""
+        """Whether it may apply to a plan for a machine."""
         return (
             (machine.gpus > 0 or not self.needs_gpu)
             and (machine.world_size > 1 or not self.needs_ranks)
@@ -131,7 +130,7 @@ class Pass:
         Raises
         ------
         PlanError
-            If the rules go in a circle.
+            If the rules do not terminate.
         """
         if not self.may_apply(plan, machine):
             return plan, ()
@@ -152,14 +151,14 @@ class _Rewrites:
         self.rules, self.machine = rules, machine
         self.stages = list(plan.stages)
         self.fired: list[str] = []
-        # What is known before each stage, as far as a rule has asked.
+        # The facts before each stage, as far as rules have read them.
         self._facts = [Facts()]
-        # Where the windows of each rule begin that it has not seen: a rewrite makes new ones only around itself, so
-        # that a pass over a chain of like stages is linear in their number.
+        # The first positions of the windows that each rule has not tried: a rewrite creates new ones only around
+        # itself, so that a pass over a chain of similar stages is linear in their number.
         self._unseen = [range(len(self.stages)) for _ in rules]
 
     def step(self) -> str | None:
-        """Apply the first rule that applies, at its first place, and return its name; None if there is none."""
+        """Apply the first rule that applies, at its first position, and return its name; None if there is none."""
         for number, rule in enumerate(self.rules):
             # A rule on the whole plan has one window.
             starts = self._unseen[number] if rule.pattern else self._unseen[number][:1]
@@ -185,7 +184,7 @@ class _Rewrites:
         return False
 
     def _windows(self, rule: Rule, start: int) -> Iterator[tuple[int, tuple[Stage | Window, ...]]]:
-        """Yield the windows of a rule that begin at a stage: how many stages each has, and the arguments it makes."""
+        """Yield the windows of a rule that begin at a stage: the number of stages of each, and the arguments."""
         head, tail = rule.ends
         first = tuple(self.stages[start : start + len(head)])
         if len(first) < len(head) or not all(map(isinstance, first, head)):
@@ -200,7 +199,7 @@ class _Rewrites:
                 yield end + len(tail) - start, (*first, tuple(self.stages[begin:end]), *last)
 
     def facts(self, position: int) -> Facts:
-        """Return what is known before the stage at a position."""
+        """Return the facts before the stage at a position."""
         while len(self._facts) <= position:
             self._facts.append(self._facts[-1].behind(self.stages[len(self._facts) - 1]))
         return self._facts[position]
@@ -215,7 +214,7 @@ class _Rewrites:
             self._unseen = [range(min([start, *seen[:1]]), len(self.stages)) for seen in self._unseen]
 
     def _look_again(self, start: int, length: int, new_length: int) -> None:
-        """Move what rules have not seen by the stages that came or went, and add all that holds a new stage."""
+        """Shift untried positions by the number of stages added or removed, and add all windows with a new stage."""
         for number, rule in enumerate(self.rules):
             old = self._unseen[number]
             reaches_far = not rule.pattern or rule.ends[1] is not None
@@ -227,7 +226,7 @@ class _Rewrites:
 
 
 def _with_origin(replacement: Window, window: Sequence[Stage]) -> Window:
-    """Return stages that replace others, the new ones as made of the first of these."""
+    """Return stages that replace others; new ones get the origin of the first of these."""
     old = {id(stage) for stage in window}
     return tuple(
         stage.made_of(window[0]) if id(stage) not in old and stage.origin is stage else stage for stage in replacement

@@ -1,4 +1,4 @@
-"""What running a stage needs beyond its description."""
+"""The settings with which a stage runs, beyond its description."""
 
 from __future__ import annotations
 
