@@ -26,14 +26,19 @@ MOST_AT_IMPORT = 12
 
 #: Of everything, by graph, store, plan and loader, torch being there: each costs a third of a millisecond.
 MOST_FOR_A_PLAN = 110
-MOST_FOR_A_LOADER = 75
+MOST_FOR_A_LOADER = 67
+
+#: All of distributed/ but this: whether there are several ranks, how many share this machine, and how workers end.
+FOR_SEVERAL_RANKS = sorted(
+    {path.stem for path in (TESTS.parent / "pipeline/distributed").glob("*.py")}
+    - {"__init__", "job", "local_ranks", "closing"}
+)
 
 #: What a loader of one process on the CPU has no use for.
 NOT_FOR_A_LOADER = (
     "headrace.cuda",
     "headrace.ops.aggregate",
-    "headrace.pipeline.distributed.exchange",
-    "headrace.pipeline.distributed.graph_shard",
+    *(f"headrace.pipeline.distributed.{name}" for name in FOR_SEVERAL_RANKS),
     "headrace.pipeline.interop.conversions",
     "headrace.pipeline.lowered.exchange_ids",
     "headrace.pipeline.lowered.on_stream",
@@ -43,6 +48,9 @@ NOT_FOR_A_LOADER = (
     "headrace.pipeline.passes.exclude_edges",
     "headrace.pipeline.passes.fetch_at_owners",
     "headrace.pipeline.passes.uva_gather",
+    "headrace.pipeline.run.meeting_of_ranks",
+    "headrace.pipeline.run.same_plan",
+    "headrace.pipeline.run.several_ranks",
     "headrace.pipeline.storage.sharded_feature",
 )
 

@@ -286,8 +286,8 @@ class Graph(GraphView):
         GraphError
             If the partition has another number of nodes, or there is no such part.
         """
-        from headrace.pipeline.distributed.comm import rank_of_process
         from headrace.pipeline.distributed.graph_shard import shard
+        from headrace.pipeline.distributed.job import rank_of_process
 
         return shard(self, partition, rank_of_process(None, None)[0] if part is None else part)
 

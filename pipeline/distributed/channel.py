@@ -20,6 +20,7 @@ from headrace.ops.features.gather import empty_rows
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.leaving import Loops
+    from headrace.pipeline.distributed.same_place import Notes
 
 #: Seconds between two looks at whether another rank has failed.
 LOOK = 0.2
@@ -123,6 +124,11 @@ class Comm(ABC):
     @property
     def loops(self) -> Loops | None:
         """The training loops of this rank, for reports to other ranks; None for a channel that reports nothing."""
+        return None
+
+    @property
+    def notes(self) -> Notes | None:
+        """Where ranks leave notes without waiting; None for a channel that has no such place."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""Channels of torch.distributed; the one module that imports it.
+"""Channels of torch.distributed, whose functions are in `headrace.pipeline.distributed.job`.
 
 `headrace.pipeline.distributed.local_comm` has the in-process twin, so that many ranks can be run in one process.
 """
@@ -14,19 +14,20 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
-import torch.distributed
 from torch import Tensor
 
 from headrace.ops.errors import InputError, PeerError, PlanError
-from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.distributed import job
 from headrace.pipeline.distributed.channel import Comm, nothing
 from headrace.pipeline.distributed.closing import closes_channels
 from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops, end_all
 from headrace.pipeline.distributed.meeting import texts_of_ranks
+from headrace.pipeline.distributed.same_place import Notes
 from headrace.pipeline.distributed.store_comm import POLL, StoreComm
 
 
@@ -45,12 +46,11 @@ class DistributedComm(StoreComm):
     """
 
     def __init__(self, *, agrees: bool = False) -> None:
-        job = torch.distributed.group.WORLD
-        self._device = _device_of_job()
-        super().__init__(*_store_and_loops(), timeout=_timeout_of(job, self._device), agrees=agrees)
+        self._device = job.device_of_job()
+        super().__init__(*_store_and_loops(), timeout=job.timeout_of_job(), agrees=agrees)
         # Not kept alive: its threads would outlive ``destroy_process_group``, and one that frees a tensor while Python
         # ends brings the process down.
-        self._job = weakref.ref(job)
+        self._job = weakref.ref(job.all_ranks())
         self._group: Any = None
         self.open()
 
@@ -62,9 +62,8 @@ class DistributedComm(StoreComm):
         """Make a process group, for which all ranks meet."""
         if self._group is not None:
             return
-        self._group = torch.distributed.new_group(timeout=timedelta(seconds=self._timeout))
-        # The name of a group is the same on all ranks.
-        self._begin_with(torch.distributed.distributed_c10d._world.pg_names[self._group])  # noqa: SLF001
+        self._group, name = job.new_group(self._timeout)
+        self._begin_with(name)
         _OPEN.add(self)
         # Ranks come back from there with connections of their own, while others still make theirs. A first exchange
         # ends when all have them, so that a rank may close its own at any time from here on.
@@ -94,9 +93,9 @@ class DistributedComm(StoreComm):
         # With its last reference the group goes, and waits for its threads. torch 2.2 waits under Python's lock, which
         # a thread may need to free a tensor, but not if the part of the group that has the threads is released last.
         backend = group._get_backend(self._device)  # noqa: SLF001
-        job = self._job()
-        if job is not None and torch.distributed.group.WORLD is job:  # else the job was ended, and its groups with it
-            torch.distributed.destroy_process_group(group)
+        own = self._job()
+        if own is not None and job.all_ranks() is own:  # else the job was ended, and its groups with it
+            job.end_group(group)
         del group
         del backend
 
@@ -114,28 +113,22 @@ class DistributedComm(StoreComm):
         meanwhile: Callable[[], None],
     ) -> None:
         target = received.to(self._device)
-        self._run(
-            torch.distributed.all_to_all_single,
-            target,
-            sent.to(self._device),
-            meanwhile=meanwhile,
-            output_split_sizes=receive_counts,
-            input_split_sizes=send_counts,
-        )
+        begin = partial(job.begin_all_to_all, sent.to(self._device), target, send_counts, receive_counts)
+        self._run(begin, meanwhile)
         if target is not received:
             received.copy_(target)
 
     def _all_reduce_sum(self, values: Tensor) -> Tensor:
         summed = values.detach().to(self._device, copy=True).contiguous()
-        self._run(torch.distributed.all_reduce, summed)
+        self._run(partial(job.begin_all_reduce, summed))
         return summed.to(values.device)
 
-    def _run(self, collective: Any, *tensors: Tensor, meanwhile: Callable[[], None] = nothing, **options: Any) -> None:
-        """Call a collective and wait for it, or for what keeps another rank from it."""
+    def _run(self, begin: Callable[[Any], Any], meanwhile: Callable[[], None] = nothing) -> None:
+        """Begin a collective in the group and wait for it, or for what keeps another rank from it."""
         began, group = time.monotonic(), self._opened()
         self._note_collective()
         with self._connection(began):
-            work = collective(*tensors, group=group, async_op=True, **options)
+            work = begin(group)
         del group
         meanwhile()
         with self._connection(began):
@@ -168,19 +161,6 @@ class DistributedComm(StoreComm):
         return True
 
 
-def _device_of_job() -> torch.device:
-    """Return the device whose tensors the job's collectives take."""
-    on_gpu = torch.distributed.get_backend() == "nccl"
-    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
-
-
-def _timeout_of(group: Any, device: torch.device) -> float:
-    """Return the seconds that collectives of a process group may take; no public function returns it."""
-    options = getattr(group._get_backend(device), "options", None)  # noqa: SLF001
-    timeout: timedelta = getattr(options, "_timeout", torch.distributed.distributed_c10d.default_pg_timeout)
-    return timeout.total_seconds()
-
-
 def _leave_for_good(kept: Any) -> None:
     """Keep a group in which a collective was left until the process is gone, behind the end of Python.
 
@@ -196,15 +176,13 @@ _of_job: tuple[weakref.ref[Any], JobStore, Loops] | None = None
 def _store_and_loops() -> tuple[JobStore, Loops]:
     """Return what all channels of this process have in common, in each job."""
     global _of_job  # noqa: PLW0603 - one per job
-    job = torch.distributed.group.WORLD
-    if _of_job is None or _of_job[0]() is not job:
+    group = job.all_ranks()
+    if _of_job is None or _of_job[0]() is not group:
         if _of_job is None:
             atexit.register(_say_that_this_rank_ends)  # so late that it comes before what was registered at import
-        rank = torch.distributed.get_rank()
-        # The store by which the ranks met; no public function returns it.
-        store = torch.distributed.distributed_c10d._get_default_store()  # noqa: SLF001
-        log = JobStore(store, rank, torch.distributed.get_world_size())
-        _of_job = (weakref.ref(job), log, Loops(rank, log))
+        rank, world_size = job.rank_of_process(None, None)
+        log = JobStore(job.store_of_job(), rank, world_size)
+        _of_job = (weakref.ref(group), log, Loops(rank, log))
     return _of_job[1:]
 
 
@@ -238,9 +216,9 @@ def _leave_to_the_parent() -> None:
     global _of_job, _models  # noqa: PLW0603
     StoreComm._reporting = threading.Lock()  # noqa: SLF001 - perhaps held by a thread that was not taken along
     if _of_job is not None:
-        job, store, _ = _of_job
+        group, store, _ = _of_job
         store.cut_off()
-        _leave_for_good(job())
+        _leave_for_good(group())
     for channel in list(_OPEN):
         channel.leave_to_the_parent()
     for kept in (_of_job, _models):
@@ -253,11 +231,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
-def is_distributed() -> bool:
-    """Return whether torch.distributed is initialised."""
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
 def world_comm() -> Comm:
     """Return the channel on which models exchange rows, made at the first call in each process group.
 
@@ -267,16 +240,16 @@ def world_comm() -> Comm:
         If torch.distributed is not initialised.
     """
     global _models  # noqa: PLW0603 - one per process group, however many loaders there are
-    if not is_distributed():
+    if not job.is_distributed():
         raise PlanError(
             "cooperative loading needs torch.distributed: call torch.distributed.init_process_group (torchrun sets "
             "what it needs) before .loader(cooperative=True)"
         )
-    job = torch.distributed.group.WORLD
-    if _models is None or _models[0]() is not job:
+    group = job.all_ranks()
+    if _models is None or _models[0]() is not group:
         if _models is not None:
             _models[1].close()
-        _models = (weakref.ref(job), DistributedComm(agrees=True))
+        _models = (weakref.ref(group), DistributedComm(agrees=True))
     return _models[1]
 
 
@@ -299,37 +272,17 @@ def sum_hook(state: Any, bucket: Any) -> Any:
     InputError
         In ``backward()``, where the hook is called, if `state` is anything else, or a group without this rank.
     """
-    if state is not None and not isinstance(state, torch.distributed.ProcessGroup):
+    if state is not None and not job.is_group(state):
         raise InputError(
             "sum_hook: expected a process group of this rank, or None for all ranks, as the state, got "
             f"{type(state).__name__}; write ddp.register_comm_hook(None, hr.sum_hook)"
         )
-    work = torch.distributed.all_reduce(bucket.buffer(), group=state, async_op=True)
+    work = job.begin_all_reduce(bucket.buffer(), state)
     return work.get_future().then(lambda summed: summed.value()[0])
 
 
 # DistributedDataParallel compares annotations with its classes, and takes their names for something else.
 sum_hook.__annotations__ = {}
-
-
-def rank_of_process(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return (rank, world size): those given, else torch.distributed's when it is initialised, else (0, 1).
-
-    Raises
-    ------
-    PlanError
-        If only one of the two is given, or the rank is not below the world size.
-    """
-    if (rank is None) != (world_size is None):
-        raise PlanError(
-            f"expected rank and world_size together, got rank={rank}, world_size={world_size}; pass both or neither"
-        )
-    if rank is None or world_size is None:
-        if is_distributed():
-            return torch.distributed.get_rank(), torch.distributed.get_world_size()
-        return 0, 1
-    world_size = whole_number(world_size, "world_size", 1, PlanError)
-    return whole_number(rank, "rank", 0, PlanError, world_size - 1), world_size
 
 
 def texts_of_job(text: str, *, waits: bool = True) -> list[str]:
@@ -340,5 +293,10 @@ def texts_of_job(text: str, *, waits: bool = True) -> list[str]:
     PeerError
         If a rank does not come.
     """
-    timeout = _timeout_of(torch.distributed.group.WORLD, _device_of_job())
-    return texts_of_ranks(*_store_and_loops(), text, timeout=timeout, waits=waits)
+    return texts_of_ranks(*_store_and_loops(), text, timeout=job.timeout_of_job(), waits=waits)
+
+
+def loaders_of_job() -> tuple[Notes, int]:
+    """Return where ranks of torch.distributed leave notes, and how many loaders they have made, the same on all."""
+    store, _ = _store_and_loops()
+    return store, store.num_meetings

@@ -17,6 +17,7 @@ from headrace.ops.errors import PeerError
 from headrace.pipeline.distributed.channel import LOOK, failure_of
 from headrace.pipeline.distributed.leaving import MessageLog
 from headrace.pipeline.distributed.progress import Asked, Progress
+from headrace.pipeline.distributed.same_place import Notes
 
 #: Ranks that may look at the store as often as they like.
 RANKS_AT_ONCE = 8
@@ -25,7 +26,7 @@ RANKS_AT_ONCE = 8
 LONGEST_LOOK = 5.0
 
 
-class JobStore(MessageLog):
+class JobStore(MessageLog, Notes):
     """What ranks say through a store of torch.distributed, which has keys, values and counters.
 
     A value is always set before it is counted, and read behind its count: nothing here waits for another rank. Whatever
@@ -70,10 +71,22 @@ class JobStore(MessageLog):
             sum_: int = self._store.add(f"{self._prefix}/{key}", value)
         return sum_
 
+    def get(self, key: str) -> str:
+        """Return the text under a key; waits until it is there."""
+        with self._reached():
+            value: bytes = self._store.get(f"{self._prefix}/{key}")
+        return value.decode()
+
+    def first(self, key: str, text: str) -> str:
+        """Leave a text under a key where there is none; return the one that is there then."""
+        with self._reached():
+            value: bytes = self._store.compare_set(f"{self._prefix}/{key}", "", text)
+        return value.decode()
+
     def report(self, key: str, reason: str, *, blames: bool = False) -> None:
         """Leave a reason under a key, and count under it."""
         report = {"rank": self.rank, "reason": reason, "blames": blames}
-        self._set(f"{key}/reason", json.dumps(report))
+        self._put(f"{key}/reason", json.dumps(report))
         self.add(key, 1)
 
     def is_reported(self, key: str) -> bool:
@@ -82,7 +95,7 @@ class JobStore(MessageLog):
 
     def reported_error(self, key: str, last_words: Callable[[int], str] | None = None) -> PeerError:
         """Return the error of which a rank has left the reason under a key, with what was its last word before."""
-        report = json.loads(self._get(f"{key}/reason"))
+        report = json.loads(self.get(f"{key}/reason"))
         words = "" if last_words is None else last_words(report["rank"])
         return failure_of(**report, own_rank=self.rank, last_words=words)
 
@@ -90,7 +103,7 @@ class JobStore(MessageLog):
         """Leave a message, behind how far this rank has come on its channels; safe in a destructor."""
         self._say_what_was_reached()
         number = next(self._posted)
-        self._set(f"post/{self.rank}/{number}", text)
+        self._put(f"post/{self.rank}/{number}", text)
         self.add(f"posts/{self.rank}", 1)
         self.add("posts", 1)
 
@@ -102,7 +115,7 @@ class JobStore(MessageLog):
         posted, until = self._read_of, self.said("posts")
         self._num_read, self._read_of = num_posted, until
         return [
-            (rank, self._get(f"post/{rank}/{number}"))
+            (rank, self.get(f"post/{rank}/{number}"))
             for rank in range(self.world_size)
             for number in range(posted[rank], until[rank])
         ]
@@ -134,7 +147,7 @@ class JobStore(MessageLog):
             return
         self._say_what_was_reached()
         key = f"asked/{asked.generation}"
-        self._set(f"{key}/what/{self.rank}", json.dumps(astuple(asked)))
+        self._put(f"{key}/what/{self.rank}", json.dumps(astuple(asked)))
         self.add(f"{key}/there/{self.rank}", 1)
         self.add(key, 1)
         self._asked = asked
@@ -162,7 +175,7 @@ class JobStore(MessageLog):
 
     def bring(self, key: str, text: str) -> None:
         """Come to a meeting with a text for all, which compares by itself."""
-        self._set(f"{key}/what/{self.rank}", text)
+        self._put(f"{key}/what/{self.rank}", text)
         self.add(f"{key}/there/{self.rank}", 1)
         self.add(key, 1)
 
@@ -184,16 +197,11 @@ class JobStore(MessageLog):
     def brought(self, key: str) -> dict[int, str]:
         """Return what each rank that has come to a meeting brought."""
         there = [rank for rank, came in enumerate(self.said(f"{key}/there")) if came]
-        return {rank: self._get(f"{key}/what/{rank}") for rank in there}
+        return {rank: self.get(f"{key}/what/{rank}") for rank in there}
 
-    def _set(self, key: str, text: str) -> None:
+    def _put(self, key: str, text: str) -> None:
         with self._reached():
             self._store.set(f"{self._prefix}/{key}", text)
-
-    def _get(self, key: str) -> str:
-        with self._reached():
-            value: bytes = self._store.get(f"{self._prefix}/{key}")
-        return value.decode()
 
     @contextmanager
     def _reached(self) -> Iterator[None]:

@@ -293,6 +293,9 @@ class Loop:
         self._epoch, self._batch = epoch, batch
         self.loops.look(every=self.loops.look_every)
 
+    def look_back(self) -> None:
+        """Do nothing behind the last batch: others who did not come to it wait for this rank, and say so."""
+
     def finish(self, *, came_to_its_end: bool) -> None:
         """Note that no further batch is asked for, as there was none or as an error ended the loop.
 

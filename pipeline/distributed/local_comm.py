@@ -15,6 +15,7 @@ from headrace.pipeline.data.arrays import number_above_0, whole_number
 from headrace.pipeline.distributed.channel import LOOK, Comm, Label, failure_of, late, parted
 from headrace.pipeline.distributed.leaving import Loops, MessageLog
 from headrace.pipeline.distributed.progress import Progress
+from headrace.pipeline.distributed.same_place import Notes
 
 
 class LocalGroup:
@@ -57,6 +58,31 @@ class _Meeting:
     left: int = 0
 
 
+class _LocalNotes(Notes):
+    """Notes in memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._texts: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def first(self, key: str, text: str) -> str:
+        return self._texts.setdefault(key, text)
+
+    def get(self, key: str) -> str:
+        return self._texts[key]
+
+    def add(self, key: str, value: int) -> int:
+        with self._lock:
+            count = self._counts[key] = self._counts.get(key, 0) + value
+        return count
+
+    def delete(self, *keys: str) -> None:
+        for key in keys:
+            self._texts.pop(key, None)
+            self._counts.pop(key, None)
+
+
 class _Shared:
     """What all channels of a group share."""
 
@@ -70,6 +96,7 @@ class _Shared:
         self.beginning: set[int] = set()  # ranks on their way to their next generation
         self.posts: list[tuple[int, str]] = []
         self.progress: dict[int, Progress] = {}  # of each rank
+        self.notes = _LocalNotes()
 
 
 class _LocalLog(MessageLog):
@@ -106,6 +133,11 @@ class LocalComm(Comm):
     def loops(self) -> Loops:
         """The training loops of this rank."""
         return self._loops
+
+    @property
+    def notes(self) -> Notes:
+        """Those of the group."""
+        return self._shared.notes
 
     @property
     def generation(self) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from headrace.pipeline.distributed.job import rank_of_process
+
 #: Where launchers say how many ranks they have started on this machine: torchrun, Open MPI, MVAPICH, Intel MPI.
 _COUNTS = (
     "LOCAL_WORLD_SIZE",
@@ -21,8 +23,6 @@ def ranks_here(world_size: int | None = None) -> int:
     world_size
         All ranks; those of torch.distributed, where these are more.
     """
-    from headrace.pipeline.distributed.comm import rank_of_process  # torch.distributed costs what not all need
-
     for name in _COUNTS:
         count = os.environ.get(name, "")
         if count.isdecimal() and int(count) > 0:

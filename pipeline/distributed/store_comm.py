@@ -15,6 +15,7 @@ from headrace.pipeline.distributed.channel import LOOK, Comm, late, parted
 from headrace.pipeline.distributed.collective_order import CollectiveOrder
 from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops
+from headrace.pipeline.distributed.same_place import Notes
 
 #: Seconds between two looks at what all ranks come to.
 POLL = 1e-3
@@ -65,6 +66,11 @@ class StoreComm(Comm):
     def loops(self) -> Loops:
         """The training loops of this rank."""
         return self._loops
+
+    @property
+    def notes(self) -> Notes:
+        """The job's store."""
+        return self._store
 
     @property
     def generation(self) -> int:

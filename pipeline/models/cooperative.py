@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm, check_channel
-from headrace.pipeline.distributed.comm import is_distributed, sum_hook, world_comm
+from headrace.pipeline.distributed.comm import sum_hook, world_comm
+from headrace.pipeline.distributed.job import is_distributed
 from headrace.pipeline.models.bound_block import bind
 from headrace.pipeline.models.cooperative_degrees import count_on_all_ranks
 from headrace.pipeline.models.cooperative_dropout import CooperativeDropout, convert_dropout

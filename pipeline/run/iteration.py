@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Work, close_node, patience, stop_node
 from headrace.pipeline.storage.terminal import shows_bars
+
+if TYPE_CHECKING:
+    from headrace.pipeline.distributed.leaving import Loop
+    from headrace.pipeline.distributed.same_place import Turn
 
 
 @dataclass(eq=False, repr=False)
@@ -31,6 +34,11 @@ class Position:
     count: Callable[[int], int | None]
     epoch: int = 0
     source: Mapping[str, Any] | None = None
+
+    @property
+    def batch(self) -> int:
+        """The number of batches of the epoch before it."""
+        return 0 if self.source is None else int(self.source["batch"])
 
     def move(self, epoch: int, source: Mapping[str, Any] | None = None) -> None:
         """Go there. The end of an epoch is the beginning of the next one, never an empty rest."""
@@ -53,7 +61,7 @@ class Iteration(Iterator[Any]):
     failed
         Called with an error that ends the iteration.
     loop
-        What other ranks learn of this iteration, if they make the batches with it.
+        What other ranks learn of this iteration, if there are any.
     progress
         Whether to show a progress bar.
     """
@@ -65,7 +73,7 @@ class Iteration(Iterator[Any]):
         received: Callable[[Work, float], None],
         failed: Callable[[BaseException], None],
         *,
-        loop: Loop | None,
+        loop: Loop | Turn | None,
         progress: bool,
     ) -> None:
         self._node = node
@@ -81,10 +89,9 @@ class Iteration(Iterator[Any]):
         if progress:
             from tqdm.auto import tqdm
 
-            done = 0 if position.source is None else position.source["batch"]
             self._bar = tqdm(
                 total=position.count(position.epoch),
-                initial=done,
+                initial=position.batch,
                 desc=f"epoch {position.epoch}",
                 unit="batch",
                 disable=not shows_bars(),
@@ -110,11 +117,7 @@ class Iteration(Iterator[Any]):
             raise StopIteration
         start = time.perf_counter()
         try:
-            if self._loop is not None:
-                self._loop.ask()
-            work = self._next_work()
-            if self._loop is not None:
-                self._loop.receive(work.epoch, work.index)
+            work = self._next_work() if self._loop is None else self._next_of_loop(self._loop)
         except BaseException as error:
             if self._loop is not None:
                 self._loop.finish(came_to_its_end=isinstance(error, StopIteration))
@@ -139,6 +142,16 @@ class Iteration(Iterator[Any]):
             self._superseded = True
             self._leave()
             self._finish(timeout)
+
+    def _next_of_loop(self, loop: Loop | Turn) -> Work:
+        loop.ask()
+        try:
+            work = self._next_work()
+        except StopIteration:
+            loop.look_back()
+            raise
+        loop.receive(work.epoch, work.index)
+        return work
 
     def _next_work(self) -> Work:
         resumed, self._resumed = self._resumed, False

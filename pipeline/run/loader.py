@@ -15,9 +15,6 @@ from headrace.ops._arrays import MAX_THREADS
 from headrace.ops.names import no_attribute
 from headrace.pipeline.data.arrays import check_kind, whole_number
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.comm import rank_of_process
-from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
@@ -33,9 +30,8 @@ from headrace.pipeline.run.checkpoint import LAST_EPOCH, check_state, make_state
 from headrace.pipeline.run.empty_shares import EmptyShares
 from headrace.pipeline.run.iteration import Iteration, Position
 from headrace.pipeline.run.lower import lower
-from headrace.pipeline.run.meeting_of_ranks import communicates, meeting_of_ranks
 from headrace.pipeline.run.nodes import Work, close_node, patience
-from headrace.pipeline.run.same_plan import agree, own_digests
+from headrace.pipeline.run.ranks import place_of, ranks_of
 from headrace.pipeline.run.shared_seed import with_seed, with_seed_of_state
 from headrace.pipeline.run.stats import Counters, Stats
 from headrace.pipeline.run.trace import Trace
@@ -43,6 +39,7 @@ from headrace.pipeline.run.trace import Trace
 if TYPE_CHECKING:
     from typing_extensions import Self, TypeVar
 
+    from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
 
@@ -82,26 +79,18 @@ class Loader(Generic[Batch]):
         progress: bool = False,
         passes: Mapping[str, bool] | None = None,
     ) -> None:
-        if comm is not None and rank is None and world_size is None:
-            rank, world_size = comm.rank, comm.world_size
         if machine is not None:
             advice = "leave it out, or pass hr.Machine(cores=...)"
             check_kind(machine, Machine, "loader: expected machine to be an hr.Machine", advice, UsageError)
-        if machine is not None and rank is None and world_size is None and machine.world_size > 1:
-            rank, world_size = machine.rank, machine.world_size
-        in_job = rank is None and world_size is None
-        rank, world_size = rank_of_process(rank, world_size)
+        rank, world_size, in_job = place_of(comm, machine, rank, world_size)
         machine = Machine.detect(world_size) if machine is None else machine
         machine = replace(machine, rank=rank, world_size=world_size)
         if partition is not None:
             machine = replace(machine, partition=partition)
         self._fingerprint: dict[str, str] | None = None
         self._passes = passes
-        self._number = 0  # among the loaders that communicate, the same on all ranks
-        # The meeting comes first, so that a rank that cannot go on can say so to the others, who would wait for it.
-        together = communicates(plan, passes or {}, world_size)
-        meeting = meeting_of_ranks(comm, rank, world_size, communicates=together, in_job=in_job)
-        self._comm = None if meeting is None else meeting.comm
+        # They come first, so that a rank that cannot go on can say so to the others, who would wait for it.
+        self._ranks = ranks = ranks_of(plan, passes or {}, comm, rank, world_size, in_job=in_job)
         try:
             check_partition(partition, plan, world_size, cooperative=bool((passes or {}).get("cooperative")))
             self._rewriting = rewrite(plan, machine, passes)
@@ -111,24 +100,19 @@ class Loader(Generic[Batch]):
                 num_threads = machine.cores
             num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
             source = source_of(self._rewriting.final)
-            self._settings = RunSettings(source.seed, source, num_threads, rank, world_size, self._comm, self._comm)
+            self._settings = RunSettings(source.seed, source, num_threads, rank, world_size, ranks.comm, ranks.comm)
             check_ranks(self._rewriting.final, self._settings)
         except Exception as error:
-            if meeting is not None:
-                meeting.refuse("".join(format_exception(error)))
+            ranks.refuse("".join(format_exception(error)))
             raise
-        self._own = own_digests(plan)  # of what each rank brings of its own
-        if meeting is not None:
-            meeting.begin()
-            self._number = 0 if self._comm is None else self._comm.generation
-            agreed = agree(self._rewriting.plan, self._rewriting.final, rank, meeting.told, together=together)
-            self._own = agreed.own
-            self._settings = replace(self._settings, rank_items=agreed.rank_items)
+        seed = ranks.agree(self._rewriting.plan, self._rewriting.final)
+        if seed is not None:
+            self._settings = replace(self._settings, rank_items=ranks.num_items)
             if not source.seed_given:
-                self._take(with_seed(plan, agreed.seed))
+                self._take(with_seed(plan, seed))
         self._node, self._source, self._channels = lower(self._rewriting, self._settings)
-        shares = None if self._comm is not None else self._source.smallest_share
-        self._empty_shares = EmptyShares(rank, world_size if self._comm is None else 1, shares)
+        shares = None if ranks.comm is not None else self._source.smallest_share
+        self._empty_shares = EmptyShares(rank, world_size if ranks.comm is None else 1, shares)
         self._progress = progress
         self._counters = Counters()
         self._trace = Trace()
@@ -186,8 +170,9 @@ class Loader(Generic[Batch]):
             self._position.move(self._position.epoch + 1)
         self._started = False
         self._used = True
+        loop = self._ranks.loop(self._position.epoch, self._position.batch)
         iteration = Iteration(
-            self._node, self._position, self._received, self._fail, loop=self._begin_loop(), progress=self._progress
+            self._node, self._position, self._received, self._fail, loop=loop, progress=self._progress
         )
         self._active = weakref.ref(iteration)
         return iteration
@@ -220,7 +205,7 @@ class Loader(Generic[Batch]):
             yield epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration, which begins with the first batch.
+        """Set the epoch of the next iteration, which begins with the first batch; with several ranks, on all of them.
 
         Raises
         ------
@@ -243,15 +228,15 @@ class Loader(Generic[Batch]):
             source=self._position.source,
             batch_size=self._batch_size(),
             seed=self._settings.seed,
-            num_ranks=len(self._own) or None,
+            num_ranks=len(self._ranks.own) or None,
             plan=self._plan_fingerprint(),
         )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue, in the next iteration, with the batch that follows the position of the state.
 
-        A plan without a given seed takes the seed of the state, because torch's seed may differ in each process. If
-        ranks make batches together, all of them load the state.
+        A plan without a given seed takes the seed of the state, because torch's seed may differ in each process. All
+        ranks load the state: if an iteration begins elsewhere on one of them, a `PeerError` names the places.
 
         Raises
         ------
@@ -266,7 +251,7 @@ class Loader(Generic[Batch]):
             count=(lambda _: self._source.num_batches) if is_other else self._source.count,
             batch_size=self._batch_size(),
             seed=source_of(plan).seed,
-            num_ranks=len(self._own) or None,
+            num_ranks=len(self._ranks.own) or None,
             plan=self._fingerprint_of(plan) if is_other else self._plan_fingerprint(),
         )
         self._end_iteration()
@@ -357,13 +342,8 @@ class Loader(Generic[Batch]):
 
     def _fail(self, error: BaseException) -> None:
         """Report an error to the other ranks, who would wait for this one, and to its own threads."""
-        if self._comm is not None and not isinstance(error, PeerError):
-            self._comm.fail("".join(format_exception(error)))
-
-    def _begin_loop(self) -> Loop | None:
-        """Return what other ranks learn of the next iteration, if they make batches with this one."""
-        loops = None if self._comm is None else self._comm.loops
-        return None if loops is None else loops.begin(self._number)
+        if not isinstance(error, PeerError):
+            self._ranks.fail("".join(format_exception(error)))
 
     def _plan_fingerprint(self) -> dict[str, str]:
         if self._fingerprint is None:
@@ -373,9 +353,9 @@ class Loader(Generic[Batch]):
     def _fingerprint_of(self, plan: Plan) -> dict[str, str]:
         """Return the digests of a plan's stages, that of the source with what ranks bring of their own."""
         digests = fingerprint(plan)
-        if self._own:
+        if self._ranks.own:
             name = plan.names[0]
-            digests[name] = digest_of((digests[name], self._own))
+            digests[name] = digest_of((digests[name], self._ranks.own))
         return digests
 
     def _batch_size(self) -> int | None:

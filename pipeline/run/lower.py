@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.facts import facts_of
 from headrace.pipeline.plan.rewriting import Rewriting
@@ -18,6 +18,9 @@ from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, named, 
 from headrace.pipeline.run.prefetch_node import PrefetchNode
 from headrace.pipeline.run.window_node import WindowNode
 from headrace.pipeline.stages.prefetch import Prefetch
+
+if TYPE_CHECKING:
+    from headrace.pipeline.distributed.channel import Comm
 
 
 def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource, tuple[Comm, ...]]:

@@ -11,8 +11,8 @@ import torch
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.distributed.channel import Comm, failure_of
-from headrace.pipeline.distributed.comm import texts_of_job, world_comm
-from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.distributed.comm import loaders_of_job, texts_of_job, world_comm
+from headrace.pipeline.distributed.same_place import Notes
 
 
 class Meeting(ABC):
@@ -45,6 +45,10 @@ class Meeting(ABC):
             If a rank refuses, ends or does not come.
         """
 
+    @abstractmethod
+    def noted(self) -> tuple[Notes, int] | None:
+        """Return where ranks leave notes, and under which number those of this loader; None if they have no place."""
+
 
 class AtStore(Meeting):
     """Ranks of torch.distributed that make batches for themselves meet at the store, which needs no process group."""
@@ -62,6 +66,10 @@ class AtStore(Meeting):
     def told(self, what: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Tell and read it at the store."""
         return told_in_job({"cooperative": False, **what}, self._rank)
+
+    def noted(self) -> tuple[Notes, int]:
+        """Return the store, and how many loaders the job has made."""
+        return loaders_of_job()
 
 
 class OnChannel(Meeting):
@@ -96,18 +104,21 @@ class OnChannel(Meeting):
         parts: tuple[torch.Tensor, ...] = came.split(counts)  # type: ignore[no-untyped-call]
         return [json.loads(bytes(part.tolist())) for part in parts]
 
+    def noted(self) -> tuple[Notes, int] | None:
+        """Return where the channel keeps notes, if it does, and how often ranks have met on it."""
+        notes = self._channel.notes
+        return None if notes is None else (notes, self._channel.generation)
 
-def meeting_of_ranks(
-    comm: Comm | None, rank: int, world_size: int, *, communicates: bool, in_job: bool
-) -> Meeting | None:
-    """Return where the ranks of a loader meet; None if a loader is this rank's alone, or its place was given by hand.
+
+def meeting_of_ranks(comm: Comm | None, rank: int, world_size: int, *, communicates: bool, in_job: bool) -> Meeting:
+    """Return where the ranks of a loader meet.
 
     Parameters
     ----------
     comm
         The channel that the user gave.
     rank, world_size
-        The rank's place.
+        This rank.
     communicates
         Whether ranks make batches together.
     in_job
@@ -122,11 +133,7 @@ def meeting_of_ranks(
         if comm is None and in_job and world_size > 1:
             told_in_job({"cooperative": True}, rank)  # before ranks wait for each other in new process groups
         return OnChannel(world_comm() if comm is None else comm, is_kept=True)
-    if world_size == 1:
-        return None
-    if comm is not None:
-        return OnChannel(comm, is_kept=False)
-    return AtStore(rank) if in_job else None
+    return AtStore(rank) if comm is None else OnChannel(comm, is_kept=False)
 
 
 def told_in_job(what: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
@@ -151,12 +158,3 @@ def told_in_job(what: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
             f"{together}, neither on ranks {alone}; give all ranks the same switches, graph and features"
         )
     return told
-
-
-def communicates(plan: Plan, passes: Mapping[str, bool], world_size: int) -> bool:
-    """Whether ranks that run a plan exchange anything: it says so, they cooperate, or what they read is in shards."""
-    stages = plan.stages
-    if any(stage.collective for stage in stages):
-        return True
-    in_shards = any(one.part is not None for stage in stages for one in stage.divided())
-    return world_size > 1 and (bool(passes.get("cooperative")) or in_shards)

@@ -89,12 +89,6 @@ def agree(
     return Agreed(told[0]["torch_seed"], tuple(one["own"] for one in told) if own else (), counts)
 
 
-def own_digests(plan: Plan) -> tuple[str, ...]:
-    """Return those of a rank that is alone."""
-    own = source_of(plan).own_data()
-    return (digest_of(own),) if own else ()
-
-
 def _arguments(plan: Plan) -> dict[str, dict[str, tuple[str, str]]]:
     """Return for each argument of each stage that all ranks have in common a digest and a text."""
     arguments: dict[str, dict[str, tuple[str, str]]] = {}

@@ -18,8 +18,8 @@ from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.feature_names import FeatureName, listed
 from headrace.pipeline.data.place import CPU, DISK
-from headrace.pipeline.distributed.comm import rank_of_process
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
+from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.kinds import TablePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.arguments_of_shards import folder_of_shards

@@ -25,7 +25,7 @@ from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.distributed.comm import rank_of_process
+from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.type_partition import TypePartition
 from headrace.pipeline.storage.router import RankRouter

@@ -128,6 +128,32 @@ def refusal(plan: hr.Plan) -> str:
     return ""
 
 
+def moved(rank: int, *, alone: bool) -> dict[str, object]:
+    """Go to another place on rank 1 alone, or on all ranks; then to one place."""
+    state = {}
+    one = hr.ItemSampler(180, batch_size=30, seed=0).loader()
+    for batch in one:
+        if batch.index == 2:
+            state = one.state_dict()
+            break
+    dist.barrier()
+    loader = hr.ItemSampler(180, batch_size=30, seed=0).loader()
+    if rank == 1 or not alone:
+        loader.load_state_dict(state)
+    told, batches = [], iter(loader)
+    for step in (next, list):  # all begin before one goes on
+        try:
+            step(batches)
+        except hr.PeerError as error:
+            told.append(str(error))
+        dist.barrier()
+    loader.set_epoch(5)
+    if rank == 0:
+        next(iter(loader))
+        loader.set_epoch(5)
+    return {"told": told, "batches": len(list(loader)) + len(list(loader))}
+
+
 def main() -> None:
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -138,6 +164,7 @@ def main() -> None:
         warnings.simplefilter("always")
         told["own"] = {name: epoch(plan) for name, plan in own_items(rank, size).items()}
     told["warnings"] = sorted({str(one.message) for one in caught})
+    told["moved"] = {str(alone): moved(rank, alone=alone) for alone in (True, False)}
     try:
         plan = hr.ItemSampler(180, seed=0).sample_neighbor(graph(0), [3])
         plan.loader(cooperative=bool(rank))

@@ -90,6 +90,14 @@ def test_a_rank_that_cooperates_alone_is_told(ranks):
         assert "got cooperative=True or shards on ranks [1" in told["cooperative"]
 
 
+def test_a_rank_that_moves_alone_is_told_to_all(ranks):
+    for told in ranks:
+        [error] = told["moved"]["True"]["told"]
+        assert "batch 3 of epoch 0 on rank 1" in error
+        assert told["moved"]["False"]["told"] == []
+        assert [one["batches"] for one in told["moved"].values()] == [12, 12]
+
+
 def test_a_rank_that_refuses_is_named(ranks):
     assert "cache" in ranks[0]["refused"]
     for told in ranks[1:]:

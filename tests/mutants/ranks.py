@@ -15,7 +15,33 @@ _KEPT = "tests/pipeline/models/test_without_trace.py::"
 
 _OWN = "tests/pipeline/stages/test_items_per_rank.py::"
 
+_PLACE = "tests/pipeline/run/test_same_place.py::"
+
 RANKS = (
+    Mutant(
+        "pipeline/distributed/same_place.py",
+        "if place != [epoch, batch]:",
+        "if place[0] != epoch:",
+        _PLACE + "test_all_ranks_are_told_that_one_alone_moved[resumed midway-True-2]",
+    ),
+    Mutant(
+        "pipeline/distributed/same_place.py",
+        "if epoch == self._epoch and batch <= self._reached:",
+        "if epoch == self._epoch and batch < 0:",
+        _PLACE + "test_a_rank_may_look_at_a_batch_and_begin_anew[2]",
+    ),
+    Mutant(
+        "pipeline/run/iteration.py",
+        "            loop.look_back()\n",
+        "            pass\n",
+        _PLACE + "test_all_ranks_are_told_that_one_alone_moved[another epoch-False-2]",
+    ),
+    Mutant(
+        "pipeline/distributed/same_place.py",
+        "        self._begin_anew()\n        raise",
+        "        self._num_reported += 1\n        raise",
+        _PLACE + "test_ranks_that_were_told_move_and_go_on[2]",
+    ),
     Mutant(
         "pipeline/run/same_plan.py",
         'values.pop("seed", None)',

@@ -13,8 +13,9 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.distributed.channel import Comm, check_channel
-from headrace.pipeline.distributed.comm import is_distributed, world_comm
+from headrace.pipeline.distributed.comm import world_comm
 from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.distributed.job import is_distributed
 from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.sar.attention import Attend, Options
 from headrace.pipeline.models.sar.counts import Counts

@@ -12,7 +12,7 @@ import torch
 
 import headrace as hr
 from headrace.ops.memory_promises import Promised
-from headrace.pipeline.distributed import comm
+from headrace.pipeline.distributed import job
 from headrace.pipeline.distributed.local_ranks import ranks_here
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import machine
@@ -72,7 +72,7 @@ def test_launchers_that_count_the_ranks_of_a_machine(monkeypatch):
 def test_without_a_launcher_the_ranks_of_the_process_group_share_the_memory(monkeypatch):
     """As with `mp.spawn`, also for loaders of one rank: each rank makes its own to validate."""
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    monkeypatch.setattr(comm, "is_distributed", lambda: True)
+    monkeypatch.setattr(job, "is_distributed", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
     assert ranks_here() == ranks_here(1) == 4
