@@ -86,7 +86,7 @@ RANKS = (
     ),
     Mutant(
         "pipeline/run/loader.py",
-        "digests[name] = digest_of((digests[name], self._own))",
+        "digests[name] = digest_of((digests[name], self._ranks.own))",
         "pass",
         _OWN + "test_a_checkpoint_belongs_to_the_items_and_the_number_of_ranks",
     ),
