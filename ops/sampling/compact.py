@@ -17,12 +17,12 @@ from headrace.ops.sampling import on_gpu
 
 @dataclass(frozen=True)
 class Compacted:
-    """Ids and the local numbers that stand for them.
+    """Ids and their local numbers.
 
     Attributes
     ----------
     ids : torch.Tensor
-        int64[num_src], the ids seen before, then new ones by first occurrence.
+        int64[num_src], the ids of `seen`, then new ones by first occurrence.
     indices : torch.Tensor
         [num_edges] of the neighbours' dtype: ``ids[indices]`` are the neighbours.
     """
@@ -32,7 +32,7 @@ class Compacted:
 
 
 def compact(seen: Array, neighbors: Array) -> Compacted:
-    """Renumber `neighbors` by their place in `seen`, behind which unknown ids are put by first occurrence.
+    """Renumber `neighbors` by their position in `seen`; unknown ids follow, by first occurrence.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def compact(seen: Array, neighbors: Array) -> Compacted:
     Raises
     ------
     InputError
-        If `seen` holds an id twice, for more than 2**31 - 1 ids, or for other dtypes or devices.
+        If `seen` has an id twice, for more than 2**31 - 1 ids, or for wrong dtypes or devices.
     """
     device = device_of(neighbors)
     if device is not None:
@@ -128,7 +128,7 @@ def nodes_and_slots(keys: torch.Tensor, num_nodes: int) -> tuple[torch.Tensor, t
 
 
 class Compactor:
-    """Renumber nodes of one graph again and again: what `compact` does, several times as fast.
+    """Renumber nodes of one graph repeatedly, as `compact` does, but several times as fast.
 
     It keeps scratch memory between calls, once per call that runs at the same time: 4 bytes per node of a graph of up
     to 2**27 nodes, otherwise 16 to 64 bytes per node of the largest call. Calling it from several threads at once
@@ -142,7 +142,7 @@ class Compactor:
     Raises
     ------
     InputError
-        For a negative number, or none.
+        For a negative number, or another type.
     """
 
     def __init__(self, num_nodes: int) -> None:
@@ -167,7 +167,7 @@ class Compactor:
         Raises
         ------
         InputError
-            If an id is no node, `seen` holds one twice, for more than 2**31 - 1 ids, or for other dtypes or devices.
+            If an id is not a node, `seen` has an id twice, for more than 2**31 - 1 ids, or for wrong dtypes or devices.
         """
         stage = "Compactor.compact"
         device = device_of(neighbors)
@@ -180,7 +180,7 @@ class Compactor:
 
 
 def unique_and_inverse(ids: Array) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the distinct ids by first occurrence, and where each id is among them.
+    """Return the distinct ids by first occurrence, and the position of each id among them.
 
     Parameters
     ----------

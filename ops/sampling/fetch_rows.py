@@ -18,18 +18,18 @@ from headrace.ops.sampling.sample import Hop, sample_hop
 
 
 class FetchedRows(NamedTuple):
-    """In-edges of a frontier, one row behind the other.
+    """In-edges of a frontier, row by row.
 
     Attributes
     ----------
     indptr : torch.Tensor
-        int64[num_dst + 1], where rows are in `indices`.
+        int64[num_dst + 1], the bounds of rows in `indices`.
     indices : torch.Tensor
         [num_edges] of the graph's index dtype, global ids of the sources.
     starts : torch.Tensor
         int64[num_dst], the position of each row's first edge in the graph's CSC arrays.
     counts : LineCounts or None
-        What a cache had of the rows and what not; None without a cache.
+        The hits and misses of the cache; None without a cache.
     """
 
     indptr: torch.Tensor
@@ -39,12 +39,12 @@ class FetchedRows(NamedTuple):
 
 
 def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCache | None = None) -> FetchedRows:
-    """Copy the in-edges of every node of a frontier to where the frontier is.
+    """Copy the in-edges of every node of a frontier to the device of the frontier.
 
-    On a GPU neighbouring threads copy lines of 32 sources, out of pinned memory of the host or of a cache in that of
-    the GPU. The host waits for the size, and for the ends of an `indptr` that is on the GPU. What `sample_fetched`
-    picks of the copy is what `sample_hop` picks of the graph; rules that look at whole rows, LABOR several times, then
-    read each over the bus once, or not at all.
+    On a GPU neighbouring threads copy lines of 32 sources, from pinned host memory or from a cache in GPU memory. The
+    host waits for the size, and for the ends of an `indptr` on the GPU. `sample_fetched` picks from the copy the same
+    edges as `sample_hop` from the graph. Rules that read whole rows, LABOR several times, then read each row over the
+    bus once, or not at all.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCac
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     frontier : torch.Tensor or numpy.ndarray
-        int64[num_dst]; a node that is listed twice has its row copied twice.
+        int64[num_dst]; a node that occurs twice has its row copied twice.
     cache : LineCache, optional
         Made for these indices and the GPU that the frontier is on.
 
@@ -62,9 +62,9 @@ def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCac
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        If the frontier holds ids that are no nodes.
+        If the frontier has ids that are not nodes.
     InputError
-        For a cache of another array or device.
+        For a cache for another array or device.
 
     Examples
     --------
@@ -113,14 +113,14 @@ def sample_fetched(
     parallel_edges: bool = True,
     slots: Array | None = None,
 ) -> Hop:
-    """Pick in-edges of a frontier whose rows were fetched: the hop that `sample_hop` gives for the graph, bit for bit.
+    """Pick in-edges of a frontier from fetched rows: bit for bit the hop of `sample_hop` for the graph.
 
     Parameters
     ----------
     rows : FetchedRows
-        What `fetch_rows` has returned.
+        A result of `fetch_rows`.
     rule : LaborRule or NeighborRule
-        A rule that looks at whole rows: LABOR-0, or all in-edges (a `NeighborRule` of fanout -1).
+        A rule that reads whole rows: LABOR-0, or all in-edges (a `NeighborRule` of fanout -1).
     key : int or BlendedKey
         Stream key of the hop.
     num_threads, parallel_edges, slots
@@ -129,7 +129,7 @@ def sample_fetched(
     Raises
     ------
     InputError
-        For another rule: these draw by the id of the destination, and read few edges of a row.
+        For another rule: others draw by the id of the destination, and read few edges of a row.
     GraphError
         If the rows are malformed.
     """

@@ -20,13 +20,13 @@ class EdgePositions(NamedTuple):
     Attributes
     ----------
     rows : torch.Tensor
-        int64[num_rows], the destinations, ascending; with slots those of one row side by side.
+        int64[num_rows], the destinations, ascending; with slots a row is repeated for each.
     starts : torch.Tensor
         int64[num_rows + 1]: the edges of ``rows[i]`` are ``positions[starts[i]:starts[i + 1]]``.
     positions : torch.Tensor
-        int64[num_edges], where they are in the graph's CSC arrays, ascending in each row.
+        int64[num_edges], the positions of edges in the graph's CSC arrays, ascending in each row.
     slots : torch.Tensor or None
-        int64[num_rows], the tree that each row is left out for, ascending in a row; None where it is for all.
+        int64[num_rows], the tree for which each row is left out, ascending in a row; None for all trees.
     """
 
     rows: torch.Tensor
@@ -46,7 +46,7 @@ def find_edges(
 ) -> EdgePositions:
     """Find all edges between pairs of nodes, parallel ones included.
 
-    Rows of the destinations are read from end to end, as they are not sorted by source.
+    Rows of the destinations are read completely, because they are not sorted by source.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ def find_edges(
     indices : torch.Tensor or numpy.ndarray
         int32[num_graph_edges] or int64[num_graph_edges].
     sources, destinations : torch.Tensor or numpy.ndarray
-        int64[num_pairs]. Pairs may have no edge, and may come again.
+        int64[num_pairs]. Pairs may have no edge, and may repeat.
     slots : torch.Tensor or numpy.ndarray, optional
-        int64[num_pairs], the tree that each pair is of: edges are told for each tree that has a pair of them.
+        int64[num_pairs], the tree of each pair: edges are returned for each tree with such a pair.
     num_threads : int
         The result does not depend on it.
 
@@ -66,7 +66,7 @@ def find_edges(
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        For ids that are no nodes, and sources, destinations and slots of unequal number.
+        For ids that are not nodes, and for different numbers of sources, destinations and slots.
     """
     stage = "find_edges"
     starts, neighbors = graph_arrays(indptr, indices, stage)

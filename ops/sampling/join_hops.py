@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JoinedHops:
-    """The edges of all hops, each once, hop after hop.
+    """The edges of all hops, each once, hop by hop.
 
     Attributes
     ----------
     edge_index : torch.Tensor
         int64[2, num_joined], local sources in row 0, local destinations in row 1.
     edge_ids : torch.Tensor or None
-        int64[num_joined]; None where the hops have none.
+        int64[num_joined]; None if the hops have none.
     num_edges : tuple of int
-        How many edges each hop added.
+        The number of edges that each hop added.
     kept : tuple of torch.Tensor
-        Of each hop: int64, the positions of added edges among its first `num_checked`. Those behind were all added.
+        For each hop int64, the positions of added edges among its first `num_checked`; all later edges were added.
     num_checked : tuple of int
-        Of each hop: its first edges, whose destinations an earlier hop has as well.
+        For each hop the number of its first edges, whose destinations are also in an earlier hop.
     """
 
     edge_index: torch.Tensor
@@ -41,7 +41,7 @@ class JoinedHops:
     num_checked: tuple[int, ...]
 
     def join(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return rows that the hops' edges have, one tensor per hop, as rows of the joined edges."""
+        """Convert rows of the hops' edges, one tensor per hop, to rows of the joined edges."""
         rows = []
         for part, kept, num_checked in zip(parts, self.kept, self.num_checked, strict=True):
             if num_checked:
@@ -55,27 +55,27 @@ def join_hops(
     indices: Sequence[Array],
     edge_ids: Sequence[Array] | None = None,
 ) -> JoinedHops:
-    """List the edges of several hops, without those that an earlier hop has; the time is linear in the edges.
+    """List the edges of several hops, without edges of earlier hops; the time is linear in the number of edges.
 
-    An edge is known by its id. Edges that one hop has twice, sampled with replacement, stay twice.
+    Edges are compared by id. Edges that one hop has twice, from sampling with replacement, stay twice.
 
     Parameters
     ----------
     indptrs : sequence of torch.Tensor or numpy.ndarray
-        Of each hop int64[num_dst + 1]. Destination i is the same node in every hop that has it: an edge of two hops is
-        in the same row of both.
+        For each hop int64[num_dst + 1]. Destination i is the same node in every hop that has it, so an edge of two hops
+        is in the same row of both.
     indices : sequence of torch.Tensor or numpy.ndarray
-        Of each hop its local sources, int32[num_edges] or int64[num_edges].
+        For each hop its local sources, int32[num_edges] or int64[num_edges].
     edge_ids : sequence of torch.Tensor or numpy.ndarray, optional
-        Of each hop int64[num_edges]. A single hop needs none.
+        For each hop int64[num_edges]. A single hop needs none.
 
     Raises
     ------
     InputError
-        For several hops without edge ids, other numbers of arrays, other dtypes or devices, or 2**31 edges into one
+        For several hops without edge ids, different numbers of arrays, wrong dtypes or devices, or 2**31 edges into one
         destination.
     GraphError
-        For an indptr that does not bound rows, or arrays of other lengths.
+        For an invalid indptr, or arrays of wrong lengths.
     """
     stage = "join_hops"
     arrays = [

@@ -26,9 +26,9 @@ class LaborImportance:
     scales : torch.Tensor
         float64[num_dst], c_s; infinite for a destination that keeps all its edges.
     expected_sizes : list of float
-        Expected number of distinct sources of LABOR-0, LABOR-1, ..., up to the rule's own. It never grows. Sources
-        that would be picked by the first of several edges to one destination; others may pick more. With
-        weights the first is that of the LABOR-0 which solves the variance equation, not of the cheaper `LaborRule`.
+        Expected number of distinct sources of LABOR-0, LABOR-1, ..., up to the rule's own. It never grows. It counts
+        sources picked by the first of parallel edges; others may pick more. With weights the first number is that of
+        the LABOR-0 which solves the variance equation, not of the cheaper `LaborRule`.
     """
 
     candidates: torch.Tensor
@@ -47,10 +47,9 @@ def labor_importance(
     num_threads: int = 1,
     reducer: LayerReducer | None = None,
 ) -> LaborImportance:
-    """Solve for the probabilities by which `sample_hop` decides with the same rule.
+    """Return the probabilities that `sample_hop` uses with the same rule.
 
-    Nothing is random here: a hop depends on its key only through the variates that are compared with these
-    probabilities.
+    They are not random: a hop depends on its key only through the variates that are compared with these probabilities.
 
     Parameters
     ----------
@@ -61,22 +60,22 @@ def labor_importance(
     frontier : torch.Tensor or numpy.ndarray
         int64[num_dst], destinations.
     rule : LaborImportanceRule
-        Fan-out and rounds.
+        The fan-out and the rounds.
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_graph_edges] or float64[num_graph_edges] in CSC order, vetted with `check_weights`.
     num_threads : int
         The result does not depend on it.
     reducer : LayerReducer, optional
-        Given, the frontier is one part of several, and what comes is what the whole frontier would give for it.
+        If given, the frontier is one part of several, and the result is that of the whole frontier for this part.
 
     Raises
     ------
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        If the frontier holds ids that are no nodes.
+        If the frontier has ids that are not nodes.
     InputError
-        If the rule is of another kind, or the reducer lacks a method or answers with another shape or dtype.
+        If the rule has another kind, or the reducer lacks a method or returns a wrong shape or dtype.
     """
     stage = "labor_importance"
     if not isinstance(rule, LaborImportanceRule):

@@ -24,9 +24,9 @@ class LadiesDraw:
     scores : torch.Tensor
         float64[num_candidates], q_t.
     probabilities : torch.Tensor
-        float64[num_candidates]. Poisson: the probability of being drawn, min(1, c * q_t), whatever the key. Otherwise:
-        that probability given when the first source that is not drawn arrives, 1 - exp(-q_t * tau); it depends on the
-        key, and is meant for the drawn sources.
+        float64[num_candidates]. Poisson: the probability of being drawn, min(1, c * q_t), for any key. Otherwise: the
+        probability conditional on the arrival of the first source that is not drawn, 1 - exp(-q_t * tau); it depends on
+        the key, and is valid for the drawn sources.
     drawn : torch.Tensor
         bool[num_candidates].
     """
@@ -57,26 +57,26 @@ def draw_ladies(
     indices : torch.Tensor or numpy.ndarray
         int32[num_graph_edges] or int64[num_graph_edges].
     frontier : torch.Tensor or numpy.ndarray
-        int64[num_dst], destinations; one that is listed twice counts twice in the scores.
+        int64[num_dst], destinations; one that occurs twice counts twice in the scores.
     rule : LadiesRule
-        How many, and whether Poisson.
+        The number of sources, and whether sampling is Poisson.
     key : int
-        Stream key of the hop. Source t is decided by the variate r_t of LABOR.
+        Stream key of the hop. LABOR's variate r_t decides source t.
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_graph_edges] or float64[num_graph_edges] in CSC order, vetted with `check_weights`.
     num_threads : int
         The result does not depend on it.
     reducer : LayerReducer, optional
-        Given, the frontier is one part of several, and what comes is what the whole frontier would give for it.
+        If given, the frontier is one part of several, and the result is that of the whole frontier for this part.
 
     Raises
     ------
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        If the frontier holds ids that are no nodes.
+        If the frontier has ids that are not nodes.
     InputError
-        If the rule is of another kind, or the reducer lacks a method or answers with another shape or dtype.
+        If the rule has another kind, or the reducer lacks a method or returns a wrong shape or dtype.
     """
     stage = "draw_ladies"
     if not isinstance(rule, LadiesRule):

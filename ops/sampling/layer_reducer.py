@@ -12,17 +12,16 @@ if TYPE_CHECKING:
 
 
 class LayerReducer(Protocol):
-    """Joins numbers of all parts of a hop, so that each part decides as one that has the whole frontier.
+    """Combines numbers of all parts of a hop, so that each part decides as if it had the whole frontier.
 
-    `sample_hop` takes one for each part of a frontier, runs the parts at the same time, and calls the same methods of
-    all of them in the same order. It does so from the thread that called it. Whatever a method raises ends the hop and
-    is raised by it.
+    Each call of `sample_hop` for a part of a frontier takes one. The calls run at the same time, and call the same
+    methods in the same order, each in the thread of its caller. An exception in a method ends the hop, which raises it.
 
     A part's *candidates* are the sources of the edges into its destinations. Several parts may have the same source.
     """
 
     def begin(self, candidates: NDArray[np.int64]) -> None:
-        """Take the candidates of this part. Called first, once per hop, and also for a part that has none.
+        """Take the candidates of this part. It is called first, once per hop, and also for a part without candidates.
 
         Parameters
         ----------
@@ -31,10 +30,10 @@ class LayerReducer(Protocol):
         """
 
     def counted(self) -> NDArray[np.bool_]:
-        """Return which candidates this part counts, bool[num_candidates]: each source is counted by one part."""
+        """Return the candidates that this part counts, bool[num_candidates]: each source is counted by one part."""
 
     def largest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the largest value that any part has for each candidate of this one.
+        """Return the largest value over all parts for each candidate of this part.
 
         Parameters
         ----------
@@ -43,7 +42,7 @@ class LayerReducer(Protocol):
         """
 
     def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sum, over the parts that have it, of the values of each candidate of this part.
+        """Return the sum over all parts of the values of each candidate of this part.
 
         Parameters
         ----------
@@ -61,7 +60,7 @@ class LayerReducer(Protocol):
         """
 
     def gather(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return all parts' values, one part after the other.
+        """Return the values of all parts, part by part.
 
         Parameters
         ----------

@@ -28,9 +28,9 @@ def draw_negatives(
 ) -> torch.Tensor:
     """Draw nodes as negative destinations of pairs, independently and with replacement.
 
-    Pair ``i`` draws from the random stream of ``first_pair + i``, one number after the other: a bounded integer names a
-    node, or an in-edge whose destination it is (``"degree"``); by weight, draw ``j`` takes the real variate ``j`` and
-    falls on the first node whose running sum exceeds it times the total.
+    Pair ``i`` draws from the random stream of ``first_pair + i``, one number after the other. A bounded integer selects
+    a node, or an in-edge and so its destination (``"degree"``). By weight, draw ``j`` takes the real variate ``j`` and
+    selects the first node whose running sum exceeds it times the total.
 
     Parameters
     ----------
@@ -39,43 +39,44 @@ def draw_negatives(
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     counts : torch.Tensor or numpy.ndarray
-        int64[num_pairs], how many each pair is to have.
+        int64[num_pairs], the number of negatives of each pair.
     key : int
         Stream key.
     nodes : (int, int), optional
         Draw from the nodes first, ..., last - 1; by default from all.
     weight : "degree", torch.Tensor or numpy.ndarray, optional
-        How likely nodes are: in proportion to their in-degree, or to running sums float64[last - first] of weights of
-        at least 0. By default all are equally likely.
+        The weights of nodes: their in-degrees, or running sums float64[last - first] of weights of at least 0. By
+        default all are equally likely.
     reject : torch.Tensor or numpy.ndarray, optional
-        int64[num_pairs], sources: no node is drawn to which its pair's source has an edge, and all others keep their
-        proportions. A node that has one is drawn again, up to 64 times; then those that have none are listed, which
-        takes a look at all edges, and one of them is drawn.
+        int64[num_pairs], sources: no node with an edge from its pair's source is drawn, and all others keep their
+        proportions. Such a node is replaced by another draw, up to 64 times; then all nodes without such an edge are
+        listed, by a pass over all edges, and one of them is drawn.
     order : torch.Tensor or numpy.ndarray, optional
-        int64[last - first], the nodes in another order, in which running sums are then. Without weights any length: a
-        node is drawn as often as it is there, such as the ends of edges by degree. Not with ``weight="degree"``.
+        int64[last - first], the nodes in another order, which running sums follow. Without weights it may have any
+        length: a node is drawn in proportion to its occurrences, such as the ends of edges by degree. Not with
+        ``weight="degree"``.
     prefix : torch.Tensor or numpy.ndarray, optional
-        int64[num_pairs]: pair ``i`` draws from the first ``prefix[i]`` nodes of the order alone, such as those that
-        were there at its time. Not by degree.
+        int64[num_pairs]: pair ``i`` draws only from the first ``prefix[i]`` nodes of the order, such as the nodes that
+        exist at its time. Not by degree.
     first_pair : int
-        Where the first of these pairs is among all that share the key.
+        The position of the first of these pairs among all that share the key.
     num_threads : int
         The result does not depend on it.
 
     Returns
     -------
     torch.Tensor
-        int64[sum of counts], those of one pair behind those of the other.
+        int64[sum of counts], pair by pair.
 
     Raises
     ------
     GraphError
         If the graph's arrays are malformed.
     InputError
-        For a range without nodes, counts below 0, weights that sum to 0, nodes without in-edges to draw by degree, and
-        a pair for which there is no negative.
+        For a range without nodes, counts below 0, weights that sum to 0, a draw by degree without in-edges, and a pair
+        without a possible negative.
     ItemsError
-        If sources are no nodes, or not one per pair.
+        If sources are not nodes, or their number is not that of pairs.
     """
     stage = "draw_negatives"
     starts, sources = graph_arrays(indptr, indices, stage)

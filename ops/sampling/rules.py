@@ -37,7 +37,7 @@ class Traits(NamedTuple):
     is_bounded : bool
         Whether a destination has no more picks than are asked for.
     takes_weights : bool
-        Whether the rule picks by weight where there are weights.
+        Whether the rule picks by weight if there are weights.
     has_twin : bool
         Whether a GPU picks by it.
     """
@@ -51,7 +51,7 @@ class Traits(NamedTuple):
     has_twin: bool
 
 
-#: By the name of the kind, under which kernels of the CPU and of GPUs know it.
+#: By the name of the kind, which kernels of the CPU and of GPUs use, too.
 TRAITS = {kind: Traits(**traits) for kind, traits in _native.rule_traits().items()}
 
 
@@ -62,21 +62,21 @@ class Rule(ABC):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """The kind's name in the table of traits."""
+        """The name of the kind in the table of traits."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many edges, or sources, are asked for; -1 for all."""
+        """The number of edges, or sources, to pick; -1 for all."""
 
     @property
     def rounds(self) -> int:
-        """Rounds of importance as kernels count them: -1 until they change nothing."""
+        """The rounds of importance, for kernels: -1 until they change nothing."""
         return 0
 
     @property
     def traits(self) -> Traits:
-        """What holds of its kind."""
+        """The traits of its kind."""
         return TRAITS[self.kind]
 
     @property
@@ -86,7 +86,7 @@ class Rule(ABC):
 
     @property
     def has_edge_variates(self) -> bool:
-        """Whether edges are picked by variates of their own, of which parallel edges share none."""
+        """Whether each edge has its own variate, which parallel edges do not share."""
         return self.traits.has_edge_variates
 
     @property
@@ -96,7 +96,7 @@ class Rule(ABC):
 
     @property
     def reads_whole_rows(self) -> bool:
-        """Whether the rule, without weights, looks at all in-edges of a destination and at nothing else of it."""
+        """Whether the rule, without weights, reads all in-edges of a destination and nothing else."""
         return False
 
 
@@ -128,14 +128,14 @@ class NeighborRule(_FanoutRule):
     fanout : int
         In-edges per destination; all of them where there are no more, or when it is -1.
     replace : bool
-        Draw `fanout` times with replacement instead. Ignored when `fanout` is -1.
+        Draw `fanout` times with replacement. Ignored if `fanout` is -1.
     """
 
     replace: bool = False
 
     @property
     def kind(self) -> str:
-        """Return the kind: draws with replacement are one of their own."""
+        """Return the kind: draws with replacement have their own."""
         return "neighbor_replacement" if self.replace else "neighbor"
 
     @property
@@ -146,9 +146,9 @@ class NeighborRule(_FanoutRule):
 
 @dataclass(frozen=True)
 class LatestRule(_FanoutRule):
-    """Pick the last in-edges of each destination: where rows are sorted by time, the most recent ones.
+    """Pick the last in-edges of each destination: the most recent ones, if rows are sorted by time.
 
-    Nothing is drawn, and weights are not read. Edges of one time count as later the later they came.
+    Nothing is drawn, and weights are not read. Among edges of one time, those given later count as more recent.
 
     Attributes
     ----------
@@ -167,21 +167,21 @@ class LaborRule(_FanoutRule):
     """Layer-neighbour sampling, LABOR-0 (arXiv 2210.13339): destinations of a hop share one variate per source node.
 
     The number of edges per destination and the variance of a mean over them are those of `NeighborRule`, but
-    destinations agree on which sources to pick, so a batch touches fewer nodes.
+    destinations agree on sources, so a batch has fewer nodes.
 
-    With weights ``A_ts`` edge t -> s is wanted with probability ``min(1, fanout * A_ts / sum of the row)``, and picked
-    edges carry importance weights: a plain mean of messages times these weights is the Hajek estimate of the weighted
-    mean over all in-edges. Edges of weight 0 are never picked; where no more than `fanout` others are left, all of
-    those are.
+    With weights ``A_ts`` the target probability of edge t -> s is ``min(1, fanout * A_ts / sum of the row)``, and
+    picked edges have importance weights: the plain mean of messages times these weights is the Hajek estimate of the
+    weighted mean over all in-edges. Edges of weight 0 are never picked; if at most `fanout` others remain, all of them
+    are picked.
 
-    Of several edges from one source to one destination each has a variate of its own, so that each is picked as often
-    as any other edge. Destinations still share those of the first, second, ... edges from a source.
+    Parallel edges have separate variates, so that each is picked as often as any other edge. Destinations share the
+    variates of the first, second, ... edge from a source.
 
-    *Bias.* By weight the estimate of exact picks has one: picks come with probabilities that are only close to the
-    wanted ones, and a ratio is taken. For messages that have nothing to do with the weights it is 0 on average; for
-    messages that grow in proportion to (exponentially distributed) weights it is, in standard deviations of the
-    messages, 0.21, 0.14, -0.06 and -0.23 at 1, 2, 5 and 10 of 20 in-edges, and 0.02 to 0.05 at 1 to 10 of 100. Poisson
-    sampling has the bias of the ratio alone, of order 1 / fanout; `NeighborRule` with `replace` has none.
+    *Bias.* With weights the estimate of exact picks is biased, because pick probabilities are only close to their
+    targets, and because it is a ratio. For messages independent of the weights the bias is 0 on average. For messages
+    proportional to (exponentially distributed) weights it is, in standard deviations of the messages, 0.21, 0.14, -0.06
+    and -0.23 at 1, 2, 5 and 10 of 20 in-edges, and 0.02 to 0.05 at 1 to 10 of 100. Poisson sampling only has the bias
+    of the ratio, of order 1 / fanout; `NeighborRule` with `replace` has none.
 
     Attributes
     ----------
@@ -189,8 +189,8 @@ class LaborRule(_FanoutRule):
         In-edges per destination; all of them where there are no more, or when it is -1.
     exact : bool
         True: exactly `fanout` edges, those with the smallest variates r_t, or r_t / A_ts with weights (sequential
-        Poisson sampling, whose inclusion probabilities are close to the wanted ones; not an exponential race). False:
-        each edge is kept with probability fanout / in-degree, or the wanted one (Poisson sampling), so that `fanout` is
+        Poisson sampling, with inclusion probabilities close to the targets; not an exponential race). False: each edge
+        is kept with probability fanout / in-degree, or the target probability (Poisson sampling), so that `fanout` is
         the expected number.
     """
 
@@ -212,24 +212,23 @@ class LaborImportanceRule(_FanoutRule):
     """LABOR-i and LABOR-* (arXiv 2210.13339): LABOR with probabilities of sources that all destinations agree on.
 
     An edge t -> s is kept iff ``r_t <= min(1, c_s * pi_t)``, with the same variates r_t as `LaborRule`. The scales c_s
-    give each destination at least the precision that `fanout` picks would give it (the variance equation of the
-    paper), and each round of importance lowers the expected number of distinct sources. The price is more *edges* than
-    `fanout` per destination wherever the pi_t differ, and work on all in-edges of the whole frontier in every round.
-    Where no more than `fanout` edges (of positive weight) are there, all are kept.
+    give each destination at least the precision of `fanout` picks (the variance equation of the paper), and each round
+    of importance lowers the expected number of distinct sources. The costs are more *edges* than `fanout` per
+    destination if the pi_t differ, and a pass over all in-edges of the whole frontier in every round. With at most
+    `fanout` edges (of positive weight) all are kept.
 
-    Several edges from one source to one destination have variates of their own, so that each destination has the
-    precision it is given; they agree on pi_t. A source then counts as picked, in the expected number of sources that
-    rounds lower, when the first of its edges would be.
+    Parallel edges have separate variates, so that each destination has its precision; they share pi_t. In the expected
+    number of sources, a source counts as picked if the first of its edges is.
 
-    Picked edges always carry importance weights; a plain mean of messages times these weights is the Hajek estimate of
-    the mean over all in-edges, or of their weighted mean.
+    Picked edges always have importance weights; the plain mean of messages times these weights is the Hajek estimate of
+    the mean, or weighted mean, over all in-edges.
 
     Attributes
     ----------
     fanout : int
-        In-edges per destination whose precision is wanted, or -1 for all of them.
+        The number of in-edges per destination that gives the target precision, or -1 for all in-edges.
     importance : int or "*"
-        Rounds, 1 to 1,000, or "*": until a round lowers the expected number of sources by no more than 0.01 %.
+        Rounds, 1 to 1,000, or "*": until a round lowers the expected number of sources by at most 0.01 %.
     """
 
     importance: int | Literal["*"] = "*"
@@ -264,21 +263,20 @@ class LadiesRule(Rule):
 
     A source t is drawn by its score, ``q_t = sum over destinations s of P_ts ** 2``, where P_ts is 1 / in-degree of s,
     or the edge's share of the weights of the row of s. *All* edges from drawn sources to destinations are kept, so a
-    destination has as many as it happens to have, none included. No self-loops are added and destinations are not
-    favoured as sources.
-    Several edges from one source to one destination are kept or left out together, and each counts on its own in q_t.
+    destination may have any number of edges, or none. No self-loops are added, and destinations have no advantage as
+    sources. Parallel edges are kept or left out together, and each counts separately in q_t.
 
-    Kept edges carry importance weights P_ts / pi_t, where pi_t is the probability that t is drawn, scaled to average to
-    1 per destination: a plain mean of messages times these weights is the Hajek estimate of their (weighted) mean over
+    Kept edges have importance weights P_ts / pi_t, where pi_t is the probability that t is drawn, scaled to average to
+    1 per destination: the plain mean of messages times these weights is the Hajek estimate of the (weighted) mean over
     all in-edges.
 
     Attributes
     ----------
     size : int
-        Sources per hop; all of them where there are no more, or when it is -1.
+        Sources per hop; all of them if there are not more, or if it is -1.
     poisson : bool
-        False: exactly `size`, one after the other by score, without replacement. True: each on its own with probability
-        min(1, c * q_t), so that `size` is the expected number.
+        False: exactly `size`, one after the other by score, without replacement. True: each independently with
+        probability min(1, c * q_t), so that `size` is the expected number.
     """
 
     size: int
@@ -290,7 +288,7 @@ class LadiesRule(Rule):
 
     @property
     def kind(self) -> str:
-        """Return the kind: exactly as many sources, or Poisson sampling."""
+        """Return the kind: an exact number of sources, or Poisson sampling."""
         return "ladies_poisson" if self.poisson else "ladies"
 
     @property
@@ -303,7 +301,7 @@ class LadiesRule(Rule):
 class ByRelation:
     """A rule for each relation of a graph with types.
 
-    Each relation's in-edges of a destination are picked from by themselves. LABOR's variates belong to source nodes, so
+    Each relation's in-edges of a destination are picked separately. LABOR's variates belong to source nodes, so
     relations share them; other draws are independent.
 
     Attributes
@@ -321,7 +319,7 @@ class ByRelation:
 
     @property
     def has_edge_variates(self) -> bool:
-        """Whether edges are picked by variates of their own, of which parallel edges share none."""
+        """Whether each edge has its own variate, which parallel edges do not share."""
         return any(rule.has_edge_variates for rule in self.rules)
 
     @property

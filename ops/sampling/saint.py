@@ -23,7 +23,7 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 
 @dataclass(frozen=True)
 class Subgraph:
-    """All edges between some nodes, in local ids: places in the list of nodes.
+    """All edges between some nodes, in local ids: positions in the list of nodes.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Subgraph:
     indices : torch.Tensor
         [num_edges] of the graph's index dtype, local ids of the sources.
     positions : torch.Tensor
-        int64[num_edges], where the edges are in the graph's CSC arrays.
+        int64[num_edges], the positions of edges in the graph's CSC arrays.
     """
 
     indptr: torch.Tensor
@@ -47,9 +47,9 @@ class NodeLaw:
     Attributes
     ----------
     probability : torch.Tensor
-        float64[num_nodes], of one draw; 0 for a node without out-edges.
+        float64[num_nodes], the probability of each node in one draw; 0 without out-edges.
     sums : torch.Tensor
-        float64[num_nodes], running sums in proportion to it, by which draws are made.
+        float64[num_nodes], running sums in proportion to it, for draws.
     """
 
     probability: torch.Tensor
@@ -58,17 +58,17 @@ class NodeLaw:
 
 @dataclass(frozen=True)
 class EdgeLaw:
-    """Draw edge u -> v in proportion to 1 / (in-degree of v): a uniform node that has in-edges, then one of those.
+    """Draw edge u -> v in proportion to 1 / (in-degree of v): a uniform node with in-edges, then one of its in-edges.
 
-    Where every edge is there in both directions, u and v are joined with probability in proportion to 1 / (degree of u)
-    + 1 / (degree of v), the law of the paper.
+    If every edge exists in both directions, the pair of u and v is drawn in proportion to 1 / (degree of u) + 1 /
+    (degree of v), the law of the paper.
 
     Attributes
     ----------
     destinations : torch.Tensor
-        int64[num_destinations], the nodes that have in-edges.
+        int64[num_destinations], the nodes with in-edges.
     probability : torch.Tensor
-        float64[num_nodes], that a draw brings an edge that begins or ends at the node.
+        float64[num_nodes], the probability that a draw returns an edge that begins or ends at the node.
     """
 
     destinations: torch.Tensor
@@ -167,7 +167,7 @@ def draw_edges(
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        If the law is that of another graph.
+        If the law belongs to another graph.
     """
     stage = "draw_edges"
     _check_kind(law, "law", (EdgeLaw,), stage)
@@ -195,7 +195,7 @@ def induced_subgraph(indptr: Array, indices: Array, nodes: Array, *, num_threads
     indices : torch.Tensor or numpy.ndarray
         int32[num_graph_edges] or int64[num_graph_edges].
     nodes : torch.Tensor or numpy.ndarray
-        int64[num_nodes], distinct; their order is that of the subgraph. Edges of a node stay in CSC order.
+        int64[num_nodes], distinct, in the order of the subgraph. Edges of a node stay in CSC order.
     num_threads : int
         The result does not depend on it.
 
@@ -204,7 +204,7 @@ def induced_subgraph(indptr: Array, indices: Array, nodes: Array, *, num_threads
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        If nodes are listed twice or are not in the graph.
+        If nodes occur twice or are not in the graph.
     """
     stage = "induced_subgraph"
     starts, sources = graph_arrays(indptr, indices, stage)
@@ -218,7 +218,7 @@ def induced_subgraph(indptr: Array, indices: Array, nodes: Array, *, num_threads
 
 
 def inclusion_probability(probability: torch.Tensor, num_draws: int) -> torch.Tensor:
-    """Return 1 - (1 - probability)^num_draws, that at least one draw succeeds; float64 in and out.
+    """Return 1 - (1 - probability)^num_draws, the probability that at least one draw succeeds; float64 in and out.
 
     By doubling, f(2n) = f(n) (2 - f(n)), and f(n + 1) = f(n) + p (1 - f(n)): no digits are lost for small
     probabilities, and no function of the C library, whose last bit depends on the machine, is called.
@@ -226,7 +226,7 @@ def inclusion_probability(probability: torch.Tensor, num_draws: int) -> torch.Te
     Raises
     ------
     InputError
-        If the probability is no float64 tensor, or the number of draws is negative.
+        If the probability is not a float64 tensor, or the number of draws is negative.
     """
     stage = "inclusion_probability"
     _check_kind(probability, "probability", (torch.Tensor,), stage)
@@ -250,24 +250,24 @@ def subgraph_weights(
     *,
     num_threads: int = 1,
 ) -> torch.Tensor:
-    """Return the weights of the edges of a subgraph that independent draws brought, in closed form.
+    """Return the weights of the edges of a subgraph from independent draws, in closed form.
 
-    The weight of edge u -> v is P(v) / P(u and v) times the share of v's in-edges that are there. So the *plain mean*
+    The weight of edge u -> v is P(v) / P(u and v) times the share of v's in-edges in the subgraph. So the *plain mean*
     of messages times weights is the estimate of GraphSAINT: given v, its expectation is the mean over all in-neighbours
-    of v. (Weighted by them, a mean is the Hajek estimate.)
+    of v. (A mean weighted by them is the Hajek estimate.)
 
     Parameters
     ----------
     subgraph : Subgraph
         From `induced_subgraph`.
     law : NodeLaw or EdgeLaw
-        How each draw was made.
+        The law of each draw.
     nodes : torch.Tensor
         int64[num_nodes], global ids of the subgraph's nodes.
     degrees : torch.Tensor
         int64[num_nodes], their in-degrees in the whole graph.
     num_draws : int
-        How many draws there were.
+        The number of draws.
     num_threads : int
         The result does not depend on it.
 

@@ -37,11 +37,11 @@ class Hop(NamedTuple):
     neighbors : torch.Tensor
         [num_edges] of the graph's index dtype, global ids of the sources.
     positions : torch.Tensor
-        int64[num_edges], where the edges are in the graph's CSC arrays; empty when they are no edges of the graph
+        int64[num_edges], the positions of edges in the graph's CSC arrays; empty if they are not edges of the graph
         (PinSAGE).
     weights : torch.Tensor or None
-        float32[num_edges], importance weights that average to 1 per destination; None where all would be 1 (no edge
-        weights) or a plain mean is what the rule is for (`NeighborRule`).
+        float32[num_edges], importance weights that average to 1 per destination; None if all would be 1 (no edge
+        weights), or if the rule is for a plain mean (`NeighborRule`).
     """
 
     indptr: torch.Tensor
@@ -70,10 +70,10 @@ def sample_hop(
 ) -> Hop:
     """Pick in-edges of every node of a frontier.
 
-    Uniform picks use the random stream of the *destination's* global id: all edges in CSC order where the in-degree
-    does not exceed the fan-out, else Robert Floyd's algorithm in the order of its draws. LABOR picks use the variates
-    of the *sources*, and so do layer-wise rules; both come in ascending CSC order. Picks by weight come in the order of
-    their draws; where too many draws would be needed the rest follows in CSC order.
+    Uniform picks use the random stream of the *destination's* global id: all edges in CSC order if the in-degree does
+    not exceed the fan-out, otherwise Robert Floyd's algorithm in the order of its draws. LABOR and layer-wise rules use
+    the variates of the *sources*; their picks are in ascending CSC order. Picks by weight are in the order of their
+    draws; if too many draws would be needed, the rest follows in CSC order.
 
     In a graph with types each relation is picked from by its own rule, and a destination's picks follow relation by
     relation. Uniform draws are then keyed by the number of the row, LABOR's by the global id of the source.
@@ -85,49 +85,48 @@ def sample_hop(
     indices : torch.Tensor or numpy.ndarray
         int32[num_graph_edges] or int64[num_graph_edges].
     frontier : torch.Tensor or numpy.ndarray
-        int64[num_dst], destinations; one that is listed twice gets the same picks twice.
+        int64[num_dst], destinations; one that occurs twice gets the same picks twice.
     rule : Rule or ByRelation
-        How to pick; with `rows`, `ByRelation`. Some rules are layer-wise: they decide for all of the frontier together.
+        The rule; with `rows`, a `ByRelation`. Layer-wise rules decide for the whole frontier together.
     key : int or BlendedKey
-        Stream key of the hop; for LABOR also what `dependent_key` returns.
+        Stream key of the hop; for LABOR also a result of `dependent_key`.
     rows : TypedRows, optional
         Where the in-edges of nodes and relations are, for a graph with types: parallel edges are those of one relation,
         times ascend within each of these rows, and excluded edges are found by their numbers.
     weights : torch.Tensor or numpy.ndarray, optional
-        float32[num_graph_edges] or float64[num_graph_edges] in CSC order. Vet them once with `check_weights`: values
-        are not looked at again here.
+        float32[num_graph_edges] or float64[num_graph_edges] in CSC order. Check them once with `check_weights`: values
+        are not checked again here.
     num_threads : int
         The result does not depend on it.
     reducer : LayerReducer, optional
-        For layer-wise rules. Given, the frontier is one part of several, and the picks are those that the whole
-        frontier would have for it.
+        For layer-wise rules. If given, the frontier is one part of several, and the picks are those of the whole
+        frontier for this part.
     parallel_edges : bool
-        For LABOR. True: look in each row for edges that come from one source, which takes time in rows that are not
-        sorted. False is a promise that no row has any, as `has_parallel_edges` tells: the picks are then the same.
+        For LABOR. True: search each row for parallel edges, which takes time in rows that are not sorted. False
+        promises that no row has any, as `has_parallel_edges` checks: the picks are then the same.
     slots : torch.Tensor or numpy.ndarray, optional
-        int64[num_dst], the tree that each destination belongs to: a node in two of them picks independently. Not for
-        layer-wise rules.
+        int64[num_dst], the tree of each destination: a node in two trees picks independently. Not for layer-wise rules.
     times : torch.Tensor or numpy.ndarray, optional
-        int64[num_graph_edges] in CSC order, ascending within each row, which is not looked at again here.
+        int64[num_graph_edges] in CSC order, ascending within each row, which is not checked again here.
     bounds : torch.Tensor or numpy.ndarray, optional
-        int64[num_dst]: of each destination's in-edges only those at this time or earlier are there. Needs `times`.
+        int64[num_dst]: only in-edges no later than this time are picked. Needs `times`.
     lows : torch.Tensor or numpy.ndarray, optional
-        int64[num_dst]: and of these only those at this time or later. Needs `bounds`.
+        int64[num_dst]: only in-edges no earlier than this time are picked. Needs `bounds`.
     excluded : EdgePositions, optional
-        Edges that are not there, from `find_edges`: the picks are those from the graph without them, of a destination
-        in a slot without those of its slot, where they have slots (these on the CPU alone).
+        Edges to leave out, from `find_edges`: the picks are those from the graph without them. If they have slots (only
+        on the CPU), a destination in a slot leaves out the edges of its slot.
 
     Raises
     ------
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        If the frontier holds ids that are no nodes, or slots or bounds are not as many.
+        If the frontier has ids that are not nodes, or slots or bounds have another length.
     InputError
-        If the reducer lacks a method, answers with another shape or dtype, or comes with a rule that needs none; for
-        slots of a layer-wise rule, bounds without times, lower bounds without bounds, weights of a `LatestRule`, a
-        blended key for another rule than LABOR, excluded edges that are not of this graph, or a rule of another number
-        of relations than there are.
+        If the reducer lacks a method, returns a wrong shape or dtype, or is given with a rule that needs none; for
+        slots with a layer-wise rule, bounds without times, lower bounds without bounds, weights with a `LatestRule`, a
+        blended key with a rule other than LABOR, excluded edges of another graph, or a rule for another number of
+        relations.
     """
     stage = "sample_hop"
     rules = native_rules(rule, weights is not None, rows, stage)
@@ -168,7 +167,7 @@ def sample_hop(
 
 
 def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = None) -> None:
-    """Check edge weights before they decide anything.
+    """Check edge weights before their use.
 
     Parameters
     ----------
@@ -182,7 +181,7 @@ def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = No
     Raises
     ------
     GraphError
-        For weights that are negative, infinite or not a number, rows whose sum times their length overflows, another
+        For weights that are negative, infinite or not a number, rows whose sum times their length overflows, a wrong
         length or dtype.
     """
     stage = "check_weights"
@@ -197,11 +196,11 @@ def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = No
 class BlockSampler:
     """Sample several hops in one call, without edge lists or sorting in between (FastSample, arXiv 2311.17847).
 
-    The result is bit for bit what `sample_hop` followed by `compact`, hop by hop, would give. The sampler keeps scratch
-    memory between calls, once per call that runs at the same time: 4 bytes per node of a graph of up to 2**27
-    nodes, otherwise 16 to 64 bytes per node of the largest minibatch. With weights it keeps, from the first
-    `NeighborRule` on, running sums of two bytes per edge. `scratch_bytes` tells how much that is. Calling
-    it from several threads at once is safe. The first LABOR hop finds out once whether there are parallel edges.
+    The result is bit for bit that of `sample_hop` followed by `compact`, hop by hop. The sampler keeps scratch memory
+    between calls, for each call that runs at the same time: 4 bytes per node of a graph of up to 2**27 nodes, otherwise
+    16 to 64 bytes per node of the largest minibatch. With weights it keeps, from the first `NeighborRule` on, running
+    sums of two bytes per edge. `scratch_bytes` is the total. Several threads may call it at once. The first LABOR hop
+    checks once whether there are parallel edges.
 
     Parameters
     ----------
@@ -210,23 +209,24 @@ class BlockSampler:
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     edge_ids : torch.Tensor or numpy.ndarray, optional
-        int32[num_edges] or int64[num_edges], reported for the picked edges; without it their CSC positions are.
+        int32[num_edges] or int64[num_edges], returned for the picked edges; without it their CSC positions are
+        returned.
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once;
         they are borrowed as well, and weights that change later give wrong picks or a `GraphError`.
     times : torch.Tensor or numpy.ndarray, optional
-        int64[num_edges] in CSC order, ascending within each row, which is not looked at: for trees with bounds.
+        int64[num_edges] in CSC order, ascending within each row, which is not checked: for trees with bounds.
     trust_weights : bool
         Do not check the weights: `check_weights` has been called on them.
     device : torch.device, optional
-        The GPU that samples, where it reads arrays in pinned memory; by default what has the arrays.
+        The GPU that samples, if it reads arrays in pinned memory; by default the device of the arrays.
     rows : TypedRows, optional
-        Those of a graph with types: rules are `ByRelation` then.
+        The rows of a graph with types: rules are `ByRelation` then.
 
     Raises
     ------
     GraphError
-        If the arrays have other dtypes, lengths or devices, or if weights are negative, infinite or not a number.
+        If the arrays have wrong dtypes, lengths or devices, or if weights are negative, infinite or not a number.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class BlockSampler:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes kept between calls; what a running call uses is counted when it has ended."""
+        """The bytes kept between calls; those of a running call are counted after its end."""
         on_gpu_bytes = 0 if self._on_gpu is None else self._on_gpu.scratch_bytes
         return on_gpu_bytes + (0 if self._bound is None else self._bound[0].scratch_bytes())
 
@@ -315,30 +315,28 @@ class BlockSampler:
         keys : sequence of int or BlendedKey
             One stream key per hop, as for `sample_hop`.
         expand : {"all", "new"}
-            "all": each hop samples for every node seen so far; one block per hop. "new": each hop samples for the
-            nodes that the hop before discovered, and all hops share one block.
+            "all": each hop samples for every node found so far; one block per hop. "new": each hop samples for the
+            nodes that the previous hop found first, and all hops share one block.
         edge_ids : bool
             Whether to return edge ids.
         num_threads : int
             The result does not depend on it.
         parallel_edges : bool
-            For LABOR on a GPU, as for `sample_hop`: where False promises that no row has any, they are not looked for.
+            For LABOR on a GPU, as for `sample_hop`: False promises that no row has any, so they are not searched.
         trees : Trees, optional
-            The tree of each seed. A node that two trees reach is two: seeds need be unique within a tree
-            alone.
+            The tree of each seed. A node in two trees has two entries; seeds must only be unique within a tree.
         excluded : EdgePositions, optional
-            Edges that are not there, as for `sample_hop`. Their slots, if they have some, name trees by their streams,
-            where these are given.
+            Edges to leave out, as for `sample_hop`. Their slots, if any, are streams of trees, if these are given.
 
         Raises
         ------
         ItemsError
-            If seeds are not unique or no nodes, or what is known of trees has other lengths.
+            If seeds are not unique or not nodes, or arrays of trees have wrong lengths.
         InputError
             If there is not one key per rule, or a blended one for a rule without variates of edges; for an unknown
             `expand`, and excluded edges that are not of this graph.
         GraphError
-            If the sampler meets an inconsistency of the graph.
+            If the graph is inconsistent.
         """
         stage = "BlockSampler.sample"
         if not 0 < len(rules) == len(keys):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SampledHop(NamedTuple):
-    """One bipartite block in local ids: sources 0, ..., num_src - 1, of which the first num_dst are the destinations.
+    """One bipartite block in local ids: sources 0, ..., num_src - 1; the first num_dst are the destinations.
 
     Attributes
     ----------
@@ -23,11 +23,11 @@ class SampledHop(NamedTuple):
     indices : torch.Tensor
         [num_edges] of the graph's index dtype, local source ids.
     edge_ids : torch.Tensor or None
-        int64[num_edges], input edge ids; None when they were not asked for.
+        int64[num_edges], input edge ids; None if they were not requested.
     num_dst, num_src : int
         Numbers of destinations and of sources.
     weights : torch.Tensor or None
-        float32[num_edges], see `Hop`; None for a shared block of rules of which some give no weights.
+        float32[num_edges], see `Hop`; None for a shared block if some of its rules return no weights.
     """
 
     indptr: torch.Tensor
@@ -39,12 +39,12 @@ class SampledHop(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """What the fused sampler returns.
+    """The result of the fused sampler.
 
     Attributes
     ----------
     n_id : torch.Tensor
-        int64[num_src], global ids behind the local ones: the seeds, then nodes by discovery.
+        int64[num_src], global ids of the local ones: the seeds, then nodes in order of discovery.
     hops : list of SampledHop
         The hop next to the seeds first; one merged hop when sampled with ``expand="new"``.
     num_sampled_nodes : list of int
@@ -52,7 +52,7 @@ class Sampled(NamedTuple):
     num_sampled_edges : list of int
         Edges picked by each hop.
     slots : torch.Tensor or None
-        int64[num_src], the tree of each node, where seeds grow trees.
+        int64[num_src], the tree of each node, if seeds have trees.
     """
 
     n_id: torch.Tensor
@@ -63,7 +63,7 @@ class Sampled(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """The trees that seeds grow, each apart from the others.
+    """The trees of seeds, which share no nodes.
 
     Attributes
     ----------
@@ -72,11 +72,11 @@ class Trees(NamedTuple):
     num_trees : int
         Trees.
     streams : torch.Tensor or None
-        int64[num_trees], what keys the draws of each, in the place of its slot.
+        int64[num_trees], the key of the draws of each tree, in place of its slot.
     bounds : torch.Tensor or None
-        int64[num_trees]: edges at this time or earlier are there.
+        int64[num_trees]: only edges no later than this time are picked.
     lows : torch.Tensor or None
-        int64[num_trees]: and of these those at this time or later.
+        int64[num_trees]: only edges no earlier than this time are picked.
     """
 
     slots: torch.Tensor

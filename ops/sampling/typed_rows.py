@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TypedRows:
-    """Where the in-edges of each node and relation are.
+    """The positions of the in-edges of each node and relation.
 
     Node types are ranges of node ids. A node of type T has a row for each relation that ends in T, in the order of the
-    relations, and at least one: rows of a node lie one after the other, and those of types as the types do. All
-    in-edges of a node are its rows together, so the CSC of the graph stays what it is. Where no type has several
-    relations, the row of a node has the number of the node.
+    relations, and at least one. The rows of a node are consecutive, and rows are in the order of nodes. All in-edges of
+    a node are its rows together, so the CSC of the graph does not change. If no type has several relations, the row of
+    a node has the number of the node.
 
     Attributes
     ----------
     row_ptr : torch.Tensor
-        int64[num_rows + 1], where rows begin among the graph's edges.
+        int64[num_rows + 1], the bounds of rows among the graph's edges.
     num_nodes : int
         Nodes of the graph.
     first_nodes : tuple of int
-        Of each node type its first node, and at the end the number of nodes.
+        The first node of each node type, and finally the number of nodes.
     relations : tuple of tuple of int
-        Of each relation the node types that it may end in, none for one that has no such type.
+        For each relation the node types in which it may end; empty for a relation without such a type.
     """
 
     row_ptr: torch.Tensor
@@ -56,11 +56,11 @@ class TypedRows:
 
     @cached_property
     def native(self) -> tuple[list[_native.Relation], list[int]]:
-        """Ranges of destinations as kernels know them, and of each the relation that it belongs to."""
+        """Ranges of destinations for kernels, each with its relation."""
         return [_native.Relation(*one[1:]) for one in self.ranges], [one[0] for one in self.ranges]
 
     def rows_of(self, nodes: torch.Tensor, relation: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return which nodes a relation may end in, and its rows of these: both int64[n]."""
+        """Return the nodes in which a relation may end, and its rows of these nodes: both int64[n]."""
         places, rows = [], []
         for owner, first_node, end_node, first_row, stride in self.ranges:
             if owner == relation:
@@ -102,8 +102,8 @@ def typed_rows(
     Raises
     ------
     GraphError
-        If a row is not sorted by relation, an edge ends in a node that its relation does not end in, or rows do not
-        fit into memory; for arrays that are no CSC, or ranges of types that do not cover the nodes and the edges.
+        If a row is not sorted by relation, an edge ends in a node of a wrong type, or rows do not fit into memory; for
+        arrays that are not a CSC, or ranges of types that do not cover the nodes and the edges.
     """
     stage = "typed_rows"
     num_threads = as_num_threads(num_threads, stage=stage)

@@ -30,15 +30,15 @@ _MAX_STEPS = 1 << 31
 
 @dataclass(frozen=True)
 class WeightSums:
-    """Edge weights in the form in which a step of a walk finds its edge by bisection. Made by `weight_sums`.
+    """Edge weights with sums, by which a step of a walk finds its edge by bisection. `weight_sums` returns them.
 
     Attributes
     ----------
     weights : torch.Tensor or numpy.ndarray
-        float32[num_edges] or float64[num_edges], in CSC order, as they were given: do not change them afterwards.
+        float32[num_edges] or float64[num_edges], in CSC order, by reference: do not change them afterwards.
     sums : torch.Tensor
-        float64[num_edges // 4 + 1]: entry i is the sum of the weights before edge 4 i in that edge's row, or 0 where
-        the row begins there or there is no such edge.
+        float64[num_edges // 4 + 1]: entry i is the sum of the weights before edge 4 i in that edge's row, or 0 if the
+        row begins there or there is no such edge.
     """
 
     weights: Array
@@ -56,7 +56,7 @@ class Visits:
     neighbors : torch.Tensor
         [num_neighbors] of the graph's index dtype, global ids.
     counts : torch.Tensor
-        int64[num_neighbors], how often they were visited.
+        int64[num_neighbors], the numbers of visits.
     """
 
     indptr: torch.Tensor
@@ -66,7 +66,7 @@ class Visits:
     def importance(self) -> torch.Tensor:
         """Return the counts scaled so that they average to 1 for each destination, float32[num_neighbors].
 
-        A plain mean of messages times these is then the mean weighted by visits.
+        The plain mean of messages times these counts is the mean weighted by visits.
         """
         totals = torch.cat([torch.zeros(1, dtype=torch.int64, device="cpu"), self.counts.cumsum(0)])[self.indptr].diff()
         degrees = self.indptr.diff()
@@ -93,7 +93,7 @@ def weight_sums(
     Raises
     ------
     GraphError
-        For weights that are negative, infinite or not a number, rows whose sum overflows, another length or dtype.
+        For weights that are negative, infinite or not a number, rows whose sum overflows, a wrong length or dtype.
     """
     stage = "weight_sums"
     if trust_weights is not True:  # nothing else is a promise
@@ -119,15 +119,15 @@ def random_walk(
     weights: WeightSums | None = None,
     num_threads: int = 1,
 ) -> torch.Tensor:
-    """Walk from every start, a fixed number of steps.
+    """Walk a fixed number of steps from every start.
 
-    A step goes from a node to one of its *in*-neighbours, against the direction of messages: a walk collects nodes
-    whose messages can reach its start. Each in-edge is equally likely, exactly (the integers are free of modulo bias),
-    or likely in proportion to its weight.
+    A step goes from a node to one of its *in*-neighbours, against the direction of messages: a walk visits nodes whose
+    messages can reach its start. In-edges are exactly equally likely (the integers have no modulo bias), or likely in
+    proportion to their weights.
 
     With probability `restart` (a multiple of 2**-32, rounded down) a step leads back to the start instead, which counts
-    as a visit of the start. A node without in-edges (of positive weight) is a dead end: a step from there that does
-    not restart ends the walk.
+    as a visit of the start. A node without in-edges (of positive weight) is a dead end: a step there that does not
+    restart ends the walk.
 
     Parameters
     ----------
@@ -147,21 +147,21 @@ def random_walk(
         int64[num_starts], at least 0: walk i is a function of the key and ``ids[i]``, so walks of one id and start are
         equal. Default: ``i``. A longer walk begins with the shorter one.
     weights : WeightSums, optional
-        Go by edge weight. Default: uniformly.
+        Walk by edge weight. Default: uniformly.
     num_threads : int
         The result does not depend on it.
 
     Returns
     -------
     torch.Tensor
-        int64[num_starts, length + 1], the start and a node per step; -1 behind a dead end.
+        int64[num_starts, length + 1], the start and a node per step; -1 after a dead end.
 
     Raises
     ------
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        If starts are no nodes, or ids are negative or not as many.
+        If starts are not nodes, or ids are negative or have another length.
     InputError
         For a negative length, or a restart outside [0, 1).
     """
@@ -205,8 +205,8 @@ def pinsage_neighbors(
 ) -> Visits:
     """Find the nodes that random walks from each destination visit most often (PinSAGE, arXiv 1806.01973).
 
-    Walks are those of `random_walk`. The destination itself is not counted. Of nodes that were visited equally
-    often those reached first come first, so that ties favour no id.
+    Walks are those of `random_walk`. The destination itself is not counted. Nodes visited equally often are in the
+    order of their first visit, so that ties favour no id.
 
     Parameters
     ----------
@@ -215,11 +215,11 @@ def pinsage_neighbors(
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     frontier : torch.Tensor or numpy.ndarray
-        int64[num_dst], destinations; one that is listed twice gets the same neighbours twice.
+        int64[num_dst], destinations; one that occurs twice gets the same neighbours twice.
     num_neighbors : int
-        Nodes to keep per destination, fewer where fewer were visited.
+        Nodes to keep per destination; fewer if fewer were visited.
     num_walks, walk_length : int
-        Walks per destination, and steps of each.
+        The number of walks per destination, and of steps of each.
     restart : float
         In [0, 1).
     key : int
@@ -234,7 +234,7 @@ def pinsage_neighbors(
     GraphError
         If the graph's arrays are malformed.
     ItemsError
-        If the frontier holds ids that are no nodes.
+        If the frontier has ids that are not nodes.
     InputError
         For negative numbers, or a restart outside [0, 1).
     """

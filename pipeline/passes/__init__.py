@@ -1,7 +1,7 @@
 """The passes, in the one order in which they run.
 
 Each switch of ``plan.loader(...)`` has the name of an optional pass here. To add a pass, write its rules in a file of
-its name and give it a position below with the reason for it. The file is loaded when the pass may have something to do.
+its name and give it a position below, with the reason. The file is loaded if the pass may apply.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ def _pass(name: str, promise: Promise, **traits: Any) -> Pass:
 PASSES: tuple[Pass, ...] = (
     # first: every other pass is written against hops and compactions, not against samplers
     _pass("expand_macros", Promise.SAME_BATCHES, optional=False),
-    # before all that asks for items: it asks in the ids of the graph; not optional: batches have ids of one space
+    # before all passes that read items, which expect ids of the graph; not optional: batches have ids of one space
     _pass("typed_items", Promise.SAME_BATCHES, optional=False),
-    # behind it, as hops leave edges out; before all that asks what hops do; not optional: it is how edges are left out
+    # after expansion, because hops leave edges out; before all passes that read hops; not optional: the plan means it
     _pass(
         "exclude_edges",
         Promise.SAME_BATCHES,
         optional=False,
         needs_module=f"{_STAGES}.exclude_seed_edges",
     ),
-    # before all that asks who finds nodes, and how; not optional: it is part of what the source means
+    # before all passes that read which stages find nodes; not optional: it is part of the meaning of the source
     _pass("within_boundary", Promise.SAME_BATCHES, optional=False, needs_boundary=True),
-    # before all that asks where a batch is
+    # before all passes that read the place of a batch
     _pass("sample_on_cpu", Promise.SAME_BATCHES, optional=False, needs_module=f"{_STAGES}.copy_to"),
-    # before fetches become those of owners, which read through the caches then
+    # before fetches become those of owners, which then read through the caches
     _pass("tiered_cache", Promise.SAME_BATCHES),
     # before fusion, which must not reach across an exchange
     _pass("cooperative", Promise.SAME_UNION, on=False, needs_ranks=True),
-    # behind cooperation, by which every rank has the rows of its frontier; not optional: a rank cannot sample rows that
-    # it does not have
+    # after cooperation, with which every rank has the adjacency of its frontier; not optional: a rank cannot sample
+    # rows that it does not have
     _pass("sample_at_owners", Promise.SAME_UNION, optional=False, needs_ranks=True),
     # likewise for features; not optional: a rank cannot read rows that it does not have
     _pass("fetch_at_owners", Promise.SAME_BATCHES, optional=False, needs_ranks=True),
-    # behind what inserts exchanges
+    # after the passes that insert exchanges
     _pass("fuse_exchange", Promise.SAME_BATCHES, needs_ranks=True),
     # before fusion: hops that are split are not fused
     _pass("split_sample", Promise.SAME_BATCHES, needs_gpu=True),
-    # behind the split, which says whose rows are fetched
+    # after the split, which inserts the fetch of adjacency
     _pass("graph_cache", Promise.SAME_BATCHES, needs_gpu=True),
-    # before prefetch, so that whole fused stages are handed to a worker
+    # before prefetch, so that a worker runs whole fused stages
     _pass("fuse_sampling", Promise.SAME_BATCHES),
-    # behind those that route fetches: what is left is read by this process
+    # after the passes that route fetches: this process reads the remaining ones
     _pass("feature_cache", Promise.SAME_BATCHES, needs_gpu=True),
-    # likewise, and a GPU reads through its caches
+    # likewise, and after the caches, through which a GPU reads
     _pass("uva_gather", Promise.SAME_BATCHES, needs_gpu=True),
-    # behind those that route fetches, and before prefetch, which samples while a window's rows are read
+    # after the passes that route fetches, and before prefetch, which samples during the reads of a window
     _pass("lookahead", Promise.SAME_BATCHES),
-    # it has to stand behind everything that others insert
+    # after every stage that other passes insert
     _pass("prefetch", Promise.SAME_BATCHES),
-    # last: it needs a thread before the copy, and puts one behind
+    # last: it needs a thread before the copy, and adds one after it
     _pass("stream_overlap", Promise.SAME_BATCHES, needs_gpu=True),
 )
 

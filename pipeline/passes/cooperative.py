@@ -1,6 +1,7 @@
 """Let the ranks make every batch together (cooperative minibatching, arXiv 2310.12403).
 
-A rule on the whole plan: where rows come back depends on the last stage that finds nodes, and on all fetches behind it.
+A rule on the whole plan: the position at which rows return depends on the last stage that finds nodes, and on all later
+fetches.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from headrace.pipeline.storage.router import RankRouter
 
 
 def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
-    """Exchange ids behind every stage that finds nodes, and rows behind the stages that fetch them.
+    """Exchange ids after every stage that finds nodes, and rows after the stages that fetch them.
 
     Hops of layer-wise rules are sampled together, and so are those that must not reach new nodes.
     """
@@ -78,19 +79,19 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
 
 
 def _copy_behind(copy: CopyTo, hop: HopStage, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
-    """Copy a batch to a device behind a hop that a GPU would sample: ranks exchange ids in CPU memory."""
+    """Move a copy to a GPU from before a hop to after it, because ranks exchange ids in CPU memory."""
     del machine
     return None if facts.shares_layers or copy.moves_to == CPU else (hop, compact, copy)
 
 
 def _finders(stages: Window) -> list[int]:
-    """Return the positions of the stages that find nodes, from the last one on that says what the seeds are."""
+    """Return the positions of the stages that find nodes, from the last one on that sets the seeds."""
     first = max(position for position, stage in enumerate(stages) if "seeds" in stage.writes)
     return [position for position, stage in enumerate(stages) if position >= first and "n_id" in stage.writes]
 
 
 def _fetches(stages: Window) -> range:
-    """Return the positions of the stages that fetch right behind the last of layers; prefetches may be there."""
+    """Return the positions of the stages that fetch directly after the last layer; prefetches may be between them."""
     subgraphs = InduceSubgraph | KeepSquareBlock
     layers = [position for position, stage in enumerate(stages) if stage.num_hops or isinstance(stage, subgraphs)]
     start = end = max(_finders(stages) + layers) + 1
@@ -103,7 +104,7 @@ def _fetches(stages: Window) -> range:
 
 
 def _exchanged(fetch: FetchFeature) -> list[Stage]:
-    """Return what fetches the same from the owners: each row is read once, and sent to the ranks that want it."""
+    """Return the stages that fetch the same from owners: each row is read once, and sent to the ranks that want it."""
     of_nodes = fetch.wanted.of_nodes()
     stages: list[Stage] = [*fetch.rest(of_nodes)]
     if of_nodes:
@@ -112,7 +113,7 @@ def _exchanged(fetch: FetchFeature) -> list[Stage]:
 
 
 def _together(stage: Stage, partition: Partition) -> Window:
-    """Return the stages by which ranks do together what none can do for its nodes alone; any other stage as it is."""
+    """Return the cooperative version of a stage that no rank can run for its nodes alone; any other stage unchanged."""
     if isinstance(stage, SampleInduced):
         return _induced_together(stage, partition)
     if isinstance(stage, PlantTrees):
@@ -123,7 +124,7 @@ def _together(stage: Stage, partition: Partition) -> Window:
 
 
 def _induced_together(stage: SampleInduced, partition: Partition) -> Window:
-    """Return one hop of all ranks, and the layer that it finds again for each further one: no hop reaches new nodes."""
+    """Return one hop of all ranks, and a repeated layer for each further one, because later hops find no new nodes."""
     graph, first, edge_ids = stage.graph, stage.first_layer, stage.edge_ids
     hop = InducedHop(graph, layer=first, partition=partition, edge_ids=edge_ids)
     stages: list[Stage] = [hop, Compact(graph, edge_ids=edge_ids)]
@@ -133,7 +134,7 @@ def _induced_together(stage: SampleInduced, partition: Partition) -> Window:
 
 
 def _partition(stages: Window, given: Partition | None, world_size: int) -> Partition:
-    """Return the owners: those that are given, those of a graph in shards, or owners by hash."""
+    """Return the owners: the given ones, those of a graph in shards, or owners by hash."""
     found = given or graph_partition(stages)
     if found is not None:
         return found

@@ -1,6 +1,6 @@
-"""Tell hops which edges they are to leave out.
+"""Give hops the edges to leave out.
 
-A rule on the whole plan: all hops behind `exclude_seed_edges` share one table of its edges.
+A rule on the whole plan: all hops after `exclude_seed_edges` share one table of its edges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.pipeline.stages.make_bidirectional import MakeBidirectional
 
 
 def _exclude(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
-    """Take the stage out, and let the hops behind it leave out its edges."""
+    """Remove the stage, and give its edges to the hops after it."""
     del facts, machine
     place = next((i for i, stage in enumerate(stages) if isinstance(stage, ExcludeSeedEdges)), None)
     if place is None:
@@ -44,7 +44,7 @@ def _exclude(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window
 
 
 def _ids(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> SeedEdgeIds | None:
-    """Return which edges the items are, checked against all graphs."""
+    """Return the ids of the edges that the items are, checked against all graphs."""
     ids = source.seed_edge_ids if isinstance(source, SourceStage) else None
     pairs = source.items.all_ids() if isinstance(source, ItemSampler) else None
     if ids is None or pairs is None:
@@ -58,7 +58,7 @@ def _ids(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> SeedEdgeId
 
 
 def _check_types(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> None:
-    """Refuse edge types that are not in the graphs, and seeds of a type that the stage does not name."""
+    """Refuse edge types that are not in the graphs, and seeds of a type that is not a key of the stage."""
     written = source.origin  # types of items are resolved by now
     runs = written.items.types if isinstance(written, ItemSampler) else None
     pairs = source.all_seeds() if isinstance(source, SourceStage) else None
@@ -76,7 +76,7 @@ def _check_types(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> No
 
 
 def _leaving_out(stage: Stage, exclude: ExcludeSeedEdges, edges: SeedEdges) -> Stage:
-    """Return a stage that leaves out the edges, if it finds any; others as they are."""
+    """Return a stage that leaves out the edges, if it finds any; others unchanged."""
     if isinstance(stage, InduceSubgraph):
         return InduceWithout(stage.graph, edge_ids=stage.edge_ids, exclude=edges).made_of(stage)
     if isinstance(stage, MakeBidirectional) and exclude.reverse is False:

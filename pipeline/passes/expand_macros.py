@@ -1,4 +1,4 @@
-"""Expand macro stages into the simple stages they stand for."""
+"""Expand macro stages into simple stages."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 
 def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None:
-    """Put an exchange of ids before, and one of rows behind, what is fetched from shards."""
+    """Put an exchange of ids before each fetch from shards, and an exchange of rows after it."""
     del facts
     features = sharded_features(fetch)
     if machine.world_size == 1 or not features:
@@ -30,7 +30,7 @@ def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None
 
 
 def _by_owners(features: dict[FeatureName, ShardedFeature]) -> list[tuple[FeatureName, ...]]:
-    """Return the names of features, those together that lie, and are copied, in the same places."""
+    """Return the names of features, grouped by equal owners and equal copies."""
     groups: list[tuple[FeatureName, ...]] = []
     for name, feature in features.items():
         for i, group in enumerate(groups):

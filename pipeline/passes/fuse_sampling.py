@@ -30,7 +30,7 @@ def _extend_fused(
 
 
 RULES = (
-    # Extending comes first: a hop begins a fused stage of its own only where there is none before it.
+    # Extending is first: a hop begins a new fused stage only if there is none before it.
     Rule("sample_fused, sample_hop, compact -> sample_fused", (SampleFused, SampleHop, Compact), _extend_fused),
     Rule("sample_hop, compact -> sample_fused", (SampleHop, Compact), _fuse_hop),
 )

@@ -10,12 +10,12 @@ from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 
-#: The part of the GPU's memory that the cache takes: features, batches and the model need the rest.
+#: The part of the GPU's memory for the cache: features, batches and the model need the rest.
 SHARE = 4
 
 
 def _cache(fetch: FetchRows, facts: Facts, machine: Machine) -> Window | None:
-    """Give a fetch the cache of the hops before it, or a new one."""
+    """Add the cache of the hops before it to a fetch, or a new one."""
     place = facts.place
     if fetch.cache is not None or place is None:
         return None

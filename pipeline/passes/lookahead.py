@@ -1,11 +1,11 @@
-"""Fetch features with the next batches in view, where that saves reads.
+"""Fetch features with knowledge of the next batches, if that saves reads.
 
-A minibatch is a pure function of its index, so the next ones can be sampled before the rows of this one are read.
-Behind a look-ahead cache (`tiered_cache`) that knowledge says which rows make room: Belady's rule within the window.
-Where there is no cache, rows that several batches want are read once, in few large reads. Caches on a GPU are told by a
-stage before the copy, or where the batch is sampled there, right before the fetch.
+A minibatch is a pure function of its index, so the next ones can be sampled before the rows of this one are read. A
+look-ahead cache (`tiered_cache`) then evicts by Belady's rule within the window. Without a cache, rows that several
+batches want are read once, in few large reads. For a cache on a GPU, a stage before the copy announces the reads, or,
+if the batch is sampled there, a stage directly before the fetch.
 
-A rule on the whole plan: all fetches share the memory for batches in view.
+A rule on the whole plan: all fetches share the memory for the next batches.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting, gains_by_foresight
 
-#: The part of the free memory that batches in view of all fetches take: caches and the model need the rest.
+#: The part of the free memory for the next batches of all fetches: caches and the model need the rest.
 SHARE = 8
 
-#: What they take where it is not known how much memory there is.
+#: Their memory if the free memory is unknown.
 BYTES_OF_UNKNOWN = 1 << 28
 
 
 def _look_ahead(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
-    """Let fetches that gain by that know the batches to come."""
+    """Give the coming batches to the fetches that gain by them."""
     return _fetch_ahead(stages, machine) or _tell(stages, facts, machine)
 
 
 def _fetch_ahead(stages: Window, machine: Machine) -> Window | None:
-    """Let fetches know the batches to come: how many fetches gain by that decides what each may hold."""
+    """Give fetches the coming batches; the memory of each depends on the number of fetches that gain."""
     gains = [
         stage
         for stage in stages
@@ -49,7 +49,7 @@ def _fetch_ahead(stages: Window, machine: Machine) -> Window | None:
 
 
 def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
-    """Let sources that a GPU reads from know of the batches to come."""
+    """Announce the coming batches to sources that a GPU reads."""
     if not machine.gpus:
         return None
     from headrace.pipeline.lowered.expect_rows import ExpectRows
@@ -75,7 +75,7 @@ def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | 
 
 
 def _goes_along(stage: Stage) -> bool:
-    """Whether a stage stands between the batches that are told and the fetch: a copy, a thread, another such fetch."""
+    """Whether a stage separates announced batches from the fetch: a copy, a thread, another such fetch."""
     return stage.moves_to is not None or stage.threads or (stage.wants is not None and stage.reads_at is not None)
 
 

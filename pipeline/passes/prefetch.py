@@ -1,6 +1,6 @@
 """Make batches ahead of the training loop, in background threads.
 
-A rule on the whole plan: whether to prefetch, and where, depends on all that stands before the first copy.
+A rule on the whole plan: whether to prefetch, and where, depends on all stages before the first copy.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import WindowStage
 from headrace.pipeline.stages.prefetch import Prefetch
 
-# A thread that samples and one that exchanges rows, beside the training loop and the network's own.
+# A thread that samples and one that exchanges rows, besides the training loop and that of the network.
 LEAST_CORES_TO_SPLIT = 4
 
 
 def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
-    """Put a prefetch behind all that works on the CPU, unless the user has put one or there is nothing to do ahead.
+    """Add a prefetch after all stages on the CPU, unless the user has added one or no stage has work to do ahead.
 
     The copy to a device stays with the training loop, whose current device and stream it uses. Where features go from
     rank to rank, another one before them samples the next batch on their way.
@@ -40,19 +40,19 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
 def _insert_before_window(
     window: WindowStage, between: Window, behind: Prefetch, facts: Facts, machine: Machine
 ) -> Window | None:
-    """Put another one before a stage that knows the batches to come: on the way of its rows the next are sampled."""
+    """Add another prefetch before a stage that knows the coming batches, which are sampled during its reads."""
     if facts.threads or facts.last is facts.source or behind.workers == 0 or machine.cores < 2:
         return None
-    # The window makes its batches one after the other, so the threads that the user wants for batches sample them.
+    # The window makes its batches one after the other, so the user's threads for batches sample them.
     return (replace(behind), window, *between, behind)
 
 
 def _start_of_rows(stages: Window) -> int | None:
-    """Return the position from which features go from rank to rank, if any do."""
+    """Return the position of the first exchange of features between ranks, if any."""
     if not any(stage.collective and "node" in stage.writes for stage in stages):
         return None
     exchanges = [position for position, stage in enumerate(stages) if "exchanges" in stage.writes]
-    # Ids that are exchanged for a fetch alone belong to the fetch behind them.
+    # An exchange of ids for a fetch alone belongs to that fetch.
     for_fetch = [position for position in exchanges if stages[position].keeps_rows]
     return for_fetch[0] if for_fetch else exchanges[-1] + 1
 

@@ -1,4 +1,4 @@
-"""Sample a graph in shards where its adjacency is: two rounds per hop (FastSample, arXiv 2311.17847)."""
+"""Sample a graph in shards at the owners of its adjacency: two rounds per hop (FastSample, arXiv 2311.17847)."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def _is_apart(stage: Stage, facts: Facts, machine: Machine) -> bool:
 def _take_owned_seeds(
     source: ItemSampler, between: Window, hop: SampleHop, facts: Facts, machine: Machine
 ) -> Window | None:
-    """Let each rank take the seeds that it owns, whose adjacency it has."""
+    """Give each rank the seeds that it owns, because it has their adjacency."""
     together = any(stage.shares_layers for stage in between)
-    # Another partition than that of the graph is refused with the plan.
+    # A partition other than that of the graph is refused with the plan.
     if together or source.gives_pairs or source.partition is not None or not _is_apart(hop, facts, machine):
         return None
     return (replace(source, partition=owners_of(hop)).made_of(source), *between, hop)
 
 
 def _copy_behind(copy: CopyTo, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
-    """Copy a batch behind a hop at the owners: ranks exchange ids in CPU memory."""
+    """Move a copy to after a hop at the owners, because ranks exchange ids in CPU memory."""
     return (hop, compact, copy) if copy.moves_to != CPU and _is_apart(hop, facts, machine) else None
 
 
 def _route(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
-    """Sample a hop at the owners of its frontier, but for seeds that each rank owns."""
+    """Sample a hop at the owners of its frontier, except for seeds that each rank owns."""
     del compact
     seeds_are_owned = isinstance(facts.source, ItemSampler) and facts.source.partition is not None
     if not _is_apart(hop, facts, machine) or (hop.layer == 0 and seeds_are_owned) or not hop.hop.rule.per_destination:
@@ -50,7 +50,7 @@ def _route(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> 
 
 
 def _refuse(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
-    """Refuse samplers that need more of a graph than the adjacency of single nodes."""
+    """Refuse samplers that need more than the adjacency of single nodes."""
     by_node = isinstance(stage, SampleHop) and stage.hop.rule.per_destination
     if stage.num_hops and not stage.collective and not by_node and _is_apart(stage, facts, machine):
         raise PlanError(

@@ -1,8 +1,8 @@
-"""Sample on the CPU what a GPU cannot: the copy to it goes behind the sampler.
+"""Sample on the CPU with rules that have no GPU kernel: the copy to the GPU moves to after the sampler.
 
-Whoever copies seeds to a GPU wants it to sample. Rules without a kernel there, walks, GraphSAINT's samplers, parts of a
-graph and graphs in an order of their own are sampled in CPU memory all the same, and the plan shows it. Trees are
-planted there too: it takes next to nothing, and they grow where they are copied to.
+A copy of seeds to a GPU requests sampling there. Rules without a kernel, walks, GraphSAINT's samplers, parts of a graph
+and reordered graphs are sampled in CPU memory nevertheless, and the plan shows it. Trees are also planted on the CPU,
+which takes little time, and grow after the copy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
     """Whether a stage works on a batch that was copied to a place."""
     if place is None or place == CPU:
         return True
-    # Where ranks exchange ids, which they do in CPU memory, the pass that makes them do so moves the copy.
+    # If ranks exchange ids, in CPU memory, the pass that inserts the exchange moves the copy.
     sampled_there = isinstance(stage, HopStage) and stage.on_gpu
     return machine.gpus > 0 and place.kind == "cuda" and sampled_there
 

@@ -1,4 +1,4 @@
-"""What passes know of graphs and features in shards."""
+"""Graphs and features in shards, for passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 
 def owners_of(stage: Stage) -> Partition | None:
-    """Return the owners of the nodes of the graph in shards that a stage reads; None if it reads none."""
+    """Return the owners of the nodes of the graph in shards that a stage reads; None if it reads no such graph."""
     return graph_partition((stage,))
 
 
@@ -24,5 +24,5 @@ def graph_partition(stages: Window) -> Partition | None:
 
 def sharded_features(stage: FetchFeature) -> dict[FeatureName, ShardedFeature]:
     """Return the node features in shards that a stage fetches."""
-    sources = zip(stage.node, stage.wanted.sources(), strict=False)  # those of nodes come first
+    sources = zip(stage.node, stage.wanted.sources(), strict=False)  # node features are first
     return {name: shard for name, source in sources if (shard := shard_of_rows(source)) is not None}

@@ -1,4 +1,4 @@
-"""What the pass ``cooperative`` makes of a plan where ranks share edges (GraphTheta, arXiv 2104.10569)."""
+"""The rewriting of the pass ``cooperative`` for ranks that share edges (GraphTheta, arXiv 2104.10569)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headrace.pipeline.storage.router import RankRouter
 
 
 def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Window:
-    """Send seeds to their masters, find edges where they are held, and let masters read features.
+    """Send seeds to their masters, find edges on the ranks that hold them, and read features on the masters.
 
     Parameters
     ----------
@@ -69,13 +69,13 @@ def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Win
             hops = sum(one.num_hops for one in rewritten)
             induced = SharedInduced(stage.graph, layer=hops, num_layers=1, partition=partition, edge_ids=stage.edge_ids)
             rewritten += [induced.made_of(stage), KeepSquareBlock().made_of(stage)]
-        elif not isinstance(stage, Compact):  # shared hops number what they find
+        elif not isinstance(stage, Compact):  # shared hops number the nodes that they find
             rewritten.append(_shared(stage, partition))
     return tuple(rewritten)
 
 
 def _shared(stage: Stage, partition: EdgePartition) -> Stage:
-    """Return the stage by which ranks find the same over shared edges; one that finds nothing as it is."""
+    """Return the stage that finds the same over shared edges; a stage that finds nothing is unchanged."""
     shared: Stage
     if isinstance(stage, SampleInduced):
         shared = SharedInduced(
@@ -104,7 +104,7 @@ def _shared(stage: Stage, partition: EdgePartition) -> Stage:
 
 
 def _at_masters(fetch: FetchFeature) -> list[Stage]:
-    """Return what fetches the same: node features by their masters, of edges by those who hold them."""
+    """Return the stages that fetch the same: node features on masters, edge features on the ranks with the edges."""
     of_nodes = fetch.wanted.of_nodes()
     stages: list[Stage] = [*fetch.rest(of_nodes)]
     if of_nodes:

@@ -1,4 +1,4 @@
-"""Fetch adjacency apart from sampling it, of graphs that do not fit in a GPU (GraphBolt's graph fetch).
+"""Fetch adjacency separately from sampling, for graphs that do not fit in a GPU (GraphBolt's graph fetch).
 
 Hops that look at whole adjacency lists would read each several times over the bus. Fetched first, a list comes once, in
 whole lines, and hot lists can be kept (`graph_cache`). Hops by weight stay as they are: they read weights as well, of
@@ -24,7 +24,7 @@ def _split(stage: SampleHop, facts: Facts, machine: Machine) -> Window | None:
 
 
 def _pays(hop: Hop, place: Place, machine: Machine) -> bool:
-    """Whether a hop on a GPU looks at whole lists, and the graph is not copied there, as far as that is known."""
+    """Whether a hop on a GPU reads whole lists, and the graph is not copied there, as far as known."""
     if place.kind != "cuda" or not hop.on_gpu or not hop.reads_whole_rows:
         return False
     memory = machine.memory_of_gpu(place.index)

@@ -1,4 +1,4 @@
-"""Let copies and fetches of a GPU run on a stream of their own, while the training loop computes on its own.
+"""Run copies and fetches of a GPU on their own stream, while the training loop computes on another.
 
 A thread launches them for the next batch, and the training loop waits for them, on its stream, when it takes the batch.
 """
@@ -16,7 +16,7 @@ from headrace.pipeline.stages.prefetch import Prefetch
 
 
 def _overlap(prefetch: Prefetch, copy: CopyTo, facts: Facts, machine: Machine) -> Window | None:
-    """Launch the copy from a thread of its own, on a side stream."""
+    """Launch the copy from its own thread, on a side stream."""
     if machine.cores < 2 or prefetch.workers == 0:
         return None
     stream = _on_stream(copy, (), facts)
@@ -26,7 +26,7 @@ def _overlap(prefetch: Prefetch, copy: CopyTo, facts: Facts, machine: Machine) -
 
 
 def _overlap_ahead(copy: CopyTo, fetches: Window, prefetch: Prefetch, facts: Facts, machine: Machine) -> Window | None:
-    """Let the threads of a prefetch behind the copy launch it, and the fetches between them."""
+    """Launch the copy, and the fetches after it, in the threads of a prefetch that follows."""
     del machine
     if prefetch.workers == 0:
         return None
@@ -35,7 +35,7 @@ def _overlap_ahead(copy: CopyTo, fetches: Window, prefetch: Prefetch, facts: Fac
 
 
 def _on_stream(copy: CopyTo, fetches: Window, facts: Facts) -> OnStream | None:
-    """Return a copy to a GPU, and fetches there, as one stage; None for another copy, and of what was converted."""
+    """Return a copy to a GPU, and fetches there, as one stage; None for another copy, and for converted batches."""
     place = copy.moves_to
     if place is None or place.kind != "cuda" or facts.given == CONVERTED:
         return None
@@ -46,7 +46,7 @@ def _on_stream(copy: CopyTo, fetches: Window, facts: Facts) -> OnStream | None:
 def _take_along(
     stream: OnStream, prefetch: Prefetch, wait: WaitStream, fetch: FetchTo, facts: Facts, machine: Machine
 ) -> Window | None:
-    """Let a fetch behind the copy go along."""
+    """Join a fetch after the copy to it."""
     del facts, machine
     if fetch.place != stream.place:
         return None

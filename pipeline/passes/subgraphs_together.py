@@ -1,4 +1,4 @@
-"""What the pass ``cooperative`` makes of a plan whose batches are subgraphs of the sampled nodes."""
+"""The rewriting of the pass ``cooperative`` for batches that are subgraphs of the sampled nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 
 
 def subgraphs_together(stages: Window, partition: Partition) -> Window:
-    """Find the edges among the nodes of a batch by a hop of all ranks, and by the hops before it their nodes alone.
+    """Find the edges among the nodes of a batch by a hop of all ranks; the hops before it only find nodes.
 
     Plans without `induce_subgraph` stay as they are.
     """
@@ -36,7 +36,7 @@ def subgraphs_together(stages: Window, partition: Partition) -> Window:
 
 
 def check_fetches_behind(stages: Window) -> None:
-    """Refuse node features that are fetched ahead of a subgraph.
+    """Refuse node features that are fetched before a subgraph.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def check_fetches_behind(stages: Window) -> None:
 
 
 def _induced(stage: InduceSubgraph, hops: int, partition: Partition) -> Window:
-    """Return the stages that find the subgraph behind a number of hops."""
+    """Return the stages that find the subgraph after a number of hops."""
     graph, edge_ids = stage.graph, stage.edge_ids
     hop = InducedHop(graph, layer=hops, partition=partition, edge_ids=edge_ids, exclude=stage.left_out)
     return (hop, Compact(graph, edge_ids=edge_ids), KeepSquareBlock())

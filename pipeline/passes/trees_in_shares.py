@@ -11,7 +11,7 @@ from headrace.pipeline.stages.induce_subgraph import InduceInTrees, InduceSubgra
 
 
 def _induce(subgraph: InduceSubgraph, facts: Facts, machine: Machine) -> Window | None:
-    """Take the edges of each rank's own trees, at the owners of nodes where the graph is in shards."""
+    """Take the edges of each rank's own trees, at the owners of nodes if the graph is in shards."""
     if machine.world_size == 1 or facts.shares_layers or not facts.trees or isinstance(subgraph, InduceInTrees):
         return None
     kind = InduceInTrees if shard_of_graph(subgraph.graph) is None else InduceAtOwners

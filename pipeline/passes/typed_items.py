@@ -1,4 +1,4 @@
-"""Turn items that count within types into those of the whole id space."""
+"""Convert items by type to ids of the whole id space."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.pipeline.stages.item_sampler import ItemSampler
 
 
 def _resolve(source: ItemSampler, between: Window, stage: Stage, facts: Facts, machine: Machine) -> Window | None:
-    """Give the source the items in the id space of the first graph with types."""
+    """Convert the items of the source to the id space of the first graph with types."""
     del facts, machine
     graph = getattr(stage, "graph", None)
     if source.items.types is None or not isinstance(graph, GraphView) or not graph.is_typed:
@@ -29,7 +29,7 @@ def _resolve(source: ItemSampler, between: Window, stage: Stage, facts: Facts, m
 
 
 def _refuse(source: ItemSampler, facts: Facts, machine: Machine) -> Window | None:
-    """Refuse items of types where no stage has a graph with types."""
+    """Refuse items by type if no stage has a graph with types."""
     del facts, machine
     if source.items.types is None:
         return None

@@ -1,4 +1,4 @@
-"""Keep layers within what the source of a plan says belongs to a batch: clusters, or all nodes of a graph."""
+"""Keep layers within the boundary of the source: around clusters, or all nodes of a graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.pipeline.plan.stage import Stage
 
 
 def _check(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
-    """Refuse samplers that cannot keep to a boundary."""
+    """Refuse samplers that do not support a boundary."""
     del machine
     source = facts.source
     if source is None or source.boundary is None or not stage.num_hops or isinstance(stage, SampleInduced):
@@ -34,7 +34,7 @@ def _check(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
 
 
 def _bound(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
-    """Take all edges among the nodes of the batch instead of a hop that would reach beyond the boundary."""
+    """Replace a hop that would cross the boundary by all edges among the nodes of the batch."""
     del compact, machine
     if facts.boundary is None or hop.layer < facts.boundary:
         return None
@@ -42,7 +42,7 @@ def _bound(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> 
 
 
 def _extend(induced: SampleInduced, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window:
-    """Take the same edges once more for the hop behind."""
+    """Use the same edges again for the next hop."""
     del hop, compact, facts, machine
     return (replace(induced, num_layers=induced.num_layers + 1),)
 

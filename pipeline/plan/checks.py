@@ -1,4 +1,4 @@
-"""Checks of stage parameters, made when a plan is written, and of items, made before any batch is."""
+"""Checks of stage parameters, when a plan is written, and of items, before the first batch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LARGEST_COUNT = (1 << 31) - 1
 MOST_PICKS = 1 << 62
 
-#: Steps that walks from one node may take together: a kernel call cannot be interrupted, so it has to end.
+#: The largest number of steps of all walks from one node: a kernel call cannot be interrupted, so it is bounded.
 MOST_STEPS = 1 << 20
 
 #: Hops of a plan. Each is a layer of the model.
@@ -37,7 +37,7 @@ MOST_HOPS = 1 << 12
 
 
 def check_graph(stage: str, graph: object, *, with_types: bool = False) -> None:
-    """Refuse a subject that is not a graph, or one whose types would go unheeded."""
+    """Refuse a subject that is not a graph, or a graph whose types would be ignored."""
     if not isinstance(graph, GraphView):
         raise InputError(f"{stage}: expected an hr.Graph, got {type(graph).__name__}; {_how_to_make_it(graph)}")
     if graph.is_typed and not with_types:
@@ -57,13 +57,13 @@ def _how_to_make_it(graph: object) -> str:
 
 
 def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, GraphView]]:
-    """Return the graphs that stages read, in their order, each with the verb of its stage."""
+    """Return the graphs that stages read, in order, each with the verb of its stage."""
     subjects = [(stage.origin.name, getattr(stage, "graph", None)) for stage in stages]
     return [(verb, subject) for verb, subject in subjects if isinstance(subject, GraphView)]
 
 
 def shard_of_graph(graph: object) -> GraphShard | None:
-    """Return a graph that is a shard; None if it is none. Where their module is not loaded, there are no shards."""
+    """Return a graph if it is a shard, otherwise None. If the module of shards is not loaded, there are none."""
     if "headrace.pipeline.distributed.graph_shard" not in sys.modules:
         return None
     from headrace.pipeline.distributed.graph_shard import GraphShard
@@ -72,7 +72,7 @@ def shard_of_graph(graph: object) -> GraphShard | None:
 
 
 def shard_of_rows(source: object) -> ShardedFeature | None:
-    """Return a source of features that is a shard; None if it is none."""
+    """Return a source of features if it is a shard, otherwise None."""
     if "headrace.pipeline.storage.sharded_feature" not in sys.modules:
         return None
     from headrace.pipeline.storage.sharded_feature import ShardedFeature
@@ -81,19 +81,19 @@ def shard_of_rows(source: object) -> ShardedFeature | None:
 
 
 def graphs_of_edges(stages: Iterable[Stage]) -> list[GraphView]:
-    """Return the graphs whose edges are those of batches, each once; negatives may be drawn from one with others."""
+    """Return the graphs with the edges of batches, each once; negatives may be drawn from a graph with other edges."""
     finders = [stage for stage in stages if stage.num_hops or "blocks" in stage.writes]
     return list({id(graph): graph for _, graph in graphs_of(finders)}.values())
 
 
 def divided_graph(graph: GraphView) -> tuple[Divided, ...]:
-    """Return that a graph is a shard, if it is."""
+    """Return the part of a graph that is a shard."""
     shard = shard_of_graph(graph)
     return () if shard is None else (Divided("the shard of the graph", shard.partition, shard.part),)
 
 
 def divided_features(wanted: Wanted) -> tuple[Divided, ...]:
-    """Return which node features are in shards."""
+    """Return the node features in shards."""
     return tuple(
         Divided(f"the shard of {name!r}", shard.router.partition, shard.part)
         for name in (*wanted.node, *wanted.of_seeds)
@@ -102,7 +102,7 @@ def divided_features(wanted: Wanted) -> tuple[Divided, ...]:
 
 
 def check_shards_of_types(store: FeatureStore, names: Iterable[FeatureName], types: TypeOffsets) -> None:
-    """Refuse features of a type in shards that were cut by other owners than those of the nodes of the type."""
+    """Refuse features of a type in shards whose owners are not those of the nodes of the type."""
     for name in names:
         source = shard_of_rows(store.node[name])
         if isinstance(name, str) or source is None or source.partition.num_parts == 1:
@@ -117,7 +117,7 @@ def check_shards_of_types(store: FeatureStore, names: Iterable[FeatureName], typ
 
 
 def check_weights_unchanged(stages: Iterable[Stage]) -> None:
-    """Refuse weights that stages sample by and that were changed in place, each looked at once."""
+    """Refuse sampling weights that were changed in place; each attribute is checked once."""
     seen: set[tuple[int, str]] = set()
     for stage in stages:
         graph, weight = getattr(stage, "graph", None), getattr(stage, "weight", None)
@@ -133,13 +133,13 @@ def check_expand(stage: str, expand: str) -> None:
 
 
 def check_edge_ids(stage: str, graph: GraphView, edge_ids: bool) -> None:
-    """Refuse to leave out edge ids where the types of edges are known by them."""
+    """Refuse to omit edge ids if they determine the types of edges."""
     if graph.is_typed and not edge_ids:
         raise InputError(f"{stage}: expected edge_ids=True for a graph with types, which are known by them, got False")
 
 
 def watched_features(wanted: Wanted) -> tuple[Watched, ...]:
-    """Return features as what a training loop may write."""
+    """Return features as memory that a training loop may write."""
     readers = [(feature, reader_of_version(wanted.source(feature))) for feature in wanted.features]
     return tuple(
         Watched(f"{domain} feature {listed(name)}", reader) for (domain, name), reader in readers if reader is not None
@@ -147,7 +147,7 @@ def watched_features(wanted: Wanted) -> tuple[Watched, ...]:
 
 
 def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:
-    """Refuse an edge attribute that cannot be sampled by."""
+    """Refuse an edge attribute that cannot be sampling weights."""
     if weight is not None:
         if not isinstance(weight, str):
             raise InputError(
@@ -161,7 +161,7 @@ def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:
 
 
 def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> None:
-    """Refuse items that are not nodes of the graph, and a mask or clusters that are not of all of them."""
+    """Refuse items that are not nodes of the graph, and a mask or clusters of another number of nodes."""
     source = before[0] if isinstance(before[0], SourceStage) else None
     if source is not None and source.num_nodes not in (None, graph.num_nodes):
         raise InputError(
@@ -182,7 +182,7 @@ def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> 
 
 
 def check_pairs_come(stage: str, before: Sequence[Stage]) -> None:
-    """Refuse a stage for pairs where seeds are known to be none, and one behind a sampler."""
+    """Refuse a stage for pairs if seeds are known not to be pairs, or if it follows a sampler."""
     source = before[0]
     width = source.nodes_per_seed if isinstance(source, SourceStage) else None
     if width not in (None, 2):
@@ -196,9 +196,9 @@ def check_pairs_come(stage: str, before: Sequence[Stage]) -> None:
 
 
 def counts_by_hop(stage: str, name: str, counts: Iterable[int]) -> tuple[int, ...]:
-    """Return what to draw in each hop as integers of at least -1, one or more, or refuse it."""
+    """Return the fanouts as integers of at least -1, one or more, or refuse them."""
     expected = f"{stage}: expected {name}s to list one number per hop, the hop next to the seeds first"
-    # Sets have no order, and of a dictionary the keys would be taken.
+    # Sets have no order, and iterating a dictionary would yield its keys.
     no_list = isinstance(counts, str | AbstractSet | Mapping) or not isinstance(counts, Iterable)
     if no_list or getattr(counts, "ndim", 1) != 1:
         raise InputError(f"{expected}, got {counts!r}")

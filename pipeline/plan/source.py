@@ -1,4 +1,4 @@
-"""What begins a plan: a stage that draws batches of items, and what draws them."""
+"""Sources: the stages that begin a plan, and the objects that draw their batches of items."""
 
 from __future__ import annotations
 

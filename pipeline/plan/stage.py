@@ -1,10 +1,10 @@
-"""What a stage is: a frozen description that compares, and never runs or chains by itself.
+"""Stages: frozen descriptions of one step, which compare, and neither run nor chain.
 
-There are four kinds. A :class:`~headrace.pipeline.plan.source.SourceStage` begins a plan, a :class:`MapStage` makes one
-minibatch from another (a :class:`WindowStage` with the next ones in view), a :class:`MacroStage` stands for several
-stages, and :class:`~headrace.pipeline.stages.prefetch.Prefetch` hands work to background threads. What a stage is to
-the rest of the plan it says by its *traits*, the class variables and properties of :class:`Stage`: passes, the rules of
-legal plans and lowering ask these, and name the type of a stage only where a rule is about that type.
+There are four kinds. A :class:`~headrace.pipeline.plan.source.SourceStage` begins a plan. A :class:`MapStage` returns a
+minibatch for a minibatch (a :class:`WindowStage` also sees the next ones). A :class:`MacroStage` expands to several
+stages. :class:`~headrace.pipeline.stages.prefetch.Prefetch` moves work to background threads. *Traits*, the class
+variables and properties of :class:`Stage`, describe a stage to passes, the rules of legal plans and lowering, which use
+the type of a stage only in rules about that type.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from headrace.pipeline.plan.settings import RunSettings
     from headrace.pipeline.storage.wanted import Wanted
 
-#: What a stage counted for one batch, by name; ``loader.stats()`` adds it up.
+#: Counts of a stage for one batch, by name; ``loader.stats()`` adds them up.
 Counts = Mapping[str, int]
 
-#: Makes one minibatch (or what else the stage takes) into another, and returns what it counted.
+#: Takes a minibatch (or another input of the stage), and returns the next one and its counts.
 Runner = Callable[..., tuple[Any, Counts]]
 
-#: What goes from stage to stage.
+#: The kinds of values that stages pass on.
 MINIBATCH = "minibatch"
 HOP = "hop"
 FETCHED = "frontier with its rows"
@@ -45,7 +45,7 @@ CONVERTED = "converted"
 
 
 class _StageType(ABCMeta):
-    """The type of stages, by which ``help()`` of a public stage shows verbs and parameters, and no machinery."""
+    """The type of stages: ``help()`` of a public stage shows verbs and parameters, and no machinery."""
 
     def __dir__(cls) -> list[str]:
         names = set(super().__dir__())
@@ -57,7 +57,7 @@ class _StageType(ABCMeta):
         return sorted(names)
 
 
-#: Where the members are defined that stages have for passes, rules of legal plans and lowering.
+#: The modules of members that passes, the rules of legal plans and lowering use.
 _MACHINERY = ("headrace.pipeline.plan.stage", "headrace.pipeline.plan.source", "headrace.pipeline.stages.sampler")
 _PLANS = "headrace.pipeline.plan.plan"
 
@@ -68,44 +68,42 @@ class Stage(metaclass=_StageType):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse arguments that the stage does not have, for constructors and verbs alike."""
-        # Copies and pickles are made without any.
+        # Copying and unpickling call it without arguments.
         check_arguments(cls.__name__, cls.__init__, args, kwargs, complete=bool(args or kwargs))
         return super().__new__(cls)
 
     name: ClassVar[str]
-    """What the stage is called in texts and checkpoints; for a stage that users chain, its verb."""
+    """The name of the stage in texts and checkpoints; for a public stage, its verb."""
 
     takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH})
-    """What may come from the stage before: a MiniBatch, rows of its frontier, a sampled hop, or an object of
-    another library."""
+    """The kinds of input: a MiniBatch, rows of its frontier, a sampled hop, or an object of another library."""
 
     gives: ClassVar[str | None] = MINIBATCH
-    """What goes to the next stage; None for what came."""
+    """The kind of output; None for that of the input."""
 
     changes_batches: ClassVar[bool] = True
-    """Whether the stage has a say in what the minibatches hold; if not, a checkpoint does not depend on it."""
+    """Whether the stage affects the contents of minibatches; if not, a checkpoint does not depend on it."""
 
     collective: ClassVar[bool] = False
     """Whether the stage communicates, so that every rank must run it for the same batches in the same order."""
 
     lowered: ClassVar[bool] = False
-    """Whether passes alone say the stage, not users."""
+    """Whether only passes produce the stage."""
 
     same_on_all_ranks: ClassVar[bool] = True
     """Whether the parameters of the stage must be the same on ranks that make batches together."""
 
     threads: ClassVar[bool] = False
-    """Whether what stands before the stage runs in background threads, so that no stage is moved across it."""
+    """Whether the stages before it run in background threads, so that no stage is moved across it."""
 
     plants_trees: ClassVar[bool] = False
-    """Whether behind the stage each seed grows a tree of its own."""
+    """Whether each seed has its own tree after the stage."""
 
     keeps_ids_sound: ClassVar[bool] = False
-    """Whether the ids of a batch behind the stage are those of its graph, or those that arrive; lowered stages do. Of a
-    stage that a user has written it is not known, and its ids are checked where they are used."""
+    """Whether all ids after the stage are those of its graph or its input; not known of a user's own stage."""
 
     calls_users: ClassVar[bool] = False
-    """Whether the stage gives batches to a function of the user, which may change what it is given."""
+    """Whether the stage passes batches to a function of the user, which may change them."""
 
     @property
     def reads_at(self) -> Place | None:
@@ -216,7 +214,7 @@ class Stage(metaclass=_StageType):
 
     def made_of(self, stage: Stage) -> Self:
         """Return this stage with the origin of the stage that it replaces."""
-        # A copy: who made the stage may give the same one to several plans.
+        # A copy, because a user may put the same stage into several plans.
         made = copy.copy(self)
         object.__setattr__(made, "_origin", stage.origin)  # no field: it is no part of what the stage does
         return made
@@ -253,7 +251,7 @@ class MapStage(Stage):
     """A stage that returns a minibatch for a minibatch: a pure function of the batch, its key and the parameters."""
 
     keyed: ClassVar[bool] = False
-    """Whether the runner takes the epoch and the number of the batch, too: of what was converted, which lacks them."""
+    """Whether the runner also takes the epoch and the number of the batch, which converted objects lack."""
 
     @abstractmethod
     def runner(self, settings: RunSettings) -> Runner:

@@ -14,7 +14,7 @@ from headrace.pipeline.plan.stage import Stage, same
 
 
 def describe(stage: Stage, shown_as: Callable[[Any], str] | None = None) -> str:
-    """Return one line, ``name(parameters)``, leaving out parameters that have their default value.
+    """Return one line, ``name(parameters)``, without parameters that have their default value.
 
     `shown_as` returns the text of a value, by default :func:`show`.
     """
@@ -41,5 +41,5 @@ def show(value: Any) -> str:
     if callable(value):
         return str(getattr(value, "__qualname__", type(value).__name__))
     text = repr(value) if isinstance(value, str) else shown(value)
-    # An object without a text of its own names its address.
+    # The default text of an object contains its address.
     return type(value).__name__ if " object at 0x" in text else text

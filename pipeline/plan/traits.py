@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Divided:
-    """What a stage has that is divided among ranks.
+    """Data of a stage that are divided among ranks.
 
     Parameters
     ----------
     what
-        Its name, for messages.
+        The name of the data, for messages.
     partition
-        The owners.
+        The owner of each node.
     part
-        The rank whose part it is; None if all ranks have the same.
+        The rank of this part; None if all ranks have the same data.
     """
 
     what: str
@@ -35,16 +35,16 @@ class Divided:
 
 @dataclass(frozen=True)
 class KnownNodes:
-    """What a stage knows of the nodes that ids are of.
+    """The nodes to which ids in a stage refer.
 
     Parameters
     ----------
     what
-        What says so, for messages.
+        The name of the graph or data, for messages.
     num_nodes
-        How many there are.
+        The number of nodes.
     types
-        Their types; None where it knows of none.
+        Their types; None if unknown.
     """
 
     what: str
@@ -58,9 +58,9 @@ class Watched(NamedTuple):
     Parameters
     ----------
     what
-        What it is, for messages.
+        The name of the memory, for messages.
     version
-        Returns how often it was written; None where nobody counts.
+        Returns the number of writes; None if writes are not counted.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""The two legal languages of plans: what users say, checked before the first pass, and what passes say, after each."""
+"""The two legal languages of plans: of users, checked before the first pass, and of passes, after each pass."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from headrace.pipeline.plan.traits import KnownNodes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Language:
-    """Which stages a plan may hold. What holds of their order is the same in both languages.
+    """The stages that a plan may have. The rules of their order are the same in both languages.
 
     Parameters
     ----------
     refuses
-        Returns why a stage is no word of the language, or None.
+        Returns why a stage is not in the language, or None.
     without_effect
-        Returns what is given in a whole plan and can have no effect, or None.
+        Returns a message about a parameter without effect in a whole plan, or None.
     """
 
     refuses: Callable[[Stage], str | None]
@@ -103,7 +103,7 @@ _UNFINISHED = {
 
 
 def _problem(stage: Stage, facts: Facts) -> str | None:
-    """Return what is wrong with a stage at its place, or None."""
+    """Return why a stage is not legal at its position, or None."""
     places = facts.fields
     if (facts.last is None) != isinstance(stage, Plan):
         return "a plan begins with a source such as ItemSampler, and has no second one"
@@ -138,7 +138,7 @@ def _problem(stage: Stage, facts: Facts) -> str | None:
 
 
 def _misplaced(stage: Stage, places: Mapping[str, Place]) -> str | None:
-    """Return which fields a stage cannot read where they lie, or None."""
+    """Return the fields that a stage cannot read at their place, or None."""
     wanted = stage.reads_at
     if wanted is None:
         return None
@@ -155,7 +155,7 @@ def _misplaced(stage: Stage, places: Mapping[str, Place]) -> str | None:
 
 
 def _not_taken(stage: Stage, facts: Facts) -> str:
-    """Return what is wrong with a stage that cannot take what comes."""
+    """Return why a stage cannot take its input."""
     if facts.given == FETCHED:
         return "expected fetched rows to be sampled by the very next stage, got this one"
     if facts.given == HOP:
@@ -186,7 +186,7 @@ def check_data(plan: Plan) -> None:
 
 
 def _check_same_nodes(stages: Sequence[Stage]) -> None:
-    """Refuse stages that know of other nodes than those before them: ids would be of nodes of another graph.
+    """Refuse stages with other nodes than the stages before them, because ids would refer to another graph.
 
     Edges may differ, as where negatives have none of a whole graph and a part of it is sampled. A stage that knows of
     no types has the ids of all.
@@ -212,7 +212,7 @@ def _check_same_nodes(stages: Sequence[Stage]) -> None:
 
 
 def _check_times_are_read(stages: Sequence[Stage]) -> None:
-    """Refuse the name of times of seeds where no stage goes by times: they would find what is later than they are."""
+    """Refuse the name of times of seeds if no stage uses times, because seeds would find later edges."""
     name = getattr(stages[0], "seed_times", None)
     if isinstance(name, str) and all(getattr(stage, "time", None) is None for stage in stages[1:]):
         raise InputError(
