@@ -57,7 +57,7 @@ class ClusterSampler(SourceStage):
         Clusters in a batch, over all ranks together. Several clusters in a batch keep the links between them, and make
         batches more similar.
     boundary
-        The largest number of hops from a node to the clusters, at most the hops of the sampler behind.
+        The largest number of hops from a node to the clusters, at most the hops of the sampler.
     shuffle
         Whether every epoch forms new groups of clusters.
     drop_last
