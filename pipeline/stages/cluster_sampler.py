@@ -32,7 +32,7 @@ class ClusterSampler(SourceStage):
 
     ===========  ==================================================================================================
     ``0``        edges begin and end in the clusters: a batch is the subgraph that they induce
-    ``1, 2, …``  nodes from which the clusters can be reached in so many hops are included, with all edges among them
+    ``1, 2, …``  nodes from which the clusters can be reached in that many hops are included, with all edges among them
     ``None``     no bound, as with any other source; any sampler may follow
     ===========  ==================================================================================================
 
