@@ -1,4 +1,4 @@
-"""Array functions on graphs and features, which the stages of headrace.pipeline call.
+"""Array functions on graphs and features: what the stages of headrace.pipeline run.
 
 Functions take and return CPU tensors (NumPy arrays and memory maps are accepted for inputs that are only read).
 Functions with a kernel for GPUs run on the GPU if their main argument is there (`headrace.ops.gpu`). They do not depend
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from headrace.ops.random.rng import stream_key
     from headrace.ops.random.shuffle import shuffled_range
     from headrace.ops.sampling import saint as saint
+    from headrace.ops.sampling.block_sampler import BlockSampler
     from headrace.ops.sampling.compact import Compacted, Compactor, compact, unique_and_inverse
     from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
     from headrace.ops.sampling.find_edges import EdgePositions, find_edges
@@ -110,7 +111,7 @@ if TYPE_CHECKING:
         node_law,
         subgraph_weights,
     )
-    from headrace.ops.sampling.sample import BlockSampler, Hop, check_weights, sample_hop
+    from headrace.ops.sampling.sample import Hop, check_weights, sample_hop
     from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees
     from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
     from headrace.ops.sampling.walk import Visits, WeightSums, pinsage_neighbors, random_walk, weight_sums
@@ -217,7 +218,7 @@ _MODULES = {
     "AttentionDropout": "headrace.ops.aggregate.attention_scores",
     "AttentionScores": "headrace.ops.aggregate.attention_scores",
     "BlendedKey": "headrace.ops.random.dependency",
-    "BlockSampler": "headrace.ops.sampling.sample",
+    "BlockSampler": "headrace.ops.sampling.block_sampler",
     "ByRelation": "headrace.ops.sampling.rules",
     "CacheIndex": "headrace.ops.cache.index",
     "Compacted": "headrace.ops.sampling.compact",

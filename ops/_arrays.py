@@ -92,7 +92,7 @@ def is_int(value: object) -> bool:
 
 def as_key(key: int, *, stage: str) -> int:
     """Check that a stream key is an integer of 64 bits."""
-    if not is_int(key) or not 0 <= key <= _MASK64:
+    if not (type(key) is int or is_int(key)) or not 0 <= key <= _MASK64:
         message = f"{stage}: expected key to be an int in [0, 2**64), as stream_key returns it, got {key!r}"
         raise InputError(message)
     return int(key)
@@ -102,7 +102,7 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
     """Check a thread count; None stands for the cores this process may run on."""
     if num_threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not is_int(num_threads) or not 1 <= num_threads <= MAX_THREADS:
+    if not (type(num_threads) is int or is_int(num_threads)) or not 1 <= num_threads <= MAX_THREADS:
         message = (
             f"{stage}: expected num_threads to be an int of at least 1 and at most {MAX_THREADS}, got {num_threads!r}"
         )

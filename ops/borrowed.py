@@ -34,7 +34,7 @@ class Borrowed:
 
     def moved(self) -> bool:
         """Whether a tensor has its memory elsewhere."""
-        return [tensor.data_ptr() for tensor in self._tensors] != self._addresses
+        return list(map(torch.Tensor.data_ptr, self._tensors)) != self._addresses
 
 
 def check_memory(tensor: torch.Tensor, name: str, stage: str, error: type[InputError]) -> None:

@@ -71,7 +71,7 @@ def dependent_key(seed: int, epoch: int, batch: int, layer: int, batch_dependenc
     InputError
         If a coordinate does not fit its width, or the dependency is neither an int of at least 1 nor ``math.inf``.
     """
-    if is_int(batch_dependency) and 1 <= batch_dependency <= _MOST_STEPS:
+    if (type(batch_dependency) is int or is_int(batch_dependency)) and 1 <= batch_dependency <= _MOST_STEPS:
         if batch_dependency == 1 or not is_int(batch):  # stream_key refuses the latter
             return stream_key(seed, epoch, batch, layer, NEIGHBOR)
         num_steps = int(batch_dependency)

@@ -81,7 +81,8 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
         If a coordinate does not fit its width.
     """
     for (name, limit), value in zip(_LIMITS, (seed, epoch, batch, layer, purpose), strict=True):
-        if not is_int(value) or not 0 <= value < limit:
+        # Every hop of every batch asks, nearly always with the ints of Python.
+        if not (type(value) is int or is_int(value)) or not 0 <= value < limit:
             message = f"stream_key: expected {name} to be in [0, 2**{limit.bit_length() - 1}) and an int, got {value!r}"
             raise InputError(message)
     return _native.stream_key(int(seed), int(epoch), int(batch), int(layer), int(purpose))

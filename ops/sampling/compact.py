@@ -151,7 +151,7 @@ class Compactor:
 
     @property
     def scratch_bytes(self) -> int:
-        """The bytes kept between calls; those of a running call are counted after its end."""
+        """Bytes kept between calls; what a running call uses is counted when it has ended."""
         return self._native.scratch_bytes()
 
     def compact(self, seen: Array, neighbors: Array) -> Compacted:

@@ -197,7 +197,7 @@ class MiniBatch:
             value = fields[name]
             if name == "edge":
                 fields[name] = MappingProxyType({key: tuple(rows) for key, rows in value.items()})
-            elif name == "node" or isinstance(value, Mapping):  # the latter of labels by type
+            elif name == "node" or (name == "y" and isinstance(value, Mapping)):  # labels by type
                 fields[name] = MappingProxyType(dict(value))
             elif name != "y":
                 fields[name] = tuple(value)

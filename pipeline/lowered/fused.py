@@ -102,7 +102,7 @@ class SampleFused(MapStage):
 
     def runner(self, settings: RunSettings) -> Runner:
         hop, graph = self.hops[0], self.graph
-        rules = [one.rule for one in self.hops]
+        rules, is_typed = tuple(one.rule for one in self.hops), graph.is_typed
         excluded = hop.excluder(settings)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
@@ -122,8 +122,8 @@ class SampleFused(MapStage):
                 trees=None if hop.trees is None else hop.trees.of(batch),
                 excluded=excluded(batch),
             )
-            types = typed_ids(graph, sampled.n_id)
-            blocks = tuple(
+            types = typed_ids(graph, sampled.n_id) if is_typed else None
+            blocks = [
                 Block(
                     indptr=one.indptr,
                     indices=one.indices,
@@ -134,7 +134,7 @@ class SampleFused(MapStage):
                     types=None if types is None else types.first(one.num_src),
                 )
                 for one in reversed(sampled.hops)
-            )
+            ]
             found = batch.replace(
                 n_id=sampled.n_id,
                 slot=sampled.slots,

@@ -152,8 +152,10 @@ def named(
 
 def _outcome(returned: Any) -> tuple[Any, Counts]:
     """Return what a runner made and counted, if that is what it returned."""
-    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping):
-        return returned
+    if isinstance(returned, tuple) and len(returned) == 2:
+        counts = returned[1]
+        if type(counts) is dict or isinstance(counts, Mapping):
+            return returned
     raise PlanError(
         f"expected a runner to return a batch and what it counted, got {type(returned).__name__}; return batch, {{}} "
         "where there is nothing to count"

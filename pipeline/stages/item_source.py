@@ -108,7 +108,7 @@ class ItemSource(DrawnItems):
     def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
         super().__init__(sampler, settings)
         self._cut: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and where its batches begin by the budget
-        num_items = len(sampler.items)
+        self._num_items = num_items = len(sampler.items)
         size = sampler.batch_size
         if sampler.budget is not None:
             # A checkpoint counts batches, which are the same for any number of ranks.
@@ -176,7 +176,7 @@ class ItemSource(DrawnItems):
         if self._sampler.budget is not None:
             starts = self._starts(epoch)
             return int(starts[index]), int(starts[index + 1])
-        return index * self._size, min((index + 1) * self._size, len(self._sampler.items))
+        return index * self._size, min((index + 1) * self._size, self._num_items)
 
     def _starts(self, epoch: int) -> NDArray[np.int64]:
         """Return where the batches of an epoch begin by the budget, with the end of the last one."""

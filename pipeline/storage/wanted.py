@@ -132,11 +132,12 @@ class Wanted:
         FeatureError
             If the batch has no types, or seeds of others than the labels.
         """
-        return [
-            *((node_ids_of(batch, name),) for name in self.node),
-            *(edge_ids_of(batch, name) for name in self.edge),
-            *((ids,) for ids in label_ids_of(batch, self.labels)),
-        ]
+        found: list[Sequence[Tensor]] = [(node_ids_of(batch, name),) for name in self.node]
+        if self.edge:
+            found += [edge_ids_of(batch, name) for name in self.edge]
+        if self.labels is not None:
+            found += [(ids,) for ids in label_ids_of(batch, self.labels)]
+        return found
 
     def filled(self, batch: MiniBatch, rows: Iterable[Sequence[Tensor]]) -> MiniBatch:
         """Return a batch with the rows of `ids`, in the same order.

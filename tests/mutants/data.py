@@ -15,12 +15,12 @@ DATA = (
     # Memory that torch moves.
     Mutant(
         "ops/borrowed.py",
-        "return [tensor.data_ptr() for tensor in self._tensors] != self._addresses",
+        "return list(map(torch.Tensor.data_ptr, self._tensors)) != self._addresses",
         "return False",
         _SHARED + "test_batches_stay_where_memory_is_moved[labor]",
     ),
     Mutant(
-        "ops/sampling/sample.py",
+        "ops/sampling/block_sampler.py",
         "Borrowed((*self._arrays, None if rows is None else rows.row_ptr))",
         "Borrowed(())",
         _SHARED + "test_batches_stay_where_memory_is_moved[typed]",
@@ -175,8 +175,8 @@ DATA = (
     # Features and batches.
     Mutant(
         "pipeline/storage/wanted.py",
-        "*((ids,) for ids in label_ids_of(batch, self.labels)),",
-        "*((batch.n_id[: len(batch.seeds)],) for _ in self.of_seeds),",
+        "found += [(ids,) for ids in label_ids_of(batch, self.labels)]",
+        "found += [(batch.n_id[: len(batch.seeds)],) for _ in self.of_seeds]",
         "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
     ),
     Mutant(

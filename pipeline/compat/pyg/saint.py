@@ -111,7 +111,7 @@ class GraphSAINTSampler(PlanLoader):
     @property
     @abstractmethod
     def filename(self) -> str:
-        """The name of the file with the norms, as in PyG."""
+        """What the file of the norms is called; PyG's name."""
 
     @abstractmethod
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:

@@ -176,7 +176,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         return
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, for new draws; only with a seed, because otherwise every call has new draws."""
+        """Set the epoch, for new draws; only with a seed, because otherwise every call draws anew."""
         self.epoch = epoch
 
     def plan_of_links(

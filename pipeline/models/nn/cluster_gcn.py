@@ -77,5 +77,5 @@ class ClusterGCNConv(nn.Module):
         return out
 
     def extra_repr(self) -> str:
-        """Return the parameters, as text."""
+        """Say what was asked for."""
         return f"{self.in_channels}, {self.out_channels}, diag_lambda={self.diag_lambda}"

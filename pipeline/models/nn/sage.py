@@ -77,5 +77,5 @@ class SAGEConv(nn.Module):
         return functional.normalize(out, dim=-1) if self.normalize else out
 
     def extra_repr(self) -> str:
-        """Return the parameters, as text."""
+        """Say what was asked for."""
         return f"{self.in_channels}, {self.out_channels}, aggr={self.aggr!r}"

@@ -120,7 +120,7 @@ def test_ranks_of_unlike_machines_agree():
 
     def load(comm):
         machine = hr.Machine(cores=2, memory=(1 + comm.rank) << 20, world_size=2, rank=comm.rank)
-        own = plan.transform(lambda batch: batch).copy_to(["cpu", "meta"][comm.rank])
+        own = plan.transform(lambda batch: batch).copy_to(["cpu", "cpu:0"][comm.rank])
         with own.loader(cooperative=True, comm=comm, machine=machine) as loader:
             return loader.explain()
 
