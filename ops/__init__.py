@@ -1,4 +1,4 @@
-"""Array functions on graphs and features: what the stages of headrace.pipeline run.
+"""Array functions on graphs and features, which the stages of headrace.pipeline call.
 
 Functions take and return CPU tensors (NumPy arrays and memory maps are accepted for inputs that are only read).
 Functions with a kernel for GPUs run on the GPU if their main argument is there (`headrace.ops.gpu`). They do not depend

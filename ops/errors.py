@@ -40,7 +40,7 @@ class HeadraceError(Exception):
 
 
 class InputError(HeadraceError, ValueError):
-    """An argument is not what a function or a stage expects; nothing was changed."""
+    """An argument has a value that a function or a stage does not accept; nothing was changed."""
 
 
 class GraphError(InputError):

@@ -24,9 +24,9 @@ def scatter_add_rows(
 ) -> torch.Tensor:
     """Add ``rows[i]`` to ``out[ids[i]]`` for every i, in place.
 
-    The rows that one id receives are added in the order of `rows`, whatever the number of threads, so the result is the
-    same to the last bit. No gradient flows through the addition. Devices other than the CPU use torch's own operation,
-    which adds in another order and checks ids late.
+    The rows of one id are added in the order of `rows`, so the result is the same to the last bit for any number of
+    threads. No gradient flows through the addition. Devices other than the CPU use torch's own operation, which adds in
+    another order and checks ids late.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def locate_rows(
     ids : torch.Tensor or numpy.ndarray
         int32[n] or int64[n].
     sizes : TierSizes
-        How many lie where.
+        The number of rows at each place.
     here : int
         The device whose copy of replicated rows is read.
     num_threads : int

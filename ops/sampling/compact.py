@@ -151,7 +151,7 @@ class Compactor:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes kept between calls; what a running call uses is counted when it has ended."""
+        """The bytes kept between calls; those of a running call are counted after its end."""
         return self._native.scratch_bytes()
 
     def compact(self, seen: Array, neighbors: Array) -> Compacted:

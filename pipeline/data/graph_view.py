@@ -185,9 +185,9 @@ class GraphView(ABC):
         return torch.empty_like(self.node_ids).scatter_(0, self.node_ids, torch.arange(self.num_nodes, device="cpu"))
 
     def arrays_on(self, device: torch.device | None) -> HopArrays:
-        """Return the arrays that hops read, where a GPU reads them: there if they fit, else pinned in CPU memory.
+        """Return the arrays that hops read, for a GPU: in its memory if they fit, otherwise pinned in CPU memory.
 
-        For no device they are those of the graph.
+        Without a device they are those of the graph.
         """
         if device is None:
             return self._hop_arrays
@@ -202,16 +202,16 @@ class GraphView(ABC):
         return HopArrays(indptr, self.indices, self.edge_permutation, self.edge_times, rows)
 
     def fits_on_gpu(self, index: int | None, memory: int) -> bool:
-        """Whether `arrays_on` has copied the arrays to a GPU, or will where so many bytes of its memory are free.
+        """Whether `arrays_on` has copied the arrays to a GPU, or will with this number of free bytes.
 
-        The GPU is named by its number; with None any copy will do.
+        The GPU is given by its number; None means any GPU.
         """
         if is_on_gpu(self.tables, index):
             return True  # what is free is what they have left
         return has_room(self._bytes_on_gpu, memory)
 
     def bytes_to_place(self, index: int | None, memory: int) -> int:
-        """Return what `arrays_on` will yet take of the free memory of a GPU; 0 if they are there, or do not fit."""
+        """Return the bytes of GPU memory that `arrays_on` will allocate; 0 if the arrays are there, or do not fit."""
         fits = not is_on_gpu(self.tables, index) and self.fits_on_gpu(index, memory)
         return self._bytes_on_gpu if fits else 0
 
@@ -220,7 +220,7 @@ class GraphView(ABC):
         return self._hop_arrays.num_bytes
 
     def weights_on(self, name: str, device: torch.device | None) -> Tensor:
-        """Return what `edge_weights` does, where a GPU reads it, or for no device in CPU memory."""
+        """Return `edge_weights` for a GPU, or without a device in CPU memory."""
         weights = self.edge_weights(name)
         if device is None:
             return weights
@@ -230,7 +230,7 @@ class GraphView(ABC):
         return there
 
     def block_sampler(self, weight: str | None = None, device: torch.device | None = None) -> BlockSampler:
-        """Return the graph's fused sampler, made on first use; loaders share it, and with it its scratch memory.
+        """Return the graph's fused sampler, created at the first use; loaders share it and its scratch memory.
 
         Parameters
         ----------
@@ -267,11 +267,11 @@ class GraphView(ABC):
 
     @cached_property
     def tables(self) -> dict[str, Any]:
-        """Return the tables that stages made of this graph, by a name of their choice; they live as long as it does."""
+        """Return the tables that stages computed for this graph, by name; they live as long as the graph."""
         return {}
 
     def table(self, name: str, make: Callable[[], Table]) -> Table:
-        """Return the table of a name, made when it is first asked for."""
+        """Return the table of a name; the first call computes it."""
         known: Table | None = self.tables.get(name)
         return self.tables.setdefault(name, make()) if known is None else known  # another thread may have been faster
 
@@ -322,7 +322,7 @@ class GraphView(ABC):
         return {}
 
     def forget_samplers(self) -> None:
-        """Let go of fused samplers and checked weights, which keep arrays that the graph has no more."""
+        """Release fused samplers and checked weights, which keep arrays that the graph no longer has."""
         self._block_samplers.clear()
         self.checked_weights.clear()
 

@@ -142,7 +142,7 @@ class Stage(metaclass=_StageType):
 
     @property
     def wants(self) -> Wanted | None:
-        """What the stage fetches; None if it fetches nothing."""
+        """The features that the stage fetches; None if it fetches none."""
         return None
 
     @property

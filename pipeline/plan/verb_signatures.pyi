@@ -285,8 +285,8 @@ class Verbs:
         graph
             The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
         layer_sizes
-            Nodes to draw, one number per hop. ``layer_sizes[0]`` is the hop next to the seeds; DGL and GraphBolt list
-            them from the input side, so reverse a list that comes from there. -1 takes all in-neighbours.
+            Nodes to draw, one number per hop. ``layer_sizes[0]`` is the hop next to the seeds; DGL and GraphBolt list them
+            from the input side, so reverse such a list. -1 takes all in-neighbours.
         poisson
             False (default): LADIES, exactly that many nodes (if there are as many), one after the other, without
             replacement. The published estimate is biased; this one divides by probabilities that make it unbiased before
@@ -336,8 +336,8 @@ class Verbs:
         graph
             The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
         fanouts
-            In-edges per node, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
-            GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
+            In-edges per node, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and GraphBolt
+            list them from the input side, so reverse such a list. -1 takes all in-edges.
         exact
             True (default): each node gets exactly ``min(fanout, in-degree)`` in-edges, those with the smallest random
             numbers. False: Poisson sampling as in the paper, where ``fanout`` is the expected number. LABOR-1, ... and
@@ -419,7 +419,7 @@ class Verbs:
             The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
         fanouts
             In-edges to draw per node, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
-            GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
+            GraphBolt list them from the input side, so reverse such a list. -1 takes all in-edges.
         replace
             Whether to draw with replacement. A fanout of -1 takes every in-edge once either way.
         weight

@@ -18,7 +18,7 @@ S = TypeVar("S", bound="type[Stage]")
 def verb(name: str) -> Callable[[S], S]:
     """Register a stage class under a method name of every plan.
 
-    ``plan.name(*args, **kwargs)`` then returns the plan with ``StageClass(*args, **kwargs)`` behind it.
+    ``plan.name(*args, **kwargs)`` then returns the plan with ``StageClass(*args, **kwargs)`` appended.
 
     Raises
     ------

@@ -63,7 +63,7 @@ def inclusion(plan: Plan, *, num_threads: int | None = None, progress: bool = Fa
     Raises
     ------
     PlanError
-        If the plan has another source or sampler; `access_frequency` takes any.
+        If the plan has another source or sampler; `access_frequency` supports any.
 
     Examples
     --------

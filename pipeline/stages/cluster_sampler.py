@@ -32,7 +32,7 @@ class ClusterSampler(SourceStage):
 
     ===========  ==================================================================================================
     ``0``        edges begin and end in the clusters: a batch is the subgraph that they induce
-    ``1, 2, …``  nodes from which the clusters can be reached in so many hops are included, with all edges among them
+    ``1, 2, …``  nodes from which the clusters can be reached in that many hops are included, with all edges among them
     ``None``     no bound, as with any other source; any sampler may follow
     ===========  ==================================================================================================
 
@@ -57,7 +57,7 @@ class ClusterSampler(SourceStage):
         Clusters in a batch, over all ranks together. Several clusters in a batch keep the links between them, and make
         batches more similar.
     boundary
-        The largest number of hops from a node to the clusters, at most the hops of the sampler behind.
+        The largest number of hops from a node to the clusters, at most the hops of the sampler.
     shuffle
         Whether every epoch forms new groups of clusters.
     drop_last

@@ -28,8 +28,8 @@ class SampleLayerNeighbor(TreeSampler):
     graph
         The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
     fanouts
-        In-edges per node, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
-        GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
+        In-edges per node, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and GraphBolt
+        list them from the input side, so reverse such a list. -1 takes all in-edges.
     exact
         True (default): each node gets exactly ``min(fanout, in-degree)`` in-edges, those with the smallest random
         numbers. False: Poisson sampling as in the paper, where ``fanout`` is the expected number. LABOR-1, ... and

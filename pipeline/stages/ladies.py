@@ -42,8 +42,8 @@ class SampleLadies(Sampler, MacroStage):
     graph
         The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
     layer_sizes
-        Nodes to draw, one number per hop. ``layer_sizes[0]`` is the hop next to the seeds; DGL and GraphBolt list
-        them from the input side, so reverse a list that comes from there. -1 takes all in-neighbours.
+        Nodes to draw, one number per hop. ``layer_sizes[0]`` is the hop next to the seeds; DGL and GraphBolt list them
+        from the input side, so reverse such a list. -1 takes all in-neighbours.
     poisson
         False (default): LADIES, exactly that many nodes (if there are as many), one after the other, without
         replacement. The published estimate is biased; this one divides by probabilities that make it unbiased before

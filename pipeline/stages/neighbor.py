@@ -26,7 +26,7 @@ class SampleNeighbor(TreeSampler):
         The graph to sample from; messages flow along its edges, so neighbours are in-neighbours.
     fanouts
         In-edges to draw per node, one number per hop. ``fanouts[0]`` is the hop next to the seeds, as in PyG; DGL and
-        GraphBolt list them from the input side, so reverse a list that comes from there. -1 takes all in-edges.
+        GraphBolt list them from the input side, so reverse such a list. -1 takes all in-edges.
     replace
         Whether to draw with replacement. A fanout of -1 takes every in-edge once either way.
     weight

@@ -111,7 +111,7 @@ class GraphSAINTSampler(PlanLoader):
     @property
     @abstractmethod
     def filename(self) -> str:
-        """What the file of the norms is called; PyG's name."""
+        """The name of the file with the norms, as in PyG."""
 
     @abstractmethod
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:

@@ -176,7 +176,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         return
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, for new draws; only with a seed, because otherwise every call draws anew."""
+        """Set the epoch, for new draws; only with a seed, because otherwise every call has new draws."""
         self.epoch = epoch
 
     def plan_of_links(

@@ -77,5 +77,5 @@ class ClusterGCNConv(nn.Module):
         return out
 
     def extra_repr(self) -> str:
-        """Say what was asked for."""
+        """Return the parameters, as text."""
         return f"{self.in_channels}, {self.out_channels}, diag_lambda={self.diag_lambda}"

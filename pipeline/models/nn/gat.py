@@ -191,7 +191,7 @@ class GATConv(nn.Module):
         return widened(edge_attr.to(x.dtype) @ self._vectors(self.lin_edge, self.att_edge))
 
     def extra_repr(self) -> str:
-        """Say what was asked for."""
+        """Return the parameters, as text."""
         return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
 
 

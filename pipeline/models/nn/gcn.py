@@ -155,7 +155,7 @@ class GCNConv(nn.Module):
         return normalised, None if loop is None else scale[:num_dst] * loop * scale[:num_dst]
 
     def extra_repr(self) -> str:
-        """Say what was asked for."""
+        """Return the parameters, as text."""
         return f"{self.in_channels}, {self.out_channels}"
 
 

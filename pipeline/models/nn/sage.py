@@ -77,5 +77,5 @@ class SAGEConv(nn.Module):
         return functional.normalize(out, dim=-1) if self.normalize else out
 
     def extra_repr(self) -> str:
-        """Say what was asked for."""
+        """Return the parameters, as text."""
         return f"{self.in_channels}, {self.out_channels}, aggr={self.aggr!r}"
