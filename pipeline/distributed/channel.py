@@ -73,6 +73,11 @@ def late(named: str, where: str, timeout: float, own_rank: int, setting: str) ->
     )
 
 
+def gave_up(rank: int) -> str:
+    """Say what follows when a rank gave up a meeting of all ranks that make a loader."""
+    return f"(rank {rank} gave up to make this loader; to go on, all ranks make it once more)"
+
+
 class Comm(ABC):
     """One rank's end of a channel to all ranks.
 

@@ -184,7 +184,7 @@ class JobStore(MessageLog, Notes):
         if self.add(f"{key}/left", 1) == self.world_size:
             ranks = range(self.world_size)
             self.delete(*(f"{key}/what/{rank}" for rank in ranks), *(f"{key}/there/{rank}" for rank in ranks))
-            self.delete(key, f"{key}/left")
+            self.delete(key, f"{key}/left", f"{key}/outcome", f"{key}/given up")
 
     def has_arrived(self, key: str, rank: int) -> bool:
         """Return whether a rank has come to a meeting."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError, PeerError
 from headrace.pipeline.data.arrays import number_above_0, whole_number
-from headrace.pipeline.distributed.channel import LOOK, Comm, Label, failure_of, late, parted
+from headrace.pipeline.distributed.channel import LOOK, Comm, Label, failure_of, gave_up, late, parted
 from headrace.pipeline.distributed.leaving import Loops, MessageLog
 from headrace.pipeline.distributed.progress import Progress
 from headrace.pipeline.distributed.same_place import Notes
@@ -91,7 +91,7 @@ class _Shared:
         self.changed = threading.Condition()
         self.meetings: dict[tuple[int, ...], _Meeting] = {}
         self.failures: dict[int, tuple[int, str, bool]] = {}  # the first of each generation
-        self.refusals: dict[int, tuple[int, str]] = {}  # likewise
+        self.refusals: dict[int, tuple[int, str, bool]] = {}  # likewise
         self.generations = [0] * world_size
         self.beginning: set[int] = set()  # ranks on their way to their next generation
         self.posts: list[tuple[int, str]] = []
@@ -175,13 +175,17 @@ class LocalComm(Comm):
         self._loops.forget(self.generation)
         refusal = self._shared.refusals.get(self.generation - 1)
         if refusal is not None:
-            raise failure_of(*refusal, own_rank=self.rank)
+            rank, reason, blames = refusal
+            raise failure_of(rank, reason, own_rank=self.rank, blames=blames)
 
     def refuse(self, reason: str) -> None:
         """Arrive where the others meet, with a refusal."""
+        self._arrive_with(reason, blames=False)
+
+    def _arrive_with(self, reason: str, *, blames: bool) -> None:
         shared = self._shared
         with shared.changed:
-            shared.refusals.setdefault(self.generation, (self.rank, reason))
+            shared.refusals.setdefault(self.generation, (self.rank, reason, blames))
             place = (-1, self.generation)
             meeting = shared.meetings.setdefault(place, _Meeting())
             meeting.brought[self.rank] = ()
@@ -240,12 +244,21 @@ class LocalComm(Comm):
                 if time.monotonic() > deadline:
                     absent = sorted(set(range(self.world_size)) - set(meeting.brought))
                     named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in absent)
-                    raise self._blame(late(named, "to an exchange", shared.timeout, self.rank, "LocalGroup(timeout=)"))
+                    error = late(named, "to an exchange", shared.timeout, self.rank, "LocalGroup(timeout=)")
+                    raise self._blame(error) if look else self._given_up(error)
                 shared.changed.wait(LOOK)
             meeting.left += 1
             if meeting.left == self.world_size:
                 del shared.meetings[place]
             return [meeting.brought[rank] for rank in range(self.world_size)]
+
+    def _given_up(self, error: PeerError) -> PeerError:
+        """Give up to begin, for all ranks: those that come later learn it, and have been to the same meeting."""
+        error = PeerError(f"{error}\n{gave_up(self.rank)}")
+        self._shared.beginning.discard(self.rank)  # a failure of this generation alone
+        self._blame(error)
+        self._arrive_with(str(error), blames=True)
+        return error
 
     def _look(self, meeting: _Meeting) -> None:
         """Raise what keeps another rank from a collective."""

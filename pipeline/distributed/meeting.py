@@ -6,9 +6,10 @@ import time
 import warnings
 
 from headrace.ops.errors import PeerError
-from headrace.pipeline.distributed.channel import late
+from headrace.pipeline.distributed.channel import gave_up, late
 from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops
+from headrace.pipeline.distributed.store_comm import MET
 
 #: Seconds between two looks at whether all have come.
 POLL = 1e-3
@@ -45,18 +46,22 @@ def texts_of_ranks(store: JobStore, loops: Loops, text: str, *, timeout: float, 
         now = time.monotonic()
         if now - looked > store.look_every:
             looked = now
+            if store.add(f"{key}/given up", 0):
+                break
             absent = {rank for rank, came in enumerate(store.said(f"{key}/there")) if not came}
             ended = absent & loops.ended()
             if ended:
-                raise PeerError(
-                    f"rank {min(ended)} ended, where rank {store.rank} makes a loader, which all ranks make; {ALONE}"
+                _give_up(
+                    store,
+                    key,
+                    f"rank {min(ended)} ended, where rank {store.rank} makes a loader, which all ranks make; {ALONE}",
                 )
             named = " and ".join(f"rank {rank}{loops.last_words(rank)}" for rank in sorted(absent))
             if absent and now - began > timeout:
                 error = late(
                     named, "to where all ranks make a loader", timeout, store.rank, "init_process_group(timeout=)"
                 )
-                raise PeerError(f"{error}; all ranks make the same loaders in the same order; {ALONE}")
+                _give_up(store, key, f"{error}; all ranks make the same loaders in the same order; {ALONE}")
             if absent and not warned and now - began > PATIENCE:
                 warned = True
                 warnings.warn(
@@ -65,6 +70,28 @@ def texts_of_ranks(store: JobStore, loops: Loops, text: str, *, timeout: float, 
                     stacklevel=2,
                 )
         time.sleep(POLL)
-    brought = store.brought(key)
+    outcome = store.first(f"{key}/outcome", MET)
+    brought = store.brought(key) if outcome == MET else {}
     store.leave_meeting(key)
+    if outcome != MET:
+        raise PeerError(outcome)
     return [brought[rank] for rank in range(store.world_size)]
+
+
+def _give_up(store: JobStore, key: str, reason: str) -> None:
+    """Give up a meeting for all ranks, unless all have come by now: one that comes later would meet nobody.
+
+    So each rank has been to the same meetings, and the next one is the same on all of them.
+
+    Raises
+    ------
+    PeerError
+        With the reason of the rank that gave up first.
+    """
+    own = f"{reason}\n{gave_up(store.rank)}"
+    outcome = store.first(f"{key}/outcome", own)
+    if outcome == MET:
+        return
+    store.add(f"{key}/given up", 1)
+    store.leave_meeting(key)
+    raise PeerError(outcome)

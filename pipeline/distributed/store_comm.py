@@ -11,11 +11,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from headrace.ops.errors import PeerError
-from headrace.pipeline.distributed.channel import LOOK, Comm, late, parted
+from headrace.pipeline.distributed.channel import LOOK, Comm, gave_up, late, parted
 from headrace.pipeline.distributed.collective_order import CollectiveOrder
 from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops
 from headrace.pipeline.distributed.same_place import Notes
+
+#: The outcome of a meeting to which all ranks came.
+MET = "met"
 
 #: Seconds between two looks at what all ranks come to.
 POLL = 1e-3
@@ -100,18 +103,20 @@ class StoreComm(Comm):
         began, generation = time.monotonic(), self._generation
         arrived, renew = _arrived(generation), _renew(generation)
         with self._reporting:
-            self._ask_for_a_new_group(renew)
+            needs_new_group = self._ask_for_a_new_group(renew)
             StoreComm._beginning = True
-        met = False
+        met, absence = False, ""
         try:
             self._store.add(f"{arrived}/{self.rank}", 1)
             self._store.add(arrived, 1)
             looked = began
-            while self._store.add(arrived, 0) < self.world_size:
+            while self._store.add(arrived, 0) < self.world_size and not absence:
                 if time.monotonic() - looked > self._store.look_every:
                     looked = time.monotonic()
-                    self._look_for_the_absent(arrived, looked - began)
+                    absence = self._absence(arrived, looked - began)
                 time.sleep(POLL)
+            # One that gives up does so for all: those that come later have been to the same meeting.
+            outcome = self._store.first(f"{arrived}/outcome", absence or MET)
             met = True
         finally:
             with self._reporting:
@@ -119,8 +124,13 @@ class StoreComm(Comm):
                 StoreComm._generation += met
         self._loops.forget(self._generation)
         self._label, self._order = (-1, -1, -1), CollectiveOrder()
-        self._needs_new_group = self._store.is_reported(renew)
         self._forget(generation - 1)
+        if outcome != MET:
+            self._needs_new_group = needs_new_group
+            self._loops.break_off()
+            self._store.report(_failed(generation), outcome, blames=True)
+            raise PeerError(outcome)
+        self._needs_new_group = self._store.is_reported(renew)
         if self._store.is_reported(_refused(generation)):
             raise self._store.reported_error(_refused(generation))
         if self._needs_new_group:
@@ -138,7 +148,7 @@ class StoreComm(Comm):
         self._store.delete(f"{arrived}/{self.rank}", f"{asked}/what/{self.rank}", f"{asked}/there/{self.rank}")
         if self.rank == 0:
             refused, failed = _refused(generation), _failed(generation)
-            self._store.delete(arrived, asked, _renew(generation), refused, f"{refused}/reason")
+            self._store.delete(arrived, f"{arrived}/outcome", asked, _renew(generation), refused, f"{refused}/reason")
             if not self._store.is_reported(failed):
                 self._store.delete(failed)
 
@@ -162,16 +172,18 @@ class StoreComm(Comm):
             self._store.add(renew, 1)
         return needs
 
-    def _look_for_the_absent(self, arrived: str, waited: float) -> None:
-        """Give up a meeting to which a rank cannot come any more, or has not come in time."""
+    def _absence(self, arrived: str, waited: float) -> str:
+        """Return why to give up a meeting, if a rank cannot come to it any more, or has not come in time."""
         ended, is_late = self._loops.ended(), waited > self._timeout
         if not (ended or is_late):
-            return
+            return ""
         absent = {rank for rank, came in enumerate(self._store.said(arrived)) if not came}
         if absent & ended:
-            raise PeerError(f"rank {min(absent & ended)} ended, where the others begin with a loader")
+            return f"rank {min(absent & ended)} ended, where the others begin with a loader"
         if absent and is_late:
-            raise self._late(sorted(absent), "to where all ranks begin with a loader")
+            error = self._late(sorted(absent), "to where all ranks begin with a loader")
+            return f"{error}\n{gave_up(self.rank)}"
+        return ""
 
     @abstractmethod
     def _opened(self) -> object:
@@ -316,7 +328,7 @@ class StoreComm(Comm):
     def _too_late(self, came: Callable[[int], bool]) -> PeerError:
         """Return the error for a collective to which other ranks did not come in time."""
         absent = [rank for rank in range(self.world_size) if rank != self.rank and not came(rank)]
-        return self._late(absent, "to an exchange")
+        return self._blame(self._late(absent, "to an exchange"))
 
     def _late(self, absent: list[int], where: str) -> PeerError:
         """Return the error for ranks that did not come in time; who waits elsewhere meanwhile is not at fault."""
@@ -324,7 +336,7 @@ class StoreComm(Comm):
         time.sleep(self._grace)
         silent = [rank for rank in absent if rank in self._silent(before)] or absent
         named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in silent)
-        return self._blame(late(named, where, self._timeout, self.rank, "init_process_group(timeout=)"))
+        return late(named, where, self._timeout, self.rank, "init_process_group(timeout=)")
 
 
 def _failure(store: JobStore, last_words: Callable[[int], str]) -> PeerError | None:

@@ -17,7 +17,21 @@ _OWN = "tests/pipeline/stages/test_items_per_rank.py::"
 
 _PLACE = "tests/pipeline/run/test_same_place.py::"
 
+_UP = "tests/pipeline/run/test_given_up.py::"
+
 RANKS = (
+    Mutant(
+        "pipeline/distributed/meeting.py",
+        'outcome = store.first(f"{key}/outcome", own)',
+        "outcome = own",
+        _UP + "test_a_meeting_at_the_store_is_given_up_for_all[2]",
+    ),
+    Mutant(
+        "pipeline/distributed/local_comm.py",
+        "raise self._blame(error) if look else self._given_up(error)",
+        "raise self._blame(error)",
+        _UP + "test_ranks_meet_again_behind_a_meeting_that_was_given_up[2-False]",
+    ),
     Mutant(
         "pipeline/distributed/same_place.py",
         "if place != [epoch, batch]:",
