@@ -57,7 +57,7 @@ class Cooperative(nn.Module):
             If the batch has another number of layers than the model, or its layers were not called as expected.
         """
         batch = _with_layers(batch, self._num_layers)
-        if batch.exchanges and len(batch.blocks) != self._num_layers:
+        if len(batch.blocks) != self._num_layers:
             raise InputError(
                 f"cooperative: the batch has {len(batch.blocks)} blocks, the model {self._num_layers} layers; name the "
                 "layers that take a block each, cooperative(model, layers=[...])"
@@ -77,6 +77,13 @@ class Cooperative(nn.Module):
                 f"cooperative: expected the model to call each of its {self._num_layers} layers once and to return a "
                 f"tensor; it called {running.num_layers} and returned {type(out).__name__}"
             )
+        num_rows = _num_rows(batch, self._num_layers)
+        if out.shape[:1] != (num_rows,):
+            raise InputError(
+                f"cooperative: expected the model to return a row for each of the {num_rows} nodes that its last layer "
+                f"has on this rank, got {list(out.shape)}; take rows from what cooperative(model)(batch, ...) returns, "
+                "out[batch.seed_index]"
+            )
         return batch.exchange(self._num_layers, out)
 
     @property
@@ -87,10 +94,23 @@ class Cooperative(nn.Module):
 
 def _with_layers(batch: MiniBatch, num_layers: int) -> MiniBatch:
     """Return a batch that is one square block, the subgraph of its nodes, with a layer for each of the model's."""
+    if not batch.exchanges:
+        is_square = len(batch.blocks) == 1 and batch.blocks[0].num_src == batch.blocks[0].num_dst
+        return batch.replace(blocks=batch.blocks * num_layers) if is_square else batch
     if len(batch.exchanges) != 2 or len(batch.exchanges[0].owned) != len(batch.exchanges[1].owned):
         return batch
     layer, of_seeds = batch.exchanges
     return batch.replace(blocks=batch.blocks * num_layers, exchanges=(*[layer] * num_layers, of_seeds))
+
+
+def _num_rows(batch: MiniBatch, layer: int) -> int:
+    """Return how many rows this rank has before a layer, or behind the last one."""
+    if batch.exchanges:
+        return len(batch.exchanges[layer].owned)
+    blocks = batch.blocks
+    if not blocks:
+        return len(batch.n_id)
+    return blocks[layer].num_src if layer < len(blocks) else blocks[-1].num_dst
 
 
 def _exchange_input(number: int) -> Any:
@@ -106,9 +126,10 @@ def _exchange_input(number: int) -> Any:
         comm = running.comm
         exchanged = comm is not None and not running.batch.exchanges[number].stays
         object.__setattr__(layer, _EXCHANGED, exchanged)
+        with _told_to_all(comm):
+            args, kwargs = _of_sources(running, number, args, kwargs)
         if comm is None:
-            return None
-        args, kwargs = _of_sources(running, number, comm, args, kwargs)
+            return args, kwargs
         tried: frozenset[bool] = getattr(layer, _TRIED, frozenset())
         if comm.world_size > 1 and layer.training not in tried:
             with _told_to_all(comm):
@@ -122,7 +143,7 @@ def _exchange_input(number: int) -> Any:
 
 
 def _of_sources(
-    running: RunningBatch, number: int, comm: Comm, args: tuple[Any, ...], kwargs: dict[str, Any]
+    running: RunningBatch, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a layer with the rows of all its sources.
 
@@ -131,9 +152,7 @@ def _of_sources(
     InputError
         If there are none of this rank's nodes among them.
     """
-    exchange = running.batch.exchanges[number]
-    with _told_to_all(comm):
-        _check_no_dictionaries(number, (*args, *kwargs.values()))
+    _check_no_dictionaries(number, (*args, *kwargs.values()))
     if not running.needs_exchange(number):
         return args, kwargs
     for place, argument in enumerate(args):
@@ -146,7 +165,7 @@ def _of_sources(
             return args, {**kwargs, name: rows}
     raise InputError(
         f"cooperative: no argument of layer {number} has a row for each of this rank's "
-        f"{len(exchange.owned)} nodes; expected h, or a pair (h, h[:num_dst])"
+        f"{_num_rows(running.batch, number)} nodes; expected h, or a pair (h, h[:num_dst])"
     )
 
 
@@ -166,12 +185,13 @@ def _check_no_dictionaries(number: int, arguments: Iterable[Any]) -> None:
 
 
 @contextmanager
-def _told_to_all(comm: Comm) -> Iterator[None]:
+def _told_to_all(comm: Comm | None) -> Iterator[None]:
     """Let the other ranks know of an error here, who would wait for this one in their next exchange."""
     try:
         yield
     except InputError as error:
-        comm.fail("".join(format_exception(error)))
+        if comm is not None:
+            comm.fail("".join(format_exception(error)))
         raise
 
 
@@ -189,7 +209,7 @@ def _leave(number: int) -> Any:
 
 def _exchanged(running: RunningBatch, number: int, argument: Any) -> Any:
     """Return the exchanged form of an argument that holds a layer's input rows, else None."""
-    num_owned = len(running.batch.exchanges[number].owned)
+    num_owned = _num_rows(running.batch, number)
     if isinstance(argument, Tensor):
         rows = argument.is_floating_point() and argument.dim() > 1 and len(argument) == num_owned
         return running.exchange(number, argument) if rows else None
@@ -206,7 +226,8 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     ``cooperative(model)(batch, ...)`` calls ``model(...)``. Before each layer except the first, whose input the loader
     has exchanged, it sends the rows of the input to the ranks that need them. It sends the output of the last layer to
     the ranks of the seeds (cooperative minibatching, arXiv 2310.12403). Gradients go the other way. On a batch of a
-    single process it only calls the model.
+    single process it only calls the model; a number of layers, or a form of rows, that several ranks refuse is refused
+    there, too.
 
     Between layers the model processes the rows of the nodes that this rank owns. Each node has one owner, so operations
     row by row are exact. Two kinds of modules are replaced, in place, by exact ones: every `nn.BatchNorm1d` by one over
@@ -318,13 +339,13 @@ def sum_gradients(parameters: nn.Module | Iterable[nn.Parameter], comm: Comm | N
         comm = parameters.comm
     if comm is None:
         comm = world_comm() if is_distributed() else None
-    if comm is None or comm.world_size == 1:
-        return
     if any(one.grad is not None and one.grad.is_sparse for one in trained):
         raise InputError(
             "sum_gradients: expected dense gradients, got sparse ones, which ranks cannot add up by position; make the "
             "table by nn.Embedding(..., sparse=False)"
         )
+    if comm is None or comm.world_size == 1:
+        return
     for dtype in dict.fromkeys(one.dtype for one in trained):
         group = [one for one in trained if one.dtype == dtype]
         present = torch.tensor([float(one.grad is not None) for one in group], dtype=dtype, device=group[0].device)

@@ -78,7 +78,7 @@ class RunningBatch:
 
     def needs_exchange(self, layer: int) -> bool:
         """Whether the input of a layer is still that of owned nodes."""
-        return bool(self.batch.exchanges) and layer >= self.num_exchanged
+        return layer >= self.num_exchanged
 
     def exchange(self, layer: int, rows: Tensor) -> Tensor:
         """Return the rows of a layer's sources, from those of the nodes that this rank owns."""
@@ -96,7 +96,7 @@ class RunningBatch:
             raise cannot_be_recomputed()
         following, blocks = self.num_layers, self.batch.blocks
         prepared = self.each_once and following < len(blocks) and block is blocks[following]
-        return self.exchange(following, rows) if prepared and self.batch.exchanges else rows
+        return self.exchange(following, rows) if prepared else rows
 
     @property
     def comm(self) -> Comm | None:

@@ -17,9 +17,22 @@ _OWN = "tests/pipeline/stages/test_items_per_rank.py::"
 
 _PLACE = "tests/pipeline/run/test_same_place.py::"
 
+_ONE = "tests/pipeline/models/test_forms_on_one_process.py::"
 _UP = "tests/pipeline/run/test_given_up.py::"
 
 RANKS = (
+    Mutant(
+        "pipeline/models/cooperative.py",
+        "if len(batch.blocks) != self._num_layers:",
+        "if batch.exchanges and len(batch.blocks) != self._num_layers:",
+        _ONE + "test_what_is_refused_on_any_number_of_processes[no layers-None]",
+    ),
+    Mutant(
+        "pipeline/models/running_batch.py",
+        "return layer >= self.num_exchanged",
+        "return bool(self.batch.exchanges) and layer >= self.num_exchanged",
+        _ONE + "test_what_is_refused_on_any_number_of_processes[rows in another form-None]",
+    ),
     Mutant(
         "pipeline/distributed/meeting.py",
         'outcome = store.first(f"{key}/outcome", own)',

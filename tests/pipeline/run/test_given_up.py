@@ -1,4 +1,4 @@
-"""A meeting of ranks that one gave up: those that come later learn it, and the next meeting is the same on all ranks."""
+"""A meeting that one rank gave up: those that come later learn it, and the next one is the same on all ranks."""
 
 from __future__ import annotations
 
