@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterSampler(SourceStage):
-    """Let each batch be some clusters of a graph as a whole (Cluster-GCN, arXiv 1905.07953).
+    """Make each batch of some whole clusters of a graph (Cluster-GCN, arXiv 1905.07953).
 
     Every epoch visits each cluster once, in an order given by seed and epoch. The seeds of a batch are all nodes of its
     clusters, cluster by cluster, each in ascending order. Clusters without nodes form no batch. With such clusters

@@ -1,4 +1,4 @@
-"""What the stages share that turn a batch into an object of another library."""
+"""The base of stages that convert a batch to an object of another library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.pipeline.plan.stage import CONVERTED, MapStage, Stage
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Conversion(MapStage):
-    """Base of the stages behind which a batch is no MiniBatch: only prefetches and copies may follow.
+    """Base of the stages after which a batch is not a MiniBatch: only prefetches and copies may follow.
 
     The batches are the same in another form, so a checkpoint can be loaded with or without the stage.
     """

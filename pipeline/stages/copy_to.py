@@ -67,7 +67,7 @@ class CopyTo(MapStage):
             # With its index: a worker thread may have another current device.
             device = torch.empty(0, device=resolved(self.device)).device
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-            # Of devices that it was not built for torch lists kernels and stack frames behind the first sentence.
+            # For devices that it was not built for, torch appends kernels and stack frames to the first sentence.
             reason = str(error).partition("\n")[0].partition(". ")[0]
             raise PlanError(
                 f"copy_to: expected a device that torch can use here, got {self.device!r} ({reason}); leave copy_to "

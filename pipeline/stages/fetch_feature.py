@@ -96,7 +96,7 @@ class FetchFeature(FetchStage):
                 types=(node_types_of(graph), edge_types_of(graph)),
             )
             check_shards_of_types(self.store, self.node, node_types_of(graph))
-            # Labels may end behind the last seed, but those of a larger graph belong to other nodes.
+            # Labels may end after the last seed, but labels of a larger graph belong to other nodes.
             self.store.check(node=plain if longest > graph.num_nodes else (), num_nodes=graph.num_nodes)
         for graph in graphs_of_edges(before):
             types = (node_types_of(graph), edge_types_of(graph))
@@ -141,7 +141,7 @@ class FetchFeature(FetchStage):
         return replace(self, store=wanted.store, node=wanted.node, edge=wanted.edge, labels=wanted.labels)
 
     def rest(self, taken: Wanted) -> tuple[FetchFeature, ...]:
-        """Return the stage for what is wanted besides what others fetch, or nothing where that is all."""
+        """Return the stage for the features that other stages do not fetch, or nothing if they fetch all."""
         left = self.wanted.without(taken)
         return (self.wanting(left),) if left else ()
 

@@ -1,4 +1,4 @@
-"""What every sampler that works hop by hop shares: its parameters, their checks and its expansion."""
+"""The base of hop-by-hop samplers: parameters, their checks and the expansion to hops."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class HopSampler(Sampler, MacroStage):
 
 
 def sampled(hops: Sequence[Hop], expand: Expand = "all") -> tuple[Stage, ...]:
-    """Return the stages that a sampler stands for: each of its hops, and the compaction of it."""
+    """Return the stages of a sampler: each of its hops, and its compaction."""
     pieces: list[Stage] = []
     for layer, hop in enumerate(hops):
         pieces += [SampleHop(hop, layer=layer, expand=expand), Compact(hop.graph, expand=expand, edge_ids=hop.edge_ids)]

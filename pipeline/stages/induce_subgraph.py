@@ -110,7 +110,7 @@ class InduceSubgraph(MapStage):
         return self.finder(settings)
 
     def finder(self, settings: RunSettings) -> Runner:
-        """Return what finds the subgraph of this rank's nodes."""
+        """Return the function that finds the subgraph of this rank's nodes."""
         graph = self.graph
         excluded = excluder(self.left_out, graph, settings)
 
@@ -137,7 +137,7 @@ class InduceSubgraph(MapStage):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InduceWithout(InduceSubgraph):
-    """Take all edges among the nodes of the batch but some between its seeds: what `exclude_seed_edges` asks for.
+    """Take all edges among the nodes of the batch except those that `exclude_seed_edges` excludes.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class InduceWithout(InduceSubgraph):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InduceInTrees(InduceWithout):
-    """Take all edges among the nodes of each tree: what of `induce_subgraph` is each rank's own, whoever grows others.
+    """Take all edges among the nodes of each tree: the part of `induce_subgraph` for a rank's own trees.
 
     The pass ``sample_at_owners`` makes it where ranks share batches whose seeds grow trees. Parameters as for
     :class:`InduceWithout`.

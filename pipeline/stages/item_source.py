@@ -1,4 +1,4 @@
-"""What draws the batches of an item sampler: each rank takes its share of every batch, without asking the others."""
+"""The source of an item sampler: each rank takes its share of every batch, without communication."""
 
 from __future__ import annotations
 

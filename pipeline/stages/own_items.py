@@ -1,4 +1,4 @@
-"""What draws batches where every rank brings items of its own: all ranks draw as many, whatever they have."""
+"""The source of an item sampler whose ranks bring their own items: all ranks draw the same number of batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the GraphSAINT samplers share: from drawn nodes to a batch that is one square block with norms."""
+"""The base of the GraphSAINT samplers: from drawn nodes to a batch of one square block with norms."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ LOSS_WEIGHT = "loss_weight"
 
 @dataclass(frozen=True)
 class SaintNorms:
-    """How often nodes and edges are in a subgraph, known or estimated.
+    """The norms of nodes and edges, from known or estimated frequencies in subgraphs.
 
     Parameters
     ----------
     loss_weight: float32[num_nodes]
-        1 / (num_nodes * probability that the node is in a subgraph); 0 for one that never is.
+        1 / (num_nodes * probability that the node is in a subgraph); 0 for a node that is in none.
     edge_weight
         Takes a subgraph, its nodes, int64[num_drawn], and a number of threads; returns float32[num_edges].
     """
@@ -52,17 +52,17 @@ class SaintNorms:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SaintSampler(Sampler, MapStage):
-    """Base of the GraphSAINT samplers (arXiv 1907.04931); a new one names the nodes of a batch and their norms.
+    """Base of the GraphSAINT samplers (arXiv 1907.04931). A subclass draws the nodes of a batch and computes norms.
 
-    The batch becomes the subgraph on the drawn nodes, with every edge of the graph between them, as *one* square
-    block: ``num_src == num_dst``, and all layers of a model use it. Every node of the subgraph is a seed then:
-    ``seeds`` are ``n_id``, ``labels=`` of ``fetch_feature`` are theirs, and ``item_index`` is -1, as they are no items
-    of the source. Norms, unless switched off:
+    The batch becomes the subgraph on the drawn nodes, with every edge of the graph between them, as *one* square block:
+    ``num_src == num_dst``, and all layers of a model use it. Every node of the subgraph is then a seed: ``seeds`` are
+    ``n_id``, ``labels=`` of ``fetch_feature`` reads their labels, and ``item_index`` is -1, because they are not items
+    of the source. With norms the batch has:
 
     - ``node["loss_weight"]``: float32[num_drawn]; ``(batch.node["loss_weight"] * losses).sum()`` estimates the mean
-      loss over all nodes of the graph. Where only some are labelled, set the others' losses to 0 and multiply by
-      ``graph.num_nodes / num_labelled``. Do not divide by ``num_global_seeds``. Nodes that are never drawn count
-      with a loss of 0: a warning says how many there are.
+      loss over all nodes of the graph. If only some nodes are labelled, set the losses of the others to 0 and multiply
+      by ``graph.num_nodes / num_labelled``. Do not divide by ``num_global_seeds``. Nodes that are never drawn count
+      with a loss of 0; a warning states their number.
     - ``Block.weight``: the plain mean of messages times these weights is the paper's unbiased estimate of the mean over
       all in-neighbours (so they average to 1 in expectation, not in each row), and a mean weighted by them is the
       Hajek estimate.
@@ -170,7 +170,7 @@ def warn_of_left_out(stage: SaintSampler, num_left_out: int, what: str, advice: 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawSampler(SaintSampler):
-    """Base of the samplers whose subgraphs are what ``budget`` independent draws bring: their norms are exact."""
+    """Base of the samplers with subgraphs of ``budget`` independent draws: their norms are exact."""
 
     never_drawn: ClassVar[str]
     """Which nodes have no probability, for the warning."""

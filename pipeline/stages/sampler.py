@@ -1,4 +1,4 @@
-"""What every sampler shares: a graph, and its place in a plan."""
+"""The base of all samplers: a graph, and a position in a plan."""
 
 from __future__ import annotations
 

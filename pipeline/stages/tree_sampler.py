@@ -1,4 +1,4 @@
-"""Hop-by-hop samplers whose seeds may grow trees of their own, and keep to what was there at their time."""
+"""Hop-by-hop samplers with optional trees for seeds, which are bounded by times."""
 
 from __future__ import annotations
 

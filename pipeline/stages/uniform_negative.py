@@ -183,7 +183,7 @@ class SampleUniformNegative(MapStage):
         return self.node_weight if column == 1 or self.source_weight is None else self.source_weight
 
     def _by_time(self, column: int) -> NodesByTime | EndsByTime:
-        """Return what is drawn from, by time: nodes, or by degree one for each edge that is there."""
+        """Return the nodes to draw from, by time; by degree, a node for each edge."""
         assert self.time is not None
         found = ends_by_time if isinstance(self._weight_of(column), str) else nodes_by_time
         return found(self.graph, self.time)
@@ -379,7 +379,7 @@ class SampleUniformNegative(MapStage):
 
 @contextmanager
 def _by_its_name(stage: str) -> Iterator[None]:
-    """Let errors of the draws name the stage: they are of pairs that nobody knew before their batch."""
+    """Add the name of the stage to errors of draws, for pairs that were unknown before their batch."""
     try:
         yield
     except InputError as error:
