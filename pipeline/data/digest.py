@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +60,40 @@ def sampled_digest(arrays: Iterable[tuple[str, Tensor | np.ndarray]]) -> str:
         _add_header(state, name, str(array.dtype).removeprefix("torch."), tuple(array.shape))
         state.update(_bytes_of(sample))
     return state.hexdigest()[:32]
+
+
+def content_mark(array: Tensor, whole_below: int) -> str:
+    """Return a mark of an array's values that is another one where they are, made at the speed of memory.
+
+    Rows of 8 KiB are weighted sums modulo 2**64, by odd random factors, so that a change of one word is always seen,
+    and another one but for chances of 2**-60; the sums are hashed. Of arrays above `whole_below` bytes it is
+    `sampled_digest`.
+    """
+    if array.layout == torch.strided and array.is_cpu:
+        check_memory(array, "the array", "fingerprint", InputError)
+    if _num_bytes(array) > whole_below:
+        return sampled_digest([("values", array)])
+    flat = np.frombuffer(_bytes_of(array), np.uint8)
+    words = flat[: flat.size // (8 * _ROW_WORDS) * 8 * _ROW_WORDS].view(np.int64).reshape(-1, _ROW_WORDS)
+    state = hashlib.sha256()
+    _add_header(state, "values", str(array.dtype), tuple(array.shape))
+    for start in range(0, len(words), _MOST_ROWS):
+        state.update((words[start : start + _MOST_ROWS] @ _factors()).data)
+    state.update(flat[words.size * 8 :].data)
+    return state.hexdigest()[:32]
+
+
+_ROW_WORDS = 1024
+_MOST_ROWS = 1 << 14
+
+
+@cache
+def _factors() -> NDArray[np.int64]:
+    """Return odd numbers without a pattern, int64[_ROW_WORDS]: SplitMix64."""
+    numbers = np.arange(1, _ROW_WORDS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((numbers ^ (numbers >> np.uint64(31))) | np.uint64(1)).view(np.int64)
 
 
 def rows_digest(dtype: torch.dtype, shape: tuple[int, ...], read: Callable[[Tensor], Tensor]) -> str:

@@ -12,8 +12,8 @@ from torch import Tensor
 from headrace.ops.borrowed import check_memory
 from headrace.ops.errors import GraphError
 from headrace.ops.sampling.sample import check_weights
-from headrace.pipeline.data.arrays import describe, version_of_tensor
-from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.seen import Seen, note, of_weight
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView
@@ -30,27 +30,21 @@ class EdgeWeights:
     """One edge attribute as samplers take it.
 
     Samplers keep tables made of the weights, so weights that change later would be sampled by half: some picks by the
-    old ones, some by the new. `check_version` sees every change that torch makes in place and costs nothing.
-    `check_digest` reads a sample of the values (all of them below 4 MiB), and so sees most of what goes past torch:
-    writes through NumPy, ``tensor.data`` or a memory map. A change of a few of many weights by that way goes unnoticed.
+    old ones, some by the new. They are refused (`headrace.pipeline.data.seen`).
 
     Parameters
     ----------
-    name
-        Of the attribute.
     attribute: [num_edges]
         What the graph holds.
     values: float32[num_edges] or float64[num_edges]
         The same numbers; the attribute itself where it has one of these dtypes.
-    version, digest
-        Of the attribute when it was checked.
+    seen
+        The attribute when it was checked.
     """
 
-    name: str
     attribute: Tensor
     values: Tensor
-    version: int | None
-    digest: str
+    seen: Seen
 
     @staticmethod
     def of(graph: GraphView, name: str) -> EdgeWeights:
@@ -69,8 +63,12 @@ class EdgeWeights:
                 f"{describe(attribute)}; pass one of its columns as an edge attribute of its own"
             )
         check_memory(attribute, f"edge attribute {name!r}", "Graph", GraphError)
-        # Taken before the values are read, so that a change in between is seen.
-        version, digest = version_of_tensor(attribute), _digest(attribute)
+        seen = Seen(  # before the values are read, so that a change in between is seen
+            attribute,
+            f"edge attribute {name!r}",
+            f"Graph: expected edge attribute {name!r} to stay as it was when a plan first sampled by it",
+            "make a new graph with the new weights",
+        )
         values = attribute
         if attribute.dtype not in (torch.float32, torch.float64):
             values = attribute.to(torch.float32 if attribute.dtype in _NARROW else torch.float64)
@@ -81,39 +79,8 @@ class EdgeWeights:
             if problem is None:
                 raise
             raise GraphError(problem) from error
-        return EdgeWeights(name, attribute, values, version, digest)
-
-    def check_version(self) -> None:
-        """Refuse weights that torch has changed in place.
-
-        Raises
-        ------
-        GraphError
-            Saying so.
-        """
-        if version_of_tensor(self.attribute) != self.version:
-            raise GraphError(self._changed())
-
-    def check_digest(self) -> None:
-        """Refuse weights whose values are others, as far as a sample shows.
-
-        Raises
-        ------
-        GraphError
-            Saying so.
-        """
-        if _digest(self.attribute) != self.digest:
-            raise GraphError(self._changed())
-
-    def _changed(self) -> str:
-        return (
-            f"Graph: expected edge attribute {self.name!r} to stay as it was when a plan first sampled by it, got "
-            "other values, written in place; make a new graph with the new weights"
-        )
-
-
-def _digest(attribute: Tensor) -> str:
-    return sampled_digest([("weights", attribute)])
+        note(graph, of_weight(name), [seen])
+        return EdgeWeights(attribute, values, seen)
 
 
 def _wrong_edge(graph: GraphView, name: str, values: Tensor) -> str | None:

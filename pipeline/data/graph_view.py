@@ -27,6 +27,7 @@ from headrace.pipeline.data.graph_types import rows_of
 from headrace.pipeline.data.hop_arrays import HopArrays
 from headrace.pipeline.data.node_ids import check_node_ids
 from headrace.pipeline.data.placed_arrays import is_on_gpu, placed_once
+from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.data.shared_graph import share_graph
 from headrace.pipeline.data.shared_memory import sent_shared
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
@@ -281,10 +282,9 @@ class GraphView(ABC):
         Its values are checked once in the life of the graph. Attributes of other dtypes are converted then, and the
         copy is kept: bool, half precision and integers of up to 16 bits to float32 (4 bytes per edge), wider integers
         to float64 (8 bytes; beyond 2**53 to the nearest). Samplers keep tables of the weights, so weights must not
-        change. A write by torch in place is refused at once. Other writes are refused when a loader is made, if a
-        sample of the values shows them (below 4 MiB every value). A few changed values among many, written through
-        NumPy, ``tensor.data`` or a memory map, may go unnoticed. Writes to an array that the graph has copied have no
-        effect.
+        change. A write by torch in place is refused at the next batch. Other writes (NumPy, ``tensor.data``, a memory
+        map) are refused when an epoch begins or ends: every value is compared up to 1 GiB, above it a sample. Writes
+        to an array that the graph has copied have no effect.
 
         Raises
         ------
@@ -300,21 +300,13 @@ class GraphView(ABC):
         weights = self.checked_weights.get(name)
         if weights is None:
             weights = self.checked_weights[name] = EdgeWeights.of(self, name)
-        weights.check_version()
+        weights.seen.check_version()
         return weights.values
 
-    def check_weights_unchanged(self, name: str) -> None:
-        """Refuse an edge attribute that changed after the check by `edge_weights`; every new loader calls it.
-
-        Raises
-        ------
-        GraphError
-            If it was changed, as far as `edge_weights` can detect.
-        """
-        self.edge_weights(name)
-        weights = self.checked_weights.get(name)
-        if weights is not None:  # else the graph was moved to shared memory just now, and its weights were looked at
-            weights.check_digest()
+    @cached_property
+    def seen(self) -> dict[str, list[Seen]]:
+        """The arrays that tables of the graph were made of, by a name: see `headrace.pipeline.data.seen`."""
+        return {}
 
     @cached_property
     def checked_weights(self) -> dict[str, EdgeWeights]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,19 @@ def share_graph(graph: GraphView) -> None:
         _share(graph, known)
 
 
+def _moved(graph: GraphView, moved: dict[str, Any]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the arrays of a graph that get another place, each with its copy."""
+    for name, there in moved.items():
+        if name in _BY_NAME:
+            yield from ((array, there[key]) for key, array in getattr(graph, name).items())
+        else:
+            yield getattr(graph, name), there
+
+
 def _share(graph: GraphView, known: dict[Any, Tensor]) -> None:
-    for weights in list(graph.checked_weights.values()):
-        weights.check_version()  # a copy would take what was written
+    noted = [one for some in list(graph.seen.values()) for one in list(some)]
+    for seen in noted:
+        seen.check()  # a copy would take what was written
     moved: dict[str, Any] = {}
     for name in ARRAYS:
         array = getattr(graph, name)
@@ -42,6 +53,10 @@ def _share(graph: GraphView, known: dict[Any, Tensor]) -> None:
         there_by_name = {key: shared_copy(array, known) for key, array in arrays.items()}
         if any(there_by_name[key] is not array for key, array in arrays.items()):
             moved[name] = MappingProxyType(there_by_name)
+    copies = {id(array): there for array, there in _moved(graph, moved)}
+    for seen in noted:
+        if id(seen.array) in copies:
+            seen.move(copies[id(seen.array)])
     for name, value in moved.items():
         object.__setattr__(graph, name, value)  # the graph is frozen: its values stay
     if moved:

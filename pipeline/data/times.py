@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +14,8 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import order_of_rows
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, check_kind, describe, version_of_tensor
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, check_kind, describe
+from headrace.pipeline.data.seen import Seen, note, of_times
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView, View
@@ -142,9 +142,11 @@ def times_of(graph: GraphView, name: str) -> Times:
 def _find_times(graph: GraphView, name: str) -> Times:
     advice = 'pass time="time"'
     check_kind(name, Hashable, "Graph: expected the name of times among edge_attrs or node_attrs", advice, GraphError)
-    found = {}
+    found, seen = {}, []
     for what, attributes in (("edge_attrs", graph.edge_attrs_csc), ("node_attrs", graph.node_attrs)):
         values = attributes.get(name)
+        if values is not None:
+            seen.append(seen_times(values, name))
         found[what] = None if values is None else as_times(values, f"{what}[{name!r}]", GraphError)
     edges, nodes = found["edge_attrs"], found["node_attrs"]
     if edges is None and nodes is None:
@@ -158,7 +160,18 @@ def _find_times(graph: GraphView, name: str) -> Times:
             f"Graph: expected times {name!r} of edges and of nodes of one kind, got {graph.edge_attrs_csc[name].dtype} "
             f"and {graph.node_attrs[name].dtype}; convert one of them"
         )
+    note(graph, of_times(name), seen)
     return Times(edges, nodes)
+
+
+def seen_times(values: Tensor, name: str) -> Seen:
+    """Return times as they are now, of which tables are about to be made."""
+    return Seen(
+        values,
+        f"times {name!r}",
+        f"Graph: expected times {name!r} to stay as they were when a plan first sampled by them",
+        "make a new graph with the new times",
+    )
 
 
 def table_of_times(graph: GraphView, name: str, kind: str, make: Callable[[], Table]) -> Table:
@@ -169,20 +182,21 @@ def table_of_times(graph: GraphView, name: str, kind: str, make: Callable[[], Ta
     GraphError
         If torch has written to the times since.
     """
-    times_of(graph, name)  # refuses what is no name of times
-    attributes = (graph.edge_attrs_csc.get(name), graph.node_attrs.get(name))
-    seen = [(weakref.ref(times), version_of_tensor(times)) for times in attributes if times is not None]
-    # By itself, as tables that are graphs move to shared memory with theirs.
-    table, seen_then = graph.table(f"{kind} {name}", make), graph.table(f"seen {kind} {name}", lambda: seen)
-    for place, (times, version) in enumerate(seen):
-        of_same_tensor = seen_then[place][0]() is times()
-        if of_same_tensor and seen_then[place][1] != version:
-            raise GraphError(
-                f"Graph: expected times {name!r} to stay as they were when a plan first sampled by them, got others, "
-                "written in place; make a new graph with the new times"
-            )
-        seen_then[place] = times, version  # of arrays that have moved to shared memory
-    return table
+    check_times(graph, name)
+    return graph.table(f"{kind} {name}", make)
+
+
+def check_times(graph: GraphView, name: str) -> None:
+    """Refuse times that torch has written to since they were first read.
+
+    Raises
+    ------
+    GraphError
+        Saying so, or that there are no times of this name.
+    """
+    times_of(graph, name)
+    for seen in graph.seen.get(of_times(name), ()):
+        seen.check_version()
 
 
 def sorted_by_time(graph: View, name: str) -> View:
@@ -197,15 +211,22 @@ def sorted_by_time(graph: View, name: str) -> View:
     rows = graph.typed_rows.row_ptr if graph.is_typed else graph.indptr
     order = order_of_rows(rows, keys)
     if order is None:
-        return replace(graph, edge_times=keys)
+        return _with_seen(replace(graph, edge_times=keys), graph)
     edge_ids = graph.edge_permutation
-    return replace(
+    timed = replace(
         graph,
         indices=gather_rows(graph.indices, order),
         edge_permutation=_narrow(order, graph.num_edges) if edge_ids is None else gather_rows(edge_ids, order),
         edge_attrs_csc={one: gather_rows(rows, order) for one, rows in graph.edge_attrs_csc.items()},
         edge_times=gather_rows(keys, order),
     )
+    return _with_seen(timed, graph)
+
+
+def _with_seen(timed: View, graph: View) -> View:
+    """Let the sorted graph know what the other one was seen to have: it is a table of it."""
+    timed.__dict__["seen"] = graph.seen
+    return timed
 
 
 def _narrow(order: Tensor, num_edges: int) -> Tensor:

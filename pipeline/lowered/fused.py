@@ -10,13 +10,14 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.lowered.sample_hop import Expand
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
-from headrace.pipeline.plan.traits import Divided, Shown, Watched, watched_weights
+from headrace.pipeline.plan.traits import Divided, Shown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,8 +88,8 @@ class SampleFused(MapStage):
     def cooperates(self) -> bool:
         return self.expand == "all" and self.num_hops == 1 and self.hops[0].rule.per_destination
 
-    def watched(self) -> tuple[Watched, ...]:
-        return watched_weights(self.graph, self.hops[0].weight)
+    def sampled_by(self) -> tuple[Seen, ...]:
+        return self.hops[0].sampled_by()
 
     def shown(self) -> list[Shown]:
         same = [one for one in Shown.of_fields(self.hops[0]) if one.name not in ("graph", "rule", "key_layer")]

@@ -18,6 +18,7 @@ from headrace.ops.sampling.sample import sample_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.seen import Seen, seen_of
 from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.trees import Trees, of_elements
 from headrace.pipeline.plan.settings import RunSettings
@@ -84,6 +85,10 @@ class Hop:
         """Whether a GPU can sample it: of a whole graph, in its own order; all trees leave out the same edges."""
         whole = isinstance(self.graph, Graph) and self.graph.node_ids is None
         return whole and self.rule.has_twin and not (self.exclude is not None and self.exclude.by_tree)
+
+    def sampled_by(self) -> tuple[Seen, ...]:
+        """Return the weights and times that it goes by."""
+        return seen_of(self.graph, self.weight, None if self.trees is None else self.trees.time)
 
     def differs_by_rule_alone(self, other: Hop) -> bool:
         """Whether two hops sample one graph in one way but for their rules and the layers of their keys."""

@@ -14,7 +14,7 @@ from headrace.ops.sampling.compact import element_keys, nodes_and_slots, unique_
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.times import EARLIEST, Times, times_of
+from headrace.pipeline.data.times import EARLIEST, Times, check_times, times_of
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
@@ -92,7 +92,11 @@ class PlantTrees(MapStage):
         if batch.seed_slot is None and settings.world_size > 1:  # a source that knows nothing of other ranks' seeds
             slots = torch.arange(len(batch.item_index), device="cpu") * settings.world_size + settings.rank
             planted = planted.replace(seed_slot=slots)
-        return planted if times is None else planted.replace(seed_time=self._times_of_seeds(batch, times))
+        if times is None:
+            return planted
+        assert self.time is not None  # of which the times are
+        check_times(self.graph, self.time)
+        return planted.replace(seed_time=self._times_of_seeds(batch, times))
 
     def _times_of_seeds(self, batch: MiniBatch, times: Times) -> Tensor:
         """Return what the batch has, or the times of its nodes."""

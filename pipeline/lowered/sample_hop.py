@@ -13,11 +13,12 @@ from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.sample import Hop as PickedEdges
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, Stage
-from headrace.pipeline.plan.traits import Divided, Watched, watched_weights
+from headrace.pipeline.plan.traits import Divided
 
 Expand = Literal["all", "new"]
 
@@ -137,8 +138,8 @@ class RuleHop(HopStage):
     def reads(self) -> frozenset[str]:
         return super().reads | self.hop.reads
 
-    def watched(self) -> tuple[Watched, ...]:
-        return watched_weights(self.graph, self.hop.weight)
+    def sampled_by(self) -> tuple[Seen, ...]:
+        return self.hop.sampled_by()
 
     def pick(
         self,

@@ -12,6 +12,7 @@ from headrace.pipeline.data.arrays import as_number, is_one_of, whole_number
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import FeatureName, listed
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
@@ -116,14 +117,9 @@ def check_shards_of_types(store: FeatureStore, names: Iterable[FeatureName], typ
             )
 
 
-def check_weights_unchanged(stages: Iterable[Stage]) -> None:
-    """Refuse sampling weights that were changed in place; each attribute is checked once."""
-    seen: set[tuple[int, str]] = set()
-    for stage in stages:
-        graph, weight = getattr(stage, "graph", None), getattr(stage, "weight", None)
-        if isinstance(graph, GraphView) and weight is not None and (id(graph), weight) not in seen:
-            seen.add((id(graph), weight))
-            graph.check_weights_unchanged(weight)
+def tables_of(stages: Iterable[Stage]) -> tuple[Seen, ...]:
+    """Return the arrays of users that stages have tables of, each once."""
+    return tuple({id(one): one for stage in stages for one in stage.tables_of()}.values())
 
 
 def check_expand(stage: str, expand: str) -> None:

@@ -21,8 +21,9 @@ import torch
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.data.seen import Seen, seen_of, structure_of
 from headrace.pipeline.plan.arguments import check_arguments
-from headrace.pipeline.plan.traits import Divided, KnownNodes, Shown, Watched, watched_weights
+from headrace.pipeline.plan.traits import Divided, KnownNodes, Shown, Watched, watched_tables
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -187,10 +188,27 @@ class Stage(metaclass=_StageType):
     def watched(self) -> tuple[Watched, ...]:
         """Return the data of the stage that a training loop may write: after a write, data read ahead are read again.
 
-        By default these are its sampling weights, which are refused after a write.
+        By default these are its sampling weights and times, which are refused after a write.
+        """
+        return watched_tables(self.sampled_by())
+
+    def tables_of(self) -> tuple[Seen, ...]:
+        """Return the arrays of users that the stage has tables of: once these are written, no epoch begins or ends.
+
+        By default what it samples by, and the structure of its graph.
         """
         graph = getattr(self, "graph", None)
-        return watched_weights(graph, getattr(self, "weight", None)) if isinstance(graph, GraphView) else ()
+        return (*self.sampled_by(), *(structure_of(graph) if isinstance(graph, GraphView) else ()))
+
+    def sampled_by(self) -> tuple[Seen, ...]:
+        """Return the weights and times of its graph that the stage samples by, and the arguments that it keeps."""
+        graph, kept = getattr(self, "graph", None), self.__dict__.get("_kept", ())
+        named = getattr(self, "weight", None), getattr(self, "time", None)
+        return (*kept, *seen_of(graph, *named)) if isinstance(graph, GraphView) else kept
+
+    def keep(self, seen: Seen) -> None:
+        """Learn of an array that an argument was made of."""
+        object.__setattr__(self, "_kept", (*self.__dict__.get("_kept", ()), seen))  # no field: it decides nothing
 
     def fits_behind(self, last: Stage) -> str | None:
         """Return why the stage directly before this one is wrong, or None; each verification of a plan calls it."""

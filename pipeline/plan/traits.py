@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.pipeline.data.arrays import version_reader
-from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.data.type_offsets import TypeOffsets
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ class Shown(NamedTuple):
         return sorted(found, key=lambda one: one.named)
 
 
-def watched_weights(graph: GraphView, weight: str | None) -> tuple[Watched, ...]:
-    """Return the weights that a graph is sampled by, if any: they refuse to be read once they were written."""
-    attribute = None if weight is None else graph.edge_attrs_csc.get(weight)
-    reader = None if attribute is None else version_reader(attribute)
-    return () if reader is None else (Watched(f"edge attribute {weight!r}", reader),)
+def watched_tables(seen: Iterable[Seen]) -> tuple[Watched, ...]:
+    """Return arrays that tables were made of as memory that a training loop may write."""
+    readers = [(one.what, version_reader(one.array)) for one in seen]
+    return tuple(Watched(what, reader) for what, reader in readers if reader is not None)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.plan.checks import check_weights_unchanged
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import FETCHED, HOP, ON_ITS_WAY, MacroStage, Stage
@@ -182,7 +181,6 @@ def check_data(plan: Plan) -> None:
             stage.check(stages[:position])
     _check_same_nodes(stages)
     _check_times_are_read(stages)
-    check_weights_unchanged(stages)
 
 
 def _check_same_nodes(stages: Sequence[Stage]) -> None:

@@ -58,6 +58,8 @@ class Iteration(Iterator[Any]):
         Where to begin; stands behind the last batch handed out at any time.
     received
         Called with every piece of work handed out and the seconds that the training loop waited for it.
+    ended
+        Called behind the last batch; what it raises is raised in place of the end.
     failed
         Called with an error that ends the iteration.
     loop
@@ -71,6 +73,7 @@ class Iteration(Iterator[Any]):
         node: BaseNode[Work],
         position: Position,
         received: Callable[[Work, float], None],
+        ended: Callable[[], None],
         failed: Callable[[BaseException], None],
         *,
         loop: Loop | Turn | None,
@@ -79,6 +82,7 @@ class Iteration(Iterator[Any]):
         self._node = node
         self._position = position
         self._received = received
+        self._ended = ended
         self._failed = failed
         self._loop = loop
         self._resumed = position.source is not None
@@ -157,12 +161,14 @@ class Iteration(Iterator[Any]):
         resumed, self._resumed = self._resumed, False
         try:
             return next(self._node)
-        except StopIteration:
-            # Only a source that does not know its length gets here away from the beginning of an epoch.
-            if self._position.source is not None:
-                self._position.move(self._position.epoch + 1)
-            if not resumed:
-                raise
+        except StopIteration as error:
+            end = error
+        self._ended()
+        # Only a source that does not know its length gets here away from the beginning of an epoch.
+        if self._position.source is not None:
+            self._position.move(self._position.epoch + 1)
+        if not resumed:
+            raise end
         # The state was taken behind the last batch of its epoch: the very next batch is the first of the next epoch.
         self._node.reset({"epoch": self._position.epoch, "source": None})
         return next(self._node)

@@ -34,6 +34,7 @@ from headrace.pipeline.run.nodes import Work, close_node, patience
 from headrace.pipeline.run.ranks import place_of, ranks_of
 from headrace.pipeline.run.shared_seed import with_seed, with_seed_of_state
 from headrace.pipeline.run.stats import Counters, Stats
+from headrace.pipeline.run.tables import Tables
 from headrace.pipeline.run.trace import Trace
 
 if TYPE_CHECKING:
@@ -96,9 +97,10 @@ class Loader(Generic[Batch]):
             self._rewriting = rewrite(plan, machine, passes)
             check_data(self._rewriting.plan)  # names the stages that the user wrote, as the final plan may not
             check_data(self._rewriting.final)
-            if num_threads is None:
-                num_threads = machine.cores
-            num_threads = whole_number(num_threads, "num_threads", 1, LoaderError, MAX_THREADS)
+            self._tables = Tables(self._rewriting)
+            self._tables.check_begin()
+            given = machine.cores if num_threads is None else num_threads
+            num_threads = whole_number(given, "num_threads", 1, LoaderError, MAX_THREADS)
             source = source_of(self._rewriting.final)
             self._settings = RunSettings(source.seed, source, num_threads, rank, world_size, ranks.comm, ranks.comm)
             check_ranks(self._rewriting.final, self._settings)
@@ -166,14 +168,14 @@ class Loader(Generic[Batch]):
         self._end_iteration()
         for channel in self._channels:
             channel.open()
+        self._tables.check_begin(self._fail)
         if self._left_midway():
             self._position.move(self._position.epoch + 1)
         self._started = False
         self._used = True
         loop = self._ranks.loop(self._position.epoch, self._position.batch)
-        iteration = Iteration(
-            self._node, self._position, self._received, self._fail, loop=loop, progress=self._progress
-        )
+        calls = self._received, self._tables.check_end, self._fail
+        iteration = Iteration(self._node, self._position, *calls, loop=loop, progress=self._progress)
         self._active = weakref.ref(iteration)
         return iteration
 
@@ -226,7 +228,7 @@ class Loader(Generic[Batch]):
         return make_state(
             epoch=self._position.epoch,
             source=self._position.source,
-            batch_size=self._batch_size(),
+            batch_size=self._source.batch_size,
             seed=self._settings.seed,
             num_ranks=len(self._ranks.own) or None,
             plan=self._plan_fingerprint(),
@@ -249,7 +251,7 @@ class Loader(Generic[Batch]):
         check_state(
             state,
             count=(lambda _: self._source.num_batches) if is_other else self._source.count,
-            batch_size=self._batch_size(),
+            batch_size=self._source.batch_size,
             seed=source_of(plan).seed,
             num_ranks=len(self._ranks.own) or None,
             plan=self._fingerprint_of(plan) if is_other else self._plan_fingerprint(),
@@ -357,9 +359,6 @@ class Loader(Generic[Batch]):
             name = plan.names[0]
             digests[name] = digest_of((digests[name], self._ranks.own))
         return digests
-
-    def _batch_size(self) -> int | None:
-        return self._source.batch_size
 
     def _received(self, work: Work, waited: float) -> None:
         """Count a batch that the training loop received after waiting some seconds for it."""

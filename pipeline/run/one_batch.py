@@ -14,6 +14,7 @@ from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import source_of
 from headrace.pipeline.plan.stage import MapStage
 from headrace.pipeline.plan.verify import check_data
+from headrace.pipeline.run.tables import Tables
 
 
 def one_batch(plan: Plan, *, num_threads: int | None = None) -> Callable[[MiniBatch], Any]:
@@ -37,9 +38,11 @@ def one_batch(plan: Plan, *, num_threads: int | None = None) -> Callable[[MiniBa
         If the data of two stages do not fit together.
     """
     machine = replace(Machine.detect(), rank=0, world_size=1)
-    final = rewrite(plan, machine, {"prefetch": False}).final
+    rewriting = rewrite(plan, machine, {"prefetch": False})
+    final = rewriting.final
     check_data(plan)
     check_data(final)
+    Tables(rewriting).check_begin()
     source = source_of(final)
     settings = RunSettings(source.seed, source, machine.cores if num_threads is None else num_threads)
     runners = [stage.runner(settings) for stage in final.stages if isinstance(stage, MapStage)]

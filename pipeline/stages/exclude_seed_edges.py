@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.arrays import as_ids, is_one_of
+from headrace.pipeline.data.seen import argument
 from headrace.pipeline.lowered.excluded import SeedEdges, seed_edges
 from headrace.pipeline.plan.checks import check_pairs_come
 from headrace.pipeline.plan.stage import Stage
@@ -104,6 +105,7 @@ class ExcludeSeedEdges(Stage):
                 f"ids, int64[num_edges]; got {self.reverse!r}"
             )
         object.__setattr__(self, "reverse", as_ids(self.reverse, "exclude_seed_edges: reverse", InputError))
+        self.keep(argument("exclude_seed_edges", "reverse", self.reverse))
 
     @property
     def reads(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.item_budget import as_costs
 from headrace.pipeline.data.item_edge_ids import as_edge_ids
 from headrace.pipeline.data.items import ItemSet
+from headrace.pipeline.data.seen import argument
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_items import joined_rows
@@ -144,6 +145,9 @@ class ItemSampler(SourceStage):
             self._check_partition(self.partition)
         if self.items_per_rank:
             self._check_items_per_rank()
+        for name in ("cost", "edge_ids"):
+            if getattr(self, name) is not None:
+                self.keep(argument("ItemSampler", name, getattr(self, name), ItemsError))
         self.settle_seed()
 
     def _check_partition(self, partition: object) -> None:

@@ -21,6 +21,7 @@ from headrace.pipeline.data.arrays import as_cpu_tensor, is_one_of, number_above
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.nodes_by_time import EndsByTime, NodesByTime, ends_by_time, nodes_by_time
+from headrace.pipeline.data.seen import argument
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.lowered.excluded import check_pairs
 from headrace.pipeline.lowered.negative_pairs import (
@@ -195,7 +196,9 @@ class SampleUniformNegative(MapStage):
         if isinstance(given, str):
             raise InputError(f'{self.name}: expected {name} to be "degree" or numbers, got {given!r}')
         refuse_gradient(given, f"{self.name}: {name}", InputError)
-        weights = as_cpu_tensor(given, f"{self.name}: {name}", InputError).double().contiguous()
+        array = as_cpu_tensor(given, f"{self.name}: {name}", InputError)
+        self.keep(argument(self.name, name, array))
+        weights = array.double().contiguous()
         if weights.shape != (self.graph.num_nodes,):
             raise InputError(
                 f"{self.name}: expected {name} to have a number for each of {self.graph.num_nodes} nodes, got "
@@ -325,7 +328,11 @@ class SampleUniformNegative(MapStage):
             of_nodes = weight[first:last] if by_time is None else weight[by_time[column].of_type(first, last)]
             return of_nodes.numpy().cumsum()
 
+        sampled_by = self.sampled_by()
+
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+            for seen in sampled_by:
+                seen.check_version()
             pairs = check_pairs(batch.seeds, self.name)
             total = ceil(ratio * batch.num_global_seeds)
             first = first_of_share(batch, settings)

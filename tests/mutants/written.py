@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _FILE = "tests/pipeline/run/test_written_sources.py::"
+_TABLES = "tests/pipeline/run/test_written_tables.py::"
 
 WRITTEN = (
     Mutant(
@@ -51,8 +52,38 @@ WRITTEN = (
     ),
     Mutant(
         "pipeline/data/times.py",
-        "if of_same_tensor and seen_then[place][1] != version:",
+        "        seen.check_version()\n",
+        "        seen.array\n",
+        _TABLES + "test_writes_in_the_middle_of_an_epoch[times of edges-1-copy_]",
+    ),
+    Mutant(
+        "pipeline/data/seen.py",
+        "if content_mark(self.array, self._whole_below) != self._mark:",
         "if False:",
-        "tests/pipeline/data/test_times.py::test_times_that_were_written_are_refused[nodes]",
+        _TABLES + "test_writes_in_the_middle_of_an_epoch[times of edges-1-NumPy]",
+    ),
+    Mutant(
+        "pipeline/run/iteration.py",
+        "        self._ended()\n",
+        "",
+        _TABLES + "test_writes_in_the_middle_of_an_epoch[times of edges-1-NumPy]",
+    ),
+    Mutant(
+        "pipeline/run/loader.py",
+        "        self._tables.check_begin(self._fail)\n",
+        "",
+        _TABLES + "test_writes_between_making_a_loader_and_an_epoch[times of edges-1-NumPy]",
+    ),
+    Mutant(
+        "pipeline/stages/uniform_negative.py",
+        "        self.keep(argument(self.name, name, array))\n",
+        "",
+        _TABLES + "test_writes_in_the_middle_of_an_epoch[node_weight-1-NumPy]",
+    ),
+    Mutant(
+        "pipeline/data/shared_graph.py",
+        "            seen.move(copies[id(seen.array)])\n",
+        "            seen.array\n",
+        _TABLES + "test_a_graph_that_moves_to_shared_memory_is_watched_there",
     ),
 )

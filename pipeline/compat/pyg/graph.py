@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -18,13 +18,11 @@ from torch_geometric.sampler.base import DataType
 from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import GraphError
-from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.compat.pyg.adjacency import MATRICES, edges_of, matrix_of, warn_of_other_edges
+from headrace.pipeline.compat.pyg.asked_graph import AskedGraph
 from headrace.pipeline.compat.pyg.columns import column
-from headrace.pipeline.compat.pyg.kept_graphs import kept_graph
 from headrace.pipeline.data.build_graph import check_has_nodes, graph_of_ends, joined_ends
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.graph_view import as_attributes
 from headrace.pipeline.data.times import EARLIEST
 from headrace.pipeline.data.type_attributes import ALWAYS, join_attributes
 
@@ -109,49 +107,8 @@ def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -
         source, destination = edges_of(store) or (nothing, nothing)
         return Graph.from_coo(source, destination, num_nodes=num_nodes)
 
-    edges = _Asked(data, [num_nodes, *_edges_in([store])], structure)
+    edges = AskedGraph(data, [num_nodes, *_edges_in([store])], structure)
     return edges.with_attributes((weight_attr, time_attr), [store], lambda: (of_edges, of_nodes))
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The graph of an object of PyG, which its loaders share: its edges are kept, and so are they with attributes.
-
-    Parameters
-    ----------
-    owner
-        The object that keeps it alive.
-    inputs
-        What the edges are made of.
-    structure
-        Makes the graph without attributes.
-    """
-
-    owner: Any
-    inputs: Sequence[Any]
-    structure: Callable[[], Graph]
-
-    def with_attributes(
-        self,
-        names: tuple[str | None, ...],
-        stores: Iterable[Any],
-        attributes: Callable[[], tuple[Mapping[str, Tensor], Mapping[str, Tensor]]],
-    ) -> Graph:
-        """Return the graph with attributes of edges and nodes, by names that stores may have."""
-        graph = kept_graph(self.owner, (), self.inputs, self.structure)
-        asked = [name for name in names if name is not None]
-        if not asked:
-            return graph
-        values = [store.get(name) for store in stores for name in asked]
-
-        def made() -> Graph:
-            of_edges, of_nodes = attributes()
-            order = graph.edge_permutation
-            rows = as_attributes(of_edges, graph.num_edges)
-            in_csc = {name: one if order is None else gather_rows(one, order) for name, one in rows.items()}
-            return replace(graph, edge_attrs_csc=in_csc, node_attrs=of_nodes)
-
-        return kept_graph(self.owner, names, [*self.inputs, *values], made)
 
 
 def _edges_in(stores: Iterable[Any]) -> list[Any]:
@@ -238,7 +195,7 @@ def _joined(
     Parameters
     ----------
     owner, inputs
-        What keeps the graph, and what its edges are made of; see `_Asked`.
+        What keeps the graph, and what its edges are made of; see `AskedGraph`.
     stores
         What has attributes.
     sizes
@@ -282,7 +239,7 @@ def _joined(
                 raise _missing("time_attr", "an attribute of nodes or edges", time_attr, [])
         return of_edges, of_nodes
 
-    edges = _Asked(owner, [*sizes.items(), *inputs], structure)
+    edges = AskedGraph(owner, [*sizes.items(), *inputs], structure, list(times.values()))
     return edges.with_attributes(asked, stores, attributes)
 
 
@@ -327,7 +284,9 @@ def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None
         # As PyG has it: "time" is that of nodes, all else that of edges.
         known = {} if time_attr is None else {time_attr: next(iter(times.values()))}
         of_types = ({}, known) if time_attr == "time" else (known, {})
-        asked = _Asked(graph_store, [num_nodes, *inputs], lambda: Graph.from_coo(*edges()[None], num_nodes=num_nodes))
+        asked = AskedGraph(
+            graph_store, [num_nodes, *inputs], lambda: Graph.from_coo(*edges()[None], num_nodes=num_nodes)
+        )
         return asked.with_attributes((None, time_attr), stores, lambda: of_types)
 
     def relations() -> list[_Relation]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch_geometric import EdgeIndex
 from torch_geometric.utils import is_sparse
 
@@ -29,8 +31,10 @@ class _Graphs:
     by_name: dict[Any, tuple[_Inputs, Graph]] = field(default_factory=dict)
 
 
-def kept_graph(owner: Any, name: Any, inputs: Iterable[Any], make: Callable[[], Graph]) -> Graph:
+def kept_graph(owner: Any, name: Any, inputs: Iterable[Any], make: Callable[[], Graph], *, keeps: bool = True) -> Graph:
     """Return the graph of an owner, made anew only where what it is made of is not what it was.
+
+    Owners with the same tensors, such as a ``Data`` and ``copy.copy`` of it, have the same graph.
 
     A change is seen where a tensor is another one, lies elsewhere or was written by torch, which counts versions. Other
     writes, through NumPy or ``tensor.data``, are seen of arrays up to 4 MiB, and of larger ones in samples alone.
@@ -45,6 +49,8 @@ def kept_graph(owner: Any, name: Any, inputs: Iterable[Any], make: Callable[[], 
         What the graph is made of: tensors, matrices, and values that compare.
     make
         Makes the graph.
+    keeps
+        Whether a graph that is made now is kept.
     """
     given = _inputs_of(inputs)
     if given is None:
@@ -62,9 +68,22 @@ def kept_graph(owner: Any, name: Any, inputs: Iterable[Any], make: Callable[[], 
         if known is not None and known[0].are(given):
             return known[1]
         graphs.by_name.pop(name, None)  # frees what nobody else has before another one is made
-        graph = make()
+        graph = _of_another(name, given)
+        if graph is None:
+            graph = make()
+            if not keeps:
+                return graph
         graphs.by_name[name] = given, graph
     return graph
+
+
+def _of_another(name: Any, given: _Inputs) -> Graph | None:
+    """Return the graph of another owner, made of the same; None where there is none."""
+    for graphs in list(_kept.values()):
+        known = graphs.by_name.get(name)
+        if known is not None and known[0].are(given):
+            return known[1]
+    return None
 
 
 def _forget(key: int) -> Callable[[Any], None]:
@@ -78,34 +97,46 @@ def _forget(key: int) -> Callable[[Any], None]:
 
 @dataclass(eq=False)
 class _Inputs:
-    """What a graph was made of: weak references to arrays, and a mark of each input that changes with it."""
+    """What a graph was made of: whether the arrays are there yet, and a mark of each input that changes with it."""
 
-    arrays: list[weakref.ref[Any]]
+    are_there: list[Callable[[], bool]]
     marks: list[Any]
 
     def are(self, other: _Inputs) -> bool:
-        """Return whether they are the same, now; an id says so of objects alone that are still there."""
-        return self.marks == other.marks and all(reference() is not None for reference in self.arrays)
+        """Return whether they are the same, now; an address says so of memory alone that is still there."""
+        return self.marks == other.marks and all(is_there() for is_there in self.are_there)
 
 
 def _inputs_of(inputs: Iterable[Any]) -> _Inputs | None:
     """Return the inputs as they are now; None where no mark would tell of a change."""
-    arrays: list[weakref.ref[Any]] = []
+    are_there: list[Callable[[], bool]] = []
     marks: list[Any] = []
     for value in inputs:
         if isinstance(value, Tensor) or is_sparse(value):
-            # Rows of an edge_index are another object at each look; the tensor that they are rows of is not.
-            whole = value._base if isinstance(value, Tensor) and value._base is not None else value  # noqa: SLF001
             mark = _mark(value)
             if mark is None:
                 return None
-            arrays.append(weakref.ref(whole))
-            marks.append((id(whole), mark))
+            identity, is_there = _identity(value)
+            are_there.append(is_there)
+            marks.append((identity, mark))
         elif value is None or isinstance(value, int | str | tuple):
             marks.append(value)
         else:
             return None
-    return _Inputs(arrays, marks)
+    return _Inputs(are_there, marks)
+
+
+def _identity(array: Any) -> tuple[int, Callable[[], bool]]:
+    """Return what tells an array from all others, as long as a function returns True.
+
+    Of a tensor it is its memory: rows of an ``edge_index`` are another object at each look, and so are aliases.
+    """
+    inner = array._data if isinstance(array, EdgeIndex) else array  # noqa: SLF001 - what has the ids
+    if isinstance(inner, Tensor) and inner.layout == torch.strided:
+        memory = StorageWeakRef(inner.untyped_storage())
+        return memory.cdata, lambda: not memory.expired()
+    reference = weakref.ref(array)
+    return id(array), lambda: reference() is not None
 
 
 def _mark(array: Any) -> tuple[Any, ...] | None:

@@ -12,6 +12,7 @@ from torch_geometric.sampler.base import SubgraphType
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.graph import EdgeType
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.seen import argument
 from headrace.pipeline.lowered.excluded import seed_edges
 from headrace.pipeline.plan.plan import Plan
 
@@ -31,16 +32,25 @@ def with_negatives(
     if sampling is None:
         return plan
     time = time_attr if time_attr in graph.node_attrs else None
+    given = {"src_weight": sampling.src_weight, "dst_weight": sampling.dst_weight}
     if sampling.is_triplet():
+        del given["src_weight"]
         weight = None if sampling.dst_weight is None else _node_weight(graph, "dst", sampling.dst_weight, edge_type)
-        return plan.sample_uniform_negative(
+        drawn = plan.sample_uniform_negative(
             graph, math.ceil(sampling.amount), mode="triplet", node_weight=weight, time=time
         )
-    weights: dict[str, Any] = {}
-    if sampling.src_weight is not None or sampling.dst_weight is not None:
-        weights["source_weight"] = _node_weight(graph, "src", sampling.src_weight, edge_type)
-        weights["node_weight"] = _node_weight(graph, "dst", sampling.dst_weight, edge_type)
-    return plan.sample_uniform_negative(graph, sampling.amount, mode="binary", corrupt="both", time=time, **weights)
+    else:
+        weights: dict[str, Any] = {}
+        if sampling.src_weight is not None or sampling.dst_weight is not None:
+            weights["source_weight"] = _node_weight(graph, "src", sampling.src_weight, edge_type)
+            weights["node_weight"] = _node_weight(graph, "dst", sampling.dst_weight, edge_type)
+        drawn = plan.sample_uniform_negative(
+            graph, sampling.amount, mode="binary", corrupt="both", time=time, **weights
+        )
+    for name, array in given.items():  # the stage has copies, by all nodes
+        if array is not None:
+            drawn.stages[-1].keep(argument("LinkNeighborLoader", name, array))
+    return drawn
 
 
 def without_seed_edges(plan: Plan, exclude: Any, per: Literal["batch", "seed"] = "batch") -> Plan:

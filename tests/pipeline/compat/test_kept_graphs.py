@@ -78,12 +78,66 @@ def test_graphs_with_attributes_share_the_edges(data):
 def test_types_and_stores(hetero, stores):
     for one in (hetero, stores):
         assert graph_of(one) is graph_of(one)
-        assert graph_of(one) is not graph_of(copy.copy(one) if one is hetero else (one[0], copy.copy(one[1])))
+        assert graph_of(one) is graph_of(copy.copy(one) if one is hetero else (one[0], copy.copy(one[1])))
+        assert graph_of(one) is not graph_of(copy.deepcopy(one) if one is hetero else (one[0], copy.deepcopy(one[1])))
     for name in hetero.edge_types:
         hetero[name].w = torch.rand(hetero[name].num_edges)
     plain, weighted = graph_of(hetero), graph_of(hetero, weight_attr="w")
     assert graph_of(hetero, weight_attr="w") is weighted
     assert weighted.indices.data_ptr() == plain.indices.data_ptr()
+
+
+def test_copies_with_the_same_tensors_have_the_same_graph(data):
+    """And keep it, whichever goes first; a write to one is a write to all."""
+    data.time = torch.arange(data.num_nodes)
+    for kwargs in ({}, {"time_attr": "time"}, {"weight_attr": "edge_weight"}):
+        one = copy.copy(data)
+        kept = weakref.ref(graph_of(one, **kwargs))
+        alias = Data(edge_index=data.edge_index.detach(), x=data.x, time=data.time, edge_weight=data.edge_weight)
+        alias.train_mask = data.train_mask
+        others = [data, copy.copy(one), data.clone("x"), alias]
+        assert all(graph_of(other, **kwargs) is kept() for other in others)
+        del one, others, alias
+        gc.collect()
+        assert graph_of(data, **kwargs) is kept()
+    data.edge_index[0, 0] = 1
+    assert graph_of(copy.copy(data)) is not kept()
+    assert graph_of(copy.copy(data)) is not graph_of(copy.deepcopy(data))
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_loaders_by_time_hold_the_edges_once(data, hetero, typed):
+    """In the order of times alone, where no other loader asks for them in another one."""
+    one = hetero if typed else data
+    of_nodes = (one[name] for name in one.node_types) if typed else (one,)
+    for store in of_nodes:
+        store.time = torch.arange(store.num_nodes).flip(0)
+    items = ("paper", torch.arange(20)) if typed else torch.arange(20)
+
+    def made():
+        options = {"time_attr": "time", "disjoint": True, "batch_size": 10, "input_time": torch.full((20,), 60)}
+        return NeighborLoader(one, [3, 2], items, **options)
+
+    def of(loader):
+        torch.manual_seed(0)
+        return [
+            [value.tolist() for value in batch.e_id_dict.values()] if typed else batch.e_id.tolist() for batch in loader
+        ]
+
+    alone = made()
+    graph = alone.node_sampler.graph
+    assert graph.by_time("time").indices.data_ptr() == graph.indices.data_ptr()
+    found = of(alone)
+    del alone, graph
+    gc.collect()
+    plain = graph_of(copy.deepcopy(one))
+    assert plain.indices.tolist() != graph_of(one, time_attr="time").indices.tolist()
+    again = copy.deepcopy(one)
+    graph_of(again)  # the plain graph is kept: it is what the one by time is made of
+    one = again
+    beside = made()
+    assert beside.node_sampler.graph.indices.data_ptr() == graph_of(again).indices.data_ptr()
+    assert of(beside) == found
 
 
 @pytest.fixture

@@ -1,0 +1,54 @@
+"""What a loader has tables of, compared when an iteration begins and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.plan.checks import tables_of
+from headrace.pipeline.plan.rewriting import Rewriting
+
+
+class Tables:
+    """The arrays of users of which stages have tables, such as the times that rows are sorted by.
+
+    Torch counts what it writes, and each batch is checked for that; all other writes are seen here. An epoch in which
+    one was made had old values and new ones, so it is refused at its end. What torch has written by then came behind
+    the last batch, and is refused when the next epoch begins.
+    """
+
+    def __init__(self, rewriting: Rewriting) -> None:
+        self._seen = tables_of((*rewriting.plan.stages, *rewriting.final.stages))
+
+    def check_begin(self, failed: Callable[[BaseException], None] | None = None) -> None:
+        """Refuse to begin where one of them was written.
+
+        Parameters
+        ----------
+        failed
+            Called with the error.
+
+        Raises
+        ------
+        InputError
+            Or a subclass, saying which.
+        """
+        try:
+            for one in self._seen:
+                one.check()
+        except InputError as error:
+            if failed is not None:
+                failed(error)
+            raise
+
+    def check_end(self) -> None:
+        """Refuse an epoch during which one of them was written, past torch's count.
+
+        Raises
+        ------
+        InputError
+            Or a subclass, saying which.
+        """
+        for one in self._seen:
+            if not one.is_counted_as_written:
+                one.check()
