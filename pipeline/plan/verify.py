@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.plan.facts import Facts
+from headrace.pipeline.plan.facts import Facts, facts_of
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import FETCHED, HOP, ON_ITS_WAY, MacroStage, Stage
 from headrace.pipeline.plan.text import render
@@ -22,36 +22,9 @@ class Language:
     ----------
     refuses
         Returns why a stage is not in the language, or None.
-    without_effect
-        Returns a message about a parameter without effect in a whole plan, or None.
     """
 
     refuses: Callable[[Stage], str | None]
-    without_effect: Callable[[Facts], str | None] = lambda _: None
-
-
-def _without_effect(facts: Facts) -> str | None:
-    source = facts.source
-    if source is None:
-        return None
-    if source.boundary and not facts.hops:
-        return (
-            f"{source.origin.name}: expected a sampler behind it, which goes as far as "
-            f"boundary={source.boundary}, got none; chain sample_in_subgraph(graph, num_hops={source.boundary}), "
-            "or pass boundary=0"
-        )
-    if source.boundary is not None and source.boundary > facts.hops:
-        return (
-            f"{source.origin.name}: expected a boundary of at most {facts.hops}, the hops of the sampler behind it, "
-            f"got {source.boundary}; lower boundary, or sample more hops"
-        )
-    by_id = facts.exclude is not None and facts.exclude.excludes == "edge_id"
-    if source.seed_edge_ids is not None and not by_id:
-        return (
-            f'{source.name}: expected exclude_seed_edges(by="edge_id") behind items with edge_ids, got none, so that '
-            "they have no effect; chain it ahead of the sampler, or leave edge_ids= out"
-        )
-    return None
 
 
 USERS = Language(
@@ -59,8 +32,7 @@ USERS = Language(
         "expected a stage with a verb, got one that passes alone make; chain what it stands for"
         if stage.lowered
         else None
-    ),
-    _without_effect,
+    )
 )
 
 LOWERED = Language(
@@ -85,9 +57,6 @@ def verify(plan: Plan, language: Language = USERS) -> None:
         if problem is not None:
             raise PlanError(f"{stage.name} cannot stand here: {problem}. The plan is\n{render(stages, '  ')}")
         facts = facts.behind(stage)
-    unread = language.without_effect(facts)
-    if unread is not None:
-        raise PlanError(unread)
     unfinished = _UNFINISHED.get(facts.given)
     if unfinished is not None:
         raise PlanError(f"{stages[-1].name} cannot end a plan: {unfinished}. The plan is\n{render(stages, '  ')}")
@@ -180,7 +149,8 @@ def check_data(plan: Plan) -> None:
         if position > 0:
             stage.check(stages[:position])
     _check_same_nodes(stages)
-    _check_times_are_read(stages)
+    if not any(stage.lowered for stage in stages):  # passes have taken out what reads some of it
+        _check_all_is_read(stages)
 
 
 def _check_same_nodes(stages: Sequence[Stage]) -> None:
@@ -209,11 +179,32 @@ def _check_same_nodes(stages: Sequence[Stage]) -> None:
                 )
 
 
-def _check_times_are_read(stages: Sequence[Stage]) -> None:
-    """Refuse the name of times of seeds if no stage uses times, because seeds would find later edges."""
-    name = getattr(stages[0], "seed_times", None)
+def _check_all_is_read(stages: Sequence[Stage]) -> None:
+    """Refuse what a source gives and no stage behind it reads, so that it can have no effect."""
+    *_, facts = facts_of(stages)
+    source = facts.source
+    if source is None:
+        return
+    if source.boundary and not facts.hops:
+        raise PlanError(
+            f"{source.origin.name}: expected a sampler behind it, which goes as far as "
+            f"boundary={source.boundary}, got none; chain sample_in_subgraph(graph, num_hops={source.boundary}), "
+            "or pass boundary=0"
+        )
+    if source.boundary is not None and source.boundary > facts.hops:
+        raise PlanError(
+            f"{source.origin.name}: expected a boundary of at most {facts.hops}, the hops of the sampler behind it, "
+            f"got {source.boundary}; lower boundary, or sample more hops"
+        )
+    if source.seed_edge_ids is not None and (facts.exclude is None or facts.exclude.excludes != "edge_id"):
+        raise PlanError(
+            f'{source.name}: expected exclude_seed_edges(by="edge_id") behind items with edge_ids, got none, so that '
+            "they have no effect; chain it ahead of the sampler, or leave edge_ids= out"
+        )
+    name = source.seed_times
+    # An array of times is in the batch, where a model may read it; a name is nothing to anybody else.
     if isinstance(name, str) and all(getattr(stage, "time", None) is None for stage in stages[1:]):
         raise InputError(
-            f"{stages[0].name}: expected a sampler with time={name!r} behind seeds with times of this name, got none "
+            f"{source.name}: expected a sampler with time={name!r} behind seeds with times of this name, got none "
             f"that goes by times; give the sampler time={name!r}, or the source none"
         )
