@@ -10,6 +10,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.seen import seen_of
 
 #: Edges that are looked at together: what is computed on the way takes some 50 bytes for each.
 CHUNK = 1 << 20
@@ -50,6 +51,8 @@ def gcn_norm(graph: Graph, weight: str | None = None) -> Tensor:
     if not isinstance(graph, Graph):
         raise GraphError(f"gcn_norm: expected a whole Graph, got {type(graph).__name__}")
     weights = None if weight is None else graph.edge_weights(weight)
+    for seen in seen_of(graph, weight, None):
+        seen.check()  # of other dtypes a copy is kept
     if weights is None:
         degree = graph.in_degrees().double()
     else:

@@ -148,16 +148,21 @@ def check_data(plan: Plan) -> None:
     for position, stage in enumerate(stages):
         if position > 0:
             stage.check(stages[:position])
-    _check_same_nodes(stages)
+    check_same_nodes(stages)
     if not any(stage.lowered for stage in stages):  # passes have taken out what reads some of it
         _check_all_is_read(stages)
 
 
-def _check_same_nodes(stages: Sequence[Stage]) -> None:
+def check_same_nodes(stages: Sequence[Stage]) -> None:
     """Refuse stages with other nodes than the stages before them, because ids would refer to another graph.
 
     Edges may differ, as where negatives have none of a whole graph and a part of it is sampled. A stage that knows of
     no types has the ids of all.
+
+    Raises
+    ------
+    InputError
+        Naming both stages.
     """
     first: tuple[Stage, KnownNodes] | None = None
     typed: tuple[Stage, KnownNodes] | None = None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.facts import facts_of
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, source_of
@@ -37,61 +39,121 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
     PlanError
         If the plan holds a stage that cannot run (a macro that was not expanded).
     """
-    plan, origins = rewriting.final, rewriting.origins
-    names = plan.names
+    plan = rewriting.final
     source = source_of(plan).source(settings)
     ahead = max((i for i, stage in enumerate(plan.stages) if _runs_ahead(stage)), default=0)
-    drawing = Drawing(names[0], source) if ahead and source.watched() else None
-    node: BaseNode[Work] = SourceNode(names[0], source, drawing)
-    steps: list[Step] = []
-    anew: list[tuple[Stage, Step | None]] = []  # all that makes a batch, up to where the training loop takes it
-    readings: list[tuple[int, Reading]] = [] if drawing is None else [(0, drawing)]
-    taken: tuple[Step, ...] = ()
-    channels: list[Comm] = []
-    collective = False
-    lockstep = any(stage.collective for stage in plan.stages)
+    chain = _Chain(plan, source, settings, ahead=ahead > 0)
     known = list(facts_of(plan.stages))[1:-1]
-    stages = zip(names[1:], origins[1:], plan.stages[1:], known, strict=True)
+    stages = zip(plan.names[1:], rewriting.origins[1:], plan.stages[1:], known, strict=True)
     for i, (name, origin, stage, facts) in enumerate(stages, 1):
         if isinstance(stage, MapStage):
-            if stage.collective and not collective:
-                collective = True
-                settings = settings.with_channel()
-                channels.append(settings.channels()[0])
-            run = stage.runner(settings)
-            step = step_of(name, origin, stage, run, settings)
-            if i <= ahead:
-                again = stage.again(settings) if isinstance(stage, WindowStage) else run
-                anew.append((stage, None if again is None else step_of(name, origin, stage, again, settings)))
-                watched = stage.watched()
-                if watched:
-                    reading = Reading(origin, watched)
-                    readings.append((len(anew) - 1, reading))
-                    step = reading.noting(step)
-            if isinstance(run, WindowRunner):
-                enter = named(name, origin, _entering(run), settings)
-                node = WindowNode(node, tuple(steps), run, enter, step, lockstep=lockstep)
-                steps, taken = [], ()
-            else:
-                steps.append(step)
+            chain.add(name, origin, stage, ahead=i <= ahead)
         elif isinstance(stage, Prefetch):
-            if stage.workers > 0:
-                leave, take = hand_over(None if facts.given == ON_ITS_WAY else facts.place)
-                node = _prefetch_node(node, (*steps, *leave), stage, lockstep=lockstep)
-                steps, taken = [*take], take
-                collective = False
+            chain.add_threads(stage, None if facts.given == ON_ITS_WAY else facts.place)
         else:
             raise PlanError(f"{stage.name} cannot run as it is; a pass should have expanded it")
-    if readings:
-        steps.insert(len(taken), up_to_date)
-    for first, reading in readings:
-        behind = [stage for stage, _ in anew[first:]]
-        reading.made_anew_by(
-            tuple(step for _, step in anew[first:] if step is not None),
-            refused=next((stage.origin.name for stage, step in anew[first:] if stage.collective or step is None), None),
-            may_change=first > 0 and any(stage.calls_users or not _is_own(stage) for stage in behind),
-        )
-    return MapNode(node, tuple(steps)), source, tuple(channels)
+    return chain.end(), source, tuple(chain.channels)
+
+
+class _Chain:
+    """Running nodes, one behind the other, and the steps that the last one is yet to take.
+
+    Parameters
+    ----------
+    plan
+        What they run; stages are added one by one.
+    source
+        What draws its batches.
+    settings
+        What runners are made with.
+    ahead
+        Whether batches are drawn before they are due.
+    """
+
+    def __init__(self, plan: Plan, source: BatchSource, settings: RunSettings, *, ahead: bool) -> None:
+        name = plan.names[0]
+        drawing = Drawing(name, source) if ahead and source.watched() else None
+        self._anew = _Anew(drawing)
+        self._node: BaseNode[Work] = SourceNode(name, source, drawing)
+        self._steps: list[Step] = []
+        self._num_taking = 0  # of these, how many take batches from threads
+        self._settings = settings
+        self._lockstep = any(stage.collective for stage in plan.stages)
+        self._has_channel = False
+        self.channels: list[Comm] = []
+
+    def add(self, name: str, origin: str, stage: MapStage, *, ahead: bool) -> None:
+        """Let a stage work on batches, ahead of the training loop or when they are due."""
+        if stage.collective and not self._has_channel:
+            self._has_channel = True
+            self._settings = self._settings.with_channel()
+            self.channels.append(self._settings.channels()[0])
+        settings = self._settings
+        run = stage.runner(settings)
+        step = step_of(name, origin, stage, run, settings)
+        if ahead:
+            again = stage.again(settings) if isinstance(stage, WindowStage) else run
+            self._anew.add(stage, None if again is None else step_of(name, origin, stage, again, settings))
+            watched = stage.watched()
+            if watched:
+                step = self._anew.read(Reading(origin, watched)).noting(step)
+        if isinstance(run, WindowRunner):
+            enter = named(name, origin, _entering(run), settings)
+            self._put(WindowNode(self._node, tuple(self._steps), run, enter, step, lockstep=self._lockstep))
+        else:
+            self._steps.append(step)
+
+    def add_threads(self, stage: Prefetch, place: Place | None) -> None:
+        """Let threads do what was added so far, and hand over batches that lie at a place, if any do."""
+        if stage.workers > 0:
+            leave, take = hand_over(place)
+            steps = (*self._steps, *leave)
+            self._put(_prefetch_node(self._node, steps, stage, lockstep=self._lockstep), take)
+            self._has_channel = False  # that of its thread
+
+    def end(self) -> BaseNode[Work]:
+        """Return the node that yields what is due."""
+        if self._anew.settle():
+            self._steps.insert(self._num_taking, up_to_date)
+        return MapNode(self._node, tuple(self._steps))
+
+    def _put(self, node: BaseNode[Work], take: tuple[Step, ...] = ()) -> None:
+        self._node, self._steps, self._num_taking = node, [*take], len(take)
+
+
+class _Anew:
+    """All that makes a batch ahead of the training loop, and makes it anew where what it was made of is written since.
+
+    Parameters
+    ----------
+    drawing
+        The source, if it draws from what a training loop may write.
+    """
+
+    def __init__(self, drawing: Drawing | None) -> None:
+        self._stages: list[tuple[Stage, Step | None]] = []  # None: of what cannot be made once more
+        self._readings: list[tuple[int, Reading]] = [] if drawing is None else [(0, drawing)]
+
+    def add(self, stage: Stage, step: Step | None) -> None:
+        """Add a stage, and what it does once more."""
+        self._stages.append((stage, step))
+
+    def read(self, reading: Reading) -> Reading:
+        """Return a reading by the stage that was added last."""
+        self._readings.append((len(self._stages) - 1, reading))
+        return reading
+
+    def settle(self) -> bool:
+        """Tell each reading what is behind it, as far as batches are not due; return whether there is one."""
+        for first, reading in self._readings:
+            made = self._stages[first:]
+            refusing = (stage.origin.name for stage, step in made if stage.collective or step is None)
+            reading.made_anew_by(
+                tuple(step for _, step in made if step is not None),
+                refused=next(refusing, None),
+                may_change=first > 0 and any(stage.calls_users or not _is_own(stage) for stage, _ in made),
+            )
+        return bool(self._readings)
 
 
 def _runs_ahead(stage: Stage) -> bool:

@@ -12,8 +12,10 @@ from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, Neighbor
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.sample_hop import SampleHop
+from headrace.pipeline.plan.checks import tables_of
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import MacroStage
+from headrace.pipeline.plan.verify import check_same_nodes
 from headrace.pipeline.scores.arguments import shown
 from headrace.pipeline.scores.reach import PickRule, reached_afresh, reached_by_edges, reached_by_shared_variates
 from headrace.pipeline.stages.item_sampler import ItemSampler
@@ -49,7 +51,7 @@ def inclusion(plan: Plan, *, num_threads: int | None = None, progress: bool = Fa
     Parameters
     ----------
     plan : Plan
-        A plan from an `hr.ItemSampler`, with one of the samplers above; other stages do not matter.
+        A plan from an `hr.ItemSampler`, with one of the samplers above; stages that add no seeds do not matter.
     num_threads : int, optional
         Default: the cores this process may use. The result does not depend on it, in any bit.
     progress : bool
@@ -62,8 +64,11 @@ def inclusion(plan: Plan, *, num_threads: int | None = None, progress: bool = Fa
 
     Raises
     ------
+    InputError
+        If a stage of the plan knows the nodes of another graph.
     PlanError
-        If the plan has another source or sampler; `access_frequency` supports any.
+        If the plan has another source or sampler, or a stage that adds seeds, such as negatives; `access_frequency`
+        supports any.
 
     Examples
     --------
@@ -75,6 +80,10 @@ def inclusion(plan: Plan, *, num_threads: int | None = None, progress: bool = Fa
     """
     if not isinstance(plan, Plan):
         raise InputError(f"scores.inclusion: expected a plan, got {type(plan).__name__}")
+    check_same_nodes(plan.stages)
+    for seen in tables_of(plan.stages):
+        seen.check()
+    _check_seeds_are_items(plan)
     hops = _hops(plan)
     graph = hops[0][0].graph
     seeds = _seed_chances(plan, graph)
@@ -83,6 +92,16 @@ def inclusion(plan: Plan, *, num_threads: int | None = None, progress: bool = Fa
     for reached in shown(laws, len(hops), "inclusion", "hop", progress=progress):  # noqa: B007 - the last one counts
         pass
     return graph.by_original_ids(reached)
+
+
+def _check_seeds_are_items(plan: Plan) -> None:
+    """Refuse a stage that adds seeds, which are no items."""
+    for stage in plan.stages[1:]:
+        if "seeds" in stage.writes:
+            raise PlanError(
+                f"scores.inclusion: expected a plan whose seeds are its items, got {stage.name}, which adds others; "
+                "leave it out, or use hr.scores.access_frequency(plan), which counts what any plan reaches"
+            )
 
 
 def _laws(

@@ -3,6 +3,13 @@
 They need torch_geometric alone: no pyg-lib, no torch-sparse. Change the import, and nothing else::
 
     from headrace.pyg import NeighborLoader
+
+Loaders draw nothing from torch's generator. ``torch.manual_seed`` has a say before a loader is made, whose `seed` is
+``torch.initial_seed()`` by default, and none behind it: give `seed=` to know the batches.
+
+With Lightning, loaders go to ``trainer.fit(model, loader)`` as they are. PyG's ``LightningNodeData`` takes
+``node_sampler=Sampler(data, ...)``, and ``LightningLinkData`` ``link_sampler=``: their loaders are PyG's own, on the
+sampler of headrace. With ``loader="neighbor"`` they make PyG's sampler, which needs pyg-lib or torch-sparse.
 """
 
 from headrace.pipeline.compat.pyg.cluster import ClusterData, ClusterLoader

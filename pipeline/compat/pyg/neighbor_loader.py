@@ -57,9 +57,10 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
         A ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore). A sparse matrix of torch or torch_sparse,
         ``adj_t`` or ``adj``, may replace ``edge_index``: batches then have the matrix of their edges, with its values,
         and edge ids count the entries in CSR of ``adj_t``. If there is an ``edge_index`` as well, edge ids are those of
-        ``edge_index``. All loaders of the same data share a graph, which is kept with the data. A loader samples from
-        the edges, weights and times at the time of its construction. A later loader detects changes, except for writes
-        to large arrays that torch does not count, through NumPy or ``tensor.data``: assign a new tensor instead.
+        ``edge_index``. All loaders of the same data share a graph, which is kept with the data; so do those of copies
+        with the same tensors. A loader samples from the edges, weights and times at the time of its construction, and
+        refuses to if weights or times that it still reads were written. A later loader detects changes, except for
+        writes to large arrays that torch does not count, through NumPy or ``tensor.data``: assign a new tensor instead.
     num_neighbors
         In-edges to draw per node, one number per hop, the hop next to the seeds first; -1 takes all. In a graph with
         types the numbers hold for each edge type, or a dictionary has a list for each edge type.

@@ -339,3 +339,15 @@ def test_resume_behind_a_batch_of_links(data):
     resumed = made(num_workers=2)
     resumed.load_state_dict(loader.state_dict())
     assert bits(resumed) == whole[2:]
+
+
+@pytest.mark.parametrize("end", ["src_weight", "dst_weight"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_of_negatives_that_were_written_are_refused(data, end, dtype):
+    """PyG draws by what they are then; here the loader has sums of them."""
+    weights = torch.ones(data.num_nodes, dtype=dtype)
+    loader = LinkNeighborLoader(data, [2], neg_sampling=NegativeSampling("binary", **{end: weights}), batch_size=99)
+    assert list(loader)
+    weights.numpy()[3] = 5
+    with pytest.raises(hr.InputError, match=f"LinkNeighborLoader: expected {end} to stay as it was.*make a new"):
+        list(loader)

@@ -226,3 +226,15 @@ def test_hetero_data_that_cannot_be_read(hetero):
     hetero[WRITES].edge_index[0, 0] = 40
     with pytest.raises(hr.GraphError, match="expected ids below 40"):
         NeighborLoader(hetero, [2], input_nodes="paper")
+
+
+def test_times_of_types_that_were_written_are_refused(hetero):
+    """The graph has copies of them; PyG reads them for each batch."""
+    for name in hetero.node_types:
+        hetero[name].time = torch.arange(hetero[name].num_nodes)
+    loader = NeighborLoader(hetero, [2], "paper", time_attr="time", batch_size=20)
+    assert list(loader)
+    hetero["author"].time.numpy()[3] = 1000
+    with pytest.raises(hr.GraphError, match=r"expected times 'time' to stay as they were.*make a new graph"):
+        list(loader)
+    assert list(NeighborLoader(hetero, [2], "paper", time_attr="time", batch_size=20))

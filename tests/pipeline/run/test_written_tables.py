@@ -250,6 +250,19 @@ def test_pickled_plans_are_watched_anew():
     assert list(pickle.loads(pickle.dumps(plan)).loader())  # noqa: S301 - made one line up
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_functions_of_weights_refuse_them_too(dtype):
+    weights = numbers(dtype)
+    one = graph(w=weights)
+    plan = seeds().sample_neighbor(one, [2], weight="w")
+    assert len(hr.gcn_norm(one, "w")) == NUM_EDGES
+    assert len(hr.scores.inclusion(plan)) == NUM_NODES
+    weights.numpy()[3] = 9
+    for call in (lambda: hr.gcn_norm(one, "w"), lambda: hr.scores.inclusion(plan)):
+        with refused:
+            call()
+
+
 def test_other_ranks_are_told():
     def work(comm):
         times = torch.arange(NUM_EDGES)

@@ -141,3 +141,13 @@ def test_plans_of_trees_are_refused_by_their_reason():
     plan = hr.ItemSampler([8, 9], batch_size=2).sample_neighbor(star(), [1], disjoint=True)
     with pytest.raises(hr.PlanError, match=r"got sample_neighbor of trees \(disjoint=True or time=\); use hr.scores"):
         hr.scores.inclusion(plan)
+
+
+def test_seeds_that_are_no_items_and_stages_of_another_graph_are_refused():
+    pairs = hr.ItemSampler(torch.tensor([[0, 8], [1, 9]]))
+    with pytest.raises(hr.PlanError, match=r"got sample_uniform_negative, which adds others.*access_frequency"):
+        hr.scores.inclusion(pairs.sample_uniform_negative(star(), 2).sample_neighbor(star(), [1]))
+    with pytest.raises(hr.InputError, match=r"sample_neighbor: expected the 200 nodes .*got 10"):
+        hr.scores.inclusion(pairs.sample_uniform_negative(graph(), 2).sample_neighbor(star(), [1]))
+    excluding = pairs.exclude_seed_edges().sample_neighbor(star(), [1])
+    assert hr.scores.inclusion(excluding)[0] > 0
