@@ -259,8 +259,8 @@ CUDA = (
     ),
     Mutant(
         "pipeline/run/lower.py",
-        "steps, taken = [*take], take",
-        "steps, taken = [], ()",
+        "[*take], len(take)",
+        "[], 0",
         "tests/pipeline/run/test_hand_over.py::test_the_training_loop_waits_for_what_workers_launched",
     ),
     Mutant(

@@ -27,7 +27,7 @@ DATA = (
     ),
     Mutant(
         "pipeline/data/shared_graph.py",
-        "        weights.check_version()  # a copy would take what was written",
+        "        seen.check()  # a copy would take what was written",
         "        pass",
         _SHARED + "test_weights_that_were_changed_are_not_shared",
     ),

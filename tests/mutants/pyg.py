@@ -38,8 +38,8 @@ PYG = (
     ),
     Mutant(
         "pipeline/compat/pyg/kept_graphs.py",
-        "if known is not None and known[0].are(given):",
-        "if known is not None:",
+        "known = graphs.by_name.get(name)\n        if known is not None and known[0].are(given):\n            return known[1]\n        graphs",
+        "known = graphs.by_name.get(name)\n        if known is not None:\n            return known[1]\n        graphs",
         _GRAPHS + "test_changed_edges_are_another_graph",
     ),
     Mutant(
@@ -55,8 +55,20 @@ PYG = (
         _GRAPHS + "test_it_goes_with_the_data",
     ),
     Mutant(
-        "pipeline/compat/pyg/graph.py",
-        "values = [store.get(name) for store in stores for name in asked]",
+        "pipeline/compat/pyg/kept_graphs.py",
+        "graph = _of_another(name, given)",
+        "graph = None",
+        _GRAPHS + "test_copies_with_the_same_tensors_have_the_same_graph",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/asked_graph.py",
+        "made = _sorted(made, time) if made_here else made",
+        "made = made",
+        _GRAPHS + "test_loaders_by_time_hold_the_edges_once[False]",
+    ),
+    Mutant(
+        "pipeline/compat/pyg/asked_graph.py",
+        "values = [store.get(name) for store in stores for name in names]",
         "values = []",
         _GRAPHS + "test_changed_attributes_and_numbers_of_nodes_are_another_graph",
     ),
