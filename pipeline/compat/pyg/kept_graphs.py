@@ -80,9 +80,9 @@ def kept_graph(owner: Any, name: Any, inputs: Iterable[Any], make: Callable[[], 
 def _of_another(name: Any, given: _Inputs) -> Graph | None:
     """Return the graph of another owner, made of the same; None where there is none."""
     for graphs in list(_kept.values()):
-        known = graphs.by_name.get(name)
-        if known is not None and known[0].are(given):
-            return known[1]
+        there = graphs.by_name.get(name)
+        if there is not None and there[0].are(given):
+            return there[1]
     return None
 
 
