@@ -206,7 +206,7 @@ class Stage(metaclass=_StageType):
         named = getattr(self, "weight", None), getattr(self, "time", None)
         return (*kept, *seen_of(graph, *named)) if isinstance(graph, GraphView) else kept
 
-    def keep(self, seen: Seen) -> None:
+    def keep_seen(self, seen: Seen) -> None:
         """Learn of an array that an argument was made of."""
         object.__setattr__(self, "_kept", (*self.__dict__.get("_kept", ()), seen))  # no field: it decides nothing
 

@@ -105,7 +105,7 @@ class ExcludeSeedEdges(Stage):
                 f"ids, int64[num_edges]; got {self.reverse!r}"
             )
         object.__setattr__(self, "reverse", as_ids(self.reverse, "exclude_seed_edges: reverse", InputError))
-        self.keep(argument("exclude_seed_edges", "reverse", self.reverse))
+        self.keep_seen(argument("exclude_seed_edges", "reverse", self.reverse))
 
     @property
     def reads(self) -> frozenset[str]:

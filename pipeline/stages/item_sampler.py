@@ -147,7 +147,7 @@ class ItemSampler(SourceStage):
             self._check_items_per_rank()
         for name in ("cost", "edge_ids"):
             if getattr(self, name) is not None:
-                self.keep(argument("ItemSampler", name, getattr(self, name), ItemsError))
+                self.keep_seen(argument("ItemSampler", name, getattr(self, name), ItemsError))
         self.settle_seed()
 
     def _check_partition(self, partition: object) -> None:

@@ -197,7 +197,7 @@ class SampleUniformNegative(MapStage):
             raise InputError(f'{self.name}: expected {name} to be "degree" or numbers, got {given!r}')
         refuse_gradient(given, f"{self.name}: {name}", InputError)
         array = as_cpu_tensor(given, f"{self.name}: {name}", InputError)
-        self.keep(argument(self.name, name, array))
+        self.keep_seen(argument(self.name, name, array))
         weights = array.double().contiguous()
         if weights.shape != (self.graph.num_nodes,):
             raise InputError(

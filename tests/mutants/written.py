@@ -76,7 +76,7 @@ WRITTEN = (
     ),
     Mutant(
         "pipeline/stages/uniform_negative.py",
-        "        self.keep(argument(self.name, name, array))\n",
+        "        self.keep_seen(argument(self.name, name, array))\n",
         "",
         _TABLES + "test_writes_in_the_middle_of_an_epoch[node_weight-1-NumPy]",
     ),

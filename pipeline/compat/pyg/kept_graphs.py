@@ -133,7 +133,7 @@ def _identity(array: Any) -> tuple[int, Callable[[], bool]]:
     """
     inner = array._data if isinstance(array, EdgeIndex) else array  # noqa: SLF001 - what has the ids
     if isinstance(inner, Tensor) and inner.layout == torch.strided:
-        memory = StorageWeakRef(inner.untyped_storage())
+        memory: Any = StorageWeakRef(inner.untyped_storage())  # type: ignore[no-untyped-call] # torch has no type for it
         return memory.cdata, lambda: not memory.expired()
     reference = weakref.ref(array)
     return id(array), lambda: reference() is not None

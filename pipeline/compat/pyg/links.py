@@ -49,7 +49,7 @@ def with_negatives(
         )
     for name, array in given.items():  # the stage has copies, by all nodes
         if array is not None:
-            drawn.stages[-1].keep(argument("LinkNeighborLoader", name, array))
+            drawn.stages[-1].keep_seen(argument("LinkNeighborLoader", name, array))
     return drawn
 
 
