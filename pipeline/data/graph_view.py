@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -22,7 +22,6 @@ from headrace.ops.sampling.block_sampler import BlockSampler
 from headrace.ops.sampling.typed_rows import TypedRows
 from headrace.pipeline.data.arrays import as_rows, check_kind, describe, refuse_gradient
 from headrace.pipeline.data.digest import equal
-from headrace.pipeline.data.edge_weights import EdgeWeights
 from headrace.pipeline.data.graph_types import rows_of
 from headrace.pipeline.data.hop_arrays import HopArrays
 from headrace.pipeline.data.node_ids import check_node_ids
@@ -31,6 +30,9 @@ from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.data.shared_graph import share_graph
 from headrace.pipeline.data.shared_memory import sent_shared
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.edge_weights import EdgeWeights
 
 Table = TypeVar("Table")
 View = TypeVar("View", bound="GraphView")
@@ -299,6 +301,8 @@ class GraphView(ABC):
             )
         weights = self.checked_weights.get(name)
         if weights is None:
+            from headrace.pipeline.data.edge_weights import EdgeWeights
+
             weights = self.checked_weights[name] = EdgeWeights.of(self, name)
         weights.seen.check_version()
         return weights.values
