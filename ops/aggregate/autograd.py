@@ -71,6 +71,11 @@ def aggregate_with_grad(
     _check_vectors("aggregate_with_grad", indptr=indptr, indices=indices)
     if degrees is not None:
         _check_vectors("aggregate_with_grad", degrees=degrees)
+    if not isinstance(reduce, str):
+        message = (
+            f'aggregate_with_grad: expected reduce to be "sum", "mean", "max" or "min", got {type(reduce).__name__}'
+        )
+        raise InputError(message)
     x, weight = widened(x), widened(weight)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     if reduce in ("max", "min"):

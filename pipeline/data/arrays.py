@@ -26,8 +26,10 @@ def shown(value: object) -> str:
     return kind.__name__ if says_nothing else str(value)
 
 
-def describe(array: Tensor | np.ndarray) -> str:
-    """Return dtype, shape and (unless CPU) device, for error messages."""
+def describe(array: Any) -> str:
+    """Return dtype, shape and (unless CPU) device, for error messages; of what is no array its class."""
+    if not isinstance(array, Tensor | np.ndarray):
+        return type(array).__name__
     device = f" on {array.device}" if isinstance(array, Tensor) and array.device.type != "cpu" else ""
     return f"{str(array.dtype).removeprefix('torch.')}[{', '.join(map(str, array.shape))}]{device}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.errors import FeatureError, InputError, ItemsError
 from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.pipeline.data.batch_tensors import mapped, named_tensors
+from headrace.pipeline.data.batch_tensors import freeze, mapped, named_tensors
 from headrace.pipeline.data.batch_text import integers_of, text_of
 from headrace.pipeline.data.batch_words import missing
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.checks import as_device, check_tensor
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.link_types import LinkTypes
@@ -123,7 +124,8 @@ class MiniBatch:
     num_positives: int | None = None
 
     def __post_init__(self) -> None:
-        self._freeze(_COLLECTIONS)
+        check_tensor(self.seeds, "MiniBatch: seeds", ItemsError)
+        freeze(self.__dict__, _COLLECTIONS)
 
     @staticmethod
     def of_seeds(
@@ -154,6 +156,8 @@ class MiniBatch:
         seed_time, seed_slot
             As the fields of these names.
         """
+        if not isinstance(seeds, Tensor):
+            check_tensor(seeds, "MiniBatch.of_seeds: seeds", ItemsError)  # refuses it, without a call for each batch
         unique, inverse = unique_and_inverse(seeds.flatten())
         num_seeds = seeds.shape[0]
         return _BLANK.replace(
@@ -185,22 +189,10 @@ class MiniBatch:
         if len(copied.__dict__) > len(self.__dict__):
             unknown = changes.keys() - self.__dict__.keys()
             raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
-        copied._freeze(_COLLECTIONS & changes.keys())
+        freeze(copied.__dict__, _COLLECTIONS & changes.keys())
         if copied.types is not None and copied.types.ids is not copied.n_id:
             copied.__dict__["types"] = copied.types.of(copied.n_id)
         return copied
-
-    def _freeze(self, names: Iterable[str]) -> None:
-        """Make fields read-only that came as dictionaries or lists."""
-        fields = self.__dict__
-        for name in names:
-            value = fields[name]
-            if name == "edge":
-                fields[name] = MappingProxyType({key: tuple(rows) for key, rows in value.items()})
-            elif name == "node" or (name == "y" and isinstance(value, Mapping)):  # labels by type
-                fields[name] = MappingProxyType(dict(value))
-            elif name != "y":
-                fields[name] = tuple(value)
 
     @property
     def num_seeds(self) -> int:
@@ -279,6 +271,7 @@ class MiniBatch:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
         """Return the batch with every tensor on `device`."""
+        device = as_device(device, "MiniBatch.to")
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> MiniBatch:

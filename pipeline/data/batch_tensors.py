@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from headrace.ops.errors import InputError
 from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.data.type_offsets import TypeName
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
+
+
+def freeze(fields: dict[str, Any], names: Iterable[str]) -> None:
+    """Make fields of a batch read-only that were given as dictionaries or lists.
+
+    Raises
+    ------
+    InputError
+        For a field that is neither.
+    """
+    for name in names:
+        value = fields[name]
+        try:
+            if name == "edge":
+                fields[name] = MappingProxyType({key: tuple(rows) for key, rows in value.items()})
+            elif name == "node" or (name == "y" and isinstance(value, Mapping)):  # labels by type
+                fields[name] = MappingProxyType(dict(value))
+            elif name != "y":
+                fields[name] = tuple(value)
+        except (AttributeError, TypeError, ValueError) as cause:
+            kind = {"node": "tensors by name", "edge": "lists of tensors by name"}.get(name, "a tuple")
+            raise InputError(f"MiniBatch: expected {name} to be {kind}, got {type(value).__name__}") from cause
 
 
 def named_tensors(batch: MiniBatch) -> Iterator[tuple[str, Tensor]]:

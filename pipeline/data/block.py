@@ -12,6 +12,8 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.block_checks import check_block
+from headrace.pipeline.data.checks import as_device
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, type_number
@@ -61,22 +63,7 @@ class Block:
     types: TypedIds | None = None
     bipartite: bool = False
 
-    def __post_init__(self) -> None:
-        if self.indptr.dtype != torch.int64 or self.indptr.shape != (self.num_dst + 1,):
-            raise InputError(f"Block: expected indptr of int64[{self.num_dst + 1}], got {describe(self.indptr)}")
-        if self.indices.dtype not in (torch.int32, torch.int64) or self.indices.ndim != 1:
-            raise InputError(f"Block: expected indices of int32 or int64[num_edges], got {describe(self.indices)}")
-        if not (0 <= self.num_dst <= self.num_src or self.bipartite):
-            raise InputError(
-                f"Block: expected 0 <= num_dst <= num_src, got num_dst={self.num_dst}, num_src={self.num_src}; "
-                "destinations come first among the sources"
-            )
-        if self.edge_ids is not None and (
-            self.edge_ids.dtype != torch.int64 or self.edge_ids.shape != self.indices.shape
-        ):
-            raise InputError(f"Block: expected edge_ids of int64[{self.num_edges}], got {describe(self.edge_ids)}")
-        if self.weight is not None and self.weight.shape != self.indices.shape:
-            raise InputError(f"Block: expected weight of [{self.num_edges}], got {describe(self.weight)}")
+    __post_init__ = check_block  # one call for each block
 
     if not TYPE_CHECKING:
 
@@ -247,11 +234,14 @@ class Block:
 
     def map(self, of_tensor: Callable[[Tensor], Tensor]) -> Block:
         """Return the block with a function applied to its tensors."""
+        if not callable(of_tensor):
+            raise InputError(f"Block.map: expected a function from tensor to tensor, got {type(of_tensor).__name__}")
         changed: dict[str, Any] = {name: of_tensor(tensor) for name, tensor in self.named_tensors()}
         return replace(self, types=None if self.types is None else self.types.map(of_tensor), **changed)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
         """Return the block on another device."""
+        device = as_device(device, "Block.to")
         return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Block:
@@ -364,7 +354,7 @@ class Block:
                 "Block.to_pyg: expected a block whose destinations are sources too, got a relation between two types; "
                 "pass rows of both: conv((x_src, x_dst), block.edge_index, size=(block.num_src, block.num_dst))"
             )
-        if x.shape[0] != self.num_src:
+        if not isinstance(x, Tensor) or x.ndim == 0 or x.shape[0] != self.num_src:
             raise InputError(
                 f"Block.to_pyg: expected x with a row for each of {self.num_src} sources, got {describe(x)}; "
                 "blocks come input side first: blocks[0] takes batch.x. In batches that ranks make together each layer "

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from headrace.ops._arrays import as_key
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
 from headrace.ops.aggregate.autograd import Reduce, aggregate_with_grad, attend_with_grad, divided_by
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.checks import check_tensor
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 def aggregate(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
     """Reduce the messages to each destination; see `Block.aggregate`."""
+    check_tensor(x, "aggregate: x")
     _check_rows("aggregate", x=(x, block.num_src), weight=(weight, block.num_edges))
     if weight is None or reduce != "mean":
         return reduced(block, x, reduce, weight)
@@ -52,6 +55,9 @@ def attend(
     key: int,
 ) -> Tensor:
     """Add up rows by the softmax of scores; see `Block.attend`."""
+    for name, one in (("x", x), ("source_scores", source_scores), ("destination_scores", destination_scores)):
+        check_tensor(one, f"attend: {name}")
+    as_key(key, stage="attend")
     _check_rows(
         "attend",
         x=(x, block.num_src),

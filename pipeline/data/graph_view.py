@@ -294,7 +294,7 @@ class GraphView(ABC):
             If there is no such edge attribute, it is not one number per edge, it holds values that are negative,
             infinite or not numbers, or it was changed in place.
         """
-        if name not in self.edge_attrs_csc:
+        if not isinstance(name, str) or name not in self.edge_attrs_csc:
             raise GraphError(
                 f"Graph: there is no edge attribute {name!r} to sample by; those that exist are "
                 f"{sorted(self.edge_attrs_csc) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"

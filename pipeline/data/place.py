@@ -98,6 +98,10 @@ class Place:
 
     def serves(self, wanted: Place) -> bool:
         """Whether data at this place can serve a reader that expects `wanted`: pinned memory is CPU memory as well."""
+        if not isinstance(wanted, Place):
+            raise InputError(
+                f"Place.serves: expected an hr.Place, got {type(wanted).__name__}; write hr.Place.parse(text)"
+            )
         return self == wanted or (wanted == CPU and self.on_host)
 
     def __str__(self) -> str:

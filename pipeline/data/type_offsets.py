@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe, whole_number
+from headrace.pipeline.data.checks import check_ids
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -44,12 +45,17 @@ class TypeOffsets:
     offsets: Tensor
 
     def __post_init__(self) -> None:
+        if isinstance(self.names, str) or not isinstance(self.names, Iterable):
+            raise GraphError(f"TypeOffsets: expected names to be a list of types, got {type(self.names).__name__}")
         object.__setattr__(self, "names", tuple(self.names))
+        odd = [name for name in self.names if not isinstance(name, Hashable)]
+        if odd:
+            raise GraphError(f"TypeOffsets: expected names that can be looked up, got {type(odd[0]).__name__}")
         if len(set(self.names)) != len(self.names):
             raise GraphError(
                 f"TypeOffsets: expected names that all differ, got {list(self.names)}; rename the repeated ones"
             )
-        offsets = torch.as_tensor(self.offsets, device="cpu")
+        offsets = as_cpu_tensor(self.offsets, "TypeOffsets: offsets", GraphError)
         if offsets.dtype != torch.int64 or offsets.shape != (len(self.names) + 1,):
             raise GraphError(
                 f"TypeOffsets: expected offsets of int64[{len(self.names) + 1}] for {len(self.names)} names, "
@@ -99,7 +105,7 @@ class TypeOffsets:
         GraphError
             If there is no such type; the message lists those that exist.
         """
-        if name not in self.names:
+        if not isinstance(name, Hashable) or name not in self.names:
             raise GraphError(f"TypeOffsets: there is no type {name!r}; the types are {list(self.names)}")
         position = self.names.index(name)
         return range(int(self.offsets[position]), int(self.offsets[position + 1]))
@@ -131,6 +137,7 @@ class TypeOffsets:
         GraphError
             If an id is outside the id space.
         """
+        check_ids(ids, "TypeOffsets.type_of", GraphError)
         if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= self.num_ids):
             raise GraphError(
                 f"TypeOffsets.type_of: expected ids in [0, {self.num_ids}), "

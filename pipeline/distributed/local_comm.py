@@ -40,7 +40,7 @@ class LocalGroup:
     """
 
     def __init__(self, world_size: int, timeout: float = 60.0) -> None:
-        world_size = whole_number(world_size, "LocalGroup: world_size", 1, InputError)
+        world_size = whole_number(world_size, "LocalGroup: world_size", 1, InputError, MOST_RANKS)
         timeout = number_above_0(timeout, "LocalGroup: timeout, in seconds,", InputError, threading.TIMEOUT_MAX)
         self._shared = _Shared(world_size, timeout)
         self.comms = tuple(
@@ -81,6 +81,10 @@ class _LocalNotes(Notes):
         for key in keys:
             self._texts.pop(key, None)
             self._counts.pop(key, None)
+
+
+#: More threads no machine runs.
+MOST_RANKS = 1 << 16
 
 
 class _Shared:

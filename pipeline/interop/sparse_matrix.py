@@ -18,7 +18,7 @@ def adj_t_of(block: Block, values: Tensor | None) -> Tensor:
     """Return a ``torch.sparse_csr`` matrix [num_dst, num_src]; see `Block.adj_t`."""
     if values is None:
         values = torch.ones(block.num_edges, dtype=torch.float32, device=block.indices.device)
-    if values.shape != block.indices.shape:
+    if not isinstance(values, Tensor) or values.shape != block.indices.shape:
         raise InputError(f"Block.adj_t: expected values of [{block.num_edges}], got {describe(values)}")
     if block.indices.device.type == "cpu":
         _check_bounds(block)

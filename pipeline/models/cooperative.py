@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.checks import as_list, check_module
 from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import sum_hook, world_comm
 from headrace.pipeline.distributed.job import is_distributed
@@ -278,6 +279,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
         of the model; for a batch normalisation or dropout of another kind; and, when the model is called on several
         ranks, for layers that are not exact there.
     """
+    check_module(model, "cooperative")
     if layers is None:
         lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
         if len(lists) != 1:
@@ -286,6 +288,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
                 "modules that take one block each, cooperative(model, layers=[...])"
             )
         layers = list(lists[0])
+    layers = as_list(layers, "cooperative: layers", "modules")
     check_replaceable(model, "cooperative", (CooperativeBatchNorm, CooperativeDropout))
     _check_layers(model, layers)
     return Cooperative(convert_dropout(convert_batch_norm(model), seed), layers, seed)

@@ -11,6 +11,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.partition.owners import edge_owners, grid_columns
+from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.report import PartitionReport, check_same_nodes, report_edges
@@ -63,7 +64,11 @@ class EdgePartition:
     """
 
     def __init__(self, graph: Graph, nodes: Partition, num_columns: int) -> None:
+        _check_graph(graph)
+        if not isinstance(nodes, Partition):
+            raise InputError(f"EdgePartition: expected nodes to be an hr.Partition, got {type(nodes).__name__}")
         check_same_nodes(graph, nodes.num_nodes)
+        num_columns = whole_number(num_columns, "EdgePartition: num_columns", 0, InputError)
         if num_columns < 1 or nodes.num_parts % num_columns:
             raise InputError(
                 f"EdgePartition: expected num_columns to divide the {nodes.num_parts} parts, got {num_columns}"
@@ -115,6 +120,7 @@ class EdgePartition:
 
     def owned(self, part: int) -> Tensor:
         """Return the edges of a part as CSC positions, int64[sizes[part]] ascending."""
+        part = whole_number(part, "EdgePartition.owned: part", 0, InputError, self.num_parts - 1)
         return (self._owners == part).nonzero().reshape(-1)
 
     @cached_property
@@ -160,5 +166,11 @@ class EdgePartition:
         return f"EdgePartition({self.graph.num_edges:,} edges, {self.num_rows} x {self.num_columns} parts)"
 
 
+def _check_graph(graph: object) -> None:
+    if not isinstance(graph, Graph):
+        raise InputError(f"EdgePartition: expected a whole hr.Graph, got {type(graph).__name__}")
+
+
 def _masters(graph: Graph, num_parts: int | Partition) -> Partition:
+    _check_graph(graph)
     return num_parts if isinstance(num_parts, Partition) else Partition.hash(graph.num_nodes, num_parts)

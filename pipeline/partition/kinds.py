@@ -12,17 +12,22 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.partition.owners import hash_owners
 from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
+from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.partition.partition import Partition, digest_of_owners
 
 #: Nodes whose owners are computed at a time where there is no table of them.
 CHUNK = 1 << 20
+
+#: More have no ids of 64 bits.
+MOST_NODES = (1 << 62) - 1
 
 
 class RangePartition(Partition):
     """Contiguous ranges of ids; part p owns [bounds[p], bounds[p + 1])."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        counts = [whole_number(size, "Partition.range_of: a size", 0, InputError) for size in sizes]
+        listed = as_list(sizes, "Partition.range_of: sizes", "numbers of nodes")
+        counts = [whole_number(size, "Partition.range_of: a size", 0, InputError, MOST_NODES) for size in listed]
         super().__init__(sum(counts), len(counts))
         self.bounds = torch.tensor([0, *counts], device="cpu").cumsum(0)
 
@@ -70,6 +75,7 @@ class HashPartition(Partition):
 
     def owned(self, part: int) -> Tensor:
         """Return the nodes of a part."""
+        part = whole_number(part, "Partition.owned: part", 0, InputError, self.num_parts - 1)
         found = [ids[self.owner(ids) == part] for ids in _chunks(self.num_nodes)]
         return torch.cat([torch.empty(0, dtype=torch.int64, device="cpu"), *found])
 

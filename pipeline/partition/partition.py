@@ -17,7 +17,8 @@ from headrace.ops.partition.metis import metis_owners
 from headrace.ops.partition.owners import group_by_owner, positions_in_parts
 from headrace.ops.partition.stream import stream_owners
 from headrace.ops.sampling.compact import Compactor
-from headrace.pipeline.data.arrays import as_node_mask, whole_number
+from headrace.pipeline.data.arrays import as_node_mask, describe, whole_number
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
@@ -213,6 +214,7 @@ class Partition(ABC):
             If a number is out of range.
         """
         check_known_by_own_ids(graph, "Partition.stream")
+        check_switches("Partition.stream", shuffle=shuffle)
         parts, seed = _settings(num_parts, seed, "Partition.stream")
         rounds = whole_number(passes, "Partition.stream: passes", 1, InputError, 1 << 20)
         owners = stream_owners(
@@ -231,11 +233,17 @@ class Partition(ABC):
 
     def owned(self, part: int) -> Tensor:
         """Return the nodes that a part owns, int64[sizes[part]] ascending."""
+        part = whole_number(part, "Partition.owned: part", 0, InputError, self.num_parts - 1)
         return (self._owners == part).nonzero().reshape(-1)
 
     def position(self, ids: Tensor) -> Tensor:
         """Return the positions of nodes, int64[n], among the nodes of their owner: ``owned(owner)[position]``."""
-        return self._there(self._positions, ids)[ids]
+        try:
+            return self._there(self._positions, ids)[ids]
+        except (AttributeError, IndexError, TypeError) as cause:
+            raise InputError(
+                f"Partition.position: expected ids of nodes in [0, {self.num_nodes}), int64[n], got {describe(ids)}"
+            ) from cause
 
     def _there(self, table: Tensor, ids: Tensor) -> Tensor:
         """Return a table of this partition where ids are; on a device it stays, to be asked again."""

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.ops.errors import UsageError
 from headrace.ops.sampling.rules import ByRelation
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.plan.facts import Facts, facts_of
 from headrace.pipeline.plan.stage import Stage, same
@@ -34,6 +36,7 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
     facts
         Whether to print, after each stage of the plan that runs, the facts known about the batch there.
     """
+    check_switches("explain", UsageError, facts=facts)
     names = _Names()
     runs = [names.describe(stage) for stage in rewriting.final.stages]
     lines = [f"plan that runs, on {rewriting.machine}"]

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import current_gpu
 from headrace.ops.gpu_memory import free_gpu_memory
 from headrace.ops.memory_limit import own_room, shared_room
 from headrace.ops.memory_promises import promised
+from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.distributed.local_ranks import ranks_here
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
+
+
+#: Numbers of a machine, and the least that each can be.
+_LEAST = {"cores": 1, "gpus": 0, "rank": 0, "world_size": 1, "memory": 0, "promised": 0, "current_gpu": 0}
 
 
 @dataclass(frozen=True)
@@ -58,23 +64,38 @@ class Machine:
     current_gpu: int = field(default=0, repr=False)
     partition: Partition | EdgePartition | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            whole_number(getattr(self, name), f"Machine: {name}", least, InputError)
+        for name in ("gpu_memory", "gpu_promised"):
+            sizes = getattr(self, name)
+            if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
+                raise InputError(f"Machine: expected {name} to be a tuple of bytes, got {type(sizes).__name__}")
+        if self.rank >= self.world_size:
+            raise InputError(f"Machine: expected a rank below world_size = {self.world_size}, got {self.rank}")
+
     def memory_of_gpu(self, index: int | None) -> int:
         """Return the bytes of memory of a GPU, by default the current one; 0 if unknown."""
-        number = self.current_gpu if index is None else index
+        number = self._number(index)
         return self.gpu_memory[number] if number < min(self.gpus, len(self.gpu_memory)) else 0
 
     def promised_of_gpu(self, index: int | None) -> int:
         """Return the bytes of a GPU, by default the current one, that are assigned to caches."""
-        number = self.current_gpu if index is None else index
+        number = self._number(index)
         return self.gpu_promised[number] if number < min(self.gpus, len(self.gpu_promised)) else 0
+
+    def _number(self, index: int | None) -> int:
+        return self.current_gpu if index is None else whole_number(index, "Machine: the number of a GPU", 0, InputError)
 
     def share(self, parts: int) -> int:
         """Return one of `parts` equal parts of the CPU memory, less the memory assigned to caches; at least 0."""
-        return max(self.memory - self.promised, 0) // parts
+        return max(self.memory - self.promised, 0) // whole_number(parts, "Machine: parts", 1, InputError)
 
     def share_of_gpu(self, index: int | None, parts: int) -> int:
         """Return one of `parts` equal parts of the memory of a GPU; see `share`."""
-        return max(self.memory_of_gpu(index) - self.promised_of_gpu(index), 0) // parts
+        return max(self.memory_of_gpu(index) - self.promised_of_gpu(index), 0) // whole_number(
+            parts, "Machine: parts", 1, InputError
+        )
 
     @staticmethod
     def detect(world_size: int | None = None) -> Machine:
@@ -84,6 +105,8 @@ class Machine:
         machine: ``LOCAL_WORLD_SIZE`` of them if torchrun has set it, otherwise all `world_size`, by default those of
         torch.distributed. Memory that is assigned to caches of this process is not free.
         """
+        if world_size is not None:
+            world_size = whole_number(world_size, "Machine.detect: world_size", 1, InputError)
         affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS and Windows
         cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
         gpus = torch.cuda.device_count() if importlib.util.find_spec("cupy") is not None else 0

@@ -56,9 +56,16 @@ class Plan(_Verbs):
     """
 
     def __init__(self, stages: Iterable[Stage]) -> None:
+        if isinstance(stages, str) or not isinstance(stages, Iterable):
+            raise PlanError(f"Plan: expected a list of stages, source first, got {type(stages).__name__}")
         self._stages = tuple(stages)
+        odd = [stage for stage in self._stages if not isinstance(stage, Stage)]
+        if odd:
+            raise PlanError(
+                f"Plan: expected stages alone, got {type(odd[0]).__name__}; chain verbs, such as .prefetch()"
+            )
         if not self._stages:
-            raise PlanError("a plan needs at least one stage")
+            raise PlanError("Plan: expected at least one stage, got none")
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -81,6 +88,8 @@ class Plan(_Verbs):
 
     def pipe(self, function: Callable[Concatenate[Plan, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function(plan, ...)``, so that functions of your own keep the left-to-right reading order."""
+        if not callable(function):
+            raise UsageError(f"pipe: expected a function that takes a plan, got {type(function).__name__}")
         return function(self, *args, **kwargs)
 
     # A plan describes; what is iterated is the loader. Where these are not defined Python says "not iterable" alone.

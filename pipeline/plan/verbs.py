@@ -25,6 +25,8 @@ def verb(name: str) -> Callable[[S], S]:
     PlanError
         If the name is taken.
     """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise PlanError(f'verb: expected the name of a method, got {name!r}; write @hr.verb("name")')
 
     def register(stage: S) -> S:
         there = inspect.getattr_static(Plan, name, None)

@@ -7,6 +7,7 @@ import os
 from collections import deque
 from pathlib import Path
 
+from headrace.pipeline.plan.errors import UsageError
 from headrace.pipeline.run.nodes import StageRecord, Work
 
 #: Records that are kept, of the most recent batches: about 4 MB.
@@ -42,4 +43,9 @@ class Trace:
             for epoch, index, records in self._batches
             for record in records
         ]
+        if not isinstance(path, str | os.PathLike) or Path(path).is_dir():
+            what = "a folder" if isinstance(path, str | os.PathLike) else type(path).__name__
+            raise UsageError(
+                f'profile: expected the path of a file to write, got {what}; pass one such as "trace.json"'
+            )
         Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")

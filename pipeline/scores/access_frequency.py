@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
 from collections.abc import Iterator
 
 import torch
@@ -66,7 +67,7 @@ def access_frequency(
     """
     if not isinstance(plan, Plan):
         raise InputError(f"scores.access_frequency: expected a plan, got {type(plan).__name__}")
-    total = whole_number(num_batches, "scores.access_frequency: num_batches", 1, InputError)
+    total = whole_number(num_batches, "scores.access_frequency: num_batches", 1, InputError, sys.maxsize)
     sampling = sampling_part(plan)
     num_nodes = graphs_of(sampling.stages)[0][1].num_nodes
     counts = torch.zeros(num_nodes, dtype=torch.float64, device="cpu")

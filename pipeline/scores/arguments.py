@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.storage.terminal import shows_bars
 
@@ -32,4 +33,5 @@ def shown(steps: Iterable[T], total: int, what: str, unit: str, *, progress: boo
     """Yield the steps, behind a progress bar where one is asked for and somebody watches."""
     from tqdm.auto import tqdm
 
+    check_switches(f"scores.{what}", progress=progress)
     yield from tqdm(steps, total=total, desc=what, unit=unit, disable=not (progress and shows_bars()))

@@ -46,7 +46,7 @@ class CopyTo(MapStage):
     def __post_init__(self) -> None:
         try:
             object.__setattr__(self, "device", str(torch.device(self.device)))
-        except (RuntimeError, TypeError) as error:
+        except (RuntimeError, TypeError, ValueError) as error:
             raise PlanError(f"{_EXPECTED}, got {self.device!r}; {_ADVICE}") from error
         if torch.device(self.device).type == "meta":
             raise PlanError(f"{_EXPECTED}, got {self.device!r}, which holds no data; {_ADVICE}")

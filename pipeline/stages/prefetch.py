@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, ON_ITS_WAY, Stage
 from headrace.pipeline.plan.verbs import verb
 
@@ -53,3 +54,4 @@ class Prefetch(Stage):
         for name, least, most in (("workers", 0, MOST_WORKERS), ("depth", 1, MOST_DEPTH)):
             value = whole_number(getattr(self, name), f"prefetch: {name}", least, PlanError, most)
             object.__setattr__(self, name, value)
+        check_switches("prefetch", PlanError, eager=self.eager)

@@ -121,6 +121,8 @@ class ArraySource:
 
     def reads_to(self, place: Place) -> bool:
         """Whether rows can be read right to a place: CPU memory, or a GPU that reads this memory over the bus."""
+        if not isinstance(place, Place):
+            check_to(self, place)  # refuses it
         return place == CPU or (place.kind == "cuda" and self._place == CPU and is_readable_in_place(self._tensor))
 
     def prepare(self, place: Place) -> None:

@@ -17,12 +17,13 @@ from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import as_ids, is_one_of, shown, whole_number
+from headrace.pipeline.data.checks import check_tensor
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.ranking import as_scores
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
 from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.process_lock import ProcessLock
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, updater
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, num_ids, updater
 
 #: A look-ahead cache that knows so many times as many rows to come as it holds misses as rarely as one that knows all
 #: (within 3 %, `bench/tiering_policies.py`).
@@ -160,7 +161,7 @@ class CachedFeature(OverSource):
             The cache is then as if the read had not been, but for rows that had to make room.
         """
         check_to(self, to)
-        out = empty_rows((len(ids), *self.shape[1:]), self.dtype)
+        out = empty_rows((num_ids(ids, self), *self.shape[1:]), self.dtype)
         return Rows(out, self.read_into(ids, out, num_threads=num_threads))
 
     def read_into(
@@ -174,7 +175,9 @@ class CachedFeature(OverSource):
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
         # Refuses what is no place for these rows before anything changes.
-        gather_rows(self._rows, ids[:0], out=out[:0], num_threads=1)
+        num_ids(ids, self)
+        check_tensor(out, "CachedFeature.read_into: out", FeatureError)
+        gather_rows(self._rows, ids[:0], out=out[:0] if out.ndim else out, num_threads=1)
         if self.version != self._seen:
             self._forget()
         seen = self._seen

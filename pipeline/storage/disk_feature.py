@@ -15,6 +15,7 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.features.disk_rows import DiskRows
 from headrace.pipeline.data.arrays import as_cpu_tensor
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.digest import rows_digest
 from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.storage.array_file import open_rows
@@ -87,6 +88,7 @@ class DiskFeature:
             self._path = Path(path).absolute()
         except TypeError as cause:
             raise FeatureError(f"DiskFeature: expected the path of a .npy file, got {type(path).__name__}") from cause
+        check_switches("DiskFeature", FeatureError, direct=direct)
         self._options = {"direct": direct, "queue_depth": queue_depth, "gap_bytes": gap_bytes, "engine": engine}
         try:
             with open_rows(self._path) as rows:

@@ -16,6 +16,7 @@ from headrace.ops.errors import FeatureError, GraphError, InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.feature_names import FeatureName, listed
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
@@ -89,6 +90,7 @@ def load_shards(
     FeatureError
         If `cached` is not by name, or names a feature that is not in shards, or nodes that there are not.
     """
+    check_switches("load_shards", memory_map=memory_map)
     reader = _Reader(folder_of_shards(path, cached), memory_map)
     meta = reader.meta
     if part is None:

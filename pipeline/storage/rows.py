@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError
+from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.place import CPU, Place
 
 if TYPE_CHECKING:
@@ -138,6 +139,21 @@ def updater(owner: object, source: FeatureSource) -> Callable[[Tensor, Tensor], 
     return update
 
 
+def num_ids(ids: object, source: object) -> int:
+    """Return how many ids are asked for; what is no tensor of one dimension is refused.
+
+    Raises
+    ------
+    FeatureError
+        Naming the source.
+    """
+    if not isinstance(ids, Tensor) or ids.ndim != 1:
+        raise FeatureError(
+            f"{type(source).__name__}.read: expected ids to be int32 or int64 in one dimension, got {describe(ids)}"
+        )
+    return len(ids)
+
+
 def check_to(source: object, to: Place) -> None:
     """Refuse to read to another place than CPU memory, for sources that know no other.
 
@@ -146,6 +162,11 @@ def check_to(source: object, to: Place) -> None:
     FeatureError
         Saying what to do instead.
     """
+    if to is not CPU and not isinstance(to, Place):
+        raise FeatureError(
+            f"{type(source).__name__}.read: expected to to be an hr.Place, got {type(to).__name__}; write "
+            "hr.Place.parse('cpu')"
+        )
     if to is not CPU and to != CPU:
         raise FeatureError(
             f"{type(source).__name__}.read: expected to=cpu, where ids are and it can read rows to, got to={to}; read "

@@ -15,6 +15,7 @@ from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data.arrays import (
     as_cpu_tensor,
     as_ids,
+    check_kind,
     refuse_gradient,
     version_of_tensor,
     version_reader,
@@ -29,7 +30,7 @@ from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.type_partition import TypePartition
 from headrace.pipeline.storage.router import RankRouter
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 
 
 class ShardedFeature:
@@ -86,6 +87,9 @@ class ShardedFeature:
         place: Place = CPU,
     ) -> None:
         refuse_gradient(rows, "rows", FeatureError)
+        _check_partition(partition, "ShardedFeature")
+        advice = "write hr.Place.parse('cpu')"
+        check_kind(place, Place, "ShardedFeature: expected place to be an hr.Place", advice, FeatureError)
         self._rows = as_cpu_tensor(rows, "rows", FeatureError)
         self._partition = partition
         self._part = whole_number(part, "ShardedFeature: part", 0, FeatureError, partition.num_parts - 1)
@@ -148,6 +152,7 @@ class ShardedFeature:
             If the array has not one row per node, or `cached` holds other than nodes.
         """
         refuse_gradient(array, "array", FeatureError)
+        _check_partition(partition, "ShardedFeature.of")
         whole = as_cpu_tensor(array, "array", FeatureError)
         if whole.dim() == 0 or len(whole) != partition.num_nodes:
             raise FeatureError(
@@ -155,6 +160,7 @@ class ShardedFeature:
             )
         if part is None:
             part, _ = rank_of_process(None, None)
+        part = whole_number(part, "ShardedFeature.of: part", 0, FeatureError, partition.num_parts - 1)
         asked = None if cached is None else nodes_to_copy(cached, partition)
         ids = (
             torch.empty(0, dtype=torch.int64, device="cpu") if asked is None else asked[partition.owner(asked) != part]
@@ -245,7 +251,7 @@ class ShardedFeature:
             another place than CPU memory.
         """
         check_to(self, to)
-        out = empty_rows((len(ids), *self._rows.shape[1:]), self.dtype)
+        out = empty_rows((num_ids(ids, self), *self._rows.shape[1:]), self.dtype)
         return Rows(out, self.read_into(ids, out, num_threads=num_threads))
 
     def read_into(
@@ -326,6 +332,11 @@ def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
             f"expected cached to be nodes below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"
         )
     return ids
+
+
+def _check_partition(partition: object, function: str) -> None:
+    advice = "pass that by which the rows were cut"
+    check_kind(partition, Partition, f"{function}: expected partition to be an hr.Partition", advice, FeatureError)
 
 
 def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:

@@ -15,12 +15,14 @@ from headrace.ops.features.gather import empty_rows
 from headrace.ops.features.tiers import TierSizes, gather_tables
 from headrace.ops.gpu import current_gpu, has_gpu
 from headrace.ops.memory_promises import HOST, Promise
+from headrace.pipeline.data.arrays import check_kind, whole_number
+from headrace.pipeline.data.checks import as_list, check_switches
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
 from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.process_lock import ProcessLock
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 from headrace.pipeline.storage.terminal import shows_bars
 from headrace.pipeline.storage.tier_router import TierRouter
 from headrace.pipeline.storage.tiers_on_gpu import TiersOnGpu
@@ -84,6 +86,12 @@ class TieredFeature(OverSource):
         here: int = 0,
         stand_ins: bool = False,
     ) -> None:
+        check_switches("TieredFeature", FeatureError, stand_ins=stand_ins)
+        check_kind(sizes, TierSizes, "TieredFeature: expected sizes to be an hr.TierSizes", "pass one", FeatureError)
+        devices = as_list(devices, "TieredFeature: devices", "places", FeatureError)
+        if not all(isinstance(device, Place) for device in devices):
+            raise FeatureError("TieredFeature: expected devices to be a list of hr.Place, got others among them")
+        here = whole_number(here, "TieredFeature: here", 0, FeatureError)
         if devices and not stand_ins and not has_gpu():
             raise FeatureError(
                 f"TieredFeature: rows on {', '.join(map(str, devices))} need a GPU, and torch finds none here; pass "
@@ -119,6 +127,7 @@ class TieredFeature(OverSource):
 
     def fill(self, *, progress: bool = False) -> None:
         """Copy rows to their places, unless they are there; the first read does so by itself."""
+        check_switches("TieredFeature.fill", FeatureError, progress=progress)
         with self._filling.held():
             if self._tables is None:
                 self._seen = self.version
@@ -134,6 +143,9 @@ class TieredFeature(OverSource):
             If an id is negative or not below num_rows, or for a place that it does not read to.
         """
         self._check_unwritten()
+        num_asked = num_ids(ids, self)
+        if not isinstance(to, Place):
+            check_to(self, to)  # refuses it
         # A thread may have another current device than that of the batch.
         there = Place(to.kind, ids.device.index) if to.index is None and ids.is_cuda else to
         if to != CPU and self._on_gpu is not None and self.reads_to(there):
@@ -145,7 +157,7 @@ class TieredFeature(OverSource):
                     add_counts(counts, {counter: num_rows * self.row_bytes})
             return Rows(rows, counts)
         check_to(self, to)
-        out = empty_rows((len(ids), *self.shape[1:]), self.dtype)
+        out = empty_rows((num_asked, *self.shape[1:]), self.dtype)
         return Rows(out, self.read_into(ids, out, num_threads=num_threads))
 
     def reads_to(self, place: Place) -> bool:

@@ -18,6 +18,7 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
@@ -101,6 +102,7 @@ def write_shards(
     """
     from tqdm.auto import tqdm
 
+    check_switches("write_shards", overwrite=overwrite, progress=progress)
     silent = not (progress and shows_bars())
 
     check_arguments(path, graph, partition, store, whole)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
@@ -114,7 +115,7 @@ def edge_features(graph: Graph, store: FeatureStore, edge: Any) -> tuple[Feature
         lists = {kind: (some,) if isinstance(some, str) else tuple(some) for kind, some in edge.items()}
         names = tuple((kind, name) for kind, some in lists.items() for name in some)
     else:
-        names = (edge,) if isinstance(edge, str) else tuple(edge)
+        names = (edge,) if isinstance(edge, str) else tuple(as_list(edge, "inference: edge", "names of edge features"))
     store.check(edge=names, num_edges=graph.num_edges, types=_types(graph), stage="inference")
     _check_one_argument_each(graph, names)
     return names

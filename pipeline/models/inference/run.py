@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.checks import as_device, check_switches
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.items import ItemSet
@@ -151,6 +152,9 @@ def inference(
         )
     if not isinstance(store, FeatureStore):
         raise FeatureError(f"inference: expected an hr.FeatureStore, got {type(store).__name__}")
+    check_switches("inference", overwrite=overwrite, progress=progress)
+    if out is not None and not isinstance(out, str | os.PathLike):
+        raise InputError(f"inference: expected out to be the path of a file to write, got {type(out).__name__}")
     rows, names = input_rows(graph, store, node), edge_features(graph, store, edge)
     if overwrite and out is None:
         raise InputError("inference: expected out= beside overwrite=True, which names what it may replace, got none")
@@ -236,11 +240,7 @@ def _pieces(
 
 def _device_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
     if device is not None:
-        try:
-            return torch.device(device)
-        except (RuntimeError, TypeError) as error:
-            message = f"inference: expected a device of torch, got {device!r}; pass device='cpu' or 'cuda'"
-            raise InputError(message) from error
+        return as_device(device, "inference")
     parameter = next(model.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
 

@@ -46,8 +46,13 @@ def check_has_own_rows(layer: str, block: Edges) -> None:
     Raises
     ------
     InputError
-        If destinations are of another type than sources.
+        If destinations are of another type than sources, or for what is no block.
     """
+    if not hasattr(block, "num_src"):  # all that messages go over has it
+        raise InputError(
+            f"{layer}: expected a block, got {type(block).__name__}; call it as conv(x, block), with a block of "
+            "batch.blocks"
+        )
     if is_block(block) and block.bipartite:
         raise InputError(
             f"{layer}: expected a block whose destinations are sources too, got a relation between two types; make a "

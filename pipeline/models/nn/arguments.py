@@ -8,6 +8,9 @@ from typing import Any
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_number, whole_number
 
+#: More have no matrix that memory could hold.
+MOST_COLUMNS = (1 << 31) - 1
+
 
 def columns(layer: str, name: str, value: Any) -> int:
     """Return a number of columns or heads as an int; there is at least one.
@@ -22,7 +25,7 @@ def columns(layer: str, name: str, value: Any) -> int:
             f"{layer}: expected {name} to be one integer of at least 1, got {value!r}; rows of both ends of a block "
             "have the same columns"
         )
-    return whole_number(value, f"{layer}: {name}", 1, InputError)
+    return whole_number(value, f"{layer}: {name}", 1, InputError, MOST_COLUMNS)
 
 
 def finite(layer: str, name: str, value: Any) -> int | float:
@@ -37,16 +40,3 @@ def finite(layer: str, name: str, value: Any) -> int | float:
     if number is None or not math.isfinite(number):
         raise InputError(f"{layer}: expected {name} to be a finite number, got {value!r}")
     return number
-
-
-def check_switches(layer: str, **values: Any) -> None:
-    """Refuse switches that are neither True nor False.
-
-    Raises
-    ------
-    InputError
-        Naming the first.
-    """
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{layer}: expected {name} to be True or False, got {value!r}")

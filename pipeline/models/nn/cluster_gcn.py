@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from headrace.ops.aggregate.precision import widened
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_is_block
-from headrace.pipeline.models.nn.arguments import check_switches, columns, finite
+from headrace.pipeline.models.nn.arguments import columns, finite
 from headrace.pipeline.models.nn.self_loops import destinations_of
 from headrace.pipeline.models.whole_graph import WholeGraph
 

@@ -11,8 +11,9 @@ from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_number, describe
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.models.nn.aggregate import Edges, check_input, is_block
-from headrace.pipeline.models.nn.arguments import check_switches, columns, finite
+from headrace.pipeline.models.nn.arguments import columns, finite
 from headrace.pipeline.models.nn.attention_dropout import AttentionKeys, Masks
 from headrace.pipeline.models.nn.self_loops import Looped, with_self_loops
 from headrace.pipeline.models.whole_graph import WholeGraph, means_without_loops
@@ -183,8 +184,9 @@ class GATConv(nn.Module):
                 f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}] for a layer with "
                 f"edge_dim={self.edge_dim}, got none; pass the features of the block's edges, or leave out edge_dim"
             )
-        edge_attr = edge_attr.view(-1, 1) if edge_attr.ndim == 1 else edge_attr
-        if edge_attr.shape != (block.num_edges, self.edge_dim):
+        if isinstance(edge_attr, Tensor) and edge_attr.ndim == 1:
+            edge_attr = edge_attr.view(-1, 1)
+        if not isinstance(edge_attr, Tensor) or edge_attr.shape != (block.num_edges, self.edge_dim):
             raise InputError(
                 f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}], got {describe(edge_attr)}"
             )

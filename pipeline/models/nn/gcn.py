@@ -9,8 +9,9 @@ from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, check_knows_sources, weight_of
-from headrace.pipeline.models.nn.arguments import check_switches, columns
+from headrace.pipeline.models.nn.arguments import columns
 from headrace.pipeline.models.nn.self_loops import destinations_of
 from headrace.pipeline.models.whole_graph import WholeGraph, with_remaining_loops
 
@@ -98,7 +99,7 @@ class GCNConv(nn.Module):
         check_input("GCNConv", x, block, self.in_channels)
         x = widened(x)
         weight = weight_of(block) if edge_weight is None else edge_weight
-        if weight is not None and weight.shape != (block.num_edges,):
+        if weight is not None and (not isinstance(weight, Tensor) or weight.shape != (block.num_edges,)):
             raise InputError(f"GCNConv: expected edge_weight of [{block.num_edges}], got {describe(weight)}")
         weight = None if weight is None else weight.to(x.dtype)
         # The two products commute: rows are mixed where they have fewer columns.

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_has_own_rows, weight_of
-from headrace.pipeline.models.nn.arguments import check_switches, finite
+from headrace.pipeline.models.nn.arguments import finite
 
 
 class GINConv(nn.Module):
@@ -62,7 +64,7 @@ class GINConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return a row for each destination from x: [num_src, ...]."""
         check_has_own_rows("GINConv", block)
-        if x.ndim != 2 or len(x) != block.num_src:
-            raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {list(x.shape)}")
+        if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != block.num_src:
+            raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {describe(x)}")
         out: Tensor = self.nn(aggregate(block, x, "sum", weight_of(block)) + (1 + self.eps) * x[: block.num_dst])
         return out

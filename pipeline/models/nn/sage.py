@@ -9,8 +9,9 @@ from torch.nn import functional
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import is_one_of
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.models.nn.aggregate import Edges, aggregate, check_input, weight_of
-from headrace.pipeline.models.nn.arguments import check_switches, columns
+from headrace.pipeline.models.nn.arguments import columns
 
 
 class SAGEConv(nn.Module):

@@ -153,6 +153,8 @@ def part_of(graph: Graph | GraphShard, partition: Partition | None, rank: int, w
     GraphError
         If there is no such part.
     """
+    if partition is not None and not isinstance(partition, Partition):
+        raise GraphError(f"ShardedGraph: expected partition to be an hr.Partition, got {type(partition).__name__}")
     if isinstance(graph, GraphShard):
         if partition is not None and partition != graph.partition:
             raise GraphError("ShardedGraph: the graph is a part by another partition; pass the part alone")

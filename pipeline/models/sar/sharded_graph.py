@@ -10,7 +10,7 @@ from torch import Tensor
 from headrace.ops.aggregate.attention_scores import AttentionDropout
 from headrace.ops.aggregate.precision import casting_as_now, widened
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.arrays import is_one_of, whole_number
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import world_comm
@@ -266,7 +266,7 @@ class ShardedGraph(RankGraph):
             pass, a parameter that it did not use in its first call. If a gradient would count twice: a parameter was
             computed from another. For messages of a wrong shape.
         """
-        if reduce not in ("sum", "mean", "max", "min"):
+        if not is_one_of(reduce, ("sum", "mean", "max", "min")):
             raise InputError(f'update_all: expected reduce to be "sum", "mean", "max" or "min", got {reduce!r}')
         self._check_edges(edge, "edge")
         if destination is not None and len(destination) != self.num_dst:
@@ -282,7 +282,7 @@ class ShardedGraph(RankGraph):
 
 
 def _check_mode(mode: str, prefetch: int) -> None:
-    if mode not in MODES:
+    if not is_one_of(mode, MODES):
         raise InputError(f"ShardedGraph: expected mode to be one of {', '.join(MODES)}, got {mode!r}")
     if mode == "one-shot" and prefetch:
         raise InputError(

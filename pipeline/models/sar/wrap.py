@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
 from headrace.ops.random.dropout import dropout_mask
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.checks import check_module
 from headrace.pipeline.models.dropout_keys import DropoutKeys
 from headrace.pipeline.models.local_modules import check_replaceable
 from headrace.pipeline.models.nn.gat import GATConv
@@ -108,7 +110,11 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     PeerError
         If another rank has raised an error in this call.
     """
+    if not isinstance(graph, ShardedGraph):
+        raise InputError(f"hr.sar.wrap: expected graph to be an hr.sar.ShardedGraph, got {type(graph).__name__}")
     with graph:  # the others hear of errors
+        check_module(model, "hr.sar.wrap")
+        seed = whole_number(seed, "hr.sar.wrap: seed", 0, InputError, (1 << 64) - 1)
         replaced = _replaced_kinds(model)
         _check_initialised(model)
         words = f"{_digest(model)}, {seed}"
@@ -161,6 +167,7 @@ def _replace(
 
 def keys_by_name(model: nn.Module) -> dict[str, DropoutKeys]:
     """Return the keys that modules of a model have of masks of dropout; none before it is wrapped."""
+    check_module(model, "hr.sar.dropout_state")
     keys: dict[str, DropoutKeys] = {}
     for name, module in model.named_modules():
         if isinstance(module, ShardedDropout | ReplacedLayer):

@@ -1,0 +1,100 @@
+"""Checks of arguments that many functions share: switches, tensors, devices, lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import HeadraceError, InputError
+from headrace.pipeline.data.arrays import describe, expected
+
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def check_switches(function: str, error: type[HeadraceError] = InputError, /, **values: Any) -> None:
+    """Refuse switches that are neither True nor False.
+
+    Raises
+    ------
+    error
+        Naming the function and the first such switch.
+    """
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise error(f"{function}: expected {name} to be True or False, got {type(value).__name__}")
+
+
+def check_tensor(value: object, name: str, error: type[HeadraceError] = InputError) -> None:
+    """Refuse what is no tensor; `name` may have the function in front, ``"f: x"``.
+
+    Raises
+    ------
+    error
+        Naming the argument.
+    """
+    if not isinstance(value, Tensor):
+        raise error(f"{expected(name)} to be a tensor, got {type(value).__name__}; pass torch.as_tensor of it")
+
+
+def check_ids(ids: object, function: str, error: type[HeadraceError] = InputError) -> None:
+    """Refuse ids that are no tensor of integers with values.
+
+    Raises
+    ------
+    error
+        Naming the function.
+    """
+    check_tensor(ids, f"{function}: ids", error)
+    if isinstance(ids, Tensor) and (ids.dtype not in _INTEGERS or ids.is_meta):
+        raise error(f"{function}: expected ids to be integers in a tensor, got {describe(ids)}")
+
+
+def as_list(values: Any, name: str, what: str, error: type[HeadraceError] = InputError) -> list[Any]:
+    """Return the entries of a list or of anything else that can be gone through; `what` they are, for the message.
+
+    Raises
+    ------
+    error
+        Naming the argument.
+    """
+    no_list = isinstance(values, str | bytes) or not isinstance(values, Iterable)
+    if no_list or getattr(values, "ndim", 1) == 0:
+        raise error(f"{expected(name)} to be a list of {what}, got {type(values).__name__}")
+    return list(values)
+
+
+def check_module(model: object, function: str) -> None:
+    """Refuse a model that is no module of torch.
+
+    Raises
+    ------
+    InputError
+        Naming the function.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"{function}: expected model to be a torch.nn.Module, got {type(model).__name__}")
+
+
+def as_device(device: Any, function: str) -> torch.device:
+    """Return a device of torch.
+
+    Raises
+    ------
+    InputError
+        If the argument names none.
+    """
+    if isinstance(device, torch.device):
+        return device
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError, ValueError) as cause:
+        raise InputError(
+            f"{function}: expected a device of torch, got {_text(device)}; write 'cpu', 'cuda' or 'cuda:1'"
+        ) from cause
+
+
+def _text(value: object) -> str:
+    return repr(value) if isinstance(value, str | int) else type(value).__name__
