@@ -53,7 +53,8 @@ class TierSizes:
             message = f"TierSizes: {self.num_devices} devices, expected at most {_MOST_DEVICES}"
             raise FeatureError(message)
         if self.num_devices == 0 and self.replicated + self.interleaved > 0:
-            message = f"TierSizes: {self.replicated + self.interleaved} rows on devices, but there are none"
+            on_devices = self.replicated + self.interleaved
+            message = f"TierSizes: expected num_devices of at least 1 for {on_devices} rows on devices, got 0"
             raise FeatureError(message)
 
     @property
@@ -197,6 +198,8 @@ def gather_tables(
         then.
     """
     stage = "gather_tables"
+    if not isinstance(out, torch.Tensor) or out.ndim == 0:
+        raise FeatureError(f"{stage}: expected out to be a tensor [n, ...], got {type(out).__name__}")
     device, shape = device_of(out), tuple(out.shape[1:])
     ready, tensors = (tables, tables.tensors) if isinstance(tables, GpuTables) else (None, tables)
     for name, one in ((f"tables[{i}]", one) for i, one in enumerate(tensors)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe, whole_number
-from headrace.pipeline.data.checks import check_ids
+from headrace.pipeline.data.checks import as_list, check_ids
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -45,9 +45,7 @@ class TypeOffsets:
     offsets: Tensor
 
     def __post_init__(self) -> None:
-        if isinstance(self.names, str) or not isinstance(self.names, Iterable):
-            raise GraphError(f"TypeOffsets: expected names to be a list of types, got {type(self.names).__name__}")
-        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "names", tuple(as_list(self.names, "TypeOffsets: names", "types", GraphError)))
         odd = [name for name in self.names if not isinstance(name, Hashable)]
         if odd:
             raise GraphError(f"TypeOffsets: expected names that can be looked up, got {type(odd[0]).__name__}")

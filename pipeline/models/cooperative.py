@@ -284,7 +284,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
         lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
         if len(lists) != 1:
             raise InputError(
-                f"cooperative: the model has {len(lists)} module lists, so its layers are not obvious; name the "
+                f"cooperative: expected one nn.ModuleList in the model, with its layers, got {len(lists)}; name the "
                 "modules that take one block each, cooperative(model, layers=[...])"
             )
         layers = list(lists[0])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from headrace.ops.errors import PlanError, UsageError
 from headrace.ops.names import no_attribute
+from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.plan.foreign_words import instead_on_plan
 from headrace.pipeline.plan.later import add_methods
 from headrace.pipeline.plan.stage import Stage
@@ -56,9 +57,7 @@ class Plan(_Verbs):
     """
 
     def __init__(self, stages: Iterable[Stage]) -> None:
-        if isinstance(stages, str) or not isinstance(stages, Iterable):
-            raise PlanError(f"Plan: expected a list of stages, source first, got {type(stages).__name__}")
-        self._stages = tuple(stages)
+        self._stages = tuple(as_list(stages, "Plan: stages", "stages, source first", PlanError))
         odd = [stage for stage in self._stages if not isinstance(stage, Stage)]
         if odd:
             raise PlanError(

@@ -61,7 +61,10 @@ def check_state(
     if isinstance(state, (str, bytes)):
         raise StateError("expected what loader.state_dict() returned, got text; read it first, as with json.loads")
     if not isinstance(state, Mapping) or not {"format", "epoch", "source", "batch_size", "plan"} <= set(state):
-        raise StateError("this is not the state of a headrace loader: pass what loader.state_dict() returned")
+        raise StateError(
+            f"expected the state of a headrace loader, got {type(state).__name__}; pass what loader.state_dict() "
+            "returned"
+        )
     _check_whole("format", state["format"], None)
     if state["format"] != FORMAT:
         raise StateError(f"the state has format {state['format']}; this version reads format {FORMAT}")

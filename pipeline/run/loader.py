@@ -93,7 +93,7 @@ class Loader(Generic[Batch]):
         # They come first, so that a rank that cannot go on can say so to the others, who would wait for it.
         self._ranks = ranks = ranks_of(plan, passes or {}, comm, rank, world_size, in_job=in_job)
         try:
-            check_partition(partition, plan, world_size, cooperative=bool((passes or {}).get("cooperative")))
+            check_partition(partition, plan, world_size, cooperative=(passes or {}).get("cooperative") is True)
             self._rewriting = rewrite(plan, machine, passes)
             check_data(self._rewriting.plan)  # names the stages that the user wrote, as the final plan may not
             check_data(self._rewriting.final)

@@ -71,7 +71,7 @@ class FetchFeature(FetchStage):
             self, "wanted", Wanted(self.store, node=self.node, edge=self.edge, labels=self.labels)
         )  # no field: it says the same
         if not self.wanted:
-            raise FeatureError("fetch_feature: name at least one feature, for example node=['x'] or labels='y'")
+            raise FeatureError("fetch_feature: expected at least one feature, got none; pass node=['x'] or labels='y'")
         self.wanted.sources()  # refuses names that there are not
 
     def decisive(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class NodeSource(SourceStage):
         missing = [name for name in ("reset", "__next__", "state_dict") if not hasattr(self.node, name)]
         if missing:
             raise ItemsError(
-                f"node_source: a torchdata node is needed; {type(self.node).__name__} has no {', '.join(missing)}"
+                f"node_source: expected a torchdata node, got {type(self.node).__name__} without {', '.join(missing)}"
             )
         self.settle_seed()
 

@@ -45,7 +45,11 @@ def check_arguments(path: object, graph: object, partition: object, store: objec
         if len(wrong) == 1:
             advice = _ADVICE.get(next(iter(wrong)), advice)
         raise InputError(f"write_shards: expected {'; '.join(wrong.values())}; {advice}")
-    if isinstance(whole, Mapping) or not isinstance(whole, (str, Collection, type(None))):
+    if (
+        isinstance(whole, Mapping)
+        or not isinstance(whole, (str, Collection, type(None)))
+        or getattr(whole, "ndim", 1) == 0
+    ):
         raise FeatureError(
             f"write_shards: expected whole to be names of node features, such as ['y'], got {_came(whole)}; list them"
         )

@@ -380,4 +380,4 @@ def _hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: i
         return torch.sort(scores, descending=True, stable=True).indices[:capacity]
     if ids is not None and scores is None:
         return as_ids(ids, "ids", FeatureError).to(torch.int64)[:capacity]
-    raise FeatureError("CachedFeature: a static cache needs to know its rows; give either ids= or scores=")
+    raise FeatureError("CachedFeature: expected ids= or scores= of a static cache, got neither or both; pass one")

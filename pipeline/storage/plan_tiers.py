@@ -14,6 +14,7 @@ from torch import Tensor
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.tiers import TierSizes
 from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe
+from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, DISK, Place
@@ -221,6 +222,7 @@ def _is_real(value: object) -> TypeGuard[float]:
 
 def _names(store: FeatureStore, graph: Graph, node: Sequence[str] | None) -> tuple[str, ...]:
     if node is not None:
+        node = as_list(node, "plan_tiers: node", "names of node features", FeatureError)
         store.check(node=node, num_nodes=graph.num_nodes, stage="plan_tiers")
         names = tuple(node)
     else:

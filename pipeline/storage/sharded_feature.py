@@ -102,7 +102,7 @@ class ShardedFeature:
         self._cached = torch.empty(0, dtype=torch.int64, device="cpu")
         self._cached_rows = self._rows[:0]
         if (cached is None) != (cached_rows is None):
-            raise FeatureError("ShardedFeature: give cached and cached_rows together")
+            raise FeatureError("ShardedFeature: expected cached and cached_rows together, got one of them")
         if cached is not None and cached_rows is not None:
             _check_cached(cached, partition, self._part)
             copies = as_cpu_tensor(cached_rows, "cached_rows", FeatureError)

@@ -163,6 +163,8 @@ class TieredFeature(OverSource):
     def reads_to(self, place: Place) -> bool:
         """Whether rows can be read right to a place: CPU memory, or the device that reads, if it reads all tiers."""
         router = self._router
+        if not isinstance(place, Place):
+            check_to(self, place)  # refuses it
         if place == CPU:
             return True
         here = router.devices[router.here] if router.devices and not self._stand_ins else None
@@ -180,8 +182,14 @@ class TieredFeature(OverSource):
         DeviceError
             If they cannot be pinned.
         """
+        if not isinstance(place, Place):
+            check_to(self, place)  # refuses it
         if place == CPU:
             return
+        if not self._router.devices:
+            raise FeatureError(
+                f"TieredFeature.prepare: expected rows on devices to read them to {place}, got none there"
+            )
         self.fill()
         with self._filling.held():
             if self._on_gpu is None and self._tables is not None:
