@@ -142,7 +142,7 @@ def _torch_dtype(source: NDArray[Any], stage: str) -> torch.dtype:
     try:
         return torch.from_numpy(np.empty(0, source.dtype)).dtype
     except (TypeError, ValueError) as error:
-        message = f"{stage}: source has dtype {source.dtype}, which torch does not have; convert it with .astype"
+        message = f"{stage}: expected source of a dtype that torch has, got {source.dtype}; convert it with .astype"
         raise FeatureError(message) from error
 
 

@@ -103,7 +103,7 @@ def load_shards(
         if name not in owners:
             in_shards = sorted(owners, key=str)
             raise FeatureError(
-                f"load_shards: cached names node feature {name!r}; those in shards are {in_shards or 'none'}"
+                f"load_shards: expected cached to name node features in shards, {in_shards or 'none'}, got {name!r}"
             )
     copies = {name: nodes_to_copy(ids, owners[name]) for name, ids in (cached or {}).items()}
     node = {

@@ -82,6 +82,12 @@ MISFITS = (
     ),
     # Options without effect or sense, and errors that help.
     Mutant(
+        "pipeline/data/checks.py",
+        'if no_list or getattr(values, "ndim", 1) == 0:',
+        "if no_list:",
+        "tests/pipeline/plan/test_hostile_arguments.py::test_no_error_comes_from_inside",
+    ),
+    Mutant(
         "pipeline/plan/verify.py",
         "source.boundary > facts.hops",
         "False",

@@ -342,7 +342,7 @@ def test_models_are_wrapped_once_and_call_their_layers():
         hr.cooperative(nn.Sequential(nn.Linear(2, 2)), layers=[nn.Linear(2, 2)])
     with pytest.raises(hr.InputError, match="expected modules as layers, got str"):
         hr.cooperative(nn.Sequential(nn.Linear(2, 2)), layers=["0"])
-    with pytest.raises(hr.InputError, match="expected one nn.ModuleList in the model, with its layers, got 0"):
+    with pytest.raises(hr.InputError, match=r"expected one nn\.ModuleList in the model, with its layers, got 0"):
         hr.cooperative(nn.Linear(2, 2))
 
 

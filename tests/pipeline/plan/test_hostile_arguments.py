@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
+from hostile_calls import CALLS as OTHERS
+from hostile_calls import ODD, OUT_OF_RANGE
 
 import headrace as hr
 
 from plans import graph, items, store
-
-ODD = {
-    "none": lambda: None,
-    "text": lambda: "none such",
-    "number": lambda: 2.5,
-    "infinite": lambda: float("inf"),
-    "list": lambda: ["a", "b"],
-    "ragged": lambda: [[1], [2, 3]],
-    "tensor": lambda: torch.rand(5),
-    "no dimension": lambda: torch.tensor(3.5),
-    "objects": lambda: np.array([1, "a", None], dtype=object),
-    "texts": lambda: np.array(["a", "b"]),
-    "meta": lambda: torch.empty(5, dtype=torch.int64, device="meta"),
-    "mapping": lambda: {1: 2},
-    "set": lambda: {1, 2},
-    "function": lambda: len,
-    "graph": graph,
-    "store": store,
-    "plan": items,
-}
 
 ENDS = (torch.tensor([0, 1]), torch.tensor([1, 0]))
 SIZES = {"gpus": 1, "gpu_memory": (1 << 20,)}
@@ -77,6 +58,21 @@ def test_arguments_of_another_kind_are_refused_by_name(name):
                 call(make())
             message = str(caught.value)
             assert any(word in message for word in ("got", "there is no")), (kind, message)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_error_comes_from_inside(name):
+    """What is not right is refused by headrace; a value may be right, or lack a library."""
+    for kind, make in {**ODD, **OUT_OF_RANGE}.items():
+        value = make()
+        try:
+            OTHERS[name](value)
+        except (hr.HeadraceError, ImportError) as error:
+            message = str(error)
+            assert any(word in message for word in ("got", "expected", "there is no")), (kind, message)
+        except Exception as error:  # noqa: BLE001 - whatever else it is
+            pytest.fail(f"{kind}: {type(error).__name__}: {error}")
 
 
 def test_a_fill_is_what_attributes_can_hold():

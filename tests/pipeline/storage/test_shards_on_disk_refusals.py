@@ -97,8 +97,8 @@ def test_damaged_files_are_refused(folder, file, memory_map):
 @pytest.mark.parametrize(
     ("cached", "message"),
     [
-        ({"y": [1]}, r"cached names node feature 'y'; those in shards are \['x'\]"),
-        ({"z": [1]}, "cached names node feature 'z'"),
+        ({"y": [1]}, r"node features in shards, \['x'\], got 'y'"),
+        ({"z": [1]}, "in shards, .*, got 'z'"),
         ({"x": [NUM_NODES]}, "cached to be nodes below 200, got ids from 200 to 200"),
         ({"x": [0.5]}, "cached to be int32 or int64 ids"),
     ],

@@ -202,7 +202,7 @@ def test_what_every_rank_reads_whole(tmp_path):
     path = write(tmp_path / "shards", typed_graph(), owners, typed_store(), whole=[("b", "x"), ("b", "z"), ("a", "y")])
     node = hr.load_shards(path, 1).store.node
     assert {name for name in node if isinstance(node[name], hr.ShardedFeature)} == {("a", "x"), "all"}
-    with pytest.raises(hr.FeatureError, match=r"cached names node feature \('b', 'x'\); those in shards are \[.*'all'"):
+    with pytest.raises(hr.FeatureError, match=r"node features in shards, \[.*'all'.*\], got \('b', 'x'\)"):
         hr.load_shards(path, 1, cached={("b", "x"): [0]})
     with pytest.raises(hr.FeatureError, match="nodes below 120, got ids from 0 to 120"):
         hr.load_shards(path, 1, cached={("a", "x"): [0, 120]})
