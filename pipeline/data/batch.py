@@ -16,7 +16,6 @@ from headrace.ops.errors import FeatureError, InputError, ItemsError
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.batch_tensors import freeze, mapped, named_tensors
 from headrace.pipeline.data.batch_text import integers_of, text_of
-from headrace.pipeline.data.batch_words import missing
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.checks import as_device, check_tensor
 from headrace.pipeline.data.digest import exact_digest
@@ -377,6 +376,8 @@ class MiniBatch:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
+            from headrace.pipeline.data.batch_words import missing
+
             raise missing(self, name)
 
     def __reduce__(self) -> tuple[Callable[..., MiniBatch], tuple[Any, ...]]:

@@ -105,10 +105,4 @@ MISFITS = (
         "for room in (memory_bytes(), *groups)",
         "tests/ops/core/test_memory_limit.py::test_what_limits_forbid_is_refused",
     ),
-    Mutant(
-        "pipeline/stages/copy_to.py",
-        'if torch.device(self.device).type == "meta":',
-        "if False:",
-        "tests/pipeline/plan/test_stages.py::test_bad_devices",
-    ),
 )

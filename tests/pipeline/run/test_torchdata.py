@@ -92,7 +92,7 @@ def test_torchdata_batcher_is_a_source():
 
 
 def test_what_is_no_node_is_refused():
-    with pytest.raises(hr.ItemsError, match="no reset, __next__, state_dict"):
+    with pytest.raises(hr.ItemsError, match="got list without reset, __next__, state_dict"):
         hr.NodeSource([1, 2, 3])
 
 

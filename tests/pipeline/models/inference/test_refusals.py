@@ -222,7 +222,7 @@ def test_nodes_of_the_trial():
 def test_devices_that_are_none(device):
     refused(
         hr.InputError,
-        r"inference: expected a device of torch, got .*; pass device=",
+        r"inference: expected a device of torch, got .*; write",
         layers=[Counting()],
         device=device,
     )
