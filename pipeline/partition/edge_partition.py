@@ -8,7 +8,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import GraphError, InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.partition.owners import edge_owners, grid_columns
 from headrace.pipeline.data.arrays import whole_number
@@ -168,7 +168,7 @@ class EdgePartition:
 
 def _check_graph(graph: object) -> None:
     if not isinstance(graph, Graph):
-        raise InputError(f"EdgePartition: expected a whole hr.Graph, got {type(graph).__name__}")
+        raise GraphError(f"EdgePartition: expected a whole graph, an hr.Graph, got {type(graph).__name__}")
 
 
 def _masters(graph: Graph, num_parts: int | Partition) -> Partition:
