@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("pipeline", "ops", "cuda")
 
 #: Words of other forms ("x must be ...; ... came"), and verbs that are for people.
-OTHER_FORMS = re.compile(r"\b(must|came|heeds?|says?|said)\b")
+OTHER_FORMS = re.compile(r"(?:^|[\s(])(must|came|heeds?|says?|said)\b")
 
 
 def _of_python(source: str) -> Iterator[tuple[int, str]]:

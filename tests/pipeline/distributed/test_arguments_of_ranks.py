@@ -17,7 +17,7 @@ from plans import graph, items
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((0,), "LocalGroup: expected world_size to be an integer of at least 1, got 0"),
+        ((0,), "LocalGroup: expected world_size to be an integer from 1 to 65536, got 0"),
         ((-2,), "world_size to be an integer"),
         ((2.0,), "world_size to be an integer"),
         (("2",), "world_size to be an integer"),
