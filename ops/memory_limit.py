@@ -10,7 +10,6 @@ from headrace.ops.errors import InputError
 
 _STATUS = Path("/proc/self/status")
 _MEMINFO = Path("/proc/meminfo")
-_ROOT, _GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 #: Limits are read from files of the system, which takes 0.2 ms: what takes less is compared with all memory alone.
 _LEAST_LOOKED_AT = 1 << 24
@@ -80,7 +79,9 @@ def _commit_room() -> int | None:
     return None
 
 
-def _control_groups(held: int, root: Path = _ROOT, groups: Path = _GROUPS) -> list[tuple[int, int]]:
+def _control_groups(
+    held: int, root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
+) -> list[tuple[int, int]]:
     """Return limits of the groups of this process, and of those that hold them, and what is taken of each.
 
     A container sees its own group as the root. Where a group does not say what its processes take, that is `held`.
@@ -109,9 +110,9 @@ def _control_groups(held: int, root: Path = _ROOT, groups: Path = _GROUPS) -> li
     return found_groups
 
 
-def _control_group_rooms(held: int, root: Path = _ROOT, groups: Path = _GROUPS) -> list[int]:
+def _control_group_rooms(held: int, *folders: Path) -> list[int]:
     """Return what is left in each of the groups."""
-    return [limit - taken for limit, taken in _control_groups(held, root, groups)]
+    return [limit - taken for limit, taken in _control_groups(held, *folders)]
 
 
 _FIRST_VERSION = (("memory.limit_in_bytes",), "memory.usage_in_bytes")

@@ -124,7 +124,7 @@ def batches() -> None:
     rows = {"x": torch.rand(block().num_src, 8)}
     each("Block.aggregate", lambda **given: block().aggregate(**given), rows, "x", "reduce", "weight")
     one = {"indptr": torch.tensor([0, 1]), "indices": torch.tensor([0]), "num_src": 1, "num_dst": 1}
-    each("Block", hr.Block, one, *one, "edge_ids", "weight", "types", "bipartite")
+    each("Block", hr.Block, one, *one, "edge_ids", "weight", "bipartite")
     for name in ("adj_t", "map", "to", "to_pyg", "relation"):
         CALLS[f"Block.{name}"] = lambda value, name=name: getattr(block(), name)(value)
     CALLS["MiniBatch.to"] = lambda value: batch().to(value)

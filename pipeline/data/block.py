@@ -12,8 +12,7 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.block_checks import check_block
-from headrace.pipeline.data.checks import as_device
+from headrace.pipeline.data.checks import as_device, check_block
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, type_number

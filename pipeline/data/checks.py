@@ -1,9 +1,9 @@
-"""Checks of arguments that many functions share: switches, tensors, devices, lists."""
+"""Checks of arguments that many functions share: switches, tensors, devices, lists; and of parts of a block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -11,6 +11,10 @@ from torch import Tensor
 from headrace.ops.errors import HeadraceError, InputError
 from headrace.pipeline.data.arrays import describe, expected
 
+if TYPE_CHECKING:
+    from headrace.pipeline.data.block import Block
+
+_BLOCK_IDS = (torch.int32, torch.int64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -98,3 +102,36 @@ def as_device(device: Any, function: str) -> torch.device:
 
 def _text(value: object) -> str:
     return repr(value) if isinstance(value, str | int) else type(value).__name__
+
+
+def check_block(block: Block) -> None:
+    """Check classes, dtypes and lengths; values are not read, as blocks may live on any device.
+
+    Raises
+    ------
+    InputError
+        If they do not fit together.
+    """
+    if not isinstance(block.num_src, int) or not isinstance(block.num_dst, int):
+        kinds = f"{type(block.num_src).__name__} and {type(block.num_dst).__name__}"
+        raise InputError(f"Block: expected num_src and num_dst to be integers, got {kinds}")
+    if (
+        not isinstance(block.indptr, Tensor)
+        or block.indptr.dtype != torch.int64
+        or block.indptr.shape != (block.num_dst + 1,)
+    ):
+        raise InputError(f"Block: expected indptr of int64[{block.num_dst + 1}], got {describe(block.indptr)}")
+    if not isinstance(block.indices, Tensor) or block.indices.dtype not in _BLOCK_IDS or block.indices.ndim != 1:
+        raise InputError(f"Block: expected indices of int32 or int64[num_edges], got {describe(block.indices)}")
+    if not (0 <= block.num_dst <= block.num_src or block.bipartite):
+        raise InputError(
+            f"Block: expected 0 <= num_dst <= num_src, got num_dst={block.num_dst}, num_src={block.num_src}; "
+            "destinations come first among the sources"
+        )
+    ids, weight, num_edges = block.edge_ids, block.weight, block.indices.shape
+    if ids is not None and (not isinstance(ids, Tensor) or ids.dtype != torch.int64 or ids.shape != num_edges):
+        raise InputError(f"Block: expected edge_ids of int64[{block.num_edges}], got {describe(ids)}")
+    if weight is not None and (not isinstance(weight, Tensor) or weight.shape != num_edges):
+        raise InputError(f"Block: expected weight of [{block.num_edges}], got {describe(weight)}")
+    if not isinstance(block.bipartite, bool):
+        raise InputError(f"Block: expected bipartite to be True or False, got {type(block.bipartite).__name__}")
