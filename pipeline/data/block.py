@@ -62,9 +62,8 @@ class Block:
     types: TypedIds | None = None
     bipartite: bool = False
 
-    __post_init__ = check_block  # one call for each block
-
     if not TYPE_CHECKING:
+        __post_init__ = check_block  # one call for each block
 
         def __getattr__(self, name: str) -> NoReturn:
             if hasattr(type(self), name):  # a property that failed within: once more, for its own error
