@@ -78,8 +78,8 @@ class ItemSampler(SourceStage):
         The time of each item, [num_items] integers or floating point, for temporal samplers; it becomes
         ``batch.seed_time``. For items by type a dictionary with the same keys. Or the name of the node attribute with
         the times, the same name as in the sampler; this is the default if nodes have times. Only samplers with
-        ``time=`` go by the times. Behind others they are in ``batch.seed_time`` for the model, and later edges and
-        nodes are sampled, too.
+        ``time=`` use the times. With other samplers they are only in ``batch.seed_time``, for the model, and later
+        edges and nodes are sampled, too.
     edge_ids
         For items that are pairs: the id of the edge that each item is, integers [num_items] in the order of your edges.
         For items by type a dictionary with the same keys; ids then count within the edge type. They distinguish repeats
