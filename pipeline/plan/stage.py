@@ -193,9 +193,9 @@ class Stage(metaclass=_StageType):
         return watched_tables(self.sampled_by())
 
     def tables_of(self) -> tuple[Seen, ...]:
-        """Return the arrays of users that the stage has tables of: once these are written, no epoch begins or ends.
+        """Return the users' arrays behind the tables of the stage: after a write to them no epoch begins or ends.
 
-        By default what it samples by, and the structure of its graph.
+        By default its sampling weights and times, and the structure of its graph.
         """
         graph = getattr(self, "graph", None)
         return (*self.sampled_by(), *(structure_of(graph) if isinstance(graph, GraphView) else ()))

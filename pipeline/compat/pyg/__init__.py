@@ -4,8 +4,8 @@ They need torch_geometric alone: no pyg-lib, no torch-sparse. Change the import,
 
     from headrace.pyg import NeighborLoader
 
-Loaders draw nothing from torch's generator. ``torch.manual_seed`` has a say before a loader is made, whose `seed` is
-``torch.initial_seed()`` by default, and none behind it: give `seed=` to know the batches.
+Loaders draw nothing from torch's generator. ``torch.manual_seed`` affects a loader only before its construction,
+because its `seed` is ``torch.initial_seed()`` by default. Pass `seed=` for known batches.
 
 With Lightning, loaders go to ``trainer.fit(model, loader)`` as they are. PyG's ``LightningNodeData`` takes
 ``node_sampler=Sampler(data, ...)``, and ``LightningLinkData`` ``link_sampler=``: their loaders are PyG's own, on the
