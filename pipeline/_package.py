@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from headrace.ops.names import later as _later
 from headrace.pipeline import stages as _stages  # noqa: F401 - it tells plans their verbs
-from headrace.pipeline.plan.later import METHODS as _METHODS
+from headrace.pipeline.data.later import FUNCTIONS as _FUNCTIONS
+from headrace.pipeline.data.later import METHODS as _METHODS
 from headrace.pipeline.version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
@@ -48,6 +49,7 @@ if _TYPE_CHECKING:
     from headrace.pipeline.partition.report import PartitionReport
     from headrace.pipeline.plan.machine import Machine
     from headrace.pipeline.plan.plan import Plan
+    from headrace.pipeline.plan.plan_tiers import TierPlan, plan_tiers
     from headrace.pipeline.plan.settings import RunSettings
     from headrace.pipeline.plan.source import BatchSource, SourceStage
     from headrace.pipeline.plan.stage import MacroStage, MapStage, Stage
@@ -65,7 +67,6 @@ if _TYPE_CHECKING:
     from headrace.pipeline.storage.features import ExpectingSource, FeatureSource, FeatureStore, PlacingSource
     from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
     from headrace.pipeline.storage.load_shards import Shards, load_shards
-    from headrace.pipeline.storage.plan_tiers import TierPlan, plan_tiers
     from headrace.pipeline.storage.reordering import Reordered, reorder
     from headrace.pipeline.storage.rows import Rows
     from headrace.pipeline.storage.sharded_feature import ShardedFeature
@@ -200,7 +201,7 @@ _MODULES = {
     "Stage": "headrace.pipeline.plan.stage",
     "StateError": "headrace.ops.errors",
     "Stats": "headrace.pipeline.run.stats",
-    "TierPlan": "headrace.pipeline.storage.plan_tiers",
+    "TierPlan": "headrace.pipeline.plan.plan_tiers",
     "TierSizes": "headrace.ops.features.tiers",
     "TieredFeature": "headrace.pipeline.storage.tiered_feature",
     "TypeOffsets": "headrace.pipeline.data.type_offsets",
@@ -210,7 +211,7 @@ _MODULES = {
     "gcn_norm": "headrace.pipeline.data.gcn_norm",
     "inference": "headrace.pipeline.models.inference",
     "load_shards": "headrace.pipeline.storage.load_shards",
-    "plan_tiers": "headrace.pipeline.storage.plan_tiers",
+    "plan_tiers": "headrace.pipeline.plan.plan_tiers",
     "reorder": "headrace.pipeline.storage.reordering",
     "sum_gradients": "headrace.pipeline.models.cooperative",
     "sum_hook": "headrace.pipeline.distributed.comm",
@@ -227,6 +228,15 @@ _SUBMODULES = {
 
 # What runs plans adds this to them; importing the stages, above, lets plans have their verbs.
 _METHODS["loader"] = "headrace.pipeline.run.make_loader"
+
+# What methods of graphs, blocks and batches call.
+_FUNCTIONS |= {
+    **dict.fromkeys(
+        ("batch_to_dgl", "batch_to_pyg", "block_to_dgl", "edge_index_of"), "headrace.pipeline.interop.conversions"
+    ),
+    "adj_t_of": "headrace.pipeline.interop.sparse_matrix",
+    "shard": "headrace.pipeline.distributed.graph_shard",
+}
 
 
 def _advice(name: str) -> str | None:

@@ -16,8 +16,8 @@ import headrace as hr
 import headrace.ops
 from headrace.ops.names import load
 from headrace.pipeline import stages
+from headrace.pipeline.data.later import METHODS, VERBS
 from headrace.pipeline.passes import PASSES
-from headrace.pipeline.plan.later import METHODS, VERBS
 
 TESTS = Path(__file__).resolve().parent
 

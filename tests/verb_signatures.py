@@ -1,4 +1,4 @@
-"""Writes `pipeline/plan/verb_signatures.pyi`: the signature and docstring of each verb, for editors and type checkers.
+"""Writes `pipeline/plan/verb_signatures.pyi`: signatures and docstrings of verbs and `loader`, for type checkers.
 
 At run time stages add the verbs themselves; `make stubs` writes the file, and a test compares it.
 """
@@ -48,7 +48,12 @@ from torch import Tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.feature_names import FeatureName, LabelNames
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.partition.edge_partition import EdgePartition
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Converted, Plan
+from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.storage.features import FeatureStore
 
 FeatureNames: TypeAlias = str | Sequence[FeatureName] | Mapping[Any, str | Sequence[str]]
@@ -61,8 +66,10 @@ def stub() -> str:
     """Return the text of the file."""
     lines = [HEADER, "class Verbs:\n"]
     lines += [_method(name, "Converted" if name in CONVERSIONS else "Plan") for name in verbs()]
+    lines.append(_method("loader", "Loader[MiniBatch]"))
     # Their docstrings are those of the verbs above.
     lines += ["class ConvertedVerbs:\n", *(_signature(name, "Converted") + " ...\n" for name in BEHIND_CONVERSIONS)]
+    lines.append(_signature("loader", "Loader[Any]") + " ...\n")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -82,7 +89,8 @@ def _signature(verb: str, returns: str) -> str:
         kept = str(parameter.annotation)
         accepted = ACCEPTED.get((verb, parameter.name)) or ACCEPTED.get(kept) or kept.replace("'", '"')
         default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}".replace("'", '"')
-        parameters.append(f"{parameter.name}: {accepted}{default}")
+        stars = "**" if parameter.kind is inspect.Parameter.VAR_KEYWORD else ""
+        parameters.append(f"{stars}{parameter.name}: {accepted}{default}")
     listed = "".join(f"        {parameter},\n" for parameter in parameters)
     return f"    def {verb}(\n{listed}    ) -> {returns}:"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,12 +20,13 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.checks import as_device, check_tensor
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.later import later
 from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.data.typed_ids import TypedIds
 
-if TYPE_CHECKING:
-    from headrace.pipeline.distributed.channel import Comm
-    from headrace.pipeline.distributed.exchange import Exchange
+#: `Exchange` and `Comm` of `pipeline/distributed/`, which knows of batches.
+Exchange: TypeAlias = Any
+Comm: TypeAlias = Any
 
 #: Fields that are made read-only.
 _COLLECTIONS = frozenset({"y", "node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
@@ -266,7 +267,8 @@ class MiniBatch:
             raise InputError(
                 f"MiniBatch.exchange: the layers of this batch are 0 to {len(self.exchanges) - 1}, got {layer!r}"
             )
-        return self.exchanges[layer].deliver(rows, self.comm)
+        delivered: Tensor = self.exchanges[layer].deliver(rows, self.comm)
+        return delivered
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
         """Return the batch with every tensor on `device`."""
@@ -318,9 +320,7 @@ class MiniBatch:
         ModuleNotFoundError
             If torch_geometric is not installed.
         """
-        from headrace.pipeline.interop.conversions import batch_to_pyg
-
-        return batch_to_pyg(self)
+        return later("batch_to_pyg")(self)
 
     def to_dgl(self, *, pairs: bool = False) -> Any:
         """Return the blocks as DGL message-flow graphs, input side first, as from DGL's own loader.
@@ -346,9 +346,7 @@ class MiniBatch:
         ModuleNotFoundError
             If DGL is not installed.
         """
-        from headrace.pipeline.interop.conversions import batch_to_dgl
-
-        return batch_to_dgl(self, pairs=pairs)
+        return later("batch_to_dgl")(self, pairs=pairs)
 
     def digest(self) -> str:
         """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""

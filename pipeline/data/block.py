@@ -13,6 +13,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.checks import as_device, check_block
+from headrace.pipeline.data.later import later
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import TypedIds, type_number
@@ -87,9 +88,8 @@ class Block:
 
         The first call computes it; all layers and calls of a step share it.
         """
-        from headrace.pipeline.interop.conversions import edge_index_of
-
-        return edge_index_of(self)
+        edges: Tensor = later("edge_index_of")(self)
+        return edges
 
     @cached_property
     def transposed(self) -> Transposed:
@@ -219,9 +219,8 @@ class Block:
         InputError
             If `values` has a wrong length, or the arrays of the block (in CPU memory) are out of range.
         """
-        from headrace.pipeline.interop.sparse_matrix import adj_t_of
-
-        return adj_t_of(self, values)
+        matrix: Tensor = later("adj_t_of")(self, values)
+        return matrix
 
     def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the tensors under their names, in a fixed order."""
@@ -369,9 +368,7 @@ class Block:
         ModuleNotFoundError
             If DGL is not installed.
         """
-        from headrace.pipeline.interop.conversions import block_to_dgl
-
-        return block_to_dgl(self)
+        return later("block_to_dgl")(self)
 
     def __reduce__(self) -> tuple[type[Block], tuple[Any, ...]]:
         # Without `edge_index` and `transposed`, which are made anew from the others.

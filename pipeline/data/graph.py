@@ -21,12 +21,11 @@ from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.edge_ids import as_permutation
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import GraphView, as_attributes
+from headrace.pipeline.data.later import later
 from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.type_attributes import Wanted
-    from headrace.pipeline.distributed.graph_shard import GraphShard
-    from headrace.pipeline.partition.partition import Partition
 
 Types = TypeOffsets | TypeCounts
 
@@ -267,7 +266,7 @@ class Graph(GraphView):
 
         return graph_from_dgl(cls, graph, edge_attrs, node_attrs, num_threads)
 
-    def shard(self, partition: Partition, part: int | None = None) -> GraphShard:
+    def shard(self, partition: Any, part: int | None = None) -> GraphView:
         """Return a graph with the in-edges of the nodes that one rank owns; all other rows are empty.
 
         A loader over shards yields the same minibatches as one over the whole graph. With ``cooperative=True`` each
@@ -286,10 +285,8 @@ class Graph(GraphView):
         GraphError
             If the partition has another number of nodes, or there is no such part.
         """
-        from headrace.pipeline.distributed.graph_shard import shard
-        from headrace.pipeline.distributed.job import rank_of_process
-
-        return shard(self, partition, rank_of_process(None, None)[0] if part is None else part)
+        made: GraphView = later("shard")(self, partition, part)
+        return made
 
     def reordered(self, order: ArrayLike | Tensor) -> Graph:
         """Return the graph with its nodes renumbered: node ``order[i]`` becomes node i.

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.pipeline.storage.process_lock import ProcessLock
+from headrace.pipeline.data.process_lock import ProcessLock
 
 #: One value is moved at a time: what two threads send at once is in shared memory once.
 MOVING = ProcessLock()

@@ -18,7 +18,7 @@ from headrace.ops.features.scatter import scatter_add_rows
 from headrace.ops.partition.owners import group_by_owner
 from headrace.ops.sampling.compact import compact, element_keys, nodes_and_slots
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.storage.router import RankRouter
+from headrace.pipeline.partition.router import RankRouter
 
 
 @dataclass(frozen=True, eq=False, repr=False)

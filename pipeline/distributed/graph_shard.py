@@ -16,6 +16,7 @@ from headrace.pipeline.data.arrays import check_kind, whole_number
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
+from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 
 
@@ -109,9 +110,10 @@ class GraphShard(GraphView):
         return f"GraphShard({whole}, {self.partition!r})"
 
 
-def shard(graph: Graph, partition: Partition, part: int) -> GraphShard:
+def shard(graph: Graph, partition: Partition, part: int | None) -> GraphShard:
     """Return the part of a graph that one rank owns; `hr.Graph.shard` documents it."""
     check_can_be_cut(graph, partition, "Graph.shard")
+    part = rank_of_process(None, None)[0] if part is None else part
     part = whole_number(part, "Graph.shard: part", 0, GraphError, partition.num_parts - 1)
     owned = partition.owned(part)
     starts = row_starts(graph.indptr, owned)

@@ -12,7 +12,7 @@ from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
 from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.storage.router import RankRouter
+from headrace.pipeline.partition.router import RankRouter
 
 if TYPE_CHECKING:
     import numpy as np

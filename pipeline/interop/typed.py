@@ -189,7 +189,8 @@ def slots_of_layer(batch: MiniBatch, layer: int) -> Tensor | None:
     Layers of a batch that ranks made together have nodes of their own, those of others begin with the same ones.
     """
     if batch.exchanges:
-        return batch.exchanges[layer].wanted_slot
+        slots: Tensor | None = batch.exchanges[layer].wanted_slot
+        return slots
     return None if batch.slot is None else batch.slot[: batch.blocks[layer].num_src]
 
 

@@ -12,11 +12,11 @@ from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
+from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
 from headrace.pipeline.plan.traits import Divided
-from headrace.pipeline.storage.router import RankRouter
 
 
 @dataclass(frozen=True, eq=False, repr=False)

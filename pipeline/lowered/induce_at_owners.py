@@ -23,12 +23,12 @@ from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.lowered.excluded import SeedEdges, excluder, is_left_out
 from headrace.pipeline.lowered.square_block import with_square_block
+from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
 from headrace.pipeline.plan.traits import Divided
-from headrace.pipeline.storage.router import RankRouter
 
 
 @dataclass(frozen=True, eq=False, repr=False)

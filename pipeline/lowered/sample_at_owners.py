@@ -19,9 +19,9 @@ from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.lowered.compact import count_new, with_hop
 from headrace.pipeline.lowered.sample_hop import RuleHop
+from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import MINIBATCH, Counts, Runner
-from headrace.pipeline.storage.router import RankRouter
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,6 +25,7 @@ from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.square_block import KeepSquareBlock
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.passes.shared_edges import share_edges
 from headrace.pipeline.passes.subgraphs_together import check_fetches_behind, subgraphs_together
@@ -37,7 +38,6 @@ from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
-from headrace.pipeline.storage.router import RankRouter
 
 
 def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:

@@ -12,13 +12,13 @@ from headrace.pipeline.lowered.shared_hop import SharedHop
 from headrace.pipeline.lowered.shared_induced import SharedInduced
 from headrace.pipeline.lowered.square_block import KeepSquareBlock
 from headrace.pipeline.partition.edge_partition import EdgePartition
+from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.passes.shards import graph_partition
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.rules import Window
 from headrace.pipeline.plan.stage import CONVERTED, Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
-from headrace.pipeline.storage.router import RankRouter
 
 
 def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Window:

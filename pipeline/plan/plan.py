@@ -12,27 +12,20 @@ The decorator :func:`~headrace.pipeline.plan.verbs.verb` makes a stage a method 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from headrace.ops.errors import PlanError, UsageError
 from headrace.ops.names import no_attribute
 from headrace.pipeline.data.checks import as_list
+from headrace.pipeline.data.later import add_methods
 from headrace.pipeline.plan.foreign_words import instead_on_plan
-from headrace.pipeline.plan.later import add_methods
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import render
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data.batch import MiniBatch
-    from headrace.pipeline.distributed.channel import Comm
-    from headrace.pipeline.partition.edge_partition import EdgePartition
-    from headrace.pipeline.partition.partition import Partition
-    from headrace.pipeline.plan.machine import Machine
-
-    # Verbs are registered by the stages themselves; a file that is written from them tells their types.
+    # Stages register verbs, what runs plans registers `loader`; a file that is written from them has their types.
     from headrace.pipeline.plan.verb_signatures import ConvertedVerbs
     from headrace.pipeline.plan.verb_signatures import Verbs as _Verbs
-    from headrace.pipeline.run.loader import Loader
 else:
     _Verbs = object
 
@@ -128,22 +121,7 @@ class Plan(_Verbs):
     def _end(self) -> str:
         return f"ends in {self.stages[-1].name}"
 
-    if TYPE_CHECKING:
-        # What runs plans adds this, in pipeline/run/make_loader.py.
-        def loader(  # noqa: D102
-            self,
-            *,
-            machine: Machine | None = None,
-            num_threads: int | None = None,
-            rank: int | None = None,
-            world_size: int | None = None,
-            comm: Comm | None = None,
-            partition: Partition | EdgePartition | None = None,
-            progress: bool = False,
-            **passes: bool,
-        ) -> Loader[MiniBatch]: ...
-
-    else:
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
             # What is no method, attribute or verb.
@@ -159,5 +137,3 @@ if TYPE_CHECKING:
 
     class Converted(ConvertedVerbs, Plan):
         """The type of plans that end in ``to_pyg()`` or ``to_dgl()``, possibly followed by a prefetch or a copy."""
-
-        def loader(self, **options: Any) -> Loader[Any]: ...  # noqa: D102

@@ -10,7 +10,12 @@ from torch import Tensor
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.feature_names import FeatureName, LabelNames
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.partition.edge_partition import EdgePartition
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Converted, Plan
+from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.storage.features import FeatureStore
 
 FeatureNames: TypeAlias = str | Sequence[FeatureName] | Mapping[Any, str | Sequence[str]]
@@ -818,6 +823,94 @@ class Verbs:
             If `function` is not callable, or, when run, returns anything but a MiniBatch.
         """
 
+    def loader(
+        self,
+        *,
+        machine: Machine | None = None,
+        num_threads: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
+        world_size: SupportsIndex | None = None,
+        comm: Comm | None = None,
+        partition: Partition | EdgePartition | None = None,
+        progress: bool = False,
+        **passes: bool,
+    ) -> Loader[MiniBatch]:
+        """Rewrite the plan for the machine and return the loader that runs it.
+
+        Parameters
+        ----------
+        machine
+            The machine to plan for; by default that of this process.
+        num_threads
+            The largest number of threads of one kernel call; by default the machine's cores. A small call uses fewer. The
+            minibatches do not depend on it.
+        rank, world_size
+            The rank of this process among those that share every batch, and their number; by default those of
+            torch.distributed if it is initialised, otherwise 0 of 1. With the default, or with `comm`, all ranks make the
+            same loaders in the same order. They then compare plan, items and seed; a source without a seed takes that of
+            rank 0. A rank that waits for others names them after 10 seconds and gives up after the ``timeout`` of
+            ``init_process_group``. Each iteration begins at the same epoch and batch on all ranks, otherwise an error names
+            the places; ranks do not wait for each other there. ``rank=0, world_size=1`` makes a loader for this rank alone,
+            which reads all items and waits for no other rank, for example for validation on rank 0. Ranks that are given as
+            numbers are not compared.
+        comm
+            The channel for the exchanges of ``cooperative=True``; by default a process group of torch.distributed, which
+            waits for a rank for the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has a channel for each thread
+            that runs a rank. Without ``cooperative=True`` ranks only compare their plans on it.
+        partition
+            The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`. With an `hr.EdgePartition`
+            ranks share edges (see the notes).
+        progress
+            Show a progress bar for each epoch, if stderr is a terminal or a notebook.
+        **passes
+            One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on except
+            ``cooperative``. With it, the ranks make each batch together: no two ranks sample or fetch the same node.
+
+        Raises
+        ------
+        PlanError
+            If the plan is not legal or a switch names no pass. If the plans of ranks differ, it is raised on all ranks, and
+            names the difference and a remedy.
+        InputError
+            If the data of two stages do not fit together.
+        PeerError
+            If another rank fails, now or while the loader runs, with the traceback of that rank. All ranks must run the
+            same plan and leave their loops at the same batch; a rank that leaves earlier is named ("rank 1 left epoch 0
+            behind batch 3").
+
+        Notes
+        -----
+        With several ranks, the data of each rank decide who samples and fetches, and the number of *rounds* for a minibatch
+        of L layers and one feature. In a round every rank sends something to every other one. It takes one collective, or
+        two where counts precede ids. FastSample calls the second and third line hybrid and full partitioning.
+
+        ==============================  =======================  ============================================  ===========
+        each rank holds                 ``.loader(...)``         who samples and fetches                       rounds
+        ==============================  =======================  ============================================  ===========
+        graph and features              ``()``                   each rank its share, common nodes repeatedly  0
+        graph; features in shards       ``()``                   owners fetch                                  2
+        both in shards                  ``()``                   owners sample and fetch                       2 L
+        any of these                    ``(cooperative=True)``   owners, for all ranks                         L + 2
+        ==============================  =======================  ============================================  ===========
+
+        Cooperation takes one more round for each layer of the model, in each direction (`hr.cooperative`). It works with
+        every sampler with ``expand="all"`` except GraphSAINT's. LABOR-1 to LABOR-* and (P)LADIES take more rounds, in which
+        ranks agree on the whole frontier. Fetch directly after the sampler: after a ``transform`` each rank fetches for
+        itself. With four cores or more, the next minibatch is sampled during the exchange of rows.
+
+        With ``partition=hr.EdgePartition.grid(graph, num_ranks)``, or a partition by source or destination, each rank
+        processes its own edges, whatever the degrees of their nodes (hybrid-parallel execution, GraphTheta, arXiv
+        2104.10569). The sampler must be ``sample_in_subgraph``; the source may be any. The masters of nodes read the
+        features. Layers of `hr.nn` exchange rows with the mirrors automatically, in two collectives in each direction;
+        layers of PyG and DGL cannot. Each hop takes two rounds; within a boundary all hops together take four. Stages count
+        ``rows_to_mirrors``, ``rows_to_masters`` and ``messages``: the amounts that the model will exchange once in each
+        direction.
+
+        Owners read a row directly into the message of each rank that wants it, so several times if several ranks want it.
+        ``fuse_exchange=False`` reads each row once, for files that are far larger than memory. ``loader.stats()`` counts
+        rounds, collectives and bytes.
+        """
+
 class ConvertedVerbs:
 
     def copy_to(
@@ -832,3 +925,16 @@ class ConvertedVerbs:
         *,
         eager: bool = True,
     ) -> Converted: ...
+
+    def loader(
+        self,
+        *,
+        machine: Machine | None = None,
+        num_threads: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
+        world_size: SupportsIndex | None = None,
+        comm: Comm | None = None,
+        partition: Partition | EdgePartition | None = None,
+        progress: bool = False,
+        **passes: bool,
+    ) -> Loader[Any]: ...

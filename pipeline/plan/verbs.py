@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from headrace.ops.errors import PlanError
+from headrace.pipeline.data.later import VERBS, LaterMethod
 from headrace.pipeline.plan.arguments import check_arguments
-from headrace.pipeline.plan.later import VERBS, LaterMethod
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import Stage
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.ops.names import later as _later
-from headrace.pipeline.plan.later import VERBS as _VERBS
+from headrace.pipeline.data.later import VERBS as _VERBS
 
 if TYPE_CHECKING:
     from headrace.pipeline.stages.cluster_sampler import ClusterSampler

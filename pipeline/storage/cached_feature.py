@@ -19,10 +19,10 @@ from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import as_ids, is_one_of, shown, whole_number
 from headrace.pipeline.data.checks import check_tensor
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data.process_lock import ProcessLock
 from headrace.pipeline.data.ranking import as_scores
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
 from headrace.pipeline.storage.over_source import OverSource
-from headrace.pipeline.storage.process_lock import ProcessLock
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, num_ids, updater
 
 #: A look-ahead cache that knows so many times as many rows to come as it holds misses as rarely as one that knows all

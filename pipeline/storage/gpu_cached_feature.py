@@ -18,12 +18,12 @@ from headrace.ops.gpu import device_of, gpu_at
 from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import shown, whole_number
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data.process_lock import ProcessLock
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.cached_feature import FORESIGHT, check_some_row
 from headrace.pipeline.storage.expected_reads import ExpectedReads
 from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
 from headrace.pipeline.storage.over_source import OverSource
-from headrace.pipeline.storage.process_lock import ProcessLock
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, updater
 from headrace.pipeline.storage.rows_on_gpu import RowsOnGpu
 

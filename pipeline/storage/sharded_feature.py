@@ -28,8 +28,8 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.partition.type_partition import TypePartition
-from headrace.pipeline.storage.router import RankRouter
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 
 

@@ -12,7 +12,7 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.features.tiers import TierSizes, locate_rows
 from headrace.pipeline.data.arrays import as_ids
 from headrace.pipeline.data.place import CPU, PINNED, Place
-from headrace.pipeline.storage.router import Located, Router
+from headrace.pipeline.partition.router import Located, Router
 
 _PEER = Place("peer")
 

@@ -10,7 +10,7 @@ from headrace.cuda.backend import stand_in
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
 from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.storage.router import RankRouter
+from headrace.pipeline.partition.router import RankRouter
 
 from cuda_host.stand_in import StandIn
 

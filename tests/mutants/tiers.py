@@ -36,22 +36,22 @@ TIERS = (
         "test_every_device_has_the_replicated_rows_and_its_share_of_the_next",
     ),
     Mutant(
-        "pipeline/storage/plan_tiers.py",
+        "pipeline/plan/plan_tiers.py",
         "torch.argsort(hits, descending=True, stable=True)",
         "torch.argsort(hits, stable=True).flip(0)",
-        "tests/pipeline/storage/test_plan_tiers.py::test_of_nodes_with_one_score_the_first_is_the_hottest",
+        "tests/pipeline/plan/test_plan_tiers.py::test_of_nodes_with_one_score_the_first_is_the_hottest",
     ),
     Mutant(
-        "pipeline/storage/plan_tiers.py",
+        "pipeline/plan/plan_tiers.py",
         "if time < least:",
         "if time <= least:",
-        "tests/pipeline/storage/test_plan_tiers.py::test_of_numbers_with_one_time_the_fewest_rows_are_replicated",
+        "tests/pipeline/plan/test_plan_tiers.py::test_of_numbers_with_one_time_the_fewest_rows_are_replicated",
     ),
     Mutant(
-        "pipeline/storage/plan_tiers.py",
+        "pipeline/plan/plan_tiers.py",
         "own = hottest + (placed - hottest) / num_devices",
         "own = placed",
-        "tests/pipeline/storage/test_plan_tiers.py::test_rows_are_replicated_as_far_as_that_saves_time",
+        "tests/pipeline/plan/test_plan_tiers.py::test_rows_are_replicated_as_far_as_that_saves_time",
     ),
     Mutant(
         "pipeline/run/window_node.py",
@@ -139,10 +139,10 @@ TIERS = (
         "tests/ops/core/test_memory_limit.py::test_other_processes_of_a_group_take_room_and_pages_of_files_take_none",
     ),
     Mutant(
-        "pipeline/storage/plan_tiers.py",
+        "pipeline/plan/plan_tiers.py",
         "graph.by_original_ids(out_degrees)",
         "out_degrees",
-        "tests/pipeline/storage/test_plan_tiers.py::test_out_degrees_are_those_of_the_ids_that_features_go_by",
+        "tests/pipeline/plan/test_plan_tiers.py::test_out_degrees_are_those_of_the_ids_that_features_go_by",
     ),
     Mutant(
         "pipeline/storage/reordered_rows.py",
@@ -151,16 +151,16 @@ TIERS = (
         "tests/pipeline/storage/test_reordered_rows.py::test_rows_change_by_their_new_ids",
     ),
     Mutant(
-        "pipeline/storage/plan_tiers.py",
+        "pipeline/plan/plan_tiers.py",
         "if self.sizes.num_placed == 0:",
         "if False:",
-        "tests/pipeline/storage/test_plan_tiers.py::test_the_table_says_why",
+        "tests/pipeline/plan/test_plan_tiers.py::test_the_table_says_why",
     ),
     Mutant(
-        "pipeline/storage/plan_tiers.py",
+        "pipeline/plan/plan_tiers.py",
         "if num_devices > 1 else (_STEPS,)",
         "if num_devices > 0 else (_STEPS,)",
-        "tests/pipeline/storage/test_plan_tiers.py::test_the_table_says_why",
+        "tests/pipeline/plan/test_plan_tiers.py::test_the_table_says_why",
     ),
     Mutant(
         "ops/native/core/memory.cpp",

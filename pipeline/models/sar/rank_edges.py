@@ -14,7 +14,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.distributed.graph_shard import GraphShard, shard
 from headrace.pipeline.models.sar.agreement import check_same, count_out_degrees, exchange_wanted
 from headrace.pipeline.models.sar.counts import Counts
 from headrace.pipeline.models.sar.derived import with_loops
@@ -174,4 +174,4 @@ def part_of(graph: Graph | GraphShard, partition: Partition | None, rank: int, w
             f"ShardedGraph: expected a part for each of the {world_size} ranks, got a partition of "
             f"{partition.num_parts} parts"
         )
-    return graph.shard(partition, rank)
+    return shard(graph, partition, rank)

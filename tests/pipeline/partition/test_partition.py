@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.ops.partition.owners import hash_owners
-from headrace.pipeline.storage.router import RankRouter
+from headrace.pipeline.partition.router import RankRouter
 
 from copies import Process
 

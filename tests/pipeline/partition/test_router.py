@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.pipeline.storage.router import RankRouter
+from headrace.pipeline.partition.router import RankRouter
 
 NUM_NODES = 40
 OWNERS = {

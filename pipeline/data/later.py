@@ -1,4 +1,4 @@
-"""Methods of plans whose modules are loaded at the first look-up of the method.
+"""What modules of other wings define for classes below them, loaded at the first use.
 
 A stage adds its verb to plans when its module is loaded, and what runs plans adds `loader`. A process needs few of
 them, and the import of all takes longer than that of the rest of headrace. This module imports little, so that a table
@@ -7,6 +7,7 @@ can be filled before plans are there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from headrace.ops.names import load
@@ -16,6 +17,15 @@ VERBS: dict[str, str] = {}
 
 #: For each other method the module that adds it.
 METHODS: dict[str, str] = {}
+
+#: For each function that methods of values call, the module that defines it.
+FUNCTIONS: dict[str, str] = {}
+
+
+def later(name: str) -> Callable[..., Any]:
+    """Return a function of a wing above."""
+    function: Callable[..., Any] = getattr(load(FUNCTIONS[name]), name)
+    return function
 
 
 class LaterMethod:
