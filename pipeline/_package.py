@@ -64,12 +64,14 @@ if _TYPE_CHECKING:
     from headrace.pipeline.storage.cached_feature import CachedFeature
     from headrace.pipeline.storage.cached_store import cached
     from headrace.pipeline.storage.disk_feature import DiskFeature
-    from headrace.pipeline.storage.features import ExpectingSource, FeatureSource, FeatureStore, PlacingSource
+    from headrace.pipeline.storage.feature_source import FeatureSource
+    from headrace.pipeline.storage.features import FeatureStore
     from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
     from headrace.pipeline.storage.load_shards import Shards, load_shards
     from headrace.pipeline.storage.reordering import Reordered, reorder
     from headrace.pipeline.storage.rows import Rows
     from headrace.pipeline.storage.sharded_feature import ShardedFeature
+    from headrace.pipeline.storage.source_protocols import ExpectingSource, PlacingSource
     from headrace.pipeline.storage.tiered_feature import TieredFeature
     from headrace.pipeline.storage.write_shards import write_shards
 
@@ -159,9 +161,9 @@ _MODULES = {
     "DeviceError": "headrace.ops.errors",
     "DiskFeature": "headrace.pipeline.storage.disk_feature",
     "EdgePartition": "headrace.pipeline.partition.edge_partition",
-    "ExpectingSource": "headrace.pipeline.storage.features",
+    "ExpectingSource": "headrace.pipeline.storage.source_protocols",
     "FeatureError": "headrace.ops.errors",
-    "FeatureSource": "headrace.pipeline.storage.features",
+    "FeatureSource": "headrace.pipeline.storage.feature_source",
     "FeatureStore": "headrace.pipeline.storage.features",
     "GlobalBatch": "headrace.pipeline.stages.global_batch",
     "GpuCachedFeature": "headrace.pipeline.storage.gpu_cached_feature",
@@ -189,7 +191,7 @@ _MODULES = {
     "PartitionReport": "headrace.pipeline.partition.report",
     "PeerError": "headrace.ops.errors",
     "Place": "headrace.pipeline.data.place",
-    "PlacingSource": "headrace.pipeline.storage.features",
+    "PlacingSource": "headrace.pipeline.storage.source_protocols",
     "Plan": "headrace.pipeline.plan.plan",
     "PlanError": "headrace.ops.errors",
     "Reordered": "headrace.pipeline.storage.reordering",

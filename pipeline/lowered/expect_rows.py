@@ -14,7 +14,7 @@ from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Runner, WindowRunner, WindowStage
 from headrace.pipeline.storage.expected_reads import READS_IN_VIEW
-from headrace.pipeline.storage.features import ExpectingSource, FeatureSource
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting
 from headrace.pipeline.storage.wanted import Wanted
 
@@ -59,7 +59,7 @@ class ExpectRows(WindowStage):
 class _Expected:
     """The reads from one source for batches in view."""
 
-    def __init__(self, source: ExpectingSource) -> None:
+    def __init__(self, source: FeatureSource) -> None:
         self._source = source
         self.num_reads = self.num_rows = 0
 
@@ -87,7 +87,8 @@ class _Expectations(WindowRunner):
 
     def __init__(self, stage: ExpectRows) -> None:
         self._wanted = stage.wanted
-        self._each = [_expected(source, stage.place) for source in stage.wanted.sources()]
+        sources = stage.wanted.sources()
+        self._each = [_Expected(source) if gains_by_expecting(source, stage.place) else None for source in sources]
         self._all = [one for one in self._each if one is not None]
         self._room = self._bytes_in_view = stage.bytes_in_view
         self._in_view = deque[tuple[int, list[_Reads]]]()
@@ -120,8 +121,3 @@ class _Expectations(WindowRunner):
 
 #: What is expected of a source, and of one batch its reads and their rows.
 _Reads = tuple[_Expected, int, int]
-
-
-def _expected(source: FeatureSource, place: Place) -> _Expected | None:
-    gains = isinstance(source, ExpectingSource) and gains_by_expecting(source, place)
-    return _Expected(source) if gains and isinstance(source, ExpectingSource) else None

@@ -19,7 +19,7 @@ from headrace.pipeline.distributed.typed_exchange import exchange_of
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Runner
-from headrace.pipeline.storage.features import PlacingSource
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import add_counts, place_rows, read_rows
 from headrace.pipeline.storage.wanted import Wanted
 
@@ -36,8 +36,7 @@ class FetchAndExchange(FetchStage):
     Parameters
     ----------
     wanted
-        Node features whose sources write rows where they are wanted
-        (:class:`~headrace.pipeline.storage.features.PlacingSource`).
+        Node features whose sources write rows where they are wanted.
 
     Raises
     ------
@@ -55,7 +54,7 @@ class FetchAndExchange(FetchStage):
 
     def __post_init__(self) -> None:
         for name, source in self._sources().items():
-            if not isinstance(source, PlacingSource):
+            if not source.places_rows:
                 raise FeatureError(f"fetch_and_exchange: the source of {name!r} has no read_into; use fetch_feature")
 
     @property
@@ -104,11 +103,11 @@ class FetchAndExchange(FetchStage):
 
         return run
 
-    def _sources(self) -> dict[FeatureName, PlacingSource]:
-        return dict(zip(self.wanted.node, self.wanted.sources(), strict=True))  # type: ignore[arg-type]
+    def _sources(self) -> dict[FeatureName, FeatureSource]:
+        return dict(zip(self.wanted.node, self.wanted.sources(), strict=True))
 
 
-def _counts(exchange: Exchange, source: PlacingSource) -> Counts:
+def _counts(exchange: Exchange, source: FeatureSource) -> Counts:
     num_rows = len(exchange.owned)
     return {
         "rows": num_rows,

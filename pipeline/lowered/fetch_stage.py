@@ -14,7 +14,7 @@ from headrace.pipeline.plan.checks import divided_features, watched_features
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 from headrace.pipeline.plan.traits import Divided, Watched
-from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.wanted import Feature, Wanted
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Runner
-from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.wanted import Wanted
 
@@ -65,9 +64,8 @@ class FetchTo(FetchStage):
 
 def _prepared(source: FeatureSource, place: Place) -> bool:
     """Make a source ready to read to a GPU. Where memory cannot be pinned, rows are read here and copied: a warning."""
-    prepare: Callable[[Place], None] = source.prepare  # type: ignore[attr-defined] # the pass has asked
     try:
-        prepare(place)
+        source.prepare(place)
     except DeviceError as error:
         warnings.warn(f"fetch_feature: rows are read by the CPU and copied, as {error}", UserWarning, stacklevel=2)
         return False

@@ -17,9 +17,8 @@ from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.cached_store import with_caches
-from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.wanted import Feature
 
 #: The part of the GPU's memory that the caches of all fetches take: the graph, batches and the model need the rest.
@@ -73,8 +72,8 @@ def _large(fetch: FetchFeature, place: Place) -> list[Feature]:
     """Return the features of a fetch that are worth a cache."""
 
     def is_large(source: FeatureSource) -> bool:
-        # What is no plain array has tiers or a cache of its own.
-        in_place = isinstance(source, ArraySource) and source.reads_to(place)
+        # What is not read in place has tiers or a cache of its own.
+        in_place = source.rows_in_place is not None and source.reads_to(place)
         return in_place and source.num_rows * source.row_bytes >= LEAST_BYTES
 
     features = zip(fetch.wanted.features, fetch.wanted.sources(), strict=True)

@@ -8,13 +8,12 @@ from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
-from headrace.pipeline.storage.features import PlacingSource
 
 
 def _fuse(fetch: FetchOwned, exchange: ExchangeRows, facts: Facts, machine: Machine) -> Window | None:
     """Read features whose sources can place rows where they go; what else is fetched stays as it is."""
     del facts, machine
-    fused = fetch.wanted.of_nodes(exchange.names).only(lambda source: isinstance(source, PlacingSource))
+    fused = fetch.wanted.of_nodes(exchange.names).only(lambda source: source.places_rows)
     if not fused:
         return None
     left = fetch.wanted.without(fused)

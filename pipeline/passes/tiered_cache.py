@@ -15,8 +15,7 @@ from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.wanted import Feature
 
 #: The part of the free memory that the caches of all fetches take: batches and the model need the rest.
@@ -59,11 +58,10 @@ def _on_disk(fetch: FetchFeature, machine: Machine) -> list[Feature]:
 
 def _reads_disk(source: FeatureSource, machine: Machine) -> bool:
     """Whether rows of a source come from disk again and again."""
-    if getattr(source, "place", None) != DISK or source.row_bytes == 0:
+    if source.place != DISK or source.row_bytes == 0:
         return False
     # The system itself keeps the pages of a mapped file, if they have room.
-    is_mapped = isinstance(source, ArraySource)
-    return not is_mapped or source.num_rows * source.row_bytes > machine.memory // 2
+    return source.rows_in_place is None or source.num_rows * source.row_bytes > machine.memory // 2
 
 
 RULES = (Rule("fetch_feature from disk -> fetch_feature with a cache before it", (), _cache),)

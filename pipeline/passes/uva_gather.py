@@ -39,7 +39,7 @@ def _split(
     """Return what is left to fetch in CPU memory, and what a GPU at a place can read; None if that is nothing."""
     if not machine.gpus or place is None or place.kind != "cuda":
         return None
-    behind = fetch.wanted.only(lambda source: _reads_to(source, place))
+    behind = fetch.wanted.only(lambda source: source.reads_to(place))
     return (fetch.rest(behind), FetchTo(behind, place)) if behind else None
 
 
@@ -68,12 +68,6 @@ def _have_rows(fetch: FetchTo, facts: Facts) -> bool:
         and (not found_by_source or (reached is not None and all(rows > reached for rows in found_by_source)))
         and all(graph.has_sound_edge_ids and rows >= graph.num_edges for graph in graphs for rows in edges)
     )
-
-
-def _reads_to(source: object, place: Place) -> bool:
-    """Whether a source says that it can read rows to a place."""
-    reads_to = getattr(source, "reads_to", None)
-    return reads_to is not None and reads_to(place)
 
 
 RULES = (

@@ -18,7 +18,6 @@ from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.traits import Divided, Watched
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.rows import reader_of_version
 from headrace.pipeline.storage.wanted import Wanted
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def check_edge_ids(stage: str, graph: GraphView, edge_ids: bool) -> None:
 
 def watched_features(wanted: Wanted) -> tuple[Watched, ...]:
     """Return features as memory that a training loop may write."""
-    readers = [(feature, reader_of_version(wanted.source(feature))) for feature in wanted.features]
+    readers = [(feature, wanted.source(feature).version_reader()) for feature in wanted.features]
     return tuple(
         Watched(f"{domain} feature {listed(name)}", reader) for (domain, name), reader in readers if reader is not None
     )

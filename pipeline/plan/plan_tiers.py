@@ -19,7 +19,8 @@ from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import FeatureStore, as_source
 from headrace.pipeline.storage.tiered_feature import TieredFeature
 
 #: Bytes per second at which one process reads random rows, for comparing places: orders of magnitude of a machine with
@@ -237,19 +238,14 @@ def _names(store: FeatureStore, graph: Graph, node: Sequence[str] | None) -> tup
 
 def _slowest(sources: Mapping[str, FeatureSource]) -> tuple[str, ...]:
     """Return the names of the features that lie where reading is slowest."""
-    places = {name: _place(source) for name, source in sources.items()}
+    places = {name: as_source(source).place for name, source in sources.items()}
     slowest = min(places.values(), key=lambda place: BANDWIDTH.get(place.kind, 0.0), default=CPU)
     return tuple(name for name, place in places.items() if place == slowest)
 
 
-def _place(source: FeatureSource) -> Place:
-    place: Place = getattr(source, "place", CPU)
-    return place
-
-
 def _place_of(sources: Sequence[FeatureSource], names: Sequence[str]) -> Place:
     """Return where all the features lie."""
-    places = {name: _place(source) for name, source in zip(names, sources, strict=True)}
+    places = {name: as_source(source).place for name, source in zip(names, sources, strict=True)}
     if len(set(places.values())) > 1:
         raise FeatureError(
             "plan_tiers: expected features that lie in one place, got "

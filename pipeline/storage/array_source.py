@@ -11,22 +11,20 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch import dtype as torch_dtype
 
-from headrace.ops.borrowed import Borrowed
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import gather_rows
-from headrace.ops.features.pinned import Pinned, is_readable_in_place
 from headrace.ops.gpu import device_of
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, version_of_tensor, version_reader
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, version_reader
 from headrace.pipeline.data.digest import equal, sampled_digest
 from headrace.pipeline.data.mapped_file import MappedFile, mapped_file
 from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.data.shared_memory import Readers
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, check_to
 
 
-class ArraySource:
+class ArraySource(FeatureSource):
     """Rows of a tensor in CPU memory or of a NumPy array, memory-mapped files included.
 
     Parameters
@@ -64,7 +62,6 @@ class ArraySource:
         self._is_writable = _is_writable(array)
         self._digest = digest
         self._place = place or (DISK if _is_memory_map(array) else CPU)
-        self._pinned: tuple[Pinned, Borrowed] | None = None
         self._readers = Readers()
         self._file = mapped_file(array)
         self._counter = f"bytes_from_{self._place.kind}"
@@ -80,24 +77,9 @@ class ArraySource:
         return self._tensor
 
     @property
-    def num_rows(self) -> int:
-        """Return the number of rows."""
-        return int(self._tensor.shape[0])
-
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of one row."""
-        return self._tensor[:1].numel() * self._tensor.element_size() if self.num_rows else 0
-
-    @property
-    def dtype(self) -> torch_dtype:
-        """Return the element type."""
-        return self._tensor.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape, num_rows first."""
-        return tuple(self._tensor.shape)
+    def rows_in_place(self) -> Tensor:
+        """The array."""
+        return self._tensor
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return a copy of the rows of `ids`, as [num_ids, ...] of the same dtype.
@@ -109,38 +91,27 @@ class ArraySource:
         """
         if to is not CPU and not (self.reads_to(to) and device_of(ids) is not None):
             check_to(self, to)
-        if self._pinned is not None:
-            self.prepare(to)  # anew where torch has moved the memory
+        if to is not CPU and to != CPU:
+            return self.read_in_place(ids, to)
         self._readers.enter()
         try:
-            # Whoever reads to a GPU knows that all ids have rows, or has looked: `FetchTo.trusted`.
-            rows = gather_rows(self._tensor, ids, num_threads=num_threads, trusted=to is not CPU)
+            rows = gather_rows(self._tensor, ids, num_threads=num_threads)
         finally:
             self._readers.leave()
-        return Rows(rows, {self._counter if to is CPU else "bytes_from_pinned": rows.nbytes})
+        return Rows(rows, {self._counter: rows.nbytes})
 
-    def reads_to(self, place: Place) -> bool:
-        """Whether rows can be read right to a place: CPU memory, or a GPU that reads this memory over the bus."""
-        if not isinstance(place, Place):
-            check_to(self, place)  # refuses it
-        return place == CPU or (place.kind == "cuda" and self._place == CPU and is_readable_in_place(self._tensor))
-
-    def prepare(self, place: Place) -> None:
-        """Make ready to read to a place: for a GPU memory is pinned where it is, as long as this source lives.
-
-        Raises
-        ------
-        DeviceError
-            If it cannot be pinned.
-        """
-        if place != CPU and (self._pinned is None or self._pinned[1].moved()):
-            borrowed = Borrowed([self._tensor])
-            self._pinned = Pinned(self._tensor), borrowed
+    def read_in_place(self, ids: Tensor, to: Place) -> Rows:
+        """Return rows that a GPU reads; see `FeatureSource.read_in_place`."""
+        self._readers.enter()
+        try:
+            return super().read_in_place(ids, to)
+        finally:
+            self._readers.leave()
 
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
     ) -> Mapping[str, int]:
-        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
+        """Write the rows of `ids` to the rows `places` of `out`; see `FeatureSource`.
 
         Raises
         ------
@@ -182,15 +153,6 @@ class ArraySource:
         self._tensor.detach()[places] = rows.detach()
         self._digest = None
         self.__dict__.pop("_content_digest", None)
-
-    @property
-    def version(self) -> int | None:
-        """How often torch has written to the array in place, or `update` has; None where torch does not count.
-
-        Writes past torch are not among them: through NumPy, a file, ``tensor.data`` or an optimiser with
-        ``fused=True``.
-        """
-        return version_of_tensor(self._tensor)
 
     def version_reader(self) -> Callable[[], int] | None:
         """Return what returns `version`, faster; None where torch does not count."""

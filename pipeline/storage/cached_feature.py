@@ -21,9 +21,11 @@ from headrace.pipeline.data.checks import check_tensor
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.process_lock import ProcessLock
 from headrace.pipeline.data.ranking import as_scores
-from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import OverSource
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, num_ids, updater
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
+from headrace.pipeline.storage.source_protocols import SourceLike
 
 #: A look-ahead cache that knows so many times as many rows to come as it holds misses as rarely as one that knows all
 #: (within 3 %, `bench/tiering_policies.py`).
@@ -88,7 +90,7 @@ class CachedFeature(OverSource):
 
     def __init__(
         self,
-        source: FeatureSource | ArrayLike | Tensor,
+        source: SourceLike | ArrayLike | Tensor,
         policy: str = "sieve",
         *,
         rows: int | None = None,
@@ -131,11 +133,6 @@ class CachedFeature(OverSource):
         self._promise = Promise(num_bytes, partial(_filled_bytes, self._index, num_bytes, capacity), allocated=True)
 
     @property
-    def source(self) -> FeatureSource:
-        """What holds all rows."""
-        return self._source
-
-    @property
     def policy(self) -> str:
         """Which row makes room for another one."""
         return self._policy
@@ -167,7 +164,7 @@ class CachedFeature(OverSource):
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
     ) -> Mapping[str, int]:
-        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
+        """Write the rows of `ids` to the rows `places` of `out`; see `FeatureSource`.
 
         Raises
         ------
@@ -205,12 +202,7 @@ class CachedFeature(OverSource):
         counts: dict[str, int] = {}
         if len(lookup.miss_ids):
             ids, where = torch.from_numpy(lookup.miss_ids), at(lookup.miss_positions)
-            if isinstance(self._source, PlacingSource):
-                add_counts(counts, self._source.read_into(ids, out, places=where, num_threads=num_threads))
-            else:
-                rows, read_counts = checked_read(self._source, ids, num_threads=num_threads)
-                add_counts(counts, read_counts)
-                gather_rows(rows, torch.arange(len(ids), device="cpu"), out=out, places=where, num_threads=num_threads)
+            add_counts(counts, self._source.read_into(ids, out, places=where, num_threads=num_threads))
         if len(lookup.fill_slots) and lookup.holds_slots:  # in a process that the source forked, others may have them
             gather_rows(
                 out, at(lookup.fill_positions), out=self._rows, places=lookup.fill_slots, num_threads=num_threads
@@ -241,13 +233,12 @@ class CachedFeature(OverSource):
         FeatureError
             If the source has no `update`, and as that does.
         """
-        update = updater(self, self._source)
         places = as_ids(ids, "ids", FeatureError)
         with self._updating.held():
             self._index.invalidate(places)  # refuses ids that have no row, before any row changes
             known = self.version == self._seen
             try:
-                update(places, rows)
+                self._source.update(places, rows)
             finally:  # what was read meanwhile, also where it failed midway
                 self._index.invalidate(places)
                 if known:
@@ -301,10 +292,6 @@ class CachedFeature(OverSource):
             "expected": self._index.num_expected,
         }
 
-    def content_digest(self) -> str:
-        """Return the fingerprint of the source."""
-        return self._source.content_digest()
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CachedFeature):
             return NotImplemented
@@ -315,10 +302,10 @@ class CachedFeature(OverSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is kept stays behind: a copy begins empty.
-        return _make, (self._source, self._policy, self._arguments)
+        return _make, (self.source, self._policy, self._arguments)
 
     def __repr__(self) -> str:
-        return f"CachedFeature({shown(self._source)}, policy={self._policy!r}, rows={self.capacity})"
+        return f"CachedFeature({shown(self.source)}, policy={self._policy!r}, rows={self.capacity})"
 
 
 def bytes_per_row(source: FeatureSource, policy: str) -> int:

@@ -11,7 +11,8 @@ from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage import gpu_cached_feature
 from headrace.pipeline.storage.cached_feature import CachedFeature, bytes_per_row
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.wanted import Feature, Wanted
 
@@ -115,8 +116,8 @@ def with_caches(
     if not caches:
         return store
     return FeatureStore(
-        node={name: caches.get(("node", name), source) for name, source in store.node.items()},
-        edge={name: caches.get(("edge", name), source) for name, source in store.edge.items()},
+        node={name: caches.get(("node", name), store.node.in_contract(name)) for name in store.node},
+        edge={name: caches.get(("edge", name), store.edge.in_contract(name)) for name in store.edge},
     )
 
 

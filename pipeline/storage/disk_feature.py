@@ -19,10 +19,11 @@ from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.digest import rows_digest
 from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.storage.array_file import open_rows
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, check_to
 
 
-class DiskFeature:
+class DiskFeature(FeatureSource):
     """Rows of a ``.npy`` file that may be larger than memory.
 
     A memory map of such a file waits for one row after the other, and is ended by a signal where a row cannot be read.
@@ -168,7 +169,7 @@ class DiskFeature:
         places: Tensor | None = None,
         num_threads: int = 1,  # noqa: ARG002
     ) -> Mapping[str, int]:
-        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
+        """Write the rows of `ids` to the rows `places` of `out`; see `FeatureSource`.
 
         Raises
         ------

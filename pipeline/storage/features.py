@@ -4,156 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError, UsageError
 from headrace.pipeline.data.arrays import name_of_first, shown
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
-from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.data.typed_ids import type_size
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.rows import Rows
-
-
-@runtime_checkable
-class FeatureSource(Protocol):
-    """Rows addressed by id. Anything with these members can stand in a `FeatureStore`.
-
-    Prefetching calls `read` from several threads at once. A source whose rows are written while a loader runs has a
-    property ``version`` as well, an integer that is another one behind each write: see `FeatureStore`.
-
-    >>> import torch
-    >>> import headrace as hr
-    >>> class Squares:  # computed as they are asked for
-    ...     num_rows, row_bytes, dtype, shape = 10, 8, torch.int64, (10,)
-    ...
-    ...     def read(self, ids, *, num_threads=1, to=hr.Place("cpu")):
-    ...         return hr.Rows(ids * ids, {"computed": len(ids)})
-    ...
-    ...     def content_digest(self):
-    ...         return "squares"
-    >>> store = hr.FeatureStore(node={"x": Squares()})
-    >>> loader = hr.ItemSampler(4, batch_size=2).fetch_feature(store, node=["x"]).loader()
-    >>> [batch.x.tolist() for batch in loader], loader.stats()["fetch_feature"]["computed"]
-    ([[0, 1], [4, 9]], 4)
-    """
-
-    @property
-    def num_rows(self) -> int:
-        """Number of rows; ids run from 0 to num_rows - 1."""
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row."""
-
-    @property
-    def dtype(self) -> torch_dtype:
-        """Element type of the rows."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of all rows together, num_rows first."""
-
-    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
-        """Return the rows of `ids` (int64[num_ids] or int32[num_ids]), repeated ids included, as [num_ids, ...].
-
-        They lie at the place `to`; a source that reads to CPU memory alone refuses any other. With them come counts,
-        by which ``loader.stats()`` says where rows came from.
-        """
-
-    def content_digest(self) -> str:
-        """Return a string that differs when the rows differ."""
-
-
-@runtime_checkable
-class PlacingSource(FeatureSource, Protocol):
-    """A feature source that writes rows where they are wanted, and reads one again at little cost.
-
-    Ranks that make batches together then need no copies between reading rows and sending them.
-
-    >>> import torch
-    >>> import headrace as hr
-    >>> x = hr.FeatureStore(node={"x": torch.eye(3)}).node["x"]
-    >>> isinstance(x, hr.PlacingSource)
-    True
-    >>> out = torch.zeros(2, 3)
-    >>> x.read_into(torch.tensor([2, 0]), out, places=torch.tensor([1, 0]))
-    {'bytes_from_cpu': 24}
-    >>> out.tolist()
-    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-    """
-
-    def read_into(
-        self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
-    ) -> Mapping[str, int]:
-        """Write the rows of `ids` to the rows `places` of `out`, int64[num_ids] and distinct; by default one by one.
-
-        `out` is [num_ids or more, ...], contiguous and of the dtype of the source. Returns the counts of `read`.
-        """
-
-
-@runtime_checkable
-class ExpectingSource(FeatureSource, Protocol):
-    """A feature source that gains by knowing what will be read, as a look-ahead cache does.
-
-    A minibatch is a pure function of its index, so the loader knows the next ones, and says which rows they will read.
-
-    >>> import torch
-    >>> import headrace as hr
-    >>> class Squares:  # which could compute the rows of several reads at once
-    ...     num_rows, row_bytes, dtype, shape, foresight = 10, 8, torch.int64, (10,), 4
-    ...
-    ...     def __init__(self):
-    ...         self.expected = []
-    ...
-    ...     def expect(self, ids):
-    ...         self.expected.append(ids.tolist())
-    ...
-    ...     def expect_nothing(self):
-    ...         self.expected.clear()
-    ...
-    ...     def read(self, ids, *, num_threads=1, to=hr.Place("cpu")):
-    ...         print(self.expected)
-    ...         self.expected.remove(ids.tolist())
-    ...         return hr.Rows(ids * ids)
-    ...
-    ...     def content_digest(self):
-    ...         return "squares"
-    >>> store = hr.FeatureStore(node={"x": Squares()})
-    >>> plan = hr.ItemSampler(6, batch_size=2).fetch_feature(store, node=["x"])
-    >>> for batch in plan.loader(machine=hr.Machine(cores=1, memory=1 << 30)):
-    ...     pass
-    [[0, 1], [2, 3]]
-    [[2, 3], [4, 5]]
-    [[4, 5]]
-    """
-
-    @property
-    def foresight(self) -> int:
-        """Rows of reads to come that it wants to know of; 0 if it gains nothing by that."""
-
-    def expect(self, ids: Tensor) -> None:
-        """Learn of a read to come, ids as of `read`, behind those that it has learnt of before."""
-
-    def expect_nothing(self) -> None:
-        """Forget the reads that are expected: an iteration has ended."""
-
+from headrace.pipeline.storage.feature_source import FeatureSource, given_of, in_contract
+from headrace.pipeline.storage.source_protocols import SourceLike
 
 #: Features by name, or by type and name.
-Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | FeatureSource | Mapping[str, ArrayLike | Tensor | FeatureSource]]
+Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | SourceLike | Mapping[str, ArrayLike | Tensor | SourceLike]]
 
 
-def as_source(given: FeatureSource | ArrayLike | Tensor, name: str = "feature") -> FeatureSource:
-    """Return a source as it is, and an array as the source of its rows; `name` is what to call it in errors."""
-    # A protocol asks values for its members, which some tensors answer with an error of torch's own.
-    return given if not isinstance(given, Tensor) and isinstance(given, FeatureSource) else ArraySource(given, name)
+def as_source(given: SourceLike | ArrayLike | Tensor, name: str = "feature") -> FeatureSource:
+    """Return a source with all members, and an array as the source of its rows; `name` is what to call it in errors."""
+    return in_contract(given) if isinstance(given, FeatureSource) else ArraySource(given, name)  # type: ignore[arg-type]
 
 
 class FeatureSources(Mapping[FeatureName, FeatureSource]):
@@ -198,6 +71,11 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
             raise FeatureError(
                 f"FeatureStore: there is no {self._domain} feature {listed(name)}; those that exist are {self._names()}"
             )
+        return given_of(self._sources[name])
+
+    def in_contract(self, name: FeatureName) -> FeatureSource:
+        """Return a source with all members of a `FeatureSource`, whatever class it is of."""
+        self[name]
         return self._sources[name]
 
     def without_types(self, stage: str) -> dict[str, FeatureSource]:
@@ -211,7 +89,7 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
         typed = [name for name in self._sources if not isinstance(name, str)]
         if typed:
             raise FeatureError(f"{stage}: expected features of all {self._domain}s, got one of a type, {typed[0]!r}")
-        return {name: source for name, source in self._sources.items() if isinstance(name, str)}
+        return {name: source for name, source in self.items() if isinstance(name, str)}
 
     def _names(self) -> str:
         return str(sorted(self._sources, key=str)) if self._sources else "none"
@@ -226,7 +104,7 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
         return len(self._sources)
 
     def __repr__(self) -> str:
-        return f"{{{', '.join(f'{name!r}: {shown(source)}' for name, source in self._sources.items())}}}"
+        return f"{{{', '.join(f'{name!r}: {shown(source)}' for name, source in self.items())}}}"
 
 
 class FeatureStore:
@@ -327,10 +205,9 @@ class FeatureStore:
         store, they share one copy of its tensors, and see what any of them writes. Files that are mapped are mapped
         again. Sources of other classes share themselves, where they have a ``share_memory``.
         """
-        for source in (*self.node.values(), *self.edge.values()):
-            share = getattr(source, "share_memory", None)
-            if share is not None:
-                share()
+        for sources in (self.node, self.edge):
+            for name in sources:
+                sources.in_contract(name).share_memory()
         return self
 
     def content_digest(self) -> str:

@@ -19,13 +19,14 @@ from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import shown, whole_number
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.process_lock import ProcessLock
-from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.cached_feature import FORESIGHT, check_some_row
 from headrace.pipeline.storage.expected_reads import ExpectedReads
-from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import OverSource
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read, updater
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read
 from headrace.pipeline.storage.rows_on_gpu import RowsOnGpu
+from headrace.pipeline.storage.source_protocols import SourceLike
 
 
 class GpuCachedFeature(OverSource):
@@ -66,7 +67,7 @@ class GpuCachedFeature(OverSource):
 
     def __init__(
         self,
-        source: FeatureSource | ArrayLike | Tensor,
+        source: SourceLike | ArrayLike | Tensor,
         *,
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - the name of a budget everywhere
@@ -92,11 +93,6 @@ class GpuCachedFeature(OverSource):
         self._expected = ExpectedReads()
 
     @property
-    def source(self) -> FeatureSource:
-        """What holds all rows."""
-        return self._source
-
-    @property
     def cache_place(self) -> Place:
         """The GPU that rows are kept on."""
         return self._cache_place
@@ -104,8 +100,7 @@ class GpuCachedFeature(OverSource):
     @property
     def place(self) -> Place:
         """Where all rows are."""
-        place: Place = getattr(self._source, "place", CPU)
-        return place
+        return self._source.place
 
     @property
     def capacity(self) -> int:
@@ -145,10 +140,9 @@ class GpuCachedFeature(OverSource):
         with self._reading.held():
             self._forget_written()
             self._expected.take(len(ids))
-            array = None
-            if self._in_place and isinstance(self._source, ArraySource):
+            array = self._source.rows_in_place if self._in_place else None
+            if array is not None:
                 self._source.prepare(to)  # pins it anew where torch has moved it
-                array = self._source.tensor
             rows, found = kept.read(ids, self._expected.on(ids.device), read_source if array is None else array)
         counts = dict(found)
         counts["bytes_from_cache"] = counts["hits"] * self.row_bytes
@@ -187,7 +181,7 @@ class GpuCachedFeature(OverSource):
 
     def _pin_source(self, place: Place) -> bool:
         """Let the GPU read the source in place, and return whether it can."""
-        if not isinstance(self._source, ArraySource) or not self._source.reads_to(place):
+        if self._source.rows_in_place is None or not self._source.reads_to(place):
             return False
         try:
             self._source.prepare(place)
@@ -201,18 +195,14 @@ class GpuCachedFeature(OverSource):
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
     ) -> Mapping[str, int]:
-        """Write the rows of `ids` to the rows `places` of `out`, in CPU memory, past the cache; see `PlacingSource`.
+        """Write the rows of `ids` to the rows `places` of `out`, in CPU memory, past the cache; see `FeatureSource`.
 
         Raises
         ------
         FeatureError
             As the source does.
         """
-        if isinstance(self._source, PlacingSource):
-            return self._source.read_into(ids, out, places=places, num_threads=num_threads)
-        rows, counts = checked_read(self._source, ids, num_threads=num_threads)
-        out[torch.arange(len(ids), device="cpu") if places is None else places] = rows
-        return counts
+        return self._source.read_into(ids, out, places=places, num_threads=num_threads)
 
     def update(self, ids: Tensor, rows: Tensor) -> None:
         """Change rows in the source, and keep none of those that were read so far.
@@ -229,12 +219,11 @@ class GpuCachedFeature(OverSource):
         FeatureError
             If the source has no `update`, and as that does.
         """
-        update = updater(self, self._source)
         with self._reading.held():
             for kept in self._here():
                 kept.wait()  # kernels may yet read the rows that are changed
             try:
-                update(ids, rows)
+                self._source.update(ids, rows)
             finally:
                 self._seen = self.version
                 for kept in self._here():
@@ -277,10 +266,6 @@ class GpuCachedFeature(OverSource):
         """Return what this process keeps, on each of its GPUs."""
         return [kept for (process, _), kept in self._kept.items() if process == os.getpid()]
 
-    def content_digest(self) -> str:
-        """Return the fingerprint of the source."""
-        return self._source.content_digest()
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GpuCachedFeature):
             return NotImplemented
@@ -291,10 +276,10 @@ class GpuCachedFeature(OverSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is kept stays behind: a copy begins empty.
-        return _make, (self._source, self._capacity, self._cache_place)
+        return _make, (self.source, self._capacity, self._cache_place)
 
     def __repr__(self) -> str:
-        return f"GpuCachedFeature({shown(self._source)}, rows={self._capacity}, place={str(self._cache_place)!r})"
+        return f"GpuCachedFeature({shown(self.source)}, rows={self._capacity}, place={str(self._cache_place)!r})"
 
 
 def bytes_per_row(source: FeatureSource) -> int:

@@ -31,7 +31,8 @@ from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.narrow_dtypes import is_numeric
 from headrace.pipeline.storage.array_file import DAMAGED, open_array
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.other_formats import MAGIC, what_came
 from headrace.pipeline.storage.regular_file import open_regular
 from headrace.pipeline.storage.sparse_rows import SparseRows

@@ -6,14 +6,18 @@ from collections.abc import Callable
 
 from torch import dtype as torch_dtype
 
-from headrace.pipeline.storage.features import FeatureSource
-from headrace.pipeline.storage.rows import reader_of_version, version_of
+from headrace.pipeline.storage.feature_source import FeatureSource, given_of
 
 
-class OverSource:
+class OverSource(FeatureSource):
     """Base of sources that keep or find rows of another one, `_source`, which has as many rows of the same shape."""
 
     _source: FeatureSource
+
+    @property
+    def source(self) -> FeatureSource:
+        """What holds all rows."""
+        return given_of(self._source)
 
     @property
     def num_rows(self) -> int:
@@ -23,17 +27,19 @@ class OverSource:
     @property
     def version(self) -> int | None:
         """How often rows were written, as far as the other one counts it."""
-        return version_of(self._source)
+        return self._source.version
 
     def version_reader(self) -> Callable[[], int | None] | None:
         """Return what returns `version`, faster; None where nobody counts."""
-        return reader_of_version(self._source)
+        return self._source.version_reader()
 
     def share_memory(self) -> None:
         """Move the other one to memory that processes share, where it can; copies of its rows are of this process."""
-        share = getattr(self._source, "share_memory", None)
-        if share is not None:
-            share()
+        self._source.share_memory()
+
+    def content_digest(self) -> str:
+        """Return the fingerprint of the source."""
+        return self._source.content_digest()
 
     @property
     def row_bytes(self) -> int:

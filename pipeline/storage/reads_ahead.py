@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
 from itertools import accumulate
 
 import torch
@@ -13,8 +12,8 @@ from torch import Tensor
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.storage.features import ExpectingSource, FeatureSource
-from headrace.pipeline.storage.rows import add_counts, checked_read, read_rows, version_of
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.rows import add_counts, checked_read, read_rows
 
 #: Reads that are made together from disk. A few share most of what can be shared, and each one more is a
 #: batch, and its rows, more in memory.
@@ -55,7 +54,7 @@ class SingleReads(ReadsAhead):
 
     def __init__(self, source: FeatureSource, num_threads: int) -> None:
         self._source = source
-        self._expecting = source if isinstance(source, ExpectingSource) and gains_by_expecting(source) else None
+        self._gains = gains_by_expecting(source)
         self._num_threads = num_threads
         self._ids: deque[Tensor] = deque()
         self._num_ids = 0
@@ -63,8 +62,8 @@ class SingleReads(ReadsAhead):
     def expect(self, ids: Tensor) -> None:
         self._ids.append(ids)
         self._num_ids += len(ids)
-        if self._expecting is not None:
-            self._expecting.expect(ids)
+        if self._gains:
+            self._source.expect(ids)
 
     def read(self, totals: dict[str, int]) -> Tensor:
         ids = self._ids.popleft()
@@ -74,16 +73,16 @@ class SingleReads(ReadsAhead):
     def clear(self) -> None:
         self._ids.clear()
         self._num_ids = 0
-        if self._expecting is not None:
-            self._expecting.expect_nothing()
+        if self._gains:
+            self._source.expect_nothing()
 
     @property
     def id_bytes(self) -> int:
-        return 0 if self._expecting is None else EXPECTED_BYTES
+        return EXPECTED_BYTES if self._gains else 0
 
     @property
     def wants_more(self) -> bool:
-        return self._expecting is not None and self._num_ids < self._expecting.foresight
+        return self._gains and self._num_ids < self._source.foresight
 
 
 class SharedReads(ReadsAhead):
@@ -101,7 +100,7 @@ class SharedReads(ReadsAhead):
         self._ids.append(ids)
 
     def read(self, totals: dict[str, int]) -> Tensor:
-        if self._found and version_of(self._source) != self._seen:
+        if self._found and self._source.version != self._seen:
             self._ids.extendleft(ids for _, _, ids in reversed(self._found))
             self._found.clear()
         if not self._found:
@@ -127,7 +126,7 @@ class SharedReads(ReadsAhead):
         ids = list(self._ids)
         self._ids.clear()
         ends = list(accumulate(map(len, ids)))
-        self._seen = version_of(self._source)
+        self._seen = self._source.version
         distinct, wanted = unique_and_inverse(torch.cat(ids).long())
         rows, counts = checked_read(self._source, distinct, num_threads=self._num_threads)
         add_counts(totals, {"distinct_rows": len(distinct)})
@@ -143,10 +142,7 @@ def gains_by_foresight(source: FeatureSource) -> bool:
 
 def gains_by_expecting(source: FeatureSource, to: Place = CPU) -> bool:
     """Return whether reads to a place gain by their source knowing the next ones."""
-    if not isinstance(source, ExpectingSource) or source.foresight == 0:
-        return False
-    foresees: Callable[[Place], bool] | None = getattr(source, "foresees", None)  # of caches that are at one place
-    return foresees is None or foresees(to)
+    return source.foresight > 0 and source.foresees(to)
 
 
 def reads_ahead(source: FeatureSource, num_threads: int) -> ReadsAhead:
@@ -156,5 +152,4 @@ def reads_ahead(source: FeatureSource, num_threads: int) -> ReadsAhead:
 
 def _is_on_disk(source: FeatureSource) -> bool:
     """Return whether rows come from disk: worth reading once for several batches, and copying for each."""
-    place = getattr(source, "place", None)
-    return place is not None and place.kind == "disk"
+    return source.place.kind == "disk"

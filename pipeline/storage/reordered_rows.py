@@ -9,9 +9,10 @@ from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.arrays import as_ids
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.storage.features import ExpectingSource, FeatureSource
+from headrace.pipeline.storage.feature_source import in_contract
 from headrace.pipeline.storage.over_source import OverSource
-from headrace.pipeline.storage.rows import Rows, updater
+from headrace.pipeline.storage.rows import Rows
+from headrace.pipeline.storage.source_protocols import SourceLike
 
 
 class ReorderedRows(OverSource):
@@ -33,22 +34,25 @@ class ReorderedRows(OverSource):
         If the order has another length.
     """
 
-    def __init__(self, source: FeatureSource, order: Tensor) -> None:
+    def __init__(self, source: SourceLike, order: Tensor) -> None:
         if len(order) != source.num_rows:
             raise FeatureError(f"ReorderedRows: expected an order of {source.num_rows} rows, got {len(order)} ids")
-        self._source = source
+        self._source = in_contract(source)
         self._order = order
-        self._expecting = source if isinstance(source, ExpectingSource) else None
 
     @property
     def place(self) -> Place:
         """Where the rows are."""
-        return getattr(self._source, "place", CPU)
+        return self._source.place
 
     @property
     def foresight(self) -> int:
         """Rows of reads to come that the source wants to know of."""
-        return 0 if self._expecting is None else self._expecting.foresight
+        return self._source.foresight
+
+    def foresees(self, place: Place) -> bool:
+        """Whether reads of the source to a place gain by that."""
+        return self._source.foresees(place)
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, [num_ids, ...], where the source can read them to."""
@@ -62,17 +66,15 @@ class ReorderedRows(OverSource):
         FeatureError
             If an id has no row, the source has no `update`, and as that does.
         """
-        updater(self, self._source)(gather_rows(self._order, as_ids(ids, "ids", FeatureError)), rows)
+        self._source.update(gather_rows(self._order, as_ids(ids, "ids", FeatureError)), rows)
 
     def expect(self, ids: Tensor) -> None:
-        """Tell the source of a read to come; see `ExpectingSource`."""
-        if self._expecting is not None:
-            self._expecting.expect(gather_rows(self._order, ids))
+        """Tell the source of a read to come."""
+        self._source.expect(gather_rows(self._order, ids))
 
     def expect_nothing(self) -> None:
         """Let the source forget the reads to come."""
-        if self._expecting is not None:
-            self._expecting.expect_nothing()
+        self._source.expect_nothing()
 
     def content_digest(self) -> str:
         """Return a fingerprint of the rows and of their order."""

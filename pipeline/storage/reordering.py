@@ -17,7 +17,8 @@ from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.data.ranking import as_scores, ranking
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import FeatureStore, as_source
 from headrace.pipeline.storage.reordered_rows import ReorderedRows
 
 
@@ -168,7 +169,8 @@ def _moved(store: FeatureStore, num_nodes: int, order: Tensor, rank: Tensor, *, 
     store.check(node=tuple(store.node), num_nodes=num_nodes, stage="reorder")
     sources: dict[str, FeatureSource] = {}
     for name, source in store.node.without_types("reorder").items():
-        if not (isinstance(source, ArraySource) and source.place == CPU):
+        whole = as_source(source)
+        if whole.rows_in_place is None or whole.place != CPU:
             sources[name] = source if original_ids else ReorderedRows(source, order)
             continue
         rows = ArraySource(source.read(order).rows, f"node feature {name!r}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +13,7 @@ from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.place import CPU, Place
 
 if TYPE_CHECKING:
-    from headrace.pipeline.storage.features import FeatureSource, PlacingSource
+    from headrace.pipeline.storage.feature_source import FeatureSource
 
 
 class Rows(NamedTuple):
@@ -39,20 +38,6 @@ class Rows(NamedTuple):
 
     rows: Tensor
     counts: Mapping[str, int] = MappingProxyType({})
-
-
-def version_of(source: object) -> int | None:
-    """Return how often the rows of a source were written, or None where nobody counts it; see `FeatureSource`."""
-    version: int | None = getattr(source, "version", None)
-    return version
-
-
-def reader_of_version(source: object) -> Callable[[], int | None] | None:
-    """Return what returns `version_of` a source, as fast as it can; None where nobody counts it."""
-    reader: Callable[[], Callable[[], int | None] | None] | None = getattr(source, "version_reader", None)
-    if reader is not None:
-        return reader()
-    return None if version_of(source) is None else partial(version_of, source)
 
 
 def add_counts(totals: dict[str, int], counts: Mapping[str, int]) -> None:
@@ -87,18 +72,24 @@ def checked_read(source: FeatureSource, ids: Tensor, *, num_threads: int, to: Pl
     FeatureError
         If the source returns anything else than rows and counts.
     """
-    # Sources that read to CPU memory alone need not know of places.
-    read = source.read(ids, num_threads=num_threads) if to is CPU else source.read(ids, num_threads=num_threads, to=to)
+    if to is CPU:  # sources that read there alone need not know of places
+        read = source.read(ids, num_threads=num_threads)
+    elif source.rows_in_place is not None:
+        read = source.read_in_place(ids, to)
+    else:
+        read = source.read(ids, num_threads=num_threads, to=to)
     if not isinstance(read, tuple):
+        from headrace.pipeline.storage.feature_source import name_of
+
         raise FeatureError(
-            f"expected {type(source).__name__}.read to return rows and counts, got {type(read).__name__}; return "
+            f"expected {name_of(source)}.read to return rows and counts, got {type(read).__name__}; return "
             "hr.Rows(rows), or hr.Rows(rows, counts) with what loader.stats() is to show"
         )
     return Rows(*read)
 
 
 def place_rows(
-    source: PlacingSource,
+    source: FeatureSource,
     ids: Tensor,
     out: Tensor,
     *,
@@ -115,28 +106,13 @@ def place_rows(
     """
     counts = source.read_into(ids, out, places=places, num_threads=num_threads)
     if not isinstance(counts, Mapping):
+        from headrace.pipeline.storage.feature_source import name_of
+
         raise FeatureError(
-            f"expected {type(source).__name__}.read_into to return its counts, got {type(counts).__name__}; return "
+            f"expected {name_of(source)}.read_into to return its counts, got {type(counts).__name__}; return "
             "{} if it has none"
         )
     add_counts(totals, counts)
-
-
-def updater(owner: object, source: FeatureSource) -> Callable[[Tensor, Tensor], object]:
-    """Return what changes rows in the source of `owner`.
-
-    Raises
-    ------
-    FeatureError
-        If nothing does.
-    """
-    update: Callable[[Tensor, Tensor], object] | None = getattr(source, "update", None)
-    if update is None:
-        raise FeatureError(
-            f"{type(owner).__name__}.update: expected a source with a method update(ids, rows), got "
-            f"{type(source).__name__}, which has none; change the rows there, and make the {type(owner).__name__} anew"
-        )
-    return update
 
 
 def num_ids(ids: object, source: object) -> int:

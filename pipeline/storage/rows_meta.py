@@ -12,7 +12,7 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.storage.array_file import stored_dtype
-from headrace.pipeline.storage.features import FeatureSource
+from headrace.pipeline.storage.feature_source import FeatureSource
 
 #: Nodes, edges and rows that an int64 can count.
 MOST = (1 << 63) - 1

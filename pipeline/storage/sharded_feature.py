@@ -30,10 +30,11 @@ from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.partition.type_partition import TypePartition
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 
 
-class ShardedFeature:
+class ShardedFeature(FeatureSource):
     """A feature source whose rows are at their owners, and copies of some other ranks' rows.
 
     ``fetch_feature`` gets the rows of a batch in two rounds: the ids go to their owners, the rows come back. Rows that
@@ -257,7 +258,7 @@ class ShardedFeature:
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
     ) -> Mapping[str, int]:
-        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
+        """Write the rows of `ids` to the rows `places` of `out`; see `FeatureSource`.
 
         Raises
         ------

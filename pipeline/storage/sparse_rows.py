@@ -14,10 +14,11 @@ from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, whole_number
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, check_to
 
 
-class SparseRows:
+class SparseRows(FeatureSource):
     """A feature source over a sparse matrix, such as words in documents, whose rows are float32 and dense when read.
 
     Parameters

@@ -19,10 +19,11 @@ from headrace.pipeline.data.arrays import check_kind, whole_number
 from headrace.pipeline.data.checks import as_list, check_switches
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.process_lock import ProcessLock
-from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.features import FeatureSource, PlacingSource, as_source
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
+from headrace.pipeline.storage.source_protocols import SourceLike
 from headrace.pipeline.storage.terminal import shows_bars
 from headrace.pipeline.storage.tier_router import TierRouter
 from headrace.pipeline.storage.tiers_on_gpu import TiersOnGpu
@@ -78,7 +79,7 @@ class TieredFeature(OverSource):
 
     def __init__(
         self,
-        source: FeatureSource | ArrayLike | Tensor,
+        source: SourceLike | ArrayLike | Tensor,
         rank: ArrayLike | Tensor,
         sizes: TierSizes,
         *,
@@ -99,8 +100,7 @@ class TieredFeature(OverSource):
             )
         source = as_source(source)
         self._source = source
-        place = getattr(source, "place", CPU)
-        self._router = TierRouter(rank, sizes, devices=devices, source=place, here=here)
+        self._router = TierRouter(rank, sizes, devices=devices, source=source.place, here=here)
         if len(self._router.rank) != source.num_rows:
             raise FeatureError(
                 f"TieredFeature: expected a rank for each of {source.num_rows} rows, got {len(self._router.rank)}"
@@ -170,7 +170,7 @@ class TieredFeature(OverSource):
         here = router.devices[router.here] if router.devices and not self._stand_ins else None
         is_here = here is not None and place.kind == here.kind and _number(place) == _number(here)
         all_moved = router.sizes.num_placed == self.num_rows
-        return is_here and (all_moved or (isinstance(self._source, ArraySource) and self._source.reads_to(place)))
+        return is_here and (all_moved or (self._source.rows_in_place is not None and self._source.reads_to(place)))
 
     def prepare(self, place: Place) -> None:
         """Make ready to read to a place: rows are moved to the devices, and pinned in memory of the host.
@@ -194,9 +194,7 @@ class TieredFeature(OverSource):
         with self._filling.held():
             if self._on_gpu is None and self._tables is not None:
                 router = self._router
-                rest = None
-                if isinstance(self._source, ArraySource) and router.sizes.num_placed < self.num_rows:
-                    rest = self._source.tensor
+                rest = self._source.rows_in_place if router.sizes.num_placed < self.num_rows else None
                 self._on_gpu = TiersOnGpu(router.rank, router.sizes, self._tables, rest, router.devices, router.here)
                 moved, kept = self._tables[: len(router.devices)], self._tables[len(router.devices) :]
                 self._tables = [*(table[:0].clone() for table in moved), *kept]
@@ -206,7 +204,7 @@ class TieredFeature(OverSource):
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
     ) -> Mapping[str, int]:
-        """Write the rows of `ids` to the rows `places` of `out`; see `PlacingSource`.
+        """Write the rows of `ids` to the rows `places` of `out`; see `FeatureSource`.
 
         Raises
         ------
@@ -254,10 +252,6 @@ class TieredFeature(OverSource):
         moved = sizes.replicated + sizes.interleaved > 0 and not any(map(len, tables[: sizes.num_devices]))
         return moved or sizes.num_placed < self.num_rows
 
-    def content_digest(self) -> str:
-        """Return the fingerprint of the source: where rows lie changes none."""
-        return self._source.content_digest()
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TieredFeature):
             return NotImplemented
@@ -273,13 +267,13 @@ class TieredFeature(OverSource):
     def __reduce__(self) -> tuple[Any, ...]:
         # The copied rows stay behind: a copy fills its own places.
         router = self._router
-        return _make, (self._source, router.rank, router.sizes, router.devices, router.here, self._stand_ins)
+        return _make, (self.source, router.rank, router.sizes, router.devices, router.here, self._stand_ins)
 
     def __repr__(self) -> str:
         sizes = self._router.sizes
         at = {"at each device": sizes.replicated, "over devices": sizes.interleaved, "in host memory": sizes.host}
         tiers = ", ".join(f"{count:,} {where}" for where, count in at.items() if count)
-        return f"{self._source!r} with {tiers or 'nothing'} in tiers"
+        return f"{self.source!r} with {tiers or 'nothing'} in tiers"
 
     def _promised(self) -> list[Promise]:
         """Promise this memory to the tables: nobody else is given it, though they are filled by the first read."""
@@ -317,11 +311,7 @@ class TieredFeature(OverSource):
 
     def _read_source(self, ids: Tensor, out: Tensor, places: Tensor, num_threads: int) -> Mapping[str, int]:
         """Write rows that stay where they are, and return what their source counts."""
-        if isinstance(self._source, PlacingSource):
-            return self._source.read_into(ids, out, places=places, num_threads=num_threads)
-        rows, counts = self._source.read(ids, num_threads=num_threads)
-        out[places] = rows
-        return counts
+        return self._source.read_into(ids, out, places=places, num_threads=num_threads)
 
 
 def _number(device: Place) -> int:

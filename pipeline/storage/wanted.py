@@ -20,7 +20,8 @@ from headrace.pipeline.data.feature_names import (
     node_ids_of,
     of_layers,
 )
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import FeatureStore
 
 #: A feature of a store: its domain, "node" or "edge", and its name there.
 Feature = tuple[str, FeatureName]
@@ -80,9 +81,9 @@ class Wanted:
         return frozenset(name for name, wanted in fields.items() if wanted)
 
     def source(self, feature: Feature) -> FeatureSource:
-        """Return the source of a feature."""
+        """Return the source of a feature, with all members of the contract."""
         domain, name = feature
-        return self.store.node[name] if domain == "node" else self.store.edge[name]
+        return (self.store.node if domain == "node" else self.store.edge).in_contract(name)
 
     def sources(self) -> list[FeatureSource]:
         """Return what is read from: for each node feature, for each edge feature, for each label."""
@@ -101,12 +102,11 @@ class Wanted:
         self, wanted: Callable[[FeatureSource], bool], *, labels: Callable[[Iterable[bool]], bool] = all
     ) -> Wanted:
         """Return those whose sources are wanted; labels together, if `labels` (all or any) of their sources are."""
-        node, edge = self.store.node, self.store.edge
-        has_labels = self.labels is not None and labels(wanted(node[name]) for name in self.of_seeds)
+        has_labels = self.labels is not None and labels(wanted(self.source(("node", name))) for name in self.of_seeds)
         return Wanted(
             self.store,
-            node=tuple(name for name in self.node if wanted(node[name])),
-            edge=tuple(name for name in self.edge if wanted(edge[name])),
+            node=tuple(name for name in self.node if wanted(self.source(("node", name)))),
+            edge=tuple(name for name in self.edge if wanted(self.source(("edge", name)))),
             labels=self.labels if has_labels else None,
         )
 

@@ -28,7 +28,8 @@ from headrace.pipeline.partition.kinds import HashPartition, RangePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.arguments_of_shards import check_arguments
 from headrace.pipeline.storage.array_file import read_array, write_array
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.new_folder import new_folder
 from headrace.pipeline.storage.part_meta import PartMeta, digest_of_array
 from headrace.pipeline.storage.rows import read_rows

@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 _INDEX = "tests/ops/cache/test_set_index.py::"
 _FEATURE = "tests/cuda_host/test_gpu_cached_feature.py::"
 _PLANS = "tests/cuda_host/test_gpu_cache.py::"
+_OWN = "tests/pipeline/storage/test_own_sources.py::"
 _PASSES = "tests/pipeline/passes/test_feature_cache.py::"
 _AGREES = _INDEX + "test_long_skewed_traces_under_another_schedule_each"
 
@@ -60,8 +61,8 @@ FEATURE_CACHES = (
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
-        "return foresees is None or foresees(to)",
-        "return True",
+        "return source.foresight > 0 and source.foresees(to)",
+        "return source.foresight > 0",
         _PASSES + "test_a_fetch_in_cpu_memory_looks_ahead_for_no_cache_on_a_gpu",
     ),
     Mutant(
@@ -69,6 +70,36 @@ FEATURE_CACHES = (
         "self._source.expect_nothing()",
         "pass",
         _PLANS + "test_nothing_is_expected_behind_an_iteration",
+    ),
+    Mutant(
+        "pipeline/storage/features.py",
+        "return in_contract(given) if isinstance(given, FeatureSource) else",
+        "return given if isinstance(given, FeatureSource) else",
+        _OWN + "test_rows_on_disk_get_a_cache_and_reads_ahead",
+    ),
+    Mutant(
+        "pipeline/storage/feature_source.py",
+        'hasattr(adapted.given, "read_into")',
+        "True",
+        _OWN + "test_answers_that_are_not_given_have_defaults",
+    ),
+    Mutant(
+        "pipeline/storage/feature_source.py",
+        'rows is not None and place.kind == "cuda" and self.place == CPU and',
+        'rows is not None and place.kind == "cuda" and',
+        "tests/pipeline/passes/test_uva_gather.py::test_refuses_other_devices_and_rows_on_disk",
+    ),
+    Mutant(
+        "pipeline/storage/feature_source.py",
+        'if name != "_pinned"}',
+        "}",
+        _OWN + "test_a_source_that_was_pinned_can_be_copied",
+    ),
+    Mutant(
+        "pipeline/passes/tiered_cache.py",
+        "return source.rows_in_place is None or ",
+        "return ",
+        _OWN + "test_rows_on_disk_get_a_cache_and_reads_ahead",
     ),
     Mutant("pipeline/passes/feature_cache.py", " // len(fetches)", "", _PASSES + "test_features_share_one_budget"),
     Mutant(

@@ -28,7 +28,7 @@ WRITTEN = (
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
-        "if self._found and version_of(self._source) != self._seen:",
+        "if self._found and self._source.version != self._seen:",
         "if False:",
         _FILE + "test_rows_that_several_batches_share[one core]",
     ),

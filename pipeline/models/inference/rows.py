@@ -18,7 +18,8 @@ from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.narrow_dtypes import put_rows
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import type_number
-from headrace.pipeline.storage.features import FeatureSource, FeatureStore
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import FeatureStore
 
 #: The name under which a batch has the rows that a layer takes.
 ROWS = "h"

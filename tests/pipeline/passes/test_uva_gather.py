@@ -22,13 +22,13 @@ def test_fires_for_rows_in_memory():
 
 
 def test_refuses_other_devices_and_rows_on_disk():
-    assert "fetch_to" not in names(fetched().copy_to("meta"))
+    assert "fetch_to" not in names(fetched().copy_to("meta"), stream_overlap=False)
     assert "fetch_to" not in names(fetched().copy_to("cuda"), hr.Machine(cores=2))
-    assert "fetch_to" not in names(fetched(store_on_disk).copy_to("cuda"))
+    assert "fetch_to" not in names(fetched(store_on_disk).copy_to("cuda"), stream_overlap=False)
 
 
 def test_is_switched_off():
-    assert "fetch_to" not in names(fetched().copy_to("cuda"), uva_gather=False)
+    assert "fetch_to" not in names(fetched().copy_to("cuda"), uva_gather=False, stream_overlap=False)
 
 
 def test_same_result():

@@ -44,7 +44,7 @@ def test_rows_change_by_their_new_ids():
     assert rows.read(torch.arange(4)).rows.any(dim=1).tolist() == [False, True, True, False]
     with pytest.raises(hr.FeatureError):
         ReorderedRows(ArraySource(x), order).update(torch.tensor([4]), torch.zeros(1, 3))
-    with pytest.raises(hr.FeatureError, match=r"ReorderedRows.update: expected a source with .* TieredFeature"):
+    with pytest.raises(hr.FeatureError, match=r"update: expected a source with .* TieredFeature"):
         tiers = hr.TieredFeature(x, order, hr.TierSizes(host=2))
         ReorderedRows(tiers, order).update(torch.tensor([1]), torch.zeros(1, 3))
 

@@ -1,0 +1,178 @@
+"""Sources of users: passes and stages take them as they take ours, by what they say of themselves."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace.cuda.backend import stand_in
+from headrace.pipeline.data.place import CPU, DISK
+from headrace.pipeline.passes import feature_cache, rewrite
+from headrace.pipeline.storage.feature_source import in_contract
+
+from cuda_host.stand_in import StandIn
+from gpu_plans import copied_first, digests, names
+from plans import NUM_NODES, graph, items, store
+
+X = store().node["x"].read(torch.arange(NUM_NODES)).rows
+#: A quarter of whose memory holds some rows of x, on the GPU and in CPU memory.
+GPU = hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 13,))
+SMALL = hr.Machine(cores=1, memory=1 << 13)
+
+
+class Table(hr.FeatureSource):
+    """A subclass with the least that it needs."""
+
+    def __init__(self, place: hr.Place = CPU) -> None:
+        self.rows_in_place, self.place = X.clone(), place
+
+
+class Duck:
+    """A class of its own."""
+
+    num_rows, row_bytes, dtype, shape = NUM_NODES, X[:1].nbytes, X.dtype, tuple(X.shape)
+
+    def read(self, ids, *, num_threads=1):
+        return hr.Rows(X[ids.long()], {"duck_rows": len(ids)})
+
+    def content_digest(self):
+        return "duck"
+
+
+class DuckInPlace(Duck):
+    def __init__(self, place=CPU):
+        self.rows_in_place, self.place = X.clone(), place
+
+
+class DuckOnDisk(Duck):
+    place = DISK
+
+
+class OnDisk(hr.FeatureSource):
+    place, dtype, shape = DISK, X.dtype, tuple(X.shape)
+
+    def read(self, ids, *, num_threads=1, to=CPU):
+        return hr.Rows(X[ids.long()], {"own_rows": len(ids)})
+
+    def content_digest(self):
+        return "on disk"
+
+
+def plan(x) -> hr.Plan:
+    features = hr.FeatureStore(node={"x": x})
+    return items().sample_neighbor(graph(), [4, 3]).fetch_feature(features, node=["x"])
+
+
+EXPECTED = digests(plan(X), hr.Machine())
+
+
+def source_of(planned: hr.Plan, machine: hr.Machine, **switches: bool) -> hr.FeatureSource:
+    final = rewrite(planned, machine, {"stream_overlap": False, "lookahead": False, **switches}).final
+    (wanted,) = (stage.wants for stage in final.stages if stage.wants is not None)
+    return wanted.store.node["x"]
+
+
+@pytest.mark.parametrize("source", [Table, DuckInPlace])
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_gpu_reads_rows_in_place_and_caches_them(source, cached, monkeypatch):
+    monkeypatch.setattr(feature_cache, "LEAST_BYTES", 1)
+    for order in (plan(source()).copy_to("cuda"), copied_first(plan(source()))):
+        assert "fetch_to" in names(order, GPU, stream_overlap=False)
+        assert isinstance(source_of(order, GPU, feature_cache=cached), hr.GpuCachedFeature) == cached
+        assert digests(order, GPU, feature_cache=cached) == EXPECTED
+
+
+@pytest.mark.parametrize("source", [Table, DuckInPlace])
+def test_rows_that_a_gpu_reads_are_counted_as_those_of_arrays(source):
+    with stand_in(StandIn()), plan(source()).copy_to("cuda").loader(machine=GPU, feature_cache=False) as loader:
+        num_rows = sum(len(batch.n_id) for batch in loader)
+        assert loader.stats().total("bytes_from_pinned") == num_rows * X[:1].nbytes
+
+
+@pytest.mark.parametrize("source", [Table, DuckInPlace])
+def test_a_source_that_was_pinned_can_be_copied(source):
+    asked = in_contract(source())
+    with stand_in(StandIn()):
+        asked.prepare(hr.Place("cuda"))
+        for other in (copy.deepcopy(asked), pickle.loads(pickle.dumps(asked))):  # noqa: S301 - our own
+            assert torch.equal(other.read(torch.tensor([1])).rows, X[1:2])
+            assert other._pinned is None  # its own memory is not
+
+
+@pytest.mark.parametrize("source", [Duck, OnDisk, DuckOnDisk])
+def test_what_is_not_in_one_tensor_is_read_by_the_cpu(source, monkeypatch):
+    monkeypatch.setattr(feature_cache, "LEAST_BYTES", 1)
+    assert "fetch_to" not in names(plan(source()).copy_to("cuda"), GPU)
+    assert digests(plan(source()).copy_to("cuda"), GPU) == EXPECTED
+
+
+@pytest.mark.parametrize("source", [OnDisk, DuckOnDisk])
+def test_rows_on_disk_get_a_cache_and_reads_ahead(source):
+    for machine in (SMALL, hr.Machine(cores=1, memory=1 << 20)):
+        assert isinstance(source_of(plan(source()), machine), hr.CachedFeature)
+    assert "fetch_ahead" in names(plan(source()), SMALL)
+    for switches in ({}, {"lookahead": False}, {"tiered_cache": False}):
+        assert digests(plan(source()), SMALL, **switches) == EXPECTED
+
+
+@pytest.mark.parametrize("source", [Table, DuckInPlace])
+def test_the_system_keeps_pages_of_a_mapped_file_that_fits(source):
+    for memory, cached in ((1 << 13, True), (1 << 20, False)):
+        found = source_of(plan(source(DISK)), hr.Machine(cores=1, memory=memory))
+        assert isinstance(found, hr.CachedFeature) == cached
+
+
+@pytest.mark.parametrize("source", [Table, Duck, DuckInPlace, OnDisk, DuckOnDisk])
+def test_answers_that_are_not_given_have_defaults(source):
+    given = source()
+    asked = in_contract(given)
+    assert isinstance(given, hr.FeatureSource)
+    assert (asked.num_rows, asked.row_bytes, asked.shape, asked.dtype) == (NUM_NODES, 32, (NUM_NODES, 8), X.dtype)
+    assert (asked.foresight, asked.places_rows, asked.reads_to(CPU)) == (0, False, True)
+    ids = torch.tensor([3, 0, 3])
+    out = torch.zeros(5, 8)
+    asked.read_into(ids, out, places=torch.tensor([4, 0, 1]))
+    assert torch.equal(out, torch.stack([X[0], X[3], X[0] * 0, X[0] * 0, X[3]]))
+    asked.read_into(ids, out)
+    assert torch.equal(out[:3], X[ids])
+    with pytest.raises(hr.FeatureError, match=f"got {source.__name__}, which has none"):
+        hr.CachedFeature(given, rows=2).update(ids[:1], X[:1])
+    assert asked == in_contract(given)
+    for other in (copy.deepcopy(asked), pickle.loads(pickle.dumps(asked))):  # noqa: S301 - our own
+        assert torch.equal(other.read(ids).rows, X[ids])
+
+
+def test_stores_and_caches_give_back_what_they_were_given():
+    duck = Duck()
+    features = hr.FeatureStore(node={"x": duck})
+    assert features.node["x"] is duck
+    assert dict(features.node)["x"] is duck
+    assert hr.CachedFeature(duck, rows=2).source is duck
+    assert hr.cached(hr.FeatureStore(node={"x": duck, "y": X}), node=["y"], bytes=1 << 20).node["x"] is duck
+
+
+def test_writes_to_rows_in_place_are_noticed():
+    source = Table()
+    before = source.version
+    source.rows_in_place[0] = 7
+    assert source.version != before
+    assert source.version_reader()() == source.version
+    assert Duck.__name__ not in repr(in_contract(Duck()).version_reader())
+    cache = hr.CachedFeature(source, rows=NUM_NODES)
+    cache.read(torch.arange(3))
+    source.rows_in_place[1] = 8
+    assert torch.equal(cache.read(torch.arange(3)).rows, source.rows_in_place[:3])
+
+
+def test_a_source_without_anything_says_what_is_missing():
+    class Nothing(hr.FeatureSource):
+        pass
+
+    with pytest.raises(hr.FeatureError, match="expected Nothing to have 'read', or rows_in_place"):
+        Nothing().read(torch.arange(1))
+    with pytest.raises(hr.FeatureError, match="expected Nothing to have 'shape'"):
+        list(plan(Nothing()).loader())
