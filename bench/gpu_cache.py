@@ -75,7 +75,7 @@ def loaders(
         store = hr.FeatureStore(node={"x": x})
         if share:
             rows = max(int(share * graph.num_nodes), 1)
-            store = hr.FeatureStore(node={"x": hr.GpuCachedFeature(x, rows=rows)})
+            store = hr.FeatureStore(node={"x": hr.CachedFeature(x, rows=rows, place="cuda")})
         items = hr.ItemSampler(seeds, batch_size=options.batch_size, shuffle=True, seed=1).copy_to("cuda")
         plan = items.sample_layer_neighbor(graph, options.fanouts, batch_dependency=kappa, edge_ids=False)
         plan = plan.fetch_feature(store, node=["x"])

@@ -279,7 +279,7 @@ class Loader(Generic[Batch]):
         """Return the counts of the stages for the batches handed out so far; they print as a table.
 
         Counting does not wait for a GPU: hits and misses of a GPU cache are those reported so far, without the last
-        reads. ``GpuCachedFeature.stats`` waits and has all of them.
+        reads. ``CachedFeature.stats`` waits and has all of them.
         """
         return self._counters.stats()
 

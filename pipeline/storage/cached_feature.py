@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
+from typing_extensions import Self
 
 from headrace.ops import _native
 from headrace.ops.cache.index import POLICIES, SLOT_BYTES, CacheIndex
@@ -27,13 +28,19 @@ from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 from headrace.pipeline.storage.source_protocols import SourceLike
 
+#: Which row makes room in CPU memory, where nothing is said.
+POLICY = "sieve"
+
 #: A look-ahead cache that knows so many times as many rows to come as it holds misses as rarely as one that knows all
 #: (within 3 %, `bench/tiering_policies.py`).
 FORESIGHT = 5
 
 
 class CachedFeature(OverSource):
-    """A feature source that keeps copies of some rows of another one, slower, in CPU memory. Never changes the answer.
+    """A feature source that keeps copies of some rows of another one, slower. Never changes the answer.
+
+    With ``place="cuda"`` copies are in memory of a GPU, by a policy of its own: `GpuCachedFeature` says which. What
+    follows is about caches in CPU memory.
 
     One `read` is one use of each of its rows. What it needs of the cache is found first; then, in its order, each row
     that is missing takes a free slot, or that of a row that makes room by the policy. Slots that this read or one in
@@ -71,11 +78,13 @@ class CachedFeature(OverSource):
     source
         What holds all rows: a `FeatureSource`, or an array.
     policy
-        Which row makes room for another one.
+        Which row makes room for another one: ``sieve`` if nothing is said. Caches on a GPU have one of their own.
     rows, bytes
         How many rows the cache holds at most, or how many bytes it takes: its rows and what finds them, some 64 to 128
         bytes a row by policy, in ``SLOT_BYTES`` of ``ops.cache.index``. Give one of the two. A static cache of `ids`
         needs neither. ``rows=0`` is no cache: all rows are read past it, and counted as misses.
+    place
+        Where the copies are: ``"cpu"``, or a GPU, ``"cuda"`` or ``"cuda:0"``.
     ids: int64[n], optional
         For ``static``: the rows that it holds, distinct; of more than fit, the first ones.
     scores: float64[num_rows], optional
@@ -88,17 +97,29 @@ class CachedFeature(OverSource):
         budget that holds no row.
     """
 
+    def __new__(cls, *_: Any, place: Place | str = CPU, **__: Any) -> Self:
+        """Return a cache at a place: one on a GPU is of a subclass."""
+        made: type[CachedFeature] = cls
+        if cls is CachedFeature and (place if isinstance(place, Place) else Place.parse(place)) != CPU:
+            from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
+
+            made = GpuCachedFeature
+        return super().__new__(made)  # type: ignore[return-value] # of a subclass
+
     def __init__(
         self,
         source: SourceLike | ArrayLike | Tensor,
-        policy: str = "sieve",
+        policy: str | None = None,
         *,
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - the name of a budget everywhere
         ids: ArrayLike | Tensor | None = None,
         scores: ArrayLike | Tensor | None = None,
+        place: Place | str = CPU,
     ) -> None:
+        del place  # this class has the caches in CPU memory
         source = as_source(source)
+        policy = POLICY if policy is None else policy
         if not is_one_of(policy, POLICIES):
             raise FeatureError(f"CachedFeature: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
         self._arguments: dict[str, Any] = {
@@ -114,9 +135,9 @@ class CachedFeature(OverSource):
                 f"CachedFeature: expected no scores for {policy!r}, which keeps what was used; leave them out, or pass "
                 "policy='static' or 'look-ahead'"
             )
-        capacity = min(_capacity(source, policy, rows, bytes, ids), source.num_rows)
-        if bytes is not None and capacity == 0:
-            check_some_row(source, "CachedFeature", bytes, bytes_per_row(source, policy))
+        if rows is None and bytes is None and ids is not None:
+            rows = source.num_rows
+        capacity = capacity_of(source, rows, bytes, bytes_per_row(source, policy))
         hot = None
         ranked = None if scores is None else _scores(scores, source.num_rows)
         if policy == "static":
@@ -138,10 +159,15 @@ class CachedFeature(OverSource):
         return self._policy
 
     @property
+    def cache_place(self) -> Place:
+        """Where copies are kept."""
+        return CPU
+
+    @property
     def foresight(self) -> int:
         """Rows of reads to come that it wants to know of, by `expect`: none but for ``look-ahead``."""
         keeps_all = self.capacity in (0, self.num_rows)
-        return 0 if self._policy != "look-ahead" or keeps_all else FORESIGHT * self.capacity
+        return 0 if self.policy != "look-ahead" or keeps_all else FORESIGHT * self.capacity
 
     @property
     def capacity(self) -> int:
@@ -293,12 +319,12 @@ class CachedFeature(OverSource):
         }
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, CachedFeature):
+        if not isinstance(other, CachedFeature) or self.cache_place.kind != other.cache_place.kind:
             return NotImplemented
         return self._source == other._source
 
     def __hash__(self) -> int:
-        return hash(("cached", self._source))
+        return hash((self.cache_place.kind, self._source))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is kept stays behind: a copy begins empty.
@@ -313,19 +339,27 @@ def bytes_per_row(source: FeatureSource, policy: str) -> int:
     return source.row_bytes + SLOT_BYTES[policy]
 
 
-def check_some_row(source: FeatureSource, stage: str, budget: int, row_bytes: int) -> None:
-    """Refuse a budget that holds no row, if there is any; who wants no cache says ``rows=0``.
+def capacity_of(source: FeatureSource, rows: int | None, bytes: int | None, row_bytes: int) -> int:  # noqa: A002
+    """Return how many rows of a source a cache of one of two sizes holds.
 
     Raises
     ------
     FeatureError
-        With the bytes that one takes.
+        If not one size is given, or the bytes hold no row; who wants no cache says ``rows=0``.
     """
-    if source.num_rows:
+    if (rows is None) == (bytes is None):
         raise FeatureError(
-            f"{stage}: expected room for at least one row, got bytes={budget}; a row takes {row_bytes} bytes with "
+            f"CachedFeature: expected either rows= or bytes=, the size of the cache, got rows={rows} and bytes={bytes}"
+        )
+    if bytes is None:
+        return min(whole_number(rows, "CachedFeature: rows", 0, FeatureError), source.num_rows)
+    capacity = min(whole_number(bytes, "CachedFeature: bytes", 0, FeatureError) // row_bytes, source.num_rows)
+    if capacity == 0 and source.num_rows:
+        raise FeatureError(
+            f"CachedFeature: expected room for at least one row, got bytes={bytes}; a row takes {row_bytes} bytes with "
             f"what finds it: give bytes={row_bytes} or more, or use the source without a cache"
         )
+    return capacity
 
 
 def _filled_bytes(index: CacheIndex, num_bytes: int, capacity: int) -> int:
@@ -337,25 +371,6 @@ def _filled_bytes(index: CacheIndex, num_bytes: int, capacity: int) -> int:
 
 def _make(source: FeatureSource, policy: str, arguments: dict[str, Any]) -> CachedFeature:
     return CachedFeature(source, policy, **arguments)
-
-
-def _capacity(
-    source: FeatureSource,
-    policy: str,
-    rows: int | None,
-    bytes: int | None,  # noqa: A002
-    ids: ArrayLike | Tensor | None,
-) -> int:
-    if rows is not None and bytes is None:
-        return whole_number(rows, "CachedFeature: rows", 0, FeatureError)
-    if bytes is not None and rows is None:
-        budget = whole_number(bytes, "CachedFeature: bytes", 0, FeatureError)
-        return budget // bytes_per_row(source, policy)
-    if rows is None and ids is not None:
-        return source.num_rows
-    raise FeatureError(
-        f"CachedFeature: expected either rows= or bytes=, the size of the cache, got rows={rows} and bytes={bytes}"
-    )
 
 
 def _scores(scores: ArrayLike | Tensor, num_rows: int) -> Tensor:

@@ -10,14 +10,10 @@ from headrace.pipeline.data.arrays import check_kind, is_one_of, whole_number
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage import gpu_cached_feature
-from headrace.pipeline.storage.cached_feature import CachedFeature, bytes_per_row
+from headrace.pipeline.storage.cached_feature import POLICY, CachedFeature, bytes_per_row
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.wanted import Feature, Wanted
-
-#: Which row makes room in CPU memory, where nothing is said.
-POLICY = "sieve"
 
 
 def cached(
@@ -32,7 +28,7 @@ def cached(
     """Return a store in which features have caches that share a budget; those that are not named are as they were.
 
     Each cache holds as many rows as the others, or all that its feature has. They count for themselves. See
-    `CachedFeature` for policies, and for the bytes that a row of theirs takes; `GpuCachedFeature` for caches on a GPU.
+    `CachedFeature` for policies, and for the bytes that a row of theirs takes.
 
     >>> import torch
     >>> import headrace as hr
@@ -41,7 +37,7 @@ def cached(
     FeatureStore(node={'x': CachedFeature(float32[4, 4], policy='sieve', rows=2), 'y': \
 CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
     >>> hr.cached(store, node=["x"], bytes=100, place="cuda").node["x"]  # rows of 16 + 24 bytes
-    GpuCachedFeature(float32[4, 4], rows=2, place='cuda')
+    CachedFeature(float32[4, 4], rows=2, place='cuda')
 
     Parameters
     ----------
@@ -109,10 +105,8 @@ def with_caches(
         budget -= rows * costs[i]
         if rows < room and costs[i + 1 :]:
             room = budget // sum(costs[i + 1 :])
-        if rows and at == CPU:
-            caches[feature] = CachedFeature(source, policy or POLICY, rows=rows)
-        elif rows:
-            caches[feature] = GpuCachedFeature(source, rows=rows, place=at)
+        if rows:
+            caches[feature] = CachedFeature(source, policy, rows=rows, place=at)
     if not caches:
         return store
     return FeatureStore(

@@ -16,21 +16,20 @@ from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.ops.errors import DeviceError, FeatureError
 from headrace.ops.gpu import device_of, gpu_at
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data.arrays import shown, whole_number
+from headrace.pipeline.data.arrays import shown
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.process_lock import ProcessLock
-from headrace.pipeline.storage.cached_feature import FORESIGHT, check_some_row
+from headrace.pipeline.storage.cached_feature import CachedFeature, capacity_of
 from headrace.pipeline.storage.expected_reads import ExpectedReads
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import as_source
-from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read
 from headrace.pipeline.storage.rows_on_gpu import RowsOnGpu
 from headrace.pipeline.storage.source_protocols import SourceLike
 
 
-class GpuCachedFeature(OverSource):
-    """A feature source that keeps copies of some rows of another one in memory of a GPU. Never changes the answer.
+class GpuCachedFeature(CachedFeature):
+    """A cache on a GPU. The name of before for ``hr.CachedFeature(source, place="cuda")``, which is the same.
 
     The GPU itself finds rows and chooses which ones to keep (`ops.cache.set_index.SetIndex`), and the processor does
     not wait for it: by Belady's rule within the reads that it was told of by `expect`, and behind them the most
@@ -43,7 +42,7 @@ class GpuCachedFeature(OverSource):
 
     >>> import torch
     >>> import headrace as hr
-    >>> cached = hr.GpuCachedFeature(torch.eye(4), rows=2)
+    >>> cached = hr.CachedFeature(torch.eye(4), rows=2, place="cuda")
     >>> cached.capacity, cached.reads_to(hr.Place("cuda"))
     (2, True)
     >>> cached.read(torch.tensor([3, 1])).counts
@@ -62,27 +61,33 @@ class GpuCachedFeature(OverSource):
     Raises
     ------
     FeatureError
-        If there is not one size, it holds no row, or the place is no GPU.
+        If there is not one size, it holds no row, or the place is no GPU; for a policy, `ids` and `scores`.
     """
 
     def __init__(
         self,
         source: SourceLike | ArrayLike | Tensor,
+        policy: None = None,
         *,
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - the name of a budget everywhere
         place: Place | str = "cuda",
+        ids: None = None,
+        scores: None = None,
     ) -> None:
         self._cache_place = place if isinstance(place, Place) else Place.parse(place)
         if self._cache_place.kind != "cuda":
             raise FeatureError(
-                f"GpuCachedFeature: expected a GPU, such as place='cuda:0', got {self._cache_place}; in CPU memory "
-                "hr.CachedFeature is the cache"
+                f"CachedFeature: expected place to be a GPU, such as 'cuda:0', or 'cpu', got {self._cache_place}"
             )
+        for name, value in (("policy", policy), ("ids", ids), ("scores", scores)):
+            if value is not None:
+                raise FeatureError(
+                    f"CachedFeature: expected no {name} for a cache on {self._cache_place}, which has a policy of its "
+                    f"own, got {value!r}; leave it out"
+                )
         self._source = as_source(source)
-        self._capacity = min(_capacity(self._source, rows, bytes), self._source.num_rows)
-        if bytes is not None and self._capacity == 0:
-            check_some_row(self._source, "GpuCachedFeature", bytes, bytes_per_row(self._source))
+        self._capacity = capacity_of(self._source, rows, bytes, bytes_per_row(self._source))
         self._reading = ProcessLock()
         self._seen = self.version  # of the rows of which copies are kept
         self._kept: dict[tuple[int, torch.device], RowsOnGpu] = {}  # by process: a forked one begins empty
@@ -108,9 +113,9 @@ class GpuCachedFeature(OverSource):
         return self._capacity
 
     @property
-    def foresight(self) -> int:
-        """Rows of reads to come that it wants to know of, by `expect`; none if all rows have room, or no row has."""
-        return 0 if self._capacity in (0, self.num_rows) else FORESIGHT * self._capacity
+    def policy(self) -> str:
+        """Which row makes room: that of the farthest next use, as far as reads are expected."""
+        return "look-ahead"
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, [num_ids, ...], and counts.
@@ -187,7 +192,7 @@ class GpuCachedFeature(OverSource):
             self._source.prepare(place)
         except DeviceError as error:
             warnings.warn(
-                f"GpuCachedFeature: missing rows are read by the CPU and copied, as {error}", UserWarning, stacklevel=3
+                f"CachedFeature: missing rows are read by the CPU and copied, as {error}", UserWarning, stacklevel=3
             )
             return False
         return True
@@ -266,20 +271,12 @@ class GpuCachedFeature(OverSource):
         """Return what this process keeps, on each of its GPUs."""
         return [kept for (process, _), kept in self._kept.items() if process == os.getpid()]
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, GpuCachedFeature):
-            return NotImplemented
-        return self._source == other._source
-
-    def __hash__(self) -> int:
-        return hash(("cached on a GPU", self._source))
-
     def __reduce__(self) -> tuple[Any, ...]:
         # What is kept stays behind: a copy begins empty.
         return _make, (self.source, self._capacity, self._cache_place)
 
     def __repr__(self) -> str:
-        return f"GpuCachedFeature({shown(self.source)}, rows={self._capacity}, place={str(self._cache_place)!r})"
+        return f"CachedFeature({shown(self.source)}, rows={self._capacity}, place={str(self._cache_place)!r})"
 
 
 def bytes_per_row(source: FeatureSource) -> int:
@@ -294,13 +291,3 @@ def _held_bytes(kept: Mapping[tuple[int, torch.device], RowsOnGpu], num_bytes: i
 
 def _make(source: FeatureSource, rows: int, place: Place) -> GpuCachedFeature:
     return GpuCachedFeature(source, rows=rows, place=place)
-
-
-def _capacity(source: FeatureSource, rows: int | None, bytes: int | None) -> int:  # noqa: A002
-    if rows is not None and bytes is None:
-        return whole_number(rows, "GpuCachedFeature: rows", 0, FeatureError)
-    if bytes is not None and rows is None:
-        return whole_number(bytes, "GpuCachedFeature: bytes", 0, FeatureError) // bytes_per_row(source)
-    raise FeatureError(
-        f"GpuCachedFeature: expected either rows= or bytes=, the size of the cache, got rows={rows} and bytes={bytes}"
-    )

@@ -39,7 +39,7 @@ class RowsOnGpu:
         self._rows, self._index = _allocate(num_rows, row_shape, dtype, capacity, device)
         if self.capacity < capacity:
             warnings.warn(
-                f"GpuCachedFeature: {device} has room for {self.capacity:,} of {capacity:,} rows, and the cache is "
+                f"CachedFeature: {device} has room for {self.capacity:,} of {capacity:,} rows, and the cache is "
                 "that much smaller; give it fewer rows= or bytes=",
                 UserWarning,
                 stacklevel=3,

@@ -284,7 +284,7 @@ def test_is_its_source_to_plans_and_a_copy_begins_empty():
     assert isinstance(cache, hr.FeatureSource)
     assert isinstance(cache, hr.ExpectingSource)
     assert isinstance(cache, hr.PlacingSource)
-    assert repr(cache) == "GpuCachedFeature(float32[90, 3], rows=3, place='cuda:1')"
+    assert repr(cache) == "CachedFeature(float32[90, 3], rows=3, place='cuda:1')"
 
 
 @pytest.mark.uninstrumented
@@ -340,10 +340,36 @@ def test_refuses_what_does_not_fit():
         ({}, "rows= or bytes="),
         ({"rows": 1, "bytes": 1}, "rows= or bytes="),
         ({"rows": -1}, "at least 0"),
-        ({"rows": 1, "place": "cpu"}, "in CPU memory hr.CachedFeature"),
+        ({"rows": 1, "place": "cpu"}, "expected place to be a GPU, such as 'cuda:0', or 'cpu', got cpu"),
+        ({"rows": 1, "place": "disk"}, "expected place to be a GPU, such as 'cuda:0', or 'cpu', got disk"),
+        (
+            {"rows": 1, "policy": "lru"},
+            "expected no policy for a cache on cuda, which has a policy of its own",
+        ),
+        ({"ids": [1]}, "expected no ids for a cache on cuda"),
+        ({"rows": 1, "scores": [1.0]}, "expected no scores for a cache on cuda"),
     ):
         with pytest.raises(hr.FeatureError, match=message):
             hr.GpuCachedFeature(table(), **options)
+        if options.get("place") != "cpu":
+            with pytest.raises(hr.FeatureError, match=message):
+                hr.CachedFeature(table(), **{"place": "cuda", **options})
+
+
+@pytest.mark.parametrize("place", ["cuda", "cuda:1", hr.Place("cuda", 1)])
+def test_a_cache_says_where_it_is(place):
+    rows = table()
+    cache = hr.CachedFeature(rows, rows=5, place=place)
+    assert isinstance(cache, hr.GpuCachedFeature)
+    assert cache == hr.GpuCachedFeature(rows, rows=5, place=place)
+    assert cache.cache_place == hr.GpuCachedFeature(rows, rows=5, place=place).cache_place
+    assert pickle.loads(pickle.dumps(cache)).cache_place == cache.cache_place  # noqa: S301 - our own
+    assert (cache.policy, cache.foresight) == ("look-ahead", 25)
+    here = [hr.CachedFeature(rows, rows=5), hr.CachedFeature(rows, "sieve", rows=5, place="cpu")]
+    assert [(one.cache_place, one.policy, type(one)) for one in here] == [
+        (hr.Place("cpu"), "sieve", hr.CachedFeature)
+    ] * 2
+    assert here[0] == here[1] != cache
 
 
 def test_writes_past_update_are_seen():

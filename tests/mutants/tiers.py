@@ -115,7 +115,7 @@ TIERS = (
     ),
     Mutant(
         "pipeline/storage/cached_feature.py",
-        "if bytes is not None and capacity == 0:",
+        "if capacity == 0 and source.num_rows:",
         "if False:",
         "tests/pipeline/storage/test_options_of_caches.py::test_a_budget_that_holds_no_row_is_refused",
     ),

@@ -131,7 +131,7 @@ def test_is_switched_off():
 def test_says_so():
     text = str(rewrite(fetched().copy_to("cuda"), GPU).explain())
     assert "feature_cache" in text
-    assert "GpuCachedFeature(float32[200, 8], rows=31, place='cuda')" in text
+    assert "CachedFeature(float32[200, 8], rows=31, place='cuda')" in text
 
 
 def test_same_result():

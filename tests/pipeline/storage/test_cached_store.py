@@ -53,7 +53,7 @@ def test_refuses_caches_of_nothing():
         ({"node": ["z"]}, "'z'"),
         ({"node": ["x"], "policy": "static"}, "ids= or scores="),
         ({"node": ["x"], "policy": "lru", "place": "cuda"}, "no policy for caches on cuda"),
-        ({"node": ["x"], "place": "meta"}, "expected a GPU"),
+        ({"node": ["x"], "place": "meta"}, "expected place to be a GPU"),
     ):
         with pytest.raises(hr.FeatureError, match=message):
             hr.cached(store, bytes=100, **options)

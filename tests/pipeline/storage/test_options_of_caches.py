@@ -41,7 +41,7 @@ def test_a_budget_that_holds_no_row_is_refused(policy):
 
 
 def test_a_gpu_budget_that_holds_no_row_is_refused():
-    with pytest.raises(hr.FeatureError, match=r"GpuCachedFeature: .* got bytes=1; a row takes 40 bytes"):
+    with pytest.raises(hr.FeatureError, match=r"CachedFeature: .* got bytes=1; a row takes 40 bytes"):
         hr.GpuCachedFeature(torch.eye(4), bytes=1)
     with pytest.raises(hr.FeatureError, match="cached: expected room for at least one row of each feature"):
         hr.cached(hr.FeatureStore(node={"x": torch.eye(4)}), bytes=1, place="cuda:0")
