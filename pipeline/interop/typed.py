@@ -12,7 +12,8 @@ from headrace.ops.errors import InputError
 from headrace.ops.sampling.join_hops import JoinedHops
 from headrace.pipeline.data.narrow_dtypes import put_rows
 from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import TypedIds, count_by_hop, type_number
+from headrace.pipeline.data.typed_ids import TypedIds, type_number
+from headrace.pipeline.interop.by_type import edges_by_type, nodes_by_type
 from headrace.pipeline.interop.link_labels import add_link_labels, add_typed_link_labels
 from headrace.pipeline.interop.seed_labels import labels_by_type
 
@@ -55,28 +56,21 @@ def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any) -> Any:
     types = batch.types
     assert types is not None
     assert joined.edge_ids is not None
-    by_hop = count_by_hop(types.types, types.node_types.num_types, batch.num_sampled_nodes)
-    for node_type, counts in zip(types.node_types.names, by_hop, strict=True):
+    for node_type, nodes in nodes_by_type(types, batch.num_sampled_nodes, batch.slot).items():
         store = data[node_type]
-        store.n_id = types.within(node_type)
-        store.num_nodes = len(store.n_id)
-        if batch.slot is not None:
-            store.batch = batch.slot[types.places(node_type)]
-        store.num_sampled_nodes = counts
-    edge_numbers = types.edge_types.numbers_of(joined.edge_ids)
+        store.n_id, store.num_nodes = nodes.ids, len(nodes.ids)
+        if nodes.slot is not None:
+            store.batch = nodes.slot
+        store.num_sampled_nodes = nodes.by_hop
     # One block that hops share has the edges hop by hop.
     of_hops = joined.num_edges if len(batch.blocks) > 1 else batch.num_sampled_edges
-    by_hop = count_by_hop(edge_numbers, types.edge_types.num_types, of_hops)
     weights = [block.weight for block in reversed(batch.blocks)]
     of_all = joined.join([one for one in weights if one is not None]) if weights and None not in weights else None
-    for number, name in enumerate(types.edge_types.names):
-        source, relation, destination = triple(name, "MiniBatch.to_pyg")
-        places = (edge_numbers == number).nonzero().squeeze(1)
-        store = data[source, relation, destination]
-        src, dst = joined.edge_index[:, places]
-        store.edge_index = torch.stack([types.numbers[src], types.numbers[dst]])
-        store.e_id = joined.edge_ids[places] - int(types.edge_types.offsets[number])
-        store.num_sampled_edges = by_hop[number]
+    by_type = edges_by_type(types, joined.edge_index, joined.edge_ids, of_hops)
+    for number, (name, edges) in enumerate(by_type.items()):
+        places = edges.places
+        store = data[triple(name, "MiniBatch.to_pyg")]
+        store.edge_index, store.e_id, store.num_sampled_edges = edges.edge_index, edges.ids, edges.by_hop
         if of_all is not None:
             store[IMPORTANCE_WEIGHT] = of_all[places]
         for feature, tensors in batch.edge.items():

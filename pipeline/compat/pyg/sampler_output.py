@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
-from headrace.pipeline.compat.pyg.by_type import hetero_output
 from headrace.pipeline.compat.pyg.flat_output import FlatOutput, flat_output
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.interop.by_type import edges_by_type, nodes_by_type
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Runner
 from headrace.pipeline.stages.conversion import Conversion
@@ -77,7 +77,20 @@ class ToSamplerOutput(Conversion):
 
     def _typed(self, flat: FlatOutput, batch: MiniBatch) -> HeteroSamplerOutput:
         assert batch.types is not None
-        out = hetero_output(flat, batch.types.of(flat.node), counted=self.counted)
+        assert flat.edge is not None  # types are known by edge ids
+        types, counted = batch.types.of(flat.node), self.counted
+        nodes: Any = nodes_by_type(types, flat.num_nodes if counted else None, flat.slot)
+        edges: Any = edges_by_type(types, flat.edge_index, flat.edge, flat.num_edges if counted else None)
+        ends = {name: one.edge_index.unbind() for name, one in edges.items()}
+        out = HeteroSamplerOutput(
+            node={name: one.ids for name, one in nodes.items()},
+            row={name: row for name, (row, _) in ends.items()},
+            col={name: col for name, (_, col) in ends.items()},
+            edge={name: one.ids for name, one in edges.items()},
+            batch=None if flat.slot is None else {name: one.slot for name, one in nodes.items()},
+            num_sampled_nodes={name: one.by_hop for name, one in nodes.items()} if counted else None,
+            num_sampled_edges={name: one.by_hop for name, one in edges.items()} if counted else None,
+        )
         return out.to_bidirectional() if self.both_ways else out
 
     def _rows(self, batch: MiniBatch) -> Tensor:
