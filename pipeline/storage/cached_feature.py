@@ -22,11 +22,10 @@ from headrace.pipeline.data.checks import check_tensor
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.process_lock import ProcessLock
 from headrace.pipeline.data.ranking import as_scores
-from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
-from headrace.pipeline.storage.source_protocols import SourceLike
 
 #: Which row makes room in CPU memory, where nothing is said.
 POLICY = "sieve"

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -20,7 +20,6 @@ from headrace.pipeline.data.arrays import version_of_tensor
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.rows import Rows, check_to, checked_read
-from headrace.pipeline.storage.source_protocols import SourceLike, is_source_like
 
 if TYPE_CHECKING:
     default = property
@@ -35,6 +34,35 @@ else:
 
         def __get__(self, source: Any, of: Any = None) -> Any:
             return self if source is None else self._value(source)
+
+
+_NEEDED = ("read", "num_rows", "row_bytes", "dtype", "shape", "content_digest")
+
+
+class SourceLike(Protocol):
+    """What a feature source cannot be without."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Element type of the rows."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of all rows together."""
+
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
+        """Return rows and counts."""
+
+    def content_digest(self) -> str:
+        """Return a string that differs when the rows differ."""
 
 
 class _SourceType(type):
@@ -252,6 +280,12 @@ def _adapted(name: str) -> property:
 
 for _member in [name for name in vars(FeatureSource) if not name.startswith("_")]:
     setattr(_Adapted, _member, _adapted(_member))
+
+
+def is_source_like(given: object) -> bool:
+    """Whether something has what a source cannot be without."""
+    # Some tensors answer to being asked for members with an error of torch's own.
+    return not isinstance(given, Tensor) and all(hasattr(given, name) for name in _NEEDED)
 
 
 def in_contract(source: SourceLike) -> FeatureSource:

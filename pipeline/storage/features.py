@@ -17,8 +17,7 @@ from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.data.typed_ids import type_size
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.feature_source import FeatureSource, given_of, in_contract
-from headrace.pipeline.storage.source_protocols import SourceLike
+from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, given_of, in_contract
 
 #: Features by name, or by type and name.
 Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | SourceLike | Mapping[str, ArrayLike | Tensor | SourceLike]]

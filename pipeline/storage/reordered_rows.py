@@ -9,10 +9,9 @@ from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.arrays import as_ids
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.storage.feature_source import in_contract
+from headrace.pipeline.storage.feature_source import SourceLike, in_contract
 from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.rows import Rows
-from headrace.pipeline.storage.source_protocols import SourceLike
 
 
 class ReorderedRows(OverSource):

@@ -1,4 +1,4 @@
-"""What a feature source of any class has, as protocols."""
+"""Feature sources that have more than the least, as protocols."""
 
 from __future__ import annotations
 
@@ -6,38 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
-from torch import dtype as torch_dtype
 
-from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.storage.rows import Rows
-
-_NEEDED = ("read", "num_rows", "row_bytes", "dtype", "shape", "content_digest")
-
-
-class SourceLike(Protocol):
-    """What a feature source cannot be without."""
-
-    @property
-    def num_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row."""
-
-    @property
-    def dtype(self) -> torch_dtype:
-        """Element type of the rows."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of all rows together."""
-
-    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
-        """Return rows and counts."""
-
-    def content_digest(self) -> str:
-        """Return a string that differs when the rows differ."""
+from headrace.pipeline.storage.feature_source import SourceLike
 
 
 @runtime_checkable
@@ -105,9 +75,3 @@ class ExpectingSource(SourceLike, Protocol):
 
     def expect_nothing(self) -> None:
         """See `FeatureSource.expect_nothing`."""
-
-
-def is_source_like(given: object) -> bool:
-    """Whether something has what a source cannot be without."""
-    # Some tensors answer to being asked for members with an error of torch's own.
-    return not isinstance(given, Tensor) and all(hasattr(given, name) for name in _NEEDED)
