@@ -20,8 +20,8 @@ from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import as_ids, is_one_of, shown, whole_number
 from headrace.pipeline.data.checks import check_tensor
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.data.process_lock import ProcessLock
 from headrace.pipeline.data.ranking import as_scores
+from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import OverSource

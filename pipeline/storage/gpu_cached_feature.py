@@ -18,7 +18,7 @@ from headrace.ops.gpu import device_of, gpu_at
 from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import shown
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.data.process_lock import ProcessLock
+from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.storage.cached_feature import CachedFeature, capacity_of
 from headrace.pipeline.storage.expected_reads import ExpectedReads
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike

@@ -18,7 +18,7 @@ from headrace.ops.memory_promises import HOST, Promise
 from headrace.pipeline.data.arrays import check_kind, whole_number
 from headrace.pipeline.data.checks import as_list, check_switches
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.data.process_lock import ProcessLock
+from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import OverSource
