@@ -201,14 +201,15 @@ def sources() -> None:
     each("CachedFeature", hr.CachedFeature, {"source": X, "rows": 2}, "source", "policy", "rows")
     each("CachedFeature", hr.CachedFeature, {"source": X}, "bytes")
     each("CachedFeature", hr.CachedFeature, {"source": X, "rows": 2, "policy": "static"}, "ids", "scores")
-    each("CachedFeature.update", made["CachedFeature"]().update, {"ids": IDS, "rows": X[:2]}, "ids", "rows")
-    CALLS["CachedFeature.expect"] = hr.CachedFeature(X, "look-ahead", rows=2).expect
+    # Caches take a share of the memory of a process for as long as they exist.
+    each("CachedFeature.update", lambda **given: made["CachedFeature"]().update(**given), {"ids": IDS, "rows": X[:2]}, "ids", "rows")
+    CALLS["CachedFeature.expect"] = lambda value: hr.CachedFeature(X, "look-ahead", rows=2).expect(value)
     path = {"path": folder() / "x.npy"}
     each("DiskFeature", hr.DiskFeature, path, "path", "direct", "queue_depth", "gap_bytes", "engine")
     tiers = {"source": X, "rank": torch.arange(4), "sizes": hr.TierSizes(host=2)}
     each("TieredFeature", hr.TieredFeature, tiers, *tiers, "devices", "here", "stand_ins")
     for name in ("prepare", "reads_to"):
-        CALLS[f"TieredFeature.{name}"] = getattr(made["TieredFeature"](), name)
+        CALLS[f"TieredFeature.{name}"] = lambda value, name=name: getattr(made["TieredFeature"](), name)(value)
     each("TierSizes", hr.TierSizes, {}, "replicated", "interleaved", "host", "num_devices")
     right = {"store": store(), "graph": graph(), "machine": hr.Machine(gpus=1, gpu_memory=(1 << 20,))}
     each("plan_tiers", hr.plan_tiers, right, "scores", "node", "share", "bandwidth")

@@ -1,4 +1,4 @@
-"""Fuse fetching with the exchange of rows behind it."""
+"""Fuse fetching with the exchange of rows after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep rows from disk in memory, as many as the machine has room for (GraphBolt's caches; Belady within the window).
+"""Keep rows from disk in memory, as far as there is room (GraphBolt's caches; Belady's rule within the window).
 
 A rule on the whole plan: the caches of all its fetches share a budget.
 """
@@ -18,12 +18,12 @@ from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.wanted import Feature
 
-#: The part of the free memory that the caches of all fetches take: batches and the model need the rest.
+#: The part of the free memory for the caches of all fetches: batches and the model need the rest.
 SHARE = 4
 
 
 def _cache(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
-    """Put look-ahead caches before all that is read from disk: once, so that no fetch is left a larger share."""
+    """Put look-ahead caches before all features on disk, at once, so that all fetches get equal shares."""
     del facts
     fetches = {
         position: (stage, features)
@@ -32,35 +32,35 @@ def _cache(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window |
     }
     if not fetches or any(map(_has_caches, stages)):
         return None
-    # Loaded where there is something on disk.
+    # Loaded only if there are features on disk.
     from headrace.pipeline.storage.cached_store import with_caches
 
     made: list[Stage] = list(stages)
     for position, (fetch, features) in fetches.items():
         budget = machine.share(SHARE) // len(fetches)
         store = with_caches(fetch.store, features, budget=budget, policy="look-ahead", at=CPU)
-        if store is not fetch.store:  # else no row has room
+        if store is not fetch.store:  # otherwise no row fits
             made[position] = replace(fetch, store=store).made_of(fetch)
     return tuple(made) if any(map(operator.is_not, made, stages)) else None
 
 
 def _has_caches(stage: Stage) -> bool:
-    """Whether this pass has given a fetch caches: it has another store than the user wrote."""
+    """Whether this pass has added caches to a fetch, which then has another store than the user's."""
     written = stage.origin.wants
     return stage.wants is not None and written is not None and stage.wants.store is not written.store
 
 
 def _on_disk(fetch: FetchFeature, machine: Machine) -> list[Feature]:
-    """Return the features of a fetch that are read from disk."""
+    """Return the features of a fetch that are on disk."""
     features = zip(fetch.wanted.features, fetch.wanted.sources(), strict=True)
     return [feature for feature, source in features if _reads_disk(source, machine)]
 
 
 def _reads_disk(source: FeatureSource, machine: Machine) -> bool:
-    """Whether rows of a source come from disk again and again."""
+    """Whether rows of a source are read from disk repeatedly."""
     if source.place != DISK or source.row_bytes == 0:
         return False
-    # The system itself keeps the pages of a mapped file, if they have room.
+    # The system caches the pages of a mapped file itself.
     return source.rows_in_place is None or source.num_rows * source.row_bytes > machine.memory // 2
 
 

@@ -1,4 +1,4 @@
-"""Let a GPU read rows of features where they are, in memory of the host, instead of a gather and a copy.
+"""Read rows of features by the GPU directly in host memory, instead of a gather and a copy.
 
 A kernel reads pinned memory over the bus (unified virtual addressing): rows come once, and no core of the host works
 for them. The batch is copied first then, without its rows, and these are fetched behind the copy.
@@ -18,7 +18,7 @@ from headrace.pipeline.stages.fetch_feature import FetchFeature
 
 
 def _fetch_behind(fetch: FetchFeature, copy: CopyTo, facts: Facts, machine: Machine) -> Window | None:
-    """Fetch what the GPU can read behind the copy, and leave the rest before it."""
+    """Move the fetch of features that the GPU can read to after the copy, and leave the rest before it."""
     del facts
     split = _split(fetch, copy.moves_to, machine)
     if split is None:
@@ -28,7 +28,7 @@ def _fetch_behind(fetch: FetchFeature, copy: CopyTo, facts: Facts, machine: Mach
 
 
 def _fetch_there(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None:
-    """Fetch what the GPU can read, of batches that were copied to it before."""
+    """Fetch the features that the GPU can read, for batches that were copied to it before."""
     split = _split(fetch, facts.place, machine)
     return None if split is None else (*split[0], split[1])
 
@@ -36,7 +36,7 @@ def _fetch_there(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window 
 def _split(
     fetch: FetchFeature, place: Place | None, machine: Machine
 ) -> tuple[tuple[FetchFeature, ...], FetchTo] | None:
-    """Return what is left to fetch in CPU memory, and what a GPU at a place can read; None if that is nothing."""
+    """Return the fetches for CPU memory and for a GPU at a place; None if the GPU can read none."""
     if not machine.gpus or place is None or place.kind != "cuda":
         return None
     behind = fetch.wanted.only(lambda source: source.reads_to(place))
@@ -44,7 +44,7 @@ def _split(
 
 
 def _trust(fetch: FetchTo, facts: Facts, machine: Machine) -> Window | None:
-    """Check no ids that are known to have rows."""
+    """Skip the check of ids that are known to have rows."""
     del machine
     return None if fetch.trusted or not _have_rows(fetch, facts) else (replace(fetch, trusted=True),)
 
@@ -59,7 +59,7 @@ def _have_rows(fetch: FetchTo, facts: Facts) -> bool:
     first_edge, first_label = len(wanted.node), len(wanted.node) + len(wanted.edge)
     nodes, edges, labels = num_rows[:first_edge], num_rows[first_edge:first_label], num_rows[first_label:]
     reached = source.largest_id
-    # Samplers refuse seeds that are no nodes of their graph, but those of the source are in the batch as they came.
+    # Samplers refuse seeds that are not nodes of their graph, but seeds of the source are in the batch unchecked.
     found_by_graph = [*nodes, *(labels if any("seeds" in stage.writes for stage in facts.before[1:]) else ())]
     found_by_source = [*(() if graphs else nodes), *labels]
     num_nodes = max((graph.num_nodes for graph in graphs), default=0)

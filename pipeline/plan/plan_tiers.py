@@ -45,11 +45,11 @@ class Tier:
     rows
         Distinct rows there.
     bytes_per_device
-        What they take on one device, or there.
+        The bytes of the rows on one device, or at the place.
     hits
         The share of all reads that is expected there, if reads are as the scores.
     why
-        Why so many.
+        The reason for this number.
     """
 
     place: str
@@ -61,14 +61,14 @@ class Tier:
 
 @dataclass(frozen=True, eq=False)
 class TierPlan:
-    """Where the rows of node features go; made by `hr.plan_tiers`, and printed as a table.
+    """The places of the rows of node features, from `hr.plan_tiers`. It prints as a table.
 
     Parameters
     ----------
     names
-        The features, whose rows of one node lie together.
+        The features; rows of one node have the same place.
     sizes
-        How many rows lie where.
+        The number of rows at each place.
     rank: int32[num_nodes]
         The rank of each node: 0 for the hottest.
     devices
@@ -84,11 +84,11 @@ class TierPlan:
     tiers: tuple[Tier, ...]
 
     def apply(self, store: FeatureStore, *, here: int = 0, stand_ins: bool = False) -> FeatureStore:
-        """Return a store in which the features of the plan are `hr.TieredFeature`, and all others as they are.
+        """Return a store in which the features of the plan are `hr.TieredFeature`, and all others unchanged.
 
-        Where no row has a faster place, that is the store itself.
+        If no row has a faster place, it is the store itself.
 
-        `here` is the device that reads; `stand_ins` puts CPU memory in the place of devices.
+        `here` is the device that reads; `stand_ins` uses CPU memory in place of devices.
         """
         if self.sizes.num_placed == 0:
             return store
@@ -123,12 +123,12 @@ def plan_tiers(
     share: float = SHARE,
     bandwidth: Mapping[str, float] | None = None,
 ) -> TierPlan:
-    """Choose how many rows of node features lie on devices, in host memory and on disk.
+    """Choose the number of rows of node features on devices, in host memory and on disk.
 
-    Data Tiering (arXiv 2111.05894): devices get the hottest rows. Some of these lie at each device, where no link is
-    crossed, the others are dealt out, so that more different ones have room: as many of each as make the expected time
-    of a read shortest. Rows from disk are copied to host memory as far as there is room; those that are in host memory
-    stay.
+    Data Tiering (arXiv 2111.05894): devices get the hottest rows. Some of these are copied to each device, so that no
+    link is crossed. The next ones are distributed over the devices, so that more different rows fit. The numbers of
+    both minimise the expected time of a read. Rows on disk are copied to host memory as far as there is room; rows in
+    host memory stay.
 
     >>> import torch
     >>> import headrace as hr
@@ -146,30 +146,29 @@ def plan_tiers(
     store, graph
         The features and the graph that they belong to.
     machine
-        What there is, beside what is taken; by default the machine at hand, with all GPUs that this process sees. Every
-        process fills the places of its own tiers: where several share GPUs, pass a machine with the share of one.
+        The machine, with its free memory; by default that of this process, with all GPUs that it sees. Every process
+        fills its own tiers: if several processes share GPUs, pass a machine with the share of one.
     scores: float[num_nodes], optional
-        How often the row of each node is read, in any unit: those of `hr.scores`, for example. By default the
+        The frequency with which the row of each node is read, in any unit, for example from `hr.scores`. By default the
         out-degree.
     node
-        Names of the features to place, which lie in one place; their rows of one node go together. By default those
-        that have a row for each node and lie where reading is slowest: with some on disk, all of these, while those in
-        memory stay as they are.
+        Names of the features to place, which must now be in one place; the rows of a node stay together. By default all
+        features with a row for each node in the slowest place: if some are on disk, only these.
     share
-        The most that rows take of each memory: more than 0, and at most 1.
+        The largest share of each memory for rows: more than 0, and at most 1.
     bandwidth
         Bytes per second of random rows by kind of place ("cuda", "peer", "pinned", "cpu", "disk"), if known.
 
     Returns
     -------
     TierPlan
-        ``print`` shows it; ``apply(store)`` carries it out.
+        It prints as a table; ``apply(store)`` executes it.
 
     Raises
     ------
     FeatureError
-        For a share or bandwidth out of range, if there is no such feature, those that are named lie in different
-        places, or scores are not one number of at least 0 per node.
+        For a share or bandwidth out of range, if there is no such feature, if the named features are in different
+        places, or if scores are not one number of at least 0 per node.
     """
     check_kind(store, FeatureStore, "plan_tiers: expected an hr.FeatureStore", "pass the store first", FeatureError)
     advice = "make one by hr.Graph.from_coo, from_pyg or from_dgl"

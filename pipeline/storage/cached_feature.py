@@ -27,7 +27,7 @@ from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import OverSource
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 
-#: Which row makes room in CPU memory, where nothing is said.
+#: The default policy in CPU memory.
 POLICY = "sieve"
 
 #: A look-ahead cache that knows so many times as many rows to come as it holds misses as rarely as one that knows all
@@ -36,32 +36,31 @@ FORESIGHT = 5
 
 
 class CachedFeature(OverSource):
-    """A feature source that keeps copies of some rows of another one, slower. Never changes the answer.
+    """A feature source that keeps copies of some rows of a slower one. It never changes the answer.
 
-    With ``place="cuda"`` copies are in memory of a GPU, by a policy of its own: `GpuCachedFeature` says which. What
-    follows is about caches in CPU memory.
+    With ``place="cuda"`` copies are in GPU memory, with a fixed policy that `GpuCachedFeature` describes. The rest of
+    this text is about caches in CPU memory.
 
-    One `read` is one use of each of its rows. What it needs of the cache is found first; then, in its order, each row
-    that is missing takes a free slot, or that of a row that makes room by the policy. Slots that this read or one in
-    another thread uses are held: their rows make no room, and if there is no other the missing row bypasses the cache.
-    So does one that another thread is reading right now. All missing rows of a read come from the source in one call,
-    each once: a row that comes again in its read counts as a miss, then as hits. No read waits for another one. In a
-    forked process the cache begins empty.
+    One `read` is one use of each of its rows. It first finds all cached rows. Then each missing row, in order, takes a
+    free slot, or the slot of a row that the policy evicts. Slots in use by this read or a read in another thread are
+    held: their rows are not evicted, and if all slots are held, the missing row bypasses the cache. A row that another
+    thread is reading at the same time bypasses it, too. A read requests all missing rows from the source in one call,
+    each once: a repeated row counts as one miss, then as hits. No read waits for another one. In a forked process the
+    cache is empty at first.
 
     ==============  =================================================================================================
-    ``static``      the rows of `ids`, or those of the highest `scores`, and no others; each is read when it is asked
-                    for the first time
-    ``lru``         the least recently used row makes room
-    ``clock``       a hand goes round; rows that were used since it came by get another round (FIFO with reinsertion)
-    ``s3-fifo``     new rows wait in a small queue; those used there twice go on to the main one (SOSP 2023)
-    ``sieve``       as ``clock``, but new rows come in behind, not where the hand is (NSDI 2024)
-    ``look-ahead``  the row whose next use is farthest, by what `expect` said (Belady's rule); those without a known
-                    one go first, of these the one that was used least, or has the lowest of `scores`. A missing row
-                    that would go first itself is not taken. Choosing for a read as a whole, it also gives up rows
+    ``static``      only the rows of `ids`, or those of the highest `scores`; each is copied at its first read
+    ``lru``         evicts the least recently used row
+    ``clock``       a hand goes round; rows that were used since its last pass get another round (FIFO with reinsertion)
+    ``s3-fifo``     new rows wait in a small queue; rows used there twice move to the main one (SOSP 2023)
+    ``sieve``       as ``clock``, but new rows are inserted at the end, not at the hand (NSDI 2024)
+    ``look-ahead``  evicts the row whose next announced use is farthest (Belady's rule); rows without a known
+                    use are first, of these the least used one, or the one with the lowest of `scores`. A missing row
+                    that would be evicted first is not kept. As it chooses for a read as a whole, it also evicts rows
                     that the read itself has found.
     ==============  =================================================================================================
 
-    `loader.stats()` shows hits, misses and ``bytes_from_cache`` beside what the source counts.
+    `loader.stats()` has hits, misses and ``bytes_from_cache`` besides the counts of the source.
 
     >>> import torch
     >>> import headrace as hr
@@ -75,25 +74,26 @@ class CachedFeature(OverSource):
     Parameters
     ----------
     source
-        What holds all rows: a `FeatureSource`, or an array.
+        The source of all rows: a `FeatureSource`, or an array.
     policy
-        Which row makes room for another one: ``sieve`` if nothing is said. Caches on a GPU have one of their own.
+        The policy of evictions; by default ``sieve``. Caches on a GPU have a fixed policy of their own.
     rows, bytes
-        How many rows the cache holds at most, or how many bytes it takes: its rows and what finds them, some 64 to 128
-        bytes a row by policy, in ``SLOT_BYTES`` of ``ops.cache.index``. Give one of the two. A static cache of `ids`
-        needs neither. ``rows=0`` is no cache: all rows are read past it, and counted as misses.
+        The largest number of rows in the cache, or its size in bytes: the rows, and an index of some 64 to 128 bytes
+        per row, depending on the policy (``SLOT_BYTES`` of ``ops.cache.index``). Give one of the two. A static cache of
+        `ids` needs neither. ``rows=0`` is no cache: all rows are read past it, and counted as misses.
     place
         Where the copies are: ``"cpu"``, or a GPU, ``"cuda"`` or ``"cuda:0"``.
     ids: int64[n], optional
-        For ``static``: the rows that it holds, distinct; of more than fit, the first ones.
+        For ``static``: the distinct rows to hold; if not all fit, the first ones.
     scores: float64[num_rows], optional
-        For ``static`` and ``look-ahead``: which rows to keep first. Ties go by id.
+        For ``static`` and ``look-ahead``: rows with higher scores are kept first, with equal scores those with smaller
+        ids.
 
     Raises
     ------
     FeatureError
-        For an unknown policy, for arguments that do not fit it or the source, for scores that are no numbers, and for a
-        budget that holds no row.
+        For an unknown policy, for arguments that do not fit it or the source, for scores that are not numbers, and for
+        a budget that holds no row.
     """
 
     def __new__(cls, *_: Any, place: Place | str = CPU, **__: Any) -> Self:
@@ -164,13 +164,13 @@ class CachedFeature(OverSource):
 
     @property
     def foresight(self) -> int:
-        """Rows of reads to come that it wants to know of, by `expect`: none but for ``look-ahead``."""
+        """The number of rows of coming reads to announce by `expect`; 0 except for ``look-ahead``."""
         keeps_all = self.capacity in (0, self.num_rows)
         return 0 if self.policy != "look-ahead" or keeps_all else FORESIGHT * self.capacity
 
     @property
     def capacity(self) -> int:
-        """Rows that the cache holds at most."""
+        """The largest number of rows in the cache."""
         return self._rows.shape[0]
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
@@ -179,8 +179,8 @@ class CachedFeature(OverSource):
         Raises
         ------
         FeatureError
-            If an id is negative or not below num_rows, for another place than CPU memory, and as the source does.
-            The cache is then as if the read had not been, but for rows that had to make room.
+            If an id is negative or not below num_rows, for a place other than CPU memory, and as for the source. The
+            cache is then unchanged, except for evicted rows.
         """
         check_to(self, to)
         out = empty_rows((num_ids(ids, self), *self.shape[1:]), self.dtype)
@@ -194,7 +194,7 @@ class CachedFeature(OverSource):
         Raises
         ------
         FeatureError
-            As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
+            As for `read`, for an `out` of a wrong shape or dtype, and for places that it does not have.
         """
         # Refuses what is no place for these rows before anything changes.
         num_ids(ids, self)
@@ -242,21 +242,21 @@ class CachedFeature(OverSource):
         return counts
 
     def update(self, ids: Tensor, rows: Tensor) -> None:
-        """Change rows, in the source and here. Once it has returned, no read that begins finds what was before.
+        """Change rows, in the source and the cache. Reads that begin after it has returned get the new rows.
 
         A read that runs at the same time in another thread may get either.
 
         Parameters
         ----------
         ids: int32[n] or int64[n]
-            Which rows, each once.
+            The rows to change, each once.
         rows: [n, ...]
-            What they are from now on.
+            The new values.
 
         Raises
         ------
         FeatureError
-            If the source has no `update`, and as that does.
+            If the source has no `update`, and as for the `update` of the source.
         """
         places = as_ids(ids, "ids", FeatureError)
         with self._updating.held():
@@ -278,14 +278,14 @@ class CachedFeature(OverSource):
                 self._seen = version
 
     def expect(self, ids: Tensor) -> None:
-        """Say which ids a `read` to come will ask for, after those that were said before.
+        """Announce the ids of a coming `read`, after the reads announced before.
 
-        A read of exactly these ids, in this order, takes the oldest such expectation off the list, also if reads that
-        were expected before it are still to come; these are given up when 64 later ones have come. A read that was
-        not expected is answered as well, and takes none off.
+        A read of exactly these ids, in this order, removes the oldest such announcement, also before the reads
+        announced earlier; an announcement is dropped after 64 later reads. A read that was not announced is answered,
+        too, and removes none.
 
-        As many reads should be known as have together five times the rows of the cache, or more: then its misses were
-        the fewest possible on all traces measured (bench/tiering_policies.py). Each row of each takes some 30 bytes.
+        Announce reads with, in total, at least five times the rows of the cache: the misses were then the fewest
+        possible on all traces measured (bench/tiering_policies.py). Each announced row takes some 30 bytes.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class CachedFeature(OverSource):
         self._index.expect(ids)
 
     def expect_nothing(self) -> None:
-        """Forget the reads to come: an iteration has ended.
+        """Forget the announced reads, because an iteration has ended.
 
         Raises
         ------
@@ -305,10 +305,10 @@ class CachedFeature(OverSource):
         self._index.expect_nothing()
 
     def stats(self) -> dict[str, int]:
-        """Return what all reads together have counted, without the source's part; failed ones count only evictions.
+        """Return the counts of all reads, without those of the source; failed reads count only evictions.
 
-        ``evictions`` are rows that made room, ``bypasses`` rows that were read past the cache, ``invalidations`` copies
-        that `update` made worthless; ``expected`` is how many reads are expected now.
+        ``evictions`` counts evicted rows, ``bypasses`` rows that bypassed the cache, ``invalidations`` copies that
+        `update` invalidated; ``expected`` is the number of announced reads.
         """
         counts = self._index.counts()
         return {
@@ -334,7 +334,7 @@ class CachedFeature(OverSource):
 
 
 def bytes_per_row(source: FeatureSource, policy: str) -> int:
-    """Return what a row of a cache takes, with what finds it."""
+    """Return the bytes of a row in a cache, with its part of the index."""
     return source.row_bytes + SLOT_BYTES[policy]
 
 

@@ -25,10 +25,10 @@ def cached(
     policy: str | None = None,
     place: Place | str = CPU,
 ) -> FeatureStore:
-    """Return a store in which features have caches that share a budget; those that are not named are as they were.
+    """Return a store with caches on features, which share a budget; features that are not named stay unchanged.
 
-    Each cache holds as many rows as the others, or all that its feature has. They count for themselves. See
-    `CachedFeature` for policies, and for the bytes that a row of theirs takes.
+    Each cache holds the same number of rows, or all rows of its feature. Each has its own counts. `CachedFeature`
+    describes policies and their bytes per row.
 
     >>> import torch
     >>> import headrace as hr
@@ -44,20 +44,19 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
     store
         The features.
     node, edge
-        Names of those that get caches; all features if nothing is named.
+        Names of the features that get caches; by default all.
     bytes
-        What all caches together take at most, with what finds their rows.
+        The largest size of all caches together, with their indexes.
     policy
-        Which row makes room for another one, the same for all: ``sieve`` if nothing is said. Caches on a GPU have one
-        policy of their own.
+        The policy of all caches; by default ``sieve``. Caches on a GPU have a fixed policy of their own.
     place
-        Where the caches are: CPU memory, or a GPU.
+        The place of the caches: CPU memory, or a GPU.
 
     Raises
     ------
     FeatureError
-        If there is no feature, a name is missing, no row has room, or for a policy that there is not, or that needs
-        more (static).
+        If there is no feature, a name is missing, or no row fits; for an unknown policy, and for one that needs more
+        arguments (static).
     """
     check_kind(store, FeatureStore, "cached: expected an hr.FeatureStore", "pass the store first", FeatureError)
     for kind, names in (("node", node), ("edge", edge)):

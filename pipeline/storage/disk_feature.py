@@ -26,18 +26,19 @@ from headrace.pipeline.storage.rows import Rows, check_to
 class DiskFeature(FeatureSource):
     """Rows of a ``.npy`` file that may be larger than memory.
 
-    A memory map of such a file waits for one row after the other, and is ended by a signal where a row cannot be read.
-    This reads many rows at a time: ids are sorted by offset, rows that are near each other are one read, and
-    `queue_depth` reads are going on at once, by io_uring where the kernel allows it and else by threads. Whatever goes
-    wrong is an error that names the file and the row.
+    A memory map of such a file waits for one row after the other, and a row that cannot be read ends the process with a
+    signal. This class reads many rows at a time: it sorts ids by offset, joins rows that are near each other into one
+    read, and runs `queue_depth` reads at once, by io_uring if the kernel allows it, otherwise by threads. A failure is
+    an error that names the file and the row.
 
-    Counts are ``bytes_from_disk``, of the rows that were asked for, and what that took: ``disk_reads`` of the file, and
-    the ``disk_bytes`` that these brought. With more bytes than rows have, much was between them; with fewer, rows were
-    asked for repeatedly.
+    It counts ``bytes_from_disk``, the bytes of the rows, ``disk_reads``, the reads of the file, and ``disk_bytes``, the
+    bytes that these read. More disk bytes than row bytes: there were many bytes between rows. Fewer: rows were
+    requested repeatedly.
 
-    The file is the one that had the name when this was made, even if another takes its name later. One that is written
-    to meanwhile is refused, when that is noticed: put new rows into a new file. Forked processes read on; where it is
-    unpickled the path is opened anew, and must lead to the same file or a copy with its time of change.
+    It keeps reading the file that had the name at construction, even if another file gets the name later. A file that
+    was written to meanwhile is refused when the write is detected: write new rows to a new file. Forked processes
+    continue to read. Unpickling opens the path again, which must be the same file or a copy with the same modification
+    time.
 
     >>> import tempfile
     >>> import numpy as np
@@ -54,26 +55,26 @@ class DiskFeature(FeatureSource):
     Parameters
     ----------
     path
-        Of the file: an array in C order of any numeric dtype that torch has, with at least one dimension.
+        The file: an array in C order of any numeric dtype of torch, with at least one dimension.
     direct
-        Read past the page cache. That saves copying, and memory for others, where rows are hardly ever read again, or
-        where a cache of rows stands in front. File systems that do not allow it are read through the page cache: the
-        attribute `direct` says what is done.
+        Bypass the page cache. This saves copies and memory if rows are hardly ever read again, or if a cache of rows is
+        in front. File systems that do not allow it are read through the page cache; the attribute `direct` is the mode
+        in use.
     queue_depth
-        Reads at a time, for each call of `read`, at most 1024. More than the disk does at once only wait there.
+        Reads at a time, for each call of `read`, at most 1024. Reads beyond those that the disk handles at once only
+        wait.
     gap_bytes
-        Rows that have at most so many bytes between them are read together: as many as take about as long to read as
-        another read takes.
+        Rows with at most this many bytes between them are joined into one read. A good value is the number of bytes
+        that takes as long to read as another read.
     engine
-        ``"io_uring"``, ``"threads"``, or None for the first where this process may use it and else the second. The
-        attribute `engine` says which it is.
+        ``"io_uring"``, ``"threads"``, or None for io_uring if this process may use it, otherwise threads. The attribute
+        `engine` is the one in use.
 
     Raises
     ------
     FeatureError
-        If there is no such file, it is no regular one, its header is damaged, it has not the length that its header
-        says, or holds something else than rows of numbers; for arguments out of range, and for io_uring where there is
-        none.
+        If there is no such file, it is not a regular file, its header is damaged, its length differs from its header,
+        or it does not hold rows of numbers; for arguments out of range, and for io_uring if it is not available.
     """
 
     def __init__(
@@ -120,12 +121,12 @@ class DiskFeature(FeatureSource):
 
     @property
     def path(self) -> Path:
-        """Where the file was when it was opened."""
+        """The path of the file when it was opened."""
         return self._path
 
     @property
     def place(self) -> Place:
-        """Where the rows are: on disk."""
+        """The place of the rows: the disk."""
         return DISK
 
     @property
@@ -149,13 +150,13 @@ class DiskFeature(FeatureSource):
         return self._shape
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:  # noqa: ARG002 - disks have their own
-        """Return the rows of `ids`, as [num_ids, ...]. How many are read at once is up to `queue_depth` alone.
+        """Return the rows of `ids`, as [num_ids, ...]. Only `queue_depth` decides the number of reads at a time.
 
         Raises
         ------
         FeatureError
             If an id is negative or not below num_rows, a row cannot be read, the file was truncated or written to since
-            it was opened, or this was closed; and for another place than CPU memory.
+            it was opened, or the source was closed; and for a place other than CPU memory.
         """
         check_to(self, to)
         rows, num_reads, num_bytes = self._opened().read(ids)
@@ -188,7 +189,7 @@ class DiskFeature(FeatureSource):
         return rows_digest(self._dtype, self._shape, lambda ids: self._opened().read(ids).rows)
 
     def close(self) -> None:
-        """Close the file once the reads that are going on are over. What nobody uses any more is closed by itself."""
+        """Close the file after the reads that are running. A source without users is closed automatically."""
         self._disk_rows = None
 
     def _opened(self) -> DiskRows:
@@ -197,12 +198,12 @@ class DiskFeature(FeatureSource):
         return self._disk_rows
 
     def check_identity(self, expected: _Identity) -> None:
-        """Refuse to stand for another file of the same name.
+        """Refuse another file of the same name.
 
         Raises
         ------
         FeatureError
-            If the file is another than the expected one.
+            If the file is not the expected one.
         """
         if self._identity != expected:
             raise FeatureError(

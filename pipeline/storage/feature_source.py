@@ -1,4 +1,4 @@
-"""The contract of a feature source: what stages, caches and passes ask of one, with a default for each answer."""
+"""The contract of feature sources: the members that stages, caches and passes use, each with a default."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NEEDED = ("read", "num_rows", "row_bytes", "dtype", "shape", "content_digest")
 
 
 class SourceLike(Protocol):
-    """What a feature source cannot be without."""
+    """The required members of a feature source."""
 
     @property
     def num_rows(self) -> int:
@@ -73,15 +73,15 @@ class _SourceType(type):
 
 
 class FeatureSource(metaclass=_SourceType):
-    """Rows addressed by id, and what stages, caches and passes ask of them.
+    """Rows addressed by id, with the members that stages, caches and passes use.
 
     A source is a subclass, or any other object with ``read``, ``num_rows``, ``row_bytes``, ``dtype``, ``shape`` and
-    ``content_digest``, which may have the other members, too. A subclass that has `rows_in_place` needs nothing else.
-    Members without arguments may be attributes, of the class or of an object, or properties.
+    ``content_digest``, and optionally the other members. A subclass with `rows_in_place` needs nothing else. Members
+    without arguments may be properties, or attributes of the class or the object.
 
-    Passes go by what a source says of itself: rows whose `place` is on disk get a cache in memory and are read for
-    several batches at once, those that say `rows_in_place` are read by a GPU where they are, and get a cache there.
-    Prefetching calls `read` from several threads at once.
+    Passes read these members, never the class: rows with the `place` disk get a cache in memory and are read for
+    several batches at once; sources with `rows_in_place` are read directly by a GPU, and get a cache there. Prefetching
+    calls `read` from several threads at once.
 
     >>> import torch
     >>> import headrace as hr
@@ -105,7 +105,7 @@ class FeatureSource(metaclass=_SourceType):
     def rows_in_place(self) -> Tensor | None:
         """All rows as one tensor, in CPU memory or of a mapped file; None if there is none.
 
-        Rows of it are those that `read` returns. A GPU reads them in place, if the tensor is contiguous.
+        It has the rows that `read` returns. A GPU reads them in place if the tensor is contiguous.
         """
         return None
 
@@ -121,7 +121,7 @@ class FeatureSource(metaclass=_SourceType):
 
     @default
     def num_rows(self) -> int:
-        """How many rows there are; ids run from 0 to num_rows - 1."""
+        """Return the number of rows; ids are 0 to num_rows - 1."""
         return self.shape[0]
 
     @default
@@ -131,14 +131,14 @@ class FeatureSource(metaclass=_SourceType):
 
     @default
     def place(self) -> Place:
-        """Where the rows are: in CPU memory, where another place is not said."""
+        """Return the place of the rows; by default CPU memory."""
         return CPU
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids` (int64[num_ids] or int32[num_ids]), repeated ids included, as [num_ids, ...].
 
-        They lie at the place `to`; a source that reads to CPU memory alone refuses any other. With them come counts,
-        by which ``loader.stats()`` says where rows came from.
+        The rows are at the place `to`; a source that only reads to CPU memory refuses any other. The counts, such as
+        the bytes from each place, are added up in ``loader.stats()``.
         """
         check_to(self, to)
         rows = gather_rows(self._whole("read"), ids, num_threads=num_threads)
@@ -153,9 +153,9 @@ class FeatureSource(metaclass=_SourceType):
     ) -> Mapping[str, int]:
         """Write the rows of `ids` to the rows `places` of `out`, int64[num_ids] and distinct; by default one by one.
 
-        `out` is [num_ids or more, ...], contiguous and of the dtype of the source. Returns the counts of `read`. A
-        source that has this itself writes rows where they are wanted, and reads one again at little cost: ranks that
-        make batches together then need no copies between reading rows and sending them.
+        `out` is [num_ids or more, ...], contiguous and with the dtype of the source. It returns the counts of `read`. A
+        source with its own method writes rows directly to their destination, at little cost for a repeated row: ranks
+        that make batches together then copy nothing between reading rows and sending them.
         """
         rows, counts = checked_read(self, ids, num_threads=num_threads)
         out = out[: len(ids)] if places is None else out
@@ -164,11 +164,11 @@ class FeatureSource(metaclass=_SourceType):
 
     @default
     def places_rows(self) -> bool:
-        """Whether `read_into` saves a copy: it does where the source has its own."""
+        """Whether `read_into` saves a copy: true if the source has its own method."""
         return type(self).read_into is not FeatureSource.read_into
 
     def reads_to(self, place: Place) -> bool:
-        """Whether rows can be read right to a place: to CPU memory, or to a GPU, which may read `rows_in_place`."""
+        """Whether rows can be read directly to a place: to CPU memory, or to a GPU that can read `rows_in_place`."""
         if not isinstance(place, Place):
             check_to(self, place)  # refuses it
         if place == CPU:
@@ -177,7 +177,7 @@ class FeatureSource(metaclass=_SourceType):
         return rows is not None and place.kind == "cuda" and self.place == CPU and is_readable_in_place(rows)
 
     def prepare(self, place: Place) -> None:
-        """Make ready to read to a place: for a GPU `rows_in_place` are pinned, as long as this source lives.
+        """Prepare reads to a place: for a GPU, pin `rows_in_place` for the lifetime of the source.
 
         Raises
         ------
@@ -190,38 +190,39 @@ class FeatureSource(metaclass=_SourceType):
             self._pinned = Pinned(rows), borrowed
 
     def read_in_place(self, ids: Tensor, to: Place) -> Rows:
-        """Return rows of `rows_in_place`, read by the GPU that `ids` are on; all of them have rows."""
+        """Return rows of `rows_in_place`, read by the GPU with `ids`, all of which must have rows."""
         self.prepare(to)  # anew where torch has moved the memory
         rows = gather_rows(self._whole("rows_in_place"), ids, trusted=True)
         return Rows(rows, {"bytes_from_pinned": rows.nbytes})
 
     @default
     def foresight(self) -> int:
-        """Rows of reads to come that it wants to know of, as a look-ahead cache does; 0 if it gains nothing by that.
+        """Return the number of rows of coming reads to announce, as for a look-ahead cache; 0 if it gains nothing.
 
-        A minibatch is a pure function of its index, so the loader knows the next ones, and says which rows they read.
+        A minibatch is a pure function of its index, so the loader knows the next ones, and announces the rows that they
+        read.
         """
         return 0
 
     def foresees(self, place: Place) -> bool:
-        """Whether reads to a place gain by that; where there is `foresight`, all do."""
+        """Whether reads to a place gain by announcements; by default all do, with `foresight`."""
         del place
         return True
 
     def expect(self, ids: Tensor) -> None:
-        """Learn of a read to come, ids as of `read`, behind those that it has learnt of before."""
+        """Take the ids of a coming `read`, after those announced before."""
 
     def expect_nothing(self) -> None:
-        """Forget the reads that are expected: an iteration has ended."""
+        """Forget the announced reads, because an iteration has ended."""
 
     @default
     def version(self) -> int | None:
-        """Another integer behind each write to the rows; None where nobody counts. See `FeatureStore`."""
+        """Return an integer that changes with each write; None if writes are not counted. See `FeatureStore`."""
         rows = self.rows_in_place
         return None if rows is None else version_of_tensor(rows)
 
     def version_reader(self) -> Callable[[], int | None] | None:
-        """Return what returns `version`, faster; None where nobody counts."""
+        """Return a faster function for `version`; None if writes are not counted."""
         return None if self.version is None else partial(getattr, self, "version")
 
     def update(self, ids: Tensor, rows: Tensor) -> None:
@@ -230,7 +231,7 @@ class FeatureSource(metaclass=_SourceType):
         Raises
         ------
         FeatureError
-            If nothing changes rows of such a source.
+            If the source does not support updates.
         """
         del ids, rows
         raise FeatureError(
@@ -239,7 +240,7 @@ class FeatureSource(metaclass=_SourceType):
         )
 
     def share_memory(self) -> None:
-        """Move what is in memory to memory that processes share, where it can."""
+        """Move the rows to shared memory, if the source supports that."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_pinned"}
@@ -283,7 +284,7 @@ for _member in [name for name in vars(FeatureSource) if not name.startswith("_")
 
 
 def is_source_like(given: object) -> bool:
-    """Whether something has what a source cannot be without."""
+    """Whether an object has the required members of a source."""
     # Some tensors answer to being asked for members with an error of torch's own.
     return not isinstance(given, Tensor) and all(hasattr(given, name) for name in _NEEDED)
 

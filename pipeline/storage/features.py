@@ -112,36 +112,36 @@ class FeatureStore:
     Parameters
     ----------
     node
-        Arrays of num_nodes rows, row v for node v: tensors, NumPy arrays or memory maps, of any dtype and any
-        number of dimensions, or other `FeatureSource` objects. Labels are a node feature like any other. Features of a
-        type are nested, ``{"paper": {"x": x}}``, with a row for each node of the type; types may have different ones.
+        Arrays of num_nodes rows, row v for node v: tensors, NumPy arrays or memory maps, of any dtype and any number of
+        dimensions, or other `FeatureSource` objects. Labels are a node feature like any other. Features of a type are
+        nested, ``{"paper": {"x": x}}``, with a row for each node of the type; types may have different features.
     edge
-        Arrays of num_edges rows in *input* edge order (what ``graph.edge_ids`` and ``batch.e_id`` speak of); those of
-        an edge type nested under its name, with a row for each of its edges.
+        Arrays of num_edges rows in *input* edge order (that of ``graph.edge_ids`` and ``batch.e_id``). Features of an
+        edge type are nested under its name, with a row for each of its edges.
 
     Raises
     ------
     FeatureError
-        If an array is not numeric, has no rows dimension, or is a tensor outside CPU memory.
+        If an array is not numeric, has no dimension of rows, or is a tensor outside CPU memory.
     UsageError
         For features that are given by other names than `node` and `edge`.
 
     Notes
     -----
-    Tensors may be written at any time by the thread that iterates a loader: histories, memories, pseudo-labels. A batch
-    has what was written before it was handed out, though the loader reads ahead: torch counts the writes to a tensor,
-    views of it included, and a batch that was read before the last one is read again when it is due
-    (``loader.stats()`` counts ``read_again``). Where tensors are written for every batch, put ``.prefetch()`` before
-    ``fetch_feature``: then sampling is ahead, and rows are read once, when they are due. Ranks that read rows for each
-    other cannot read again by themselves: there a write is refused with that advice.
+    The thread that iterates a loader may write tensors at any time: histories, memories, pseudo-labels. A batch
+    contains all writes before it was handed out, although the loader reads ahead: torch counts the writes to a tensor,
+    including its views, and a batch that was read before the last write is read again when it is due
+    (``loader.stats()`` counts ``read_again``). If tensors are written for every batch, put ``.prefetch()`` before
+    ``fetch_feature``: then only sampling runs ahead, and rows are read once, when they are due. Ranks that read rows
+    for each other cannot read again: there a write is refused with that advice.
 
-    - Sources count their writes in a property ``version``; caches have that of the source behind them, and forget what
-      they kept. Rows that were copied to tiers, or to other ranks, must not be written: that is refused.
-    - What torch does not count is not noticed: writes through NumPy, ``tensor.data``, a file or an optimiser with
-      ``fused=True``, to arrays, memory maps, files and tensors that were made in inference mode, and by another process
-      to memory that is shared, as each counts its own. Write these between epochs, put ``.prefetch()`` before
-      ``fetch_feature``, or say ``loader(prefetch=False)``.
-    - Other threads may write between epochs alone.
+    - Sources count their writes in a property ``version``. Caches have the version of their source, and drop their
+      copies when it changes. Writes to rows that were copied to tiers, or to other ranks, are refused.
+    - Writes that torch does not count are not detected: writes through NumPy, ``tensor.data``, a file or an optimiser
+      with ``fused=True``; writes to arrays, memory maps, files and tensors of inference mode; and writes of another
+      process to shared memory, because each process counts its own. Make such writes between epochs, put
+      ``.prefetch()`` before ``fetch_feature``, or use ``loader(prefetch=False)``.
+    - Other threads may only write between epochs.
     """
 
     def __init__(
@@ -175,9 +175,9 @@ class FeatureStore:
         Raises
         ------
         FeatureError
-            If a name is missing, or a feature has not as many rows as the graph has nodes or edges: with more it is
-            that of another graph, whose ids mean other nodes. Without `all_nodes` (ids of a part of the nodes)
-            there may be more rows than that. Features of a type have as many as `types`, of nodes and of edges, say.
+            If a name is missing, or the number of rows of a feature is not that of nodes or edges; more rows would be
+            those of another graph, with other ids. Without `all_nodes` (ids of a part of the nodes) more rows are
+            allowed. Features of a type must have the number of rows given by `types`, of nodes and of edges.
         GraphError
             If there is no such type.
         """
@@ -198,11 +198,11 @@ class FeatureStore:
                     )
 
     def share_memory(self) -> FeatureStore:
-        """Move what is in memory to memory that processes share, once, and return the store.
+        """Move all tensors to shared memory, once, and return the store.
 
-        Sending it to other processes by `torch.multiprocessing` does so by itself: however many processes are sent the
-        store, they share one copy of its tensors, and see what any of them writes. Files that are mapped are mapped
-        again. Sources of other classes share themselves, where they have a ``share_memory``.
+        `torch.multiprocessing` does so when it sends the store to other processes: all of them share one copy of its
+        tensors, and see the writes of each. Memory maps are mapped again. Sources of other classes are shared if they
+        have a ``share_memory``.
         """
         for sources in (self.node, self.edge):
             for name in sources:

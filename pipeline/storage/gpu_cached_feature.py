@@ -28,15 +28,15 @@ from headrace.pipeline.storage.rows_on_gpu import RowsOnGpu
 
 
 class GpuCachedFeature(CachedFeature):
-    """A cache on a GPU. The name of before for ``hr.CachedFeature(source, place="cuda")``, which is the same.
+    """A cache on a GPU: the earlier name of ``hr.CachedFeature(source, place="cuda")``, which is the same.
 
-    The GPU itself finds rows and chooses which ones to keep (`ops.cache.set_index.SetIndex`), and the processor does
-    not wait for it: by Belady's rule within the reads that it was told of by `expect`, and behind them the most
-    recently used ones. Missing rows are read over the bus where the source lies in memory of the host; other sources
-    are read by the processor, which waits to learn which ones. Reads to CPU memory go past the cache. A source of which
-    all rows have room is kept as a whole, once they have been asked for.
+    The GPU itself finds rows and chooses the rows to keep (`ops.cache.set_index.SetIndex`), without a wait of the host.
+    It follows Belady's rule within the reads announced by `expect`, and then keeps the most recently used rows. If the
+    source is in host memory, the GPU reads missing rows over the bus. Other sources are read by the host, which waits
+    for the ids of missing rows. Reads to CPU memory bypass the cache. If all rows fit, the cache keeps each row after
+    its first read.
 
-    What was hit is known when the GPU has come so far: the counts of a read are those of earlier reads as well, and
+    Hits are known only after the GPU has finished a read: the counts of a read may include those of earlier reads, and
     `stats` waits and has all.
 
     >>> import torch
@@ -50,17 +50,17 @@ class GpuCachedFeature(CachedFeature):
     Parameters
     ----------
     source
-        What holds all rows: a `FeatureSource`, or an array.
+        The source of all rows: a `FeatureSource`, or an array.
     rows, bytes
-        How many rows the cache holds at most, or how many bytes it takes, its rows and 24 more for each. Give one of
-        the two. Where the GPU has less room the cache is smaller, which a warning says.
+        The largest number of rows in the cache, or its size in bytes: the rows, and 24 bytes more for each. Give one of
+        the two. If the GPU has less room, the cache is smaller, with a warning.
     place
-        The GPU; ``"cuda"`` is any that reads are wanted at, each with a cache of its own.
+        The GPU; ``"cuda"`` means every GPU that reads, each with its own cache.
 
     Raises
     ------
     FeatureError
-        If there is not one size, it holds no row, or the place is no GPU; for a policy, `ids` and `scores`.
+        If not exactly one size is given, it holds no row, or the place is not a GPU; for a policy, `ids` and `scores`.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class GpuCachedFeature(CachedFeature):
 
     @property
     def cache_place(self) -> Place:
-        """The GPU that rows are kept on."""
+        """The GPU with the cache."""
         return self._cache_place
 
     @property
     def place(self) -> Place:
-        """Where all rows are."""
+        """The place of all rows."""
         return self._source.place
 
     @property
@@ -119,12 +119,12 @@ class GpuCachedFeature(CachedFeature):
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, [num_ids, ...], and counts.
 
-        On a GPU nobody looks whether ids have rows.
+        On a GPU, ids are not bounds-checked.
 
         Raises
         ------
         FeatureError
-            For a place that it does not read to, ids that are on another GPU, and as the source does.
+            For a place to which it does not read, ids on another GPU, and as for the source.
         """
         if to == CPU:
             return checked_read(self._source, ids, num_threads=num_threads)
@@ -155,18 +155,18 @@ class GpuCachedFeature(CachedFeature):
         return Rows(rows, counts)
 
     def reads_to(self, place: Place) -> bool:
-        """Whether rows can be read right to a place: CPU memory, or the GPU that keeps rows."""
+        """Whether rows can be read directly to a place: CPU memory, or the GPU with the cache."""
         here = self._cache_place
         return place == CPU or (place.kind == here.kind and (None in (place.index, here.index) or place == here))
 
     def foresees(self, place: Place) -> bool:
-        """Whether reads to a place gain by what is expected."""
+        """Whether reads to a place gain by announcements."""
         return place != CPU and self.reads_to(place)
 
     def prepare(self, place: Place) -> None:
-        """Make ready to read to a place: make the cache on a GPU, and pin the source in memory of the host.
+        """Prepare reads to a place: allocate the cache on a GPU, and pin the source in host memory.
 
-        If that cannot be pinned, missing rows are read by the processor, which a warning says.
+        If it cannot be pinned, the host reads missing rows, with a warning.
 
         Raises
         ------
@@ -204,24 +204,24 @@ class GpuCachedFeature(CachedFeature):
         Raises
         ------
         FeatureError
-            As the source does.
+            As for the source.
         """
         return self._source.read_into(ids, out, places=places, num_threads=num_threads)
 
     def update(self, ids: Tensor, rows: Tensor) -> None:
-        """Change rows in the source, and keep none of those that were read so far.
+        """Change rows in the source, and drop all cached rows.
 
         Parameters
         ----------
         ids: int32[n] or int64[n]
-            Which rows, each once.
+            The rows to change, each once.
         rows: [n, ...]
-            What they are from now on.
+            The new values.
 
         Raises
         ------
         FeatureError
-            If the source has no `update`, and as that does.
+            If the source has no `update`, and as for the `update` of the source.
         """
         with self._reading.held():
             for kept in self._here():
@@ -242,23 +242,24 @@ class GpuCachedFeature(CachedFeature):
                 kept.forget()
 
     def expect(self, ids: Tensor) -> None:
-        """Say which ids a `read` to the GPU to come will ask for, after those that were said before.
+        """Announce the ids of a coming `read` to the GPU, after the reads announced before.
 
-        A read of as many ids takes the oldest such expectation off the list. Before `prepare` nothing is expected.
+        A read of the same number of ids removes the oldest such announcement. Before `prepare` announcements are
+        ignored.
         """
         device = next((device for process, device in reversed(self._kept) if process == os.getpid()), None)
         if device is not None:
             self._expected.add(ids, device)
 
     def expect_nothing(self) -> None:
-        """Forget the reads to come: an iteration has ended."""
+        """Forget the announced reads, because an iteration has ended."""
         self._expected.clear()
 
     def stats(self) -> dict[str, int]:
-        """Return what all reads to GPUs together have counted, without the source's part; the host waits for them.
+        """Return the counts of all reads to GPUs, without those of the source; the host waits for them.
 
-        ``evictions`` are rows that made room, ``bypasses`` rows that were read past the cache; ``expected`` is how many
-        reads are expected now.
+        ``evictions`` counts evicted rows, ``bypasses`` rows that bypassed the cache; ``expected`` is the number of
+        announced reads.
         """
         counts = {"hits": 0, "misses": 0, "evictions": 0, "bypasses": 0}
         with self._reading.held():
@@ -279,7 +280,7 @@ class GpuCachedFeature(CachedFeature):
 
 
 def bytes_per_row(source: FeatureSource) -> int:
-    """Return what a row of a cache on a GPU takes, with what finds it."""
+    """Return the bytes of a row in a cache on a GPU, with its part of the index."""
     return source.row_bytes + SLOT_BYTES
 
 

@@ -36,7 +36,7 @@ from headrace.pipeline.storage.typed_meta import file_of, offsets_of
 
 @dataclass(frozen=True)
 class Shards:
-    """One rank's part of a graph, its rows of the features, the owner of every node, and which part it is."""
+    """One rank's part of a graph, its rows of the features, the owner of every node, and the number of the part."""
 
     graph: GraphShard
     store: FeatureStore
@@ -53,32 +53,31 @@ def load_shards(
 ) -> Shards:
     """Load one part of the shards that `write_shards` wrote.
 
-    A loader over them finds the same minibatches as one over ``graph.shard(...)`` and ``ShardedFeature.of(...)``, and
-    their checkpoints are the same. A machine needs the files of its own parts alone, beside those for all ranks.
+    A loader over them yields the same minibatches as one over ``graph.shard(...)`` and ``ShardedFeature.of(...)``, and
+    their checkpoints are the same. A machine needs only the files of its own parts, and those for all ranks.
 
-    Checked at loading: every field of the folder's ``meta.json``; that each file is a regular one, as long as its
-    header says and of the dtype and shape that ``meta.json`` says; that parts, owners and features are those of one
-    `write_shards`, each part in its own place (by fingerprints; shards of before there were any load without); that
-    source and edge ids exist. Not checked: rows of arrays above 4 MiB that the fingerprints do not sample, whether edge
-    ids are all different, and other parts' files, but for rows in `cached`.
+    Checked at loading: every field of the folder's ``meta.json``; that each file is a regular one, with the length of
+    its header and the dtype and shape of ``meta.json``; that parts, owners and features are those of one
+    `write_shards`, each part in its own folder (by fingerprints, if the shards have them); that source and edge ids
+    exist. Not checked: rows of arrays above 4 MiB that the fingerprints do not sample; whether edge ids are all
+    different; and files of other parts, except for rows in `cached`.
 
-    Memory maps need files that stay as they are: one that is shortened under a running process ends it with SIGBUS,
-    which no check can prevent. Sizes are looked at before each file is read, and once more before this returns. Replace
-    shards with ``write_shards(overwrite=True)``, which leaves to processes of the same machine the files that they have
-    mapped (on a network file system those may go), or load with ``memory_map=False``.
+    Memory maps need files that do not change: a file that is truncated under a running process ends the process with
+    SIGBUS, which no check can prevent. Sizes are checked before each file is read, and again at the end. Replace shards
+    with ``write_shards(overwrite=True)``: processes of the same machine keep the files that they have mapped (on a
+    network file system these may disappear). Or load with ``memory_map=False``.
 
     Parameters
     ----------
     path
-        Of the folder.
+        The folder.
     part
-        Whose part to load; by default that of this process in torch.distributed.
+        The number of the part; by default the rank of this process in torch.distributed.
     memory_map
-        Leave arrays on disk and read the rows that are asked for; ranks on one machine share what is read. False reads
-        everything now.
+        Leave arrays on disk and read rows on request; ranks on one machine share the pages. False reads everything now.
     cached
-        By node feature, nodes of whose rows to keep copies in memory, read from the other parts' files; those that
-        this part owns are left out. Of a feature of a type, ``("paper", "x")``, by their numbers within the type.
+        By node feature, nodes whose rows to copy to memory, from the files of other parts; nodes of this part are left
+        out. For a feature of a type, ``("paper", "x")``, by their ids within the type.
 
     Raises
     ------
@@ -86,9 +85,9 @@ def load_shards(
         If the folder holds no shards of this version, there is no such part, or a file is missing, damaged, of
         another shape, another part or another write.
     GraphError
-        If the graph's arrays contradict each other, or the graph has more nodes than fit in memory.
+        If the graph's arrays are inconsistent, or the graph has more nodes than fit in memory.
     FeatureError
-        If `cached` is not by name, or names a feature that is not in shards, or nodes that there are not.
+        If `cached` is not by name, or has a feature that is not in shards, or nodes that do not exist.
     """
     check_switches("load_shards", memory_map=memory_map)
     reader = _Reader(folder_of_shards(path, cached), memory_map)

@@ -16,7 +16,7 @@ class OverSource(FeatureSource):
 
     @property
     def source(self) -> FeatureSource:
-        """What holds all rows."""
+        """The source of all rows."""
         return given_of(self._source)
 
     @property
@@ -26,15 +26,15 @@ class OverSource(FeatureSource):
 
     @property
     def version(self) -> int | None:
-        """How often rows were written, as far as the other one counts it."""
+        """The number of writes to rows, as counted by the source."""
         return self._source.version
 
     def version_reader(self) -> Callable[[], int | None] | None:
-        """Return what returns `version`, faster; None where nobody counts."""
+        """Return a faster function for `version`; None if writes are not counted."""
         return self._source.version_reader()
 
     def share_memory(self) -> None:
-        """Move the other one to memory that processes share, where it can; copies of its rows are of this process."""
+        """Move the source to shared memory, if it supports that; copies of its rows stay in this process."""
         self._source.share_memory()
 
     def content_digest(self) -> str:

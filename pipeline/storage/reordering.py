@@ -24,22 +24,22 @@ from headrace.pipeline.storage.reordered_rows import ReorderedRows
 
 @dataclass(frozen=True, eq=False)
 class Reordered:
-    """A graph and a store whose nodes lie in another order, and the way from old ids to new ones and back.
+    """A graph and a store with another order of nodes, and the mappings between old and new ids.
 
-    `hr.reorder` makes it.
+    `hr.reorder` returns it.
 
     Attributes
     ----------
     graph
         The graph.
     store
-        The features; None where none were given.
+        The features; None if none were given.
     order : int64[num_nodes]
         The old id of each new one: node ``order[i]`` has become node i.
     rank : int64[num_nodes]
         The new id of each old one, the inverse of `order`.
     original_ids
-        Whether items, features and batches go by old ids, and the sampler alone by new ones.
+        Whether items, features and batches use old ids, and only the sampler new ones.
     """
 
     graph: Graph
@@ -59,20 +59,20 @@ class Reordered:
     def items(self, items: Any) -> Any:
         """Return items given by old ids as the reordered graph takes them, for `hr.ItemSampler`.
 
-        With `original_ids` they are what came. Otherwise ids, pairs and ranges become new ids in the same order, a
-        mask one of new ids, and labels stay with their items.
+        With `original_ids` they are unchanged. Otherwise ids, pairs and ranges become new ids in the same order, a mask
+        becomes a mask of new ids, and labels stay with their items.
 
         Parameters
         ----------
         items
-            In any spelling of `hr.ItemSampler`.
+            In any form that `hr.ItemSampler` takes.
 
         Raises
         ------
         ItemsError
             As `hr.ItemSampler`.
         InputError
-            If an item is no node of the graph.
+            If an item is not a node of the graph.
         """
         if self.original_ids:
             return items
@@ -97,24 +97,24 @@ def reorder(
     order: ArrayLike | Tensor | None = None,
     original_ids: bool = True,
 ) -> Reordered:
-    """Put the nodes of a graph, and the rows of their features, into an order: by default the hottest first.
+    """Reorder the nodes of a graph, and the rows of their features, for example the hottest first.
 
-    Hot nodes then lie side by side, in the graph and in the features, so that "the hottest 10 %" is a range of rows.
-    Edge ids still lead to edges as they were given, and edge features stay as they are.
+    Hot nodes are then next to each other, in the graph and in the features, so that "the hottest 10 %" is a range of
+    rows. Edge ids are still input edge ids, and edge features stay unchanged.
 
     By default nothing else changes: items, ``batch.seeds``, ``batch.n_id`` and the ids by which features are read are
-    the ids as ever. Only inside, samplers go by the new ones, and rows lie in the new order. With
-    ``original_ids=False`` everything is in new ids: pass items through `Reordered.items`; labels in the store have
-    followed. That saves the two look-ups of a batch, and is what cooperating ranks and shards need. Which
-    neighbours are drawn depends on the graph's own ids, so samples are others than before, of the same law.
+    the old ids. Only internally samplers use the new ids, and rows are in the new order. With ``original_ids=False``
+    all ids are new ones: pass items through `Reordered.items`; labels in the store are reordered, too. This saves two
+    look-ups per batch, and cooperating ranks and shards need it. Draws depend on the graph's own ids, so samples differ
+    from those before, with the same law.
 
-    Rows in memory are copied. Those of memory maps and other sources stay where they are, and are read through a table
-    where ids have changed.
+    Rows in memory are copied. Rows of memory maps and other sources stay in place, and are read through a table if ids
+    have changed.
 
     Parameters
     ----------
     graph : Graph
-        Without node types.
+        A graph without node types.
     store : FeatureStore, optional
         Its features.
     scores : [num_nodes], optional
@@ -122,16 +122,16 @@ def reorder(
     order : int64[num_nodes], optional
         The order itself: node ``order[i]`` becomes node i. Give this or `scores`.
     original_ids : bool
-        Whether everything outside goes by the ids as they were.
+        Whether everything outside the graph uses the old ids.
 
     Raises
     ------
     GraphError
-        If the order does not hold every node once, the graph has node types, or is reordered already.
+        If the order does not contain every node once, the graph has node types, or is already reordered.
     FeatureError
         If a node feature has not one row per node.
     InputError
-        If not one of `scores` and `order` is given, or there is not one score per node.
+        If not exactly one of `scores` and `order` is given, or the number of scores is not that of nodes.
 
     Examples
     --------

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Rows(NamedTuple):
-    """Rows that a feature source read, and its counts, which ``loader.stats()`` adds up for the stage that asked.
+    """Rows that a feature source read, and its counts, which ``loader.stats()`` adds up for the stage that fetches.
 
-    Bytes are counted by the kind of place that they came from, as ``bytes_from_cpu``; a cache adds its hits and misses.
+    Bytes are counted by the kind of their place, as ``bytes_from_cpu``; a cache adds its hits and misses.
 
     >>> import torch
     >>> import headrace as hr

@@ -35,11 +35,12 @@ from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 
 
 class ShardedFeature(FeatureSource):
-    """A feature source whose rows are at their owners, and copies of some other ranks' rows.
+    """A feature source with rows at their owners, and copies of some rows of other ranks.
 
-    ``fetch_feature`` gets the rows of a batch in two rounds: the ids go to their owners, the rows come back. Rows that
-    this rank has a copy of take part in neither; ``loader.stats()`` counts them as ``copied_rows``. :meth:`of` cuts one
-    out of a whole array. Rows of a type are cut by the owners of its nodes, and all ids are those within the type:
+    ``fetch_feature`` gets the rows of a batch in two rounds: ranks send the ids to their owners, and owners send the
+    rows back. Rows with a copy on this rank are not exchanged; ``loader.stats()`` counts them as ``copied_rows``.
+    :meth:`of` takes the rows of one rank from a whole array. Rows of a type are divided by the owners of its nodes, and
+    all ids are those within the type:
 
     >>> import torch
     >>> import headrace as hr
@@ -53,26 +54,26 @@ class ShardedFeature(FeatureSource):
     Parameters
     ----------
     rows: [num_owned, ...]
-        The rows of ``partition.owned(part)``, in that order. Kept by reference.
+        The rows of ``partition.owned(part)``, in that order. They are kept by reference.
     partition
         The owner of each node; of a feature of a type that of its nodes, `Partition.of_type`.
     part
         Whose rows these are.
     digest
-        A fingerprint of the rows of all ranks, the same on each; by default their shape and dtype alone, so that
-        checkpoints do not notice other rows.
+        A fingerprint of the rows of all ranks, the same on each; by default only their shape and dtype, so that
+        checkpoints do not detect other rows.
     cached, cached_rows: int64[num_cached] and [num_cached, ...]
-        Nodes of other ranks, and copies of their rows: those that are asked for most (high out-degree).
+        Nodes of other ranks, and copies of their rows, usually those read most often (high out-degree).
     asked: int64[n], optional
-        The nodes of which every rank was to hold copies, the same on each, ascending. Features of equal ones travel
-        together; without it, a feature with copies travels alone.
+        The nodes whose copies every rank should hold, the same on each rank, ascending. Features with equal `asked` are
+        exchanged together; without it, a feature with copies is exchanged alone.
     place
-        Where `rows` lie: in CPU memory, or on disk if they are those of a mapped file.
+        The place of `rows`: CPU memory, or the disk for rows of a mapped file.
 
     Raises
     ------
     FeatureError
-        For another number of rows, or rows that differ in shape or dtype.
+        For a wrong number of rows, or rows that differ in shape or dtype.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class ShardedFeature(FeatureSource):
         *,
         cached: ArrayLike | Tensor | None = None,
     ) -> ShardedFeature:
-        """Cut one rank's rows out of an array of all rows, such as a memory map.
+        """Take one rank's rows from an array of all rows, such as a memory map.
 
         Parameters
         ----------
@@ -145,12 +146,12 @@ class ShardedFeature(FeatureSource):
         part
             Whose rows to take; by default those of this process in torch.distributed.
         cached: integer[n], optional
-            Nodes of whose rows to keep a copy; those that this part owns are left out.
+            Nodes whose rows to copy; nodes of this part are left out.
 
         Raises
         ------
         FeatureError
-            If the array has not one row per node, or `cached` holds other than nodes.
+            If the array does not have one row per node, or `cached` has ids that are not nodes.
         """
         refuse_gradient(array, "array", FeatureError)
         _check_partition(partition, "ShardedFeature.of")
@@ -178,21 +179,21 @@ class ShardedFeature(FeatureSource):
 
     @property
     def router(self) -> RankRouter:
-        """Where this rank finds the row of each node of a batch: at its owner, or here if this rank holds a copy.
+        """The source of the row of each node of a batch: its owner, or this rank if it has a copy.
 
-        Of a feature of a type, too, it speaks of ids in the id space of all types.
+        Ids are those in the id space of all types, also for a feature of a type.
         """
         return self._batch_router
 
     @property
     def nodes(self) -> range:
-        """The nodes that have a row, on any rank, by their ids in the id space of all types."""
+        """The nodes with a row, on any rank, by their ids in the id space of all types."""
         return self._nodes
 
     def lies_as(self, other: ShardedFeature) -> bool:
         """Return whether the rows of another feature are at the same owners, with copies of the same ones.
 
-        The same on every rank, whatever it owns itself. Features of different types lie alike if none has copies.
+        The result is the same on every rank. It is true for features of different types if none has copies.
         """
         mine, theirs = self.router.partition, other.router.partition
         same_owners = mine is theirs or mine == theirs
@@ -215,11 +216,11 @@ class ShardedFeature(FeatureSource):
 
     @property
     def version(self) -> int | None:
-        """How often torch has written to this rank's rows in place."""
+        """The number of writes by torch to this rank's rows in place."""
         return version_of_tensor(self._rows)
 
     def version_reader(self) -> Callable[[], int] | None:
-        """Return what returns `version`, faster; None where torch does not count."""
+        """Return a faster function for `version`; None if torch does not count writes."""
         return version_reader(self._rows)
 
     @property
@@ -243,13 +244,13 @@ class ShardedFeature(FeatureSource):
         return (self.num_rows, *self._rows.shape[1:])
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
-        """Return the rows of `ids`, all of which this rank owns or has copies of, as [num_ids, ...].
+        """Return the rows of `ids`, as [num_ids, ...]; this rank must own or have copies of all of them.
 
         Raises
         ------
         FeatureError
-            If another rank owns one of them: the loader asks the owners only for the node features of a batch. Also for
-            another place than CPU memory.
+            If another rank owns one of them: only a loader can request rows from owners. Also for a place other than
+            CPU memory.
         """
         check_to(self, to)
         out = empty_rows((num_ids(ids, self), *self._rows.shape[1:]), self.dtype)

@@ -1,4 +1,4 @@
-"""Feature sources that have more than the least, as protocols."""
+"""Feature sources with more than the required members, as protocols."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.pipeline.storage.feature_source import SourceLike
 
 @runtime_checkable
 class PlacingSource(SourceLike, Protocol):
-    """A feature source that writes rows where they are wanted: `FeatureSource.read_into`.
+    """A feature source that writes rows directly to their destination: `FeatureSource.read_into`.
 
     >>> import torch
     >>> import headrace as hr
@@ -34,7 +34,7 @@ class PlacingSource(SourceLike, Protocol):
 
 @runtime_checkable
 class ExpectingSource(SourceLike, Protocol):
-    """A feature source that gains by knowing what will be read: `FeatureSource.foresight`.
+    """A feature source that gains by knowing coming reads: `FeatureSource.foresight`.
 
     >>> import torch
     >>> import headrace as hr

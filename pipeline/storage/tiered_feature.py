@@ -32,11 +32,11 @@ _PIECE_BYTES = 64 << 20
 
 
 class TieredFeature(OverSource):
-    """A feature source over another one, of whose rows the hottest are copied to faster places (arXiv 2111.05894).
+    """A feature source that copies the hottest rows of another one to faster places (arXiv 2111.05894).
 
-    The rows of rank 0, 1, ... lie at every device, the next ones are dealt out to the devices one by one, then some are
-    copied to host memory, and the others stay where they are. `hr.plan_tiers` chooses how many lie where. One router
-    says where each row is, and one gather reads all that lie in memory.
+    The rows of rank 0, 1, ... are copied to every device, the next ones are distributed over the devices one by one,
+    the next ones are copied to host memory, and the others stay in the source. `hr.plan_tiers` chooses the numbers. One
+    router has the place of each row, and one gather reads all rows in memory.
 
     >>> import torch
     >>> import headrace as hr
@@ -52,28 +52,27 @@ class TieredFeature(OverSource):
     >>> counts
     {'bytes_from_cuda': 16, 'bytes_from_peer': 8, 'bytes_from_cpu': 8}
 
-    In a store it stands for the feature, ``hr.FeatureStore(node={"x": tiers})``; `TierPlan.apply` puts it there.
+    It replaces the feature in a store, ``hr.FeatureStore(node={"x": tiers})``, as `TierPlan.apply` does.
 
     Parameters
     ----------
     source
-        What holds all rows: a `FeatureSource`, or an array.
+        The source of all rows: a `FeatureSource`, or an array.
     rank: int32[num_rows] or int64[num_rows]
         The rank of each row: 0 for the hottest.
     sizes
-        How many lie where.
+        The number of rows at each place.
     devices
-        The devices, in the order in which rows are dealt out to them.
+        The devices, in the order in which rows are distributed over them.
     here
-        The device that reads, by its number among them. Rows of the others count as those of peers.
+        The position in `devices` of the device that reads. Rows of the other devices count as those of peers.
     stand_ins
-        Whether memory of the processor stands for that of the devices, each in a table of its own: what tests do, and
-        where there is no GPU the only way.
+        Whether tables in CPU memory replace those of the devices, for tests, and on machines without a GPU.
 
     Raises
     ------
     FeatureError
-        If the rank misses a row, more rows are placed than there are, or there are no such devices.
+        If the rank lacks a row, more rows are placed than exist, or there are no such devices.
     """
 
     def __init__(
@@ -115,17 +114,17 @@ class TieredFeature(OverSource):
 
     @property
     def router(self) -> TierRouter:
-        """Where each row is."""
+        """The place of each row."""
         return self._router
 
     @property
     def place(self) -> Place:
-        """Where the rows are that stay: by that, passes see that some come from disk. CPU memory, if none stays."""
+        """The place of the rows that stay in the source, which passes read; CPU memory if none stays."""
         all_moved = self._router.sizes.num_placed == self.num_rows
         return CPU if all_moved else self._router.places[-1]
 
     def fill(self, *, progress: bool = False) -> None:
-        """Copy rows to their places, unless they are there; the first read does so by itself."""
+        """Copy rows to their places, unless done before; the first read does so, too."""
         check_switches("TieredFeature.fill", FeatureError, progress=progress)
         with self._filling.held():
             if self._tables is None:
@@ -139,7 +138,7 @@ class TieredFeature(OverSource):
         Raises
         ------
         FeatureError
-            If an id is negative or not below num_rows, or for a place that it does not read to.
+            If an id is negative or not below num_rows, or for a place to which it does not read.
         """
         self._check_unwritten()
         num_asked = num_ids(ids, self)
@@ -160,7 +159,7 @@ class TieredFeature(OverSource):
         return Rows(out, self.read_into(ids, out, num_threads=num_threads))
 
     def reads_to(self, place: Place) -> bool:
-        """Whether rows can be read right to a place: CPU memory, or the device that reads, if it reads all tiers."""
+        """Whether rows can be read directly to a place: CPU memory, or the device that reads, if it reads all tiers."""
         router = self._router
         if not isinstance(place, Place):
             check_to(self, place)  # refuses it
@@ -172,9 +171,9 @@ class TieredFeature(OverSource):
         return is_here and (all_moved or (self._source.rows_in_place is not None and self._source.reads_to(place)))
 
     def prepare(self, place: Place) -> None:
-        """Make ready to read to a place: rows are moved to the devices, and pinned in memory of the host.
+        """Prepare reads to a place: move rows to the devices, and pin them in host memory.
 
-        From then on a read to CPU memory takes the rows of devices from the source.
+        Later reads to CPU memory take the rows of devices from the source.
 
         Raises
         ------

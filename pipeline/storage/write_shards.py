@@ -55,46 +55,46 @@ def write_shards(
     overwrite: bool = False,
     progress: bool = True,
 ) -> None:
-    """Write the parts of a graph and of its features to a folder, for ranks that `load_shards`.
+    """Write the parts of a graph and of its features to a folder, for `load_shards`.
 
     Arrays are plain ``.npy`` files; `headrace.pipeline.storage.shard_meta` lists them. One process writes all parts,
-    one after the other and each in pieces, so memory maps larger than memory can be cut. The folder appears when it is
-    complete.
+    one after the other and each in pieces, so memory maps larger than memory can be partitioned. The folder appears
+    when it is complete.
 
-    Fingerprints of all files are written with them, for `load_shards` to tell parts and writes apart; of arrays above
-    4 MiB they sample some thousand rows. A run that is killed leaves a hidden draft beside `path`; the next one over
-    the same path removes it, with a warning, unless another process may still be writing it.
+    It also writes fingerprints of all files, by which `load_shards` distinguishes parts and runs; for arrays above 4
+    MiB they sample some thousand rows. A run that is killed leaves a hidden draft beside `path`. The next run with the
+    same path removes it, with a warning, unless another process may still be writing it.
 
     Parameters
     ----------
     path
-        Of the folder.
+        The folder.
     graph
-        A whole graph. Types and attributes of nodes and edges go with it, times among them.
+        A whole graph. Types and attributes of nodes and edges, such as times, are written, too.
     partition
         The owner of each of its nodes.
     store
-        Features, also those of types. Those of nodes are cut as the graph is, those of edges are written once, for all
+        Features, also of types. Node features are divided as the graph is; edge features are written once, for all
         ranks.
     whole
-        Node features to write once for all ranks instead, as labels must be: "y", or for those of a type a list of
-        names such as ``[("paper", "y")]``. By default those of one number per row.
+        Node features to write once for all ranks, as labels must be: "y", or for features of a type a list of names
+        such as ``[("paper", "y")]``. By default those with one number per row.
     overwrite
-        Replace the shards that are at `path`; anything else that is there stays, and is an error.
+        Replace shards at `path`; anything else at `path` stays, and is an error.
     progress
         Show a bar of bytes written.
 
     Raises
     ------
     GraphError
-        If the graph is a shard itself, the partition is one of another number of nodes, or features are of a type that
-        the graph does not have.
+        If the graph is itself a shard, the partition has another number of nodes, or features have a type that the
+        graph does not have.
     FeatureError
-        If `whole` names no node features, or a feature to be cut has not one row per node (of its type).
+        If `whole` does not name node features, or a feature to divide does not have one row per node (of its type).
     InputError
-        If `path` exists and may not be replaced, or an argument is something else, as in another order.
+        If `path` exists and may not be replaced, or an argument has a wrong type, for example in a wrong order.
     OSError
-        If the disk is full, or not ours to write to. Of a full disk it names `path` and the bytes needed.
+        If the disk is full, or `path` cannot be written. For a full disk the message names `path` and the bytes needed.
 
     Warns
     -----
