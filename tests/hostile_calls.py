@@ -202,7 +202,13 @@ def sources() -> None:
     each("CachedFeature", hr.CachedFeature, {"source": X}, "bytes")
     each("CachedFeature", hr.CachedFeature, {"source": X, "rows": 2, "policy": "static"}, "ids", "scores")
     # Caches take a share of the memory of a process for as long as they exist.
-    each("CachedFeature.update", lambda **given: made["CachedFeature"]().update(**given), {"ids": IDS, "rows": X[:2]}, "ids", "rows")
+    each(
+        "CachedFeature.update",
+        lambda **given: made["CachedFeature"]().update(**given),
+        {"ids": IDS, "rows": X[:2]},
+        "ids",
+        "rows",
+    )
     CALLS["CachedFeature.expect"] = lambda value: hr.CachedFeature(X, "look-ahead", rows=2).expect(value)
     path = {"path": folder() / "x.npy"}
     each("DiskFeature", hr.DiskFeature, path, "path", "direct", "queue_depth", "gap_bytes", "engine")
