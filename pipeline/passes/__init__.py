@@ -23,50 +23,57 @@ def _pass(name: str, promise: Promise, **traits: Any) -> Pass:
     return Pass(name, promise, f"{__name__}.{name}", **traits)
 
 
-PASSES: tuple[Pass, ...] = (
-    # first: every other pass is written against hops and compactions, not against samplers
-    _pass("expand_macros", Promise.SAME_BATCHES, optional=False),
-    # before all passes that read items, which expect ids of the graph; not optional: batches have ids of one space
-    _pass("typed_items", Promise.SAME_BATCHES, optional=False),
-    # after expansion, because hops leave edges out; before all passes that read hops; not optional: the plan means it
-    _pass(
-        "exclude_edges",
-        Promise.SAME_BATCHES,
-        optional=False,
-        needs_module=f"{_STAGES}.exclude_seed_edges",
-    ),
-    # before all passes that read which stages find nodes; not optional: it is part of the meaning of the source
-    _pass("within_boundary", Promise.SAME_BATCHES, optional=False, needs_boundary=True),
-    # before all passes that read the place of a batch
-    _pass("sample_on_cpu", Promise.SAME_BATCHES, optional=False, needs_module=f"{_STAGES}.copy_to"),
-    # before fetches become those of owners, which then read through the caches
+def _lowering(name: str, promise: Promise, *, optional: bool = False, **traits: Any) -> Pass:
+    """Return one that runs on every plan."""
+    return _pass(name, promise, optional=optional, **traits)
+
+
+#: These make a plan executable, and always run; each position has its reason.
+LOWERINGS: tuple[Pass, ...] = (
+    # first: all others are written against hops and compactions, not against samplers
+    _lowering("expand_macros", Promise.SAME_BATCHES),
+    # before all passes that read items, which expect ids of the graph: batches have ids of one space
+    _lowering("typed_items", Promise.SAME_BATCHES),
+    # after expansion, because hops leave edges out; before all passes that read hops
+    _lowering("exclude_edges", Promise.SAME_BATCHES, needs_module=f"{_STAGES}.exclude_seed_edges"),
+    # before all passes that read which stages find nodes: a boundary is part of the meaning of the source
+    _lowering("within_boundary", Promise.SAME_BATCHES, needs_boundary=True),
+    # before all passes that read where a batch is
+    _lowering("sample_on_cpu", Promise.SAME_BATCHES, needs_module=f"{_STAGES}.copy_to"),
+    # after the passes that make hops, which it divides among ranks; only if the user asks for it
+    _lowering("cooperative", Promise.SAME_UNION, optional=True, on=False, needs_ranks=True),
+    # after cooperation, by which every rank has the rows of its frontier: a rank cannot sample rows that it lacks
+    _lowering("sample_at_owners", Promise.SAME_UNION, needs_ranks=True),
+    # the same for features: a rank cannot read rows that it lacks
+    _lowering("fetch_at_owners", Promise.SAME_BATCHES, needs_ranks=True),
+)
+
+#: These save time and change no answer; each has a switch, and each position its reason.
+OPTIMISATIONS: tuple[Pass, ...] = (
+    # before all passes that read whether a source is on disk, or writes rows directly to their destination
     _pass("tiered_cache", Promise.SAME_BATCHES),
-    # before fusion, which must not reach across an exchange
-    _pass("cooperative", Promise.SAME_UNION, on=False, needs_ranks=True),
-    # after cooperation, with which every rank has the adjacency of its frontier; not optional: a rank cannot sample
-    # rows that it does not have
-    _pass("sample_at_owners", Promise.SAME_UNION, optional=False, needs_ranks=True),
-    # likewise for features; not optional: a rank cannot read rows that it does not have
-    _pass("fetch_at_owners", Promise.SAME_BATCHES, optional=False, needs_ranks=True),
-    # after the passes that insert exchanges
+    # before prefetch, which may stand between a fetch and its exchange
     _pass("fuse_exchange", Promise.SAME_BATCHES, needs_ranks=True),
     # before fusion: hops that are split are not fused
     _pass("split_sample", Promise.SAME_BATCHES, needs_gpu=True),
-    # after the split, which inserts the fetch of adjacency
+    # after the split, which decides whose adjacency is fetched
     _pass("graph_cache", Promise.SAME_BATCHES, needs_gpu=True),
-    # before prefetch, so that a worker runs whole fused stages
+    # before prefetch, so that a worker receives whole fused stages
     _pass("fuse_sampling", Promise.SAME_BATCHES),
-    # after the passes that route fetches: this process reads the remaining ones
+    # before the pass by which a GPU reads through its caches
     _pass("feature_cache", Promise.SAME_BATCHES, needs_gpu=True),
-    # likewise, and after the caches, through which a GPU reads
+    # after the caches; before the look-ahead, which announces reads to those on a GPU
     _pass("uva_gather", Promise.SAME_BATCHES, needs_gpu=True),
-    # after the passes that route fetches, and before prefetch, which samples during the reads of a window
+    # before prefetch, which samples while the rows of a window are read
     _pass("lookahead", Promise.SAME_BATCHES),
-    # after every stage that other passes insert
+    # after all passes that insert stages
     _pass("prefetch", Promise.SAME_BATCHES),
-    # last: it needs a thread before the copy, and adds one after it
+    # last: it needs a thread before the copy, and adds one behind
     _pass("stream_overlap", Promise.SAME_BATCHES, needs_gpu=True),
 )
+
+#: All, in the order in which they run.
+PASSES = (*LOWERINGS, *OPTIMISATIONS)
 
 
 def rewrite(plan: Plan, machine: Machine, switches: Mapping[str, bool] | None = None) -> Rewriting:
@@ -74,4 +81,4 @@ def rewrite(plan: Plan, machine: Machine, switches: Mapping[str, bool] | None = 
     return rewriting.rewrite(PASSES, plan, machine, switches)
 
 
-__all__ = ["PASSES", "Pass", "Promise", "Rule", "rewrite"]
+__all__ = ["LOWERINGS", "OPTIMISATIONS", "PASSES", "Pass", "Promise", "Rule", "rewrite"]

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.pipeline.data.place import CPU, DISK
+from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.feature_source import FeatureSource
-from headrace.pipeline.storage.wanted import Feature
+from headrace.pipeline.storage.wanted import Feature, Wanted
 
 #: The part of the free memory for the caches of all fetches: batches and the model need the rest.
 SHARE = 4
@@ -28,7 +28,7 @@ def _cache(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window |
     fetches = {
         position: (stage, features)
         for position, stage in enumerate(stages)
-        if isinstance(stage, FetchFeature) and (features := _on_disk(stage, machine))
+        if isinstance(stage, FetchStage) and (features := _on_disk(stage.wanted, machine))
     }
     if not fetches or any(map(_has_caches, stages)):
         return None
@@ -38,9 +38,10 @@ def _cache(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window |
     made: list[Stage] = list(stages)
     for position, (fetch, features) in fetches.items():
         budget = machine.share(SHARE) // len(fetches)
-        store = with_caches(fetch.store, features, budget=budget, policy="look-ahead", at=CPU)
-        if store is not fetch.store:  # otherwise no row fits
-            made[position] = replace(fetch, store=store).made_of(fetch)
+        wanted = fetch.wanted
+        store = with_caches(wanted.store, features, budget=budget, policy="look-ahead", at=CPU)
+        if store is not wanted.store:  # otherwise no row fits
+            made[position] = fetch.wanting(replace(wanted, store=store)).made_of(fetch)
     return tuple(made) if any(map(operator.is_not, made, stages)) else None
 
 
@@ -50,9 +51,9 @@ def _has_caches(stage: Stage) -> bool:
     return stage.wants is not None and written is not None and stage.wants.store is not written.store
 
 
-def _on_disk(fetch: FetchFeature, machine: Machine) -> list[Feature]:
-    """Return the features of a fetch that are on disk."""
-    features = zip(fetch.wanted.features, fetch.wanted.sources(), strict=True)
+def _on_disk(wanted: Wanted, machine: Machine) -> list[Feature]:
+    """Return the features that are on disk."""
+    features = zip(wanted.features, wanted.sources(), strict=True)
     return [feature for feature, source in features if _reads_disk(source, machine)]
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
+import torch
+from ranks import run_ranks
 
 import headrace as hr
 from headrace.ops.cache.index import SLOT_BYTES
@@ -44,6 +49,23 @@ def test_caches_features_of_one_fetch_within_one_budget():
     # y takes less than half of the memory: the system keeps the pages of a mapped file.
     assert [isinstance(one, hr.CachedFeature) for one in cached] == [True, True, False]
     assert sum(one.capacity * (one.row_bytes + SLOT_BYTES["look-ahead"]) for one in cached[:2]) <= SMALL.memory // 4
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_owners_read_rows_from_disk_through_caches(fused):
+    plan = items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"])
+    final = rewrite(plan, replace(SMALL, world_size=2), {"cooperative": True, "fuse_exchange": fused}).final
+    (wanted,) = (stage.wants for stage in final.stages if stage.wants is not None)
+    assert isinstance(wanted.store.node["x"], hr.CachedFeature)
+    assert any(stage.name == ("fetch_and_exchange" if fused else "fetch_owned") for stage in final.stages)
+
+    def work(comm: hr.Comm) -> list[bool]:
+        with plan.loader(comm=comm, cooperative=True, machine=SMALL, fuse_exchange=fused) as loader:
+            assert "CachedFeature" in loader.explain()
+            rows = store().node["x"]
+            return [torch.equal(batch.x, rows.read(batch.n_id).rows) for batch in loader]
+
+    assert all(all(same) for same in run_ranks(2, work))
 
 
 def test_refuses_rows_in_memory_and_mapped_files_that_fit(tmp_path):

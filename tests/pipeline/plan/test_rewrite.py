@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import headrace as hr
-from headrace.pipeline.passes import PASSES, Pass, Promise, Rule, rewrite
+from headrace.pipeline.passes import LOWERINGS, OPTIMISATIONS, PASSES, Pass, Promise, Rule, rewrite
 from headrace.pipeline.plan import rewriting, rules
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.stages import Prefetch
@@ -24,9 +24,11 @@ def test_every_plan_comes_out_legal_and_untouched(name, machine):
 
 
 def test_switches_are_the_optional_passes():
+    assert [one.name for one in LOWERINGS if one.optional] == ["cooperative"]
+    assert all(one.optional and one.on for one in OPTIMISATIONS)
     assert [one.name for one in PASSES if one.optional] == [
-        "tiered_cache",
         "cooperative",
+        "tiered_cache",
         "fuse_exchange",
         "split_sample",
         "graph_cache",
