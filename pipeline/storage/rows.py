@@ -85,7 +85,7 @@ def checked_read(source: FeatureSource, ids: Tensor, *, num_threads: int, to: Pl
             f"expected {name_of(source)}.read to return rows and counts, got {type(read).__name__}; return "
             "hr.Rows(rows), or hr.Rows(rows, counts) with what loader.stats() is to show"
         )
-    return Rows(*read)
+    return read if type(read) is Rows else Rows(*read)
 
 
 def place_rows(
