@@ -56,7 +56,8 @@ WINDOW: Final = 7  # picks by LABOR in windows of batches that depend on each ot
 NEGATIVE: Final = 8  # negative pairs: destinations in layer 0, sources in layer 1
 USER: Final = 9  # functions of the user: the key is the seed of generators of torch, NumPy and Python
 
-_LIMITS = (("seed", 1 << 64), ("epoch", 1 << 32), ("batch", 1 << 64), ("layer", 1 << 16), ("purpose", 1 << 16))
+_MOST16, _MOST32, _MOST64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
+_LIMITS = (("seed", _MOST64), ("epoch", _MOST32), ("batch", _MOST64), ("layer", _MOST16), ("purpose", _MOST16))
 
 
 def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> int:
@@ -80,9 +81,25 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     InputError
         If a coordinate does not fit its width.
     """
-    for (name, limit), value in zip(_LIMITS, (seed, epoch, batch, layer, purpose), strict=True):
-        # Every hop of every batch asks, nearly always with the ints of Python.
-        if not (type(value) is int or is_int(value)) or not 0 <= value < limit:
-            message = f"stream_key: expected {name} to be in [0, 2**{limit.bit_length() - 1}) and an int, got {value!r}"
+    coordinates = seed, epoch, batch, layer, purpose
+    # Every hop of every batch asks, nearly always with ints of Python.
+    if not (
+        type(seed) is type(epoch) is type(batch) is type(layer) is type(purpose) is int
+        and 0 <= seed <= _MOST64
+        and 0 <= epoch <= _MOST32
+        and 0 <= batch <= _MOST64
+        and 0 <= layer <= _MOST16
+        and 0 <= purpose <= _MOST16
+    ):
+        coordinates = _checked(coordinates)
+    return _native.stream_key(*coordinates)
+
+
+def _checked(coordinates: tuple[int, int, int, int, int]) -> tuple[int, int, int, int, int]:
+    """Return coordinates as ints of Python, or refuse the first that does not fit."""
+    for (name, most), value in zip(_LIMITS, coordinates, strict=True):
+        if not is_int(value) or not 0 <= value <= most:
+            message = f"stream_key: expected {name} to be in [0, 2**{most.bit_length()}) and an int, got {value!r}"
             raise InputError(message)
-    return _native.stream_key(int(seed), int(epoch), int(batch), int(layer), int(purpose))
+    seed, epoch, batch, layer, purpose = map(int, coordinates)
+    return seed, epoch, batch, layer, purpose
