@@ -51,7 +51,7 @@ def _hop(*arguments: Any) -> Any:
     indptr, indices, num_nodes, relations, frontier, kinds, limits, num_rounds, key, weights, *rest = arguments
     rules = [_native.Rule(*one, weights is not None) for one in zip(kinds, limits, num_rounds, strict=True)]
     made = [_native.Relation(*numbers) for numbers in relations]
-    rest += [None] * (7 - len(rest))
+    rest += [None] * (8 - len(rest))
     return _native.sample_hop(indptr, indices, frontier, rules, key, weights, *rest, made, num_nodes)
 
 

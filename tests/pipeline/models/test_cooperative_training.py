@@ -262,7 +262,7 @@ def test_dropout_drops_and_has_seeds():
 
 def test_dropouts_of_one_model_have_masks_of_their_own():
     """Also if they drop the same rows, one behind the other."""
-    batch = next(iter(node_plan("neighbor", torch.float64).loader()))
+    batch = next(iter(items().sample_neighbor(graph(), [3]).loader()))
 
     class Twice(nn.Module):
         def __init__(self) -> None:
@@ -271,11 +271,12 @@ def test_dropouts_of_one_model_have_masks_of_their_own():
             self.layers = nn.ModuleList([nn.Identity()])
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            dropped = torch.stack([self.first(x), self.second(x), self.first(x)])
-            self.layers[0](x)
-            return dropped
+            self.dropped = [self.first(x), self.second(x), self.first(x)]
+            return self.layers[0](x)[: batch.blocks[0].num_dst]
 
-    masks = list(hr.cooperative(Twice())(batch, torch.ones(len(batch.n_id), 16)) != 0)
+    model = Twice()
+    hr.cooperative(model)(batch, torch.ones(len(batch.n_id), 16))
+    masks = [rows != 0 for rows in model.dropped]
     elements = masks[0].numel()
     for number, mask in enumerate(masks):
         for other in masks[:number]:
@@ -331,7 +332,7 @@ def test_models_are_wrapped_once_and_call_their_layers():
     hr.cooperative(model)
     with pytest.raises(hr.InputError, match="exchanges rows already"):
         hr.cooperative(model)
-    batch = next(iter(plan.loader()))
+    batch = next(iter(items().sample_neighbor(graph(), [3]).fetch_feature(store(torch.float32), node=["x"]).loader()))
     other = nn.Sequential(nn.Linear(WIDTH, 3))
     other.idle = nn.Linear(2, 2)
     other.forward = other[0].forward

@@ -178,7 +178,8 @@ def sampled_there(data: st.DataObject) -> tuple[object, object]:
 def within_boundary(data: st.DataObject) -> tuple[object, object]:
     """Edges of clusters and their surroundings against a search through the graph, node by node."""
     clusters = hr.Partition.hash(NUM_NODES, data.draw(st.integers(1, 9), label="clusters"))
-    boundary, num_hops = (data.draw(st.integers(0, 3), label=name) for name in ("boundary", "hops"))
+    num_hops = data.draw(st.integers(0, 3), label="hops")
+    boundary = data.draw(st.integers(0, num_hops + 1), label="boundary")  # nodes farther away would have no use
     source = hr.ClusterSampler(clusters, data.draw(st.integers(1, 3)), boundary=boundary, seed=5)
     batches = list(source.sample_in_subgraph(graph(), num_hops=num_hops + 1).loader())
     return [edges_by_hand(batch) for batch in batches], [
