@@ -328,7 +328,7 @@ def test_batch_normalisation_of_inputs_is_refused():
 
 
 def test_models_are_wrapped_once_and_call_their_layers():
-    model, plan = Network(Gcn, 2), node_plan("neighbor", torch.float32)
+    model = Network(Gcn, 2)
     hr.cooperative(model)
     with pytest.raises(hr.InputError, match="exchanges rows already"):
         hr.cooperative(model)
