@@ -17,6 +17,7 @@ from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import sum_hook, world_comm
 from headrace.pipeline.distributed.job import is_distributed
 from headrace.pipeline.models.bound_block import bind
+from headrace.pipeline.models.cooperative_agreement import check_same_model
 from headrace.pipeline.models.cooperative_degrees import count_on_all_ranks
 from headrace.pipeline.models.cooperative_dropout import CooperativeDropout, convert_dropout
 from headrace.pipeline.models.cooperative_norm import CooperativeBatchNorm, convert_batch_norm
@@ -39,6 +40,7 @@ class Cooperative(nn.Module):
         self._seed = seed
         self._num_layers = len(layers)
         self._comm: Comm | None = None
+        self._compared: set[int] = set()  # ranks of this process: threads may share the module
         for number, layer in enumerate(layers):
             if hasattr(layer, _MARK):
                 raise InputError(
@@ -65,6 +67,10 @@ class Cooperative(nn.Module):
             )
         running = RunningBatch.of(batch, self._seed)
         self._comm = running.comm
+        comm = running.comm
+        is_new = comm is not None and comm.world_size > 1 and comm.rank not in self._compared
+        if is_new and check_same_model(self.model, self._seed, batch, comm):
+            self._compared.add(comm.rank)
         token = RUNNING.set(running)
         try:
             out = self.model(
@@ -258,6 +264,9 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     among their arguments, and rows by type, as in ``HeteroConv``, are refused, too. Nothing is tried between layers:
     means over rows and degrees that the model computes there are those of one rank.
 
+    All ranks need the same parameters, buffers, modes and seed of dropout: in the first batch they compare them, in one
+    collective.
+
     Parameters
     ----------
     model
@@ -277,7 +286,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     InputError
         If no layers are given and the model does not have exactly one `nn.ModuleList`; for layers that are not modules
         of the model; for a batch normalisation or dropout of another kind; and, when the model is called on several
-        ranks, for layers that are not exact there.
+        ranks, for layers that are not exact there, and for models that differ.
     """
     check_module(model, "cooperative")
     if layers is None:

@@ -22,6 +22,12 @@ _UP = "tests/pipeline/run/test_given_up.py::"
 
 RANKS = (
     Mutant(
+        "pipeline/models/cooperative_agreement.py",
+        "*map(_number, named), _hash(modes)",
+        "*map(_number, named), 0",
+        "tests/pipeline/models/test_cooperative_agreement.py::test_models_that_differ_are_refused_on_all_ranks[modes]",
+    ),
+    Mutant(
         "pipeline/models/cooperative.py",
         "if len(batch.blocks) != self._num_layers:",
         "if batch.exchanges and len(batch.blocks) != self._num_layers:",

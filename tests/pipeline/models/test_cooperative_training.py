@@ -317,8 +317,10 @@ def test_batch_normalisation_of_inputs_is_refused():
         def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
             return super().forward(self.norm(x), blocks)
 
+    first = First()
+
     def work(comm: Comm) -> None:
-        model = hr.cooperative(First())
+        model = hr.cooperative(copy.deepcopy(first))
         with node_plan("neighbor", torch.float32).loader(comm=comm, cooperative=True) as loader:
             batch = next(iter(loader))
             with pytest.raises(hr.InputError, match="would count a node once for each"):

@@ -315,9 +315,11 @@ def test_other_layers_are_refused_in_other_forms_of_call(make, call, graph, stor
 def test_refusals_reach_ranks_that_do_not_refuse(graph, store):
     """Soon, and without a `with` around the loop."""
     told, loaders = {}, []
+    models = [Net(layer, square).double() for layer in (OfDegrees, WithLoops)]
+    models[1].load_state_dict(models[0].state_dict())
 
     def rank(comm):
-        net = hr.cooperative(Net(OfDegrees if comm.rank == 0 else WithLoops, square).double())
+        net = hr.cooperative(models[comm.rank])
         plan = hr.ItemSampler(100, batch_size=50, seed=1).sample_neighbor(graph, [4, 4])
         loaders.append(plan.fetch_feature(store, node=["x"]).loader(cooperative=True, comm=comm))
         with pytest.raises(hr.HeadraceError) as caught:
