@@ -7,11 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headrace.ops.errors import ItemsError
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.data.label_range import are_zero, cannot_increase
+from headrace.pipeline.plan.settings import RunSettings
 
 
 def in_graph_ids(graph: GraphView, pairs: Tensor) -> Tensor:
@@ -74,15 +76,49 @@ def total_weight(graph: GraphView, weights: Any, first: int, last: int) -> float
     return float(weights[first:last].sum())
 
 
-def labels_begin_at_0(source: SourceStage | None) -> bool:
-    """Whether the smallest label of the items is 0, as far as it is known."""
-    smallest = None if source is None else source.smallest_label
-    return smallest is None or smallest == 0
+def labels_increase(settings: RunSettings) -> bool:
+    """Whether labels of items increase by one, as the smallest of all ranks is 0 or unknown.
+
+    Raises
+    ------
+    ItemsError
+        If the label of an item would be that of negatives, or leave its dtype; on all ranks alike.
+    """
+    source = settings.source
+    of_ranks = settings.rank_labels or (None if source is None else source.label_range,)
+    known = [one for one in of_ranks if one is not None]
+    # As torch finds it in the labels of all, NaN included; unknown labels are taken to begin at 0.
+    smallest = float(torch.tensor([one.smallest for one in known] or [0], dtype=torch.float64, device="cpu").min())
+    if smallest == 0 and any(one.is_full for one in known):
+        raise ItemsError(
+            "sample_uniform_negative: expected labels that can increase by one, as they begin at 0, the class of "
+            "negatives, got the largest number of their dtype; give them a wider dtype, such as labels.long()"
+        )
+    if smallest != 0 and any(one.has_zero for one in known):
+        raise ItemsError(
+            "sample_uniform_negative: expected labels that begin at 0, and then increase by one, or of which none is "
+            f"0, the class of negatives, got 0 among labels whose smallest is {smallest:g}; give classes from 0 on"
+        )
+    return smallest == 0
 
 
 def labels_with_negatives(y: Tensor | None, num_positives: int, num_negatives: int, *, shifts: bool) -> Tensor:
-    """Return the labels of positive and negative pairs; see the class."""
+    """Return the labels of positive and negative pairs; see the class.
+
+    Raises
+    ------
+    ItemsError
+        If a label is one that was not there when `labels_increase` decided, and would be that of negatives.
+    """
     if y is None:
         return (torch.arange(num_positives + num_negatives, device="cpu") < num_positives).float()
     positive = y + 1 if shifts else y
+    refused = are_zero(positive) | cannot_increase(y) if shifts else are_zero(positive)
+    if bool(refused.any()):
+        expected = "from 0 to below the largest of their dtype, which increase by one" if shifts else "other than 0"
+        raise ItemsError(
+            f"sample_uniform_negative: expected labels {expected}, as those of the items were when the loader was made "
+            f"and 0 is the class of negatives, got {y[refused][0].tolist()}; make a new loader where labels were "
+            "written that begin elsewhere"
+        )
     return torch.cat([positive, positive.new_zeros(num_negatives, *y.shape[1:])])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.ops.errors import PlanError
 
 if TYPE_CHECKING:
+    from headrace.pipeline.data.label_range import LabelRange
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.plan.source import SourceStage
 
@@ -32,6 +33,8 @@ class RunSettings:
         The channel on which the model then exchanges rows.
     rank_items
         The number of items of each rank, if each rank brings its own.
+    rank_labels
+        What is known of the labels of each rank, if each rank brings its own and a stage changes them.
     """
 
     seed: int = 0
@@ -42,6 +45,7 @@ class RunSettings:
     comm: Comm | None = None
     rows_comm: Comm | None = None
     rank_items: tuple[int, ...] = ()
+    rank_labels: tuple[LabelRange | None, ...] = ()
 
     def with_channel(self) -> RunSettings:
         """Return the settings for a further thread, which communicates on a channel of its own."""

@@ -16,6 +16,7 @@ from headrace.pipeline.plan.traits import KnownNodes, Watched
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.data.label_range import LabelRange
     from headrace.pipeline.data.type_offsets import TypeName
     from headrace.pipeline.plan.settings import RunSettings
 
@@ -202,6 +203,13 @@ class SourceStage(Stage, Plan):
     def smallest_label(self) -> float | None:
         """The smallest of all labels; None if unknown beforehand."""
         return None
+
+    @property
+    def label_range(self) -> LabelRange | None:
+        """What is known of all labels, beside the smallest; None if that is unknown beforehand."""
+        from headrace.pipeline.data.label_range import LabelRange  # loaded where negatives are drawn
+
+        return None if self.smallest_label is None else LabelRange(self.smallest_label)
 
     @property
     def gives_labels(self) -> bool:

@@ -697,7 +697,8 @@ class Verbs:
 
         - mode "binary": the negative pairs follow the positive ones in ``seeds``, pair by pair, with -1 in ``item_index``.
           Labels ``y`` are 1 and 0, float32, if items have none. Negatives of items with labels have class 0; labels that
-          begin at 0 then increase by one, as in PyG. ``num_global_seeds`` counts negatives;
+          begin at 0, over all ranks and when the loader is made, then increase by one, as in PyG. No other label may be 0.
+          ``num_global_seeds`` counts negatives;
         - mode "triplet": ``seeds`` is int64[num_pairs, 2 + ratio]: source, positive destination, negative destinations;
           ``y`` and ``num_global_seeds`` stay.
 
@@ -737,6 +738,9 @@ class Verbs:
             negative, undefined or all 0. Before the first batch: for more negatives than memory can hold, seeds that are
             not pairs, pairs without times of the graph's kind, a pair earlier than all nodes of positive weight or, with
             ``"degree"``, than all edges, and, with `reject`, a source with edges to all remaining nodes.
+        ItemsError
+            If a positive pair would have class 0: for labels of which one is 0 and another below 0, or written later so
+            that they begin elsewhere; and for labels that begin at 0 and have the largest number of their dtype.
         GraphError
             If there are no times of that name, or, without ``"degree"``, no times of nodes.
         PlanError

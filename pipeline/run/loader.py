@@ -109,7 +109,7 @@ class Loader(Generic[Batch]):
             raise
         seed = ranks.agree(self._rewriting.plan, self._rewriting.final)
         if seed is not None:
-            self._settings = replace(self._settings, rank_items=ranks.num_items)
+            self._settings = replace(self._settings, rank_items=ranks.num_items, rank_labels=ranks.labels)
             if not source.seed_given:
                 self._take(with_seed(plan, seed))
         self._node, self._source, self._channels = lower(self._rewriting, self._settings)

@@ -15,6 +15,7 @@ from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import source_of
 
 if TYPE_CHECKING:
+    from headrace.pipeline.data.label_range import LabelRange
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.leaving import Loop
     from headrace.pipeline.distributed.same_place import Turn
@@ -32,11 +33,14 @@ class Ranks:
         Digests of what each rank brings of its own, in the order of the ranks; none where all bring the same.
     num_items
         How many items each rank has, where each brings its own.
+    labels
+        What is known of the labels of each rank, where each brings its own and a stage changes them.
     """
 
     comm: Comm | None = None
     own: tuple[str, ...] = ()
     num_items: tuple[int, ...] = ()
+    labels: tuple[LabelRange | None, ...] = ()
 
     def refuse(self, reason: str) -> None:
         """Let the other ranks know why this one makes no loader; waits for none."""

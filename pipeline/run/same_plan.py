@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.ops.errors import PlanError
+from headrace.pipeline.data.label_range import LabelRange
 from headrace.pipeline.plan.fingerprint import digest_of
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import SourceStage, source_of
@@ -40,11 +41,14 @@ class Agreed:
         Digests of what each rank brings of its own, in the order of the ranks; none where all bring the same.
     rank_items
         How many items each rank has, where each brings its own.
+    rank_labels
+        What is known of the labels of each rank, where each brings its own and a stage changes them.
     """
 
     seed: int
     own: tuple[str, ...] = ()
     rank_items: tuple[int, ...] = ()
+    rank_labels: tuple[LabelRange | None, ...] = ()
 
 
 def agree(
@@ -79,14 +83,21 @@ def agree(
         "torch_seed": source.seed,
         "own": digest_of(own) if own else "",
         "num_items": len(own["items"]) if "items" in own else 0,
+        "labels": source.label_range if own and any("y" in stage.writes for stage in plan.stages[1:]) else None,
         "text": _text(plan, final) if together else "\n".join(map(describe, plan.stages)),
         "owners": "".join(_owners(final)),
         "runs_as": _text(plan, final) if together else "",
     }
     told = tell(what)
     _check(told, rank, source.name)
-    counts = tuple(one["num_items"] for one in told) if own else ()
-    return Agreed(told[0]["torch_seed"], tuple(one["own"] for one in told) if own else (), counts)
+    if not own:
+        return Agreed(told[0]["torch_seed"])
+    return Agreed(
+        told[0]["torch_seed"],
+        tuple(one["own"] for one in told),
+        tuple(one["num_items"] for one in told),
+        tuple(None if one["labels"] is None else LabelRange(*one["labels"]) for one in told),
+    )
 
 
 def _arguments(plan: Plan) -> dict[str, dict[str, tuple[str, str]]]:

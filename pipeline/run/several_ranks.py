@@ -44,7 +44,7 @@ class SeveralRanks(Ranks):
         self._meeting.begin()
         self._number = 0 if self.comm is None else self.comm.generation
         agreed = agree(plan, final, self._rank, self._meeting.told, together=self._together)
-        self.own, self.num_items = agreed.own, agreed.rank_items
+        self.own, self.num_items, self.labels = agreed.own, agreed.rank_items, agreed.rank_labels
         noted = None if self._together else self._meeting.noted()
         if noted is not None:
             notes, number = noted

@@ -24,6 +24,7 @@ from headrace.pipeline.stages.item_source import ItemSource
 from headrace.pipeline.stages.own_items import OwnItemSource
 
 if TYPE_CHECKING:
+    from headrace.pipeline.data.label_range import LabelRange
     from headrace.pipeline.partition.partition import Partition
 
 DEFAULT_BATCH_SIZE = 1024
@@ -274,8 +275,14 @@ class ItemSampler(SourceStage):
 
     @property
     def smallest_label(self) -> float | None:
-        labels = self.items.labels
-        return None if labels is None or not len(labels) else float(labels.min())
+        known = self.label_range
+        return None if known is None else known.smallest
+
+    @property
+    def label_range(self) -> LabelRange | None:
+        from headrace.pipeline.data.label_range import LabelRange  # loaded where negatives are drawn
+
+        return LabelRange.of(self.items.labels)
 
     @property
     def gives_labels(self) -> bool:

@@ -28,7 +28,7 @@ from headrace.pipeline.lowered.negative_pairs import (
     graph_weights,
     in_graph_ids,
     known_of_all,
-    labels_begin_at_0,
+    labels_increase,
     labels_with_negatives,
     ranges_of,
     total_weight,
@@ -68,7 +68,8 @@ class SampleUniformNegative(MapStage):
 
     - mode "binary": the negative pairs follow the positive ones in ``seeds``, pair by pair, with -1 in ``item_index``.
       Labels ``y`` are 1 and 0, float32, if items have none. Negatives of items with labels have class 0; labels that
-      begin at 0 then increase by one, as in PyG. ``num_global_seeds`` counts negatives;
+      begin at 0, over all ranks and when the loader is made, then increase by one, as in PyG. No other label may be 0.
+      ``num_global_seeds`` counts negatives;
     - mode "triplet": ``seeds`` is int64[num_pairs, 2 + ratio]: source, positive destination, negative destinations;
       ``y`` and ``num_global_seeds`` stay.
 
@@ -108,6 +109,9 @@ class SampleUniformNegative(MapStage):
         negative, undefined or all 0. Before the first batch: for more negatives than memory can hold, seeds that are
         not pairs, pairs without times of the graph's kind, a pair earlier than all nodes of positive weight or, with
         ``"degree"``, than all edges, and, with `reject`, a source with edges to all remaining nodes.
+    ItemsError
+        If a positive pair would have class 0: for labels of which one is 0 and another below 0, or written later so
+        that they begin elsewhere; and for labels that begin at 0 and have the largest number of their dtype.
     GraphError
         If there are no times of that name, or, without ``"degree"``, no times of nodes.
     PlanError
@@ -315,7 +319,7 @@ class SampleUniformNegative(MapStage):
             f"{self.name}: got ratio={self.ratio:,} for batches of at least {num_pairs:,} pairs on a rank",
             "lower ratio or batch_size",
         )
-        shifts = labels_begin_at_0(settings.source)
+        shifts = self.mode == "binary" and labels_increase(settings)
         weights = [graph_weights(self.graph, self._weight_of(column)) for column in (0, 1)]
         ratio = Fraction(str(self.ratio))
         by_time = None if self.time is None else {column: self._by_time(column) for column in self._columns}

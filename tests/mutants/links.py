@@ -8,6 +8,7 @@ _EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 _NEGATIVES = "tests/ops/sampling/test_negatives.py::"
 _STRICTLY = "tests/pipeline/stages/test_strictly_before.py::"
 _STAGE = "tests/pipeline/stages/test_uniform_negative.py::"
+_LABELS = "tests/pipeline/stages/test_labels_with_negatives.py::"
 _BY_TREE = "tests/ops/sampling/test_excluded_by_tree.py::"
 _PER_SEED = "tests/pipeline/stages/test_exclude_per_seed.py::"
 _BY_DEGREE = "tests/pipeline/stages/test_negatives_by_degree_and_time.py::"
@@ -190,6 +191,25 @@ LINKS = (
         "positive = y + 1 if shifts else y",
         "positive = y",
         _STAGE + "test_peers_17_labels_that_begin_at_0_move_up[from 0]",
+    ),
+    # Labels: a positive pair would have the class of negatives.
+    Mutant(
+        "pipeline/lowered/negative_pairs.py",
+        "of_ranks = settings.rank_labels or (",
+        "of_ranks = (",
+        _LABELS + "test_ranks_that_bring_their_own_decide_together[alone]",
+    ),
+    Mutant(
+        "pipeline/lowered/negative_pairs.py",
+        "if smallest != 0 and any(one.has_zero for one in known):",
+        "if False:",
+        _LABELS + "test_labels_of_which_one_would_be_0_are_refused[-1 to 1]",
+    ),
+    Mutant(
+        "pipeline/lowered/negative_pairs.py",
+        "refused = are_zero(positive) | cannot_increase(y) if shifts else are_zero(positive)",
+        "refused = cannot_increase(y) if shifts else ~are_zero(positive) & are_zero(positive)",
+        _LABELS + "test_labels_written_to_begin_elsewhere_are_refused[0]",
     ),
     Mutant(
         "pipeline/stages/uniform_negative.py",
