@@ -72,11 +72,16 @@ class MiniBatch:
         If ranks share edges (``partition=hr.EdgePartition``), each is a `SharedBlock`, for layers of `hr.nn`.
     slot: int64[num_src], optional
         The tree of each entry of `n_id`, if each seed has its own tree (``disjoint=True``, ``time=``; ``batch`` in
-        PyG). Seed or pair i has tree i. A node in two trees has two entries.
+        PyG). Seed or pair i has tree i. A node in two trees has two entries. If ranks make the batch together, a rank
+        has nodes of any tree, and slots count the trees of all ranks: those of its own seeds, in the shape of `seeds`,
+        are ``exchanges[-1].wanted_slot[seed_index]``.
     seed_time: [num_seeds] or [num_pairs], optional
-        The time of each seed, int64 or float64: its tree contains nothing later.
+        The time of each seed, int64 or float64: its tree contains nothing later. ``seed_time[slot]`` is the time of
+        each entry of `n_id`. If ranks make such trees together, it has the times of the seeds of all ranks, by slots:
+        those of this rank's are ``seed_time[exchanges[-1].wanted_slot[seed_index]]``, of pairs in both columns.
     seed_slot: int64[num_seeds], optional
-        The position of each seed among the seeds of all ranks, which keys the draws of its tree; None for 0, 1, 2, …
+        The position of each seed among the seeds of all ranks, which keys the draws of its tree; None for 0, 1, 2, …,
+        and for trees that ranks make together, as `slot` has these positions then.
     link_types: LinkTypes, optional
         The edge types of the pairs, if items were given by edge type.
     num_sampled_nodes: num_hops + 1 counts

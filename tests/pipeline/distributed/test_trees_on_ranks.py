@@ -101,3 +101,33 @@ def test_ranks_that_share_edges_grow_no_trees():
     plan = timed_items().sample_neighbor(graph(), [-1], disjoint=True)
     with pytest.raises(hr.PlanError, match="sample_neighbor grows a tree for each seed, but ranks share edges by"):
         cooperative_batches(plan, 2, partition=shared)
+
+
+@WAYS
+@KINDS
+def test_slots_and_times_of_the_own_seeds_are_found_as_documented(options, kind):
+    """Of trees of all ranks' seeds: `MiniBatch.seed_time` and `slot`."""
+    times = timed_items().time
+    plan = timed_items().sample_neighbor(timed_graph(), [4, 3], **options)
+    for batches in cooperative_batches(plan, 3, partition=partition(kind, 3)):
+        for whole, batch in zip(plan.loader(), batches, strict=True):
+            own = batch.exchanges[-1].wanted_slot[batch.seed_index]
+            assert torch.equal(whole.seeds[own], batch.seeds)
+            assert torch.equal(whole.item_index[own], batch.item_index)
+            assert batch.seed_slot is None
+            if "time" in options:
+                assert len(batch.seed_time) == batch.num_global_seeds
+                assert torch.equal(batch.seed_time[own], times[batch.item_index])
+
+
+def test_slots_and_times_of_the_own_pairs_are_found_as_documented():
+    pairs = torch.stack([torch.arange(40), torch.arange(40) + 50], 1)
+    source = hr.ItemSampler(pairs, time=torch.arange(40) * 20, batch_size=16, seed=1)
+    plan = source.sample_uniform_negative(graph(), 1).sample_neighbor(timed_graph(), [3, 2], time="time")
+    for batches in cooperative_batches(plan, 2, partition=partition("hash", 2)):
+        for batch in batches:
+            first, second = batch.exchanges[-1].wanted_slot[batch.seed_index].unbind(1)
+            assert torch.equal(first, second)
+            num = batch.num_positives
+            assert torch.equal(batch.seed_time[first][:num], 20 * batch.item_index[:num])
+            assert len(batch.seed_time) == batch.num_global_seeds
