@@ -50,12 +50,8 @@ def check_same_model(model: nn.Module, seed: int, batch: MiniBatch, comm: Comm) 
     if any(map(is_lazy, tensors)):
         return False
     modes = str([module.training for module in model.modules()])
-    mine = [
-        _number(dict(model.named_parameters())),
-        _number(dict(model.named_buffers())),
-        _hash(modes),
-        _hash(str(seed)),
-    ]
+    named = (dict(model.named_parameters()), dict(model.named_buffers()))
+    mine = [*map(_number, named), _hash(modes), _hash(str(seed))]
     size, world_size = len(mine), comm.world_size
     comm.at((batch.epoch, batch.index))
     counts = [size] * world_size
