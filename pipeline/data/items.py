@@ -17,6 +17,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
 from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
 from headrace.pipeline.data.link_types import LinkTypes
+from headrace.pipeline.data.seen import Seen, argument
 from headrace.pipeline.data.type_offsets import TypeOffsets
 from headrace.pipeline.data.typed_ids import type_number
 from headrace.pipeline.data.typed_items import TypeRuns, in_space, joined, joined_rows
@@ -41,6 +42,8 @@ class ItemSet:
         What `mask_size` is, for each of `types`.
     edge_types
         Of pairs that came by edge type and are in the id space of a graph by now, what `types` was, in full names.
+    masks
+        The masks that ids were given as, by which the ids are no more written.
     """
 
     ids: range | torch.Tensor
@@ -49,6 +52,7 @@ class ItemSet:
     types: TypeRuns | None = None
     mask_sizes: tuple[int | None, ...] | None = None
     edge_types: TypeRuns | None = None
+    masks: tuple[Seen, ...] = ()
 
     @staticmethod
     def of(items: Any, *, allow_empty: bool = False, allow_none: bool = False) -> ItemSet:
@@ -88,14 +92,15 @@ class ItemSet:
             items, labels = items
         types = mask_sizes = None
         ids: range | torch.Tensor
+        masks: list[Seen] = []
         if isinstance(items, Mapping) and items:
             items, labels = labels_by_type(items, labels)
-            by_type = {name: _ids(some) for name, some in items.items()}
+            by_type = {name: _ids(some, masks) for name, some in items.items()}
             tensors = {name: (_listed(ids), size) for name, (ids, size) in by_type.items()}
             ids, types = joined(tensors)
             mask_size, mask_sizes = None, tuple(size for _, size in by_type.values())
         else:
-            ids, mask_size = _ids(items)
+            ids, mask_size = _ids(items, masks)
         if types is not None and isinstance(labels, Mapping):
             labels = joined_rows(labels, types, "labels", _as_labels)
         elif labels is not None:
@@ -112,7 +117,7 @@ class ItemSet:
                 f"expected labels to have one row per item ({len(ids)}), got shape {list(labels.shape)}"
                 f"{'; pass labels[mask]' if of_all else ''}"
             )
-        return ItemSet(ids, labels, mask_size, types, mask_sizes)
+        return ItemSet(ids, labels, mask_size, types, mask_sizes, masks=tuple(masks))
 
     def in_space(self, node_types: TypeOffsets, edge_types: TypeOffsets) -> ItemSet:
         """Return the items in the id space of a graph.
@@ -127,7 +132,7 @@ class ItemSet:
         assert isinstance(self.ids, torch.Tensor)
         ids = in_space(self.ids, self.types, node_types, edge_types, self.mask_sizes)
         if not self.are_pairs:
-            return ItemSet(ids, self.labels)
+            return ItemSet(ids, self.labels, masks=self.masks)
         named = tuple((edge_types.names[type_number(edge_types, name)], count) for name, count in self.types)
         twice = [name for i, (name, _) in enumerate(named) if name in dict(named[:i])]
         if twice:
@@ -301,8 +306,8 @@ def _is_array(items: Any) -> bool:
     return isinstance(items, (torch.Tensor, np.ndarray))
 
 
-def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
-    """Return the ids, and the length of the mask that they came as, if they did."""
+def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | None]:
+    """Return the ids, and the length of the mask that they came as, if they did; it is added to the masks."""
     if isinstance(items, bool) or items is None:
         raise ItemsError(f"expected items to be ids, a range, a mask or pairs, got {items!r}")
     if isinstance(items, int | np.integer) or (_is_array(items) and items.ndim == 0):
@@ -327,6 +332,7 @@ def _ids(items: Any) -> tuple[range | torch.Tensor, int | None]:
     if ids.dtype == torch.bool:
         if ids.dim() != 1:
             raise ItemsError(f"expected a mask of items to have one dimension [num_nodes], got shape {list(ids.shape)}")
+        masks.append(argument("ItemSampler", "the mask of items", ids, ItemsError))  # before it is read
         return ids.nonzero().reshape(-1), len(ids)
     if ids.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
         hint = "; make a mask of uint8 one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,14 @@ class MappedFile(NamedTuple):
         """Map the file in this process."""
         mode: Any = self.mode
         return np.memmap(self.path, self.dtype, mode, self.offset, self.shape)
+
+    def last_change(self) -> tuple[int, int] | None:
+        """Return the bytes and the time of the last change of the file in nanoseconds; None if it has gone."""
+        try:
+            status = Path(self.path).stat()
+        except OSError:
+            return None
+        return status.st_size, status.st_mtime_ns
 
 
 def mapped_file(array: object) -> MappedFile | None:

@@ -98,7 +98,7 @@ class Loader(Generic[Batch]):
             check_data(self._rewriting.plan)  # names the stages that the user wrote, as the final plan may not
             check_data(self._rewriting.final)
             self._tables = Tables(self._rewriting)
-            self._tables.check_begin()
+            self._tables.check()
             given = machine.cores if num_threads is None else num_threads
             num_threads = whole_number(given, "num_threads", 1, LoaderError, MAX_THREADS)
             source = source_of(self._rewriting.final)

@@ -42,7 +42,7 @@ def one_batch(plan: Plan, *, num_threads: int | None = None) -> Callable[[MiniBa
     final = rewriting.final
     check_data(plan)
     check_data(final)
-    Tables(rewriting).check_begin()
+    Tables(rewriting).check()
     source = source_of(final)
     settings = RunSettings(source.seed, source, machine.cores if num_threads is None else num_threads)
     runners = [stage.runner(settings) for stage in final.stages if isinstance(stage, MapStage)]

@@ -54,7 +54,7 @@ class ItemSampler(SourceStage):
         "movie"): pairs}``, and with labels ``{"paper": (ids, labels)}``. These ids count within the type;
         ``batch.seeds`` are global ids, by the types of the sampled graph. Tensors must be in CPU memory. Non-contiguous
         and memory-mapped arrays are read in place, and may be written as features may (`FeatureStore`); items by type
-        are copied.
+        are copied, and a mask is read once: the next epoch refuses one that was written since.
     batch_size
         Items in a batch, over all ranks together: one batch is one optimiser step. Default 1024.
     batch_size_per_rank
@@ -149,6 +149,8 @@ class ItemSampler(SourceStage):
         for name in ("cost", "edge_ids"):
             if getattr(self, name) is not None:
                 self.keep_seen(argument("ItemSampler", name, getattr(self, name), ItemsError))
+        for mask in self.items.masks:
+            self.keep_seen(mask)
         self.settle_seed()
 
     def _check_partition(self, partition: object) -> None:

@@ -19,6 +19,7 @@ from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient
 from headrace.pipeline.data.digest import equal, sampled_digest
 from headrace.pipeline.data.mapped_file import MappedFile, mapped_file
 from headrace.pipeline.data.place import CPU, DISK, Place
+from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES
 from headrace.pipeline.data.shared_memory import Readers
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, check_to
@@ -167,6 +168,16 @@ class ArraySource(FeatureSource):
         if self._file is None and not self._tensor.is_shared():  # type: ignore[no-untyped-call]
             with self._readers.moving():
                 self._tensor.share_memory_()  # type: ignore[no-untyped-call]
+
+    def content_mark(self) -> str | None:
+        """Return a string that differs when the rows were written; see `FeatureSource`.
+
+        Of a mapped file that is compared by a sample, the size and the time of the last change are compared, too.
+        """
+        mark = super().content_mark()
+        if self._file is None or self._tensor.nbytes <= STRUCTURE_BELOW_BYTES:
+            return mark
+        return f"{mark} {self._file.last_change()}"
 
     def content_digest(self) -> str:
         """Return a fingerprint of the rows; large arrays are sampled (`headrace.pipeline.data.digest`)."""

@@ -22,6 +22,7 @@ from headrace.pipeline.data.checks import check_tensor
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.ranking import as_scores
 from headrace.pipeline.data.shared_memory import ProcessLock
+from headrace.pipeline.storage.copied_rows import CopiedRows
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import OverSource
@@ -146,6 +147,7 @@ class CachedFeature(OverSource):
             raise FeatureError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
         self._updating = ProcessLock()
         self._seen = self.version  # of the rows of which copies are kept
+        self._copied = CopiedRows(source)
         self._index = CacheIndex(policy, capacity, source.num_rows, ids=hot, scores=ranked)
         num_bytes = capacity * bytes_per_row(source, policy)
         check_fits_memory(num_bytes, f"CachedFeature: {capacity} rows", "give fewer rows= or bytes=", FeatureError)
@@ -202,6 +204,8 @@ class CachedFeature(OverSource):
         gather_rows(self._rows, ids[:0], out=out[:0] if out.ndim else out, num_threads=1)
         if self.version != self._seen:
             self._forget()
+        if not self._copied.is_marked:
+            self._copied.mark()
         seen = self._seen
         lookup = self._index.look_up(ids)
         filled = False
@@ -276,6 +280,13 @@ class CachedFeature(OverSource):
             if version != self._seen:
                 self._index.invalidate_all()
                 self._seen = version
+
+    def check_copies(self) -> None:
+        """Keep none of the rows if others than these are in the source, as an iteration begins."""
+        super().check_copies()
+        if self._copied.were_written():
+            with self._updating.held():
+                self._index.invalidate_all()
 
     def expect(self, ids: Tensor) -> None:
         """Announce the ids of a coming `read`, after the reads announced before.

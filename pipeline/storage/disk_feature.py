@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
@@ -187,6 +188,16 @@ class DiskFeature(FeatureSource):
     @cached_property
     def _content_digest(self) -> str:
         return rows_digest(self._dtype, self._shape, lambda ids: self._opened().read(ids).rows)
+
+    def content_mark(self) -> None:
+        """Refuse a file that was written to since it was opened, as a read does; what is left needs no mark.
+
+        Raises
+        ------
+        FeatureError
+            If the file was written to, or the source was closed.
+        """
+        self._opened().read(torch.zeros(min(self.num_rows, 1), dtype=torch.int64, device="cpu"))
 
     def close(self) -> None:
         """Close the file after the reads that are running. A source without users is closed automatically."""

@@ -17,8 +17,9 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.features.pinned import Pinned, is_readable_in_place
 from headrace.pipeline.data.arrays import version_of_tensor
-from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.digest import content_mark, sampled_digest
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES, WHOLE_BELOW_BYTES
 from headrace.pipeline.storage.rows import Rows, check_to, checked_read
 
 if TYPE_CHECKING:
@@ -224,6 +225,29 @@ class FeatureSource(metaclass=_SourceType):
     def version_reader(self) -> Callable[[], int | None] | None:
         """Return a faster function for `version`; None if writes are not counted."""
         return None if self.version is None else partial(getattr, self, "version")
+
+    def content_mark(self) -> str | None:
+        """Return a string that differs when the rows were written; None if nobody can tell.
+
+        Caches and tiers compare it with that of the time of their copies, when an iteration begins. By default all
+        bytes of `rows_in_place` are compared up to 1 GiB (0.1 s), or up to 64 MiB where they are on disk; above that, a
+        sample. Rows that are nowhere in place have none: they count writes in `version`, or define this method.
+        """
+        rows = self.rows_in_place
+        if rows is None:
+            return None
+        return content_mark(rows, WHOLE_BELOW_BYTES if self.place == CPU else STRUCTURE_BELOW_BYTES)
+
+    def check_copies(self) -> None:
+        """Drop copies of rows that were written since, or refuse to go on with them; called when an iteration begins.
+
+        Sources without copies do nothing. A source over another one calls that of the other one.
+
+        Raises
+        ------
+        FeatureError
+            If there are such copies, and they cannot be dropped.
+        """
 
     def update(self, ids: Tensor, rows: Tensor) -> None:
         """Change the rows of `ids`, int32[n] or int64[n] and each once, to `rows`, [n, ...].

@@ -137,10 +137,17 @@ class FeatureStore:
 
     - Sources count their writes in a property ``version``. Caches have the version of their source, and drop their
       copies when it changes. Writes to rows that were copied to tiers, or to other ranks, are refused.
-    - Writes that torch does not count are not detected: writes through NumPy, ``tensor.data``, a file or an optimiser
-      with ``fused=True``; writes to arrays, memory maps, files and tensors of inference mode; and writes of another
-      process to shared memory, because each process counts its own. Make such writes between epochs, put
-      ``.prefetch()`` before ``fetch_feature``, or use ``loader(prefetch=False)``.
+    - Writes that torch does not count are not detected within an epoch: writes through NumPy, ``tensor.data``, a file,
+      an optimiser with ``fused=True``, or collectives of torch.distributed that write to a tensor (``broadcast``,
+      ``all_reduce``, ``recv``, ``scatter``); writes to arrays, memory maps, files and tensors of inference mode; and
+      writes of another process to shared memory, because each process counts its own. Make such writes between epochs,
+      or, of features without caches, put ``.prefetch()`` before ``fetch_feature``, or use ``loader(prefetch=False)``.
+    - When an epoch begins, a cache compares its source with its state at the first copy, and drops all copies if it was
+      written in any way, also by ``update``. Tiers, copies at other ranks, and a `DiskFeature` in a cache refuse such a
+      write. All bytes of an array in memory are compared up to 1 GiB (0.1 s), of a memory map up to 64 MiB; of a larger
+      one 4096 rows are, and of its file the size and the time of the last change. To change a few rows of such an
+      array, write ``store.node[name].update(ids, rows)``. Features without copies are not compared. Sources of your own
+      without `rows_in_place` define `content_mark` to be compared.
     - Other threads may only write between epochs.
     """
 

@@ -20,6 +20,7 @@ from headrace.pipeline.data.arrays import shown
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.storage.cached_feature import CachedFeature, capacity_of
+from headrace.pipeline.storage.copied_rows import CopiedRows
 from headrace.pipeline.storage.expected_reads import ExpectedReads
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
@@ -89,6 +90,7 @@ class GpuCachedFeature(CachedFeature):
         self._capacity = capacity_of(self._source, rows, bytes, bytes_per_row(self._source))
         self._reading = ProcessLock()
         self._seen = self.version  # of the rows of which copies are kept
+        self._copied = CopiedRows(self._source)
         self._kept: dict[tuple[int, torch.device], RowsOnGpu] = {}  # by process: a forked one begins empty
         num_bytes = self._capacity * bytes_per_row(self._source)
         number = self._cache_place.index or 0
@@ -143,6 +145,8 @@ class GpuCachedFeature(CachedFeature):
 
         with self._reading.held():
             self._forget_written()
+            if not self._copied.is_marked:
+                self._copied.mark()
             self._expected.take(len(ids))
             array = self._source.rows_in_place if self._in_place else None
             if array is not None:
@@ -240,6 +244,14 @@ class GpuCachedFeature(CachedFeature):
             self._seen = version
             for kept in self._here():
                 kept.forget()
+
+    def check_copies(self) -> None:
+        """Keep none of the rows if others than these are in the source, as an iteration begins."""
+        self._source.check_copies()
+        if self._copied.were_written():
+            with self._reading.held():
+                for kept in self._here():
+                    kept.forget()
 
     def expect(self, ids: Tensor) -> None:
         """Announce the ids of a coming `read` to the GPU, after the reads announced before.

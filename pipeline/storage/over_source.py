@@ -33,6 +33,14 @@ class OverSource(FeatureSource):
         """Return a faster function for `version`; None if writes are not counted."""
         return self._source.version_reader()
 
+    def content_mark(self) -> str | None:
+        """Return the mark of the source."""
+        return self._source.content_mark()
+
+    def check_copies(self) -> None:
+        """Let the source drop or refuse its copies."""
+        self._source.check_copies()
+
     def share_memory(self) -> None:
         """Move the source to shared memory, if it supports that; copies of its rows stay in this process."""
         self._source.share_memory()

@@ -21,11 +21,12 @@ from headrace.pipeline.data.arrays import (
     version_reader,
     whole_number,
 )
-from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.digest import content_mark, sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES, WHOLE_BELOW_BYTES
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
@@ -126,6 +127,8 @@ class ShardedFeature(FeatureSource):
         self._asked = torch.empty(0, dtype=torch.int64, device="cpu") if cached is None else asked
         self._copied = self._asked is None or len(self._asked) > 0  # whether ranks hold copies of others' rows
         self._seen = self.version  # of the rows of which others hold copies
+        self._whole_below = WHOLE_BELOW_BYTES if place == CPU else STRUCTURE_BELOW_BYTES
+        self._mark = self.content_mark() if self._copied else None
 
     @staticmethod
     def of(
@@ -267,10 +270,7 @@ class ShardedFeature(FeatureSource):
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
         if self._copied and self.version != self._seen:
-            raise FeatureError(
-                "ShardedFeature: expected rows of which other ranks hold copies to stay as they were, got rows that "
-                "were written since; make the ShardedFeature anew, or without cached=, so that owners are asked"
-            )
+            raise _written()
         ids = ids.to(torch.int64)
         if self._partition.num_parts == 1:
             gather_rows(self._rows, ids, out=out, places=places, num_threads=num_threads)
@@ -296,6 +296,21 @@ class ShardedFeature(FeatureSource):
         add_counts(counts, {"bytes_from_cpu": num_copies * self.row_bytes})
         return counts
 
+    def content_mark(self) -> str:
+        """Return a string that differs when the rows of this rank were written; large ones are sampled."""
+        return content_mark(self._rows, self._whole_below)
+
+    def check_copies(self) -> None:
+        """Refuse rows of which other ranks hold copies, and that were written since, as an iteration begins.
+
+        Raises
+        ------
+        FeatureError
+            If they were.
+        """
+        if self._copied and (self.version != self._seen or self.content_mark() != self._mark):
+            raise _written()
+
     def content_digest(self) -> str:
         """Return the fingerprint."""
         return f"rows {self.shape} {self.dtype}" if self._digest is None else self._digest
@@ -313,6 +328,13 @@ class ShardedFeature(FeatureSource):
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))
         return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._partition.num_parts} shards"
+
+
+def _written() -> FeatureError:
+    return FeatureError(
+        "ShardedFeature: expected rows of which other ranks hold copies to stay as they were, got rows that were "
+        "written since; make the ShardedFeature anew, or without cached=, so that owners are asked"
+    )
 
 
 def owners_of_rows(name: FeatureName, partition: Partition, graph: GraphView) -> Partition:

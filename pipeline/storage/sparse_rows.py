@@ -12,8 +12,9 @@ from headrace.ops.features.scatter import scatter_add_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, whole_number
-from headrace.pipeline.data.digest import sampled_digest
+from headrace.pipeline.data.digest import content_mark, sampled_digest
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data.seen import WHOLE_BELOW_BYTES
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, check_to
 
@@ -97,3 +98,8 @@ class SparseRows(FeatureSource):
         """Return a fingerprint of the sparse matrix; large arrays are sampled."""
         arrays = [("indptr", self._indptr), ("indices", self._columns), ("data", self._values)]
         return sampled_digest([*arrays, ("num_columns", torch.tensor(self._num_columns, device="cpu"))])
+
+    def content_mark(self) -> str:
+        """Return a string that differs when the arrays were written; above 1 GiB each is sampled."""
+        arrays = self._indptr, self._columns, self._values
+        return " ".join(content_mark(array, WHOLE_BELOW_BYTES) for array in arrays)

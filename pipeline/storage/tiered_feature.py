@@ -19,6 +19,7 @@ from headrace.pipeline.data.arrays import check_kind, whole_number
 from headrace.pipeline.data.checks import as_list, check_switches
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.shared_memory import ProcessLock
+from headrace.pipeline.storage.copied_rows import CopiedRows
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import OverSource
@@ -106,6 +107,8 @@ class TieredFeature(OverSource):
         self._counters = [f"bytes_from_{place.kind}" for place in self._router.places]
         self._tables: list[Tensor] | None = None
         self._seen: int | None = None  # the version of the rows that were copied
+        self._copied = CopiedRows(source)
+        self._were_written = False  # past torch's count
         self._filling = ProcessLock()
         self._stand_ins = stand_ins
         self._on_gpu: TiersOnGpu | None = None
@@ -129,6 +132,7 @@ class TieredFeature(OverSource):
         with self._filling.held():
             if self._tables is None:
                 self._seen = self.version
+                self._copied.mark()
                 self._tables = self._read_tables(progress)
                 self._held[HOST] = sum(table.nbytes for table in self._tables)
 
@@ -239,10 +243,21 @@ class TieredFeature(OverSource):
     def _check_unwritten(self) -> None:
         """Refuse to read copies of rows that were written since."""
         if self._tables is not None and self.version != self._seen:
-            raise FeatureError(
-                "TieredFeature: expected rows to stay as they were when they were copied to their places, got a source "
-                "that was written since; make the TieredFeature anew, or leave rows that are written out of tiers"
-            )
+            raise _written()
+
+    def check_copies(self) -> None:
+        """Refuse copies of rows that were written since, also past torch's count, as an iteration begins.
+
+        Raises
+        ------
+        FeatureError
+            If others are in the source.
+        """
+        super().check_copies()
+        self._check_unwritten()
+        if self._were_written or self._copied.were_written():
+            self._were_written = True
+            raise _written()
 
     def _asks_source(self, tables: Sequence[Tensor]) -> bool:
         """Whether a read may take rows from the source, which then counts a read of nothing as well."""
@@ -310,6 +325,13 @@ class TieredFeature(OverSource):
     def _read_source(self, ids: Tensor, out: Tensor, places: Tensor, num_threads: int) -> Mapping[str, int]:
         """Write rows that stay where they are, and return what their source counts."""
         return self._source.read_into(ids, out, places=places, num_threads=num_threads)
+
+
+def _written() -> FeatureError:
+    return FeatureError(
+        "TieredFeature: expected rows to stay as they were when they were copied to their places, got a source that "
+        "was written since; make the TieredFeature anew, or leave rows that are written out of tiers"
+    )
 
 
 def _number(device: Place) -> int:

@@ -372,6 +372,22 @@ def test_a_cache_says_where_it_is(place):
     assert here[0] == here[1] != cache
 
 
+def test_writes_that_nobody_counts_are_seen_when_an_iteration_begins():
+    rows = table()
+    cached = hr.GpuCachedFeature(rows, rows=40)
+    ids = torch.arange(30)
+    for number in range(3):
+        cached.check_copies()
+        assert torch.equal(cached.read(ids, to=CUDA).rows, rows[ids])
+        rows.numpy()[:] += number + 1
+    cached.read(ids, to=CUDA)
+    before = cached.stats()["hits"]
+    rows.numpy()[:] -= number + 1
+    cached.check_copies()
+    cached.read(ids, to=CUDA)
+    assert cached.stats()["hits"] == before + len(ids)
+
+
 def test_writes_past_update_are_seen():
     rows = table()
     cached = hr.GpuCachedFeature(rows, rows=40)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _FILE = "tests/pipeline/run/test_written_sources.py::"
+_COPIES = "tests/pipeline/run/test_written_copies.py::"
 _TABLES = "tests/pipeline/run/test_written_tables.py::"
 
 WRITTEN = (
@@ -49,6 +50,42 @@ WRITTEN = (
         "            self._forget_written()\n",
         "",
         "tests/cuda_host/test_gpu_cached_feature.py::test_writes_past_update_are_seen",
+    ),
+    Mutant(
+        "pipeline/storage/cached_feature.py",
+        "if self._copied.were_written():",
+        "if False:",
+        _COPIES + "test_caches_are_emptied[sieve-1]",
+    ),
+    Mutant(
+        "pipeline/storage/cached_feature.py",
+        "            self._copied.mark()\n",
+        "            pass\n",
+        _COPIES + "test_caches_are_emptied[sieve-1]",
+    ),
+    Mutant(
+        "pipeline/storage/gpu_cached_feature.py",
+        "if self._copied.were_written():",
+        "if False:",
+        "tests/cuda_host/test_gpu_cached_feature.py::test_writes_that_nobody_counts_are_seen_when_an_iteration_begins",
+    ),
+    Mutant(
+        "pipeline/storage/tiered_feature.py",
+        "if self._were_written or self._copied.were_written():",
+        "if False:",
+        _COPIES + "test_tiers_and_copies_at_other_ranks_refuse",
+    ),
+    Mutant(
+        "pipeline/storage/disk_feature.py",
+        'read(torch.zeros(min(self.num_rows, 1), dtype=torch.int64, device="cpu"))',
+        'read(torch.zeros(0, dtype=torch.int64, device="cpu"))',
+        _COPIES + "test_files_on_disk[True]",
+    ),
+    Mutant(
+        "pipeline/stages/item_sampler.py",
+        "            self.keep_seen(mask)\n",
+        "            pass\n",
+        _COPIES + "test_masks_of_items",
     ),
     Mutant(
         "pipeline/data/times.py",
