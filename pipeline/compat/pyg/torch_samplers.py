@@ -53,8 +53,6 @@ class TorchSampler(SourceStage):
         object.__setattr__(self, "items", ItemSet.of(self.items))
         if self.time is not None:
             object.__setattr__(self, "time", as_times(self.time, "time", ItemsError))
-        for mask in self.items.masks:
-            self.keep_seen(mask)
         self.settle_seed()
 
     def decisive(self) -> dict[str, Any]:
