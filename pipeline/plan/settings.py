@@ -34,7 +34,7 @@ class RunSettings:
     rank_items
         The number of items of each rank, if each rank brings its own.
     rank_labels
-        What is known of the labels of each rank, if each rank brings its own and a stage changes them.
+        Facts about the labels of each rank, if each rank brings its own and a stage changes them.
     """
 
     seed: int = 0

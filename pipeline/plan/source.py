@@ -206,7 +206,7 @@ class SourceStage(Stage, Plan):
 
     @property
     def label_range(self) -> LabelRange | None:
-        """What is known of all labels, beside the smallest; None if that is unknown beforehand."""
+        """Facts about all labels, beside the smallest; None if that is unknown beforehand."""
         from headrace.pipeline.data.label_range import LabelRange  # loaded where negatives are drawn
 
         return None if self.smallest_label is None else LabelRange(self.smallest_label)

@@ -34,7 +34,7 @@ class Ranks:
     num_items
         How many items each rank has, where each brings its own.
     labels
-        What is known of the labels of each rank, where each brings its own and a stage changes them.
+        Facts about the labels of each rank, where each brings its own and a stage changes them.
     """
 
     comm: Comm | None = None

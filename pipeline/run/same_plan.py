@@ -42,7 +42,7 @@ class Agreed:
     rank_items
         How many items each rank has, where each brings its own.
     rank_labels
-        What is known of the labels of each rank, where each brings its own and a stage changes them.
+        Facts about the labels of each rank, where each brings its own and a stage changes them.
     """
 
     seed: int

@@ -138,10 +138,12 @@ def test_layers_whose_input_comes_from_other_ranks_are_refused():
                 x = checkpoint(layer, x, block, use_reentrant=False)
             return x
 
+    inside = Inside().double()
+
     def work(comm: Comm) -> None:
         with plan.loader(comm=comm, cooperative=True) as loader:
             batch = next(iter(loader))
-            out = hr.cooperative(Inside().double())(batch, batch.x, batch.blocks)
+            out = hr.cooperative(copy.deepcopy(inside))(batch, batch.x, batch.blocks)
             with pytest.raises(hr.InputError, match="around what a model does between its layers"):
                 out.sum().backward()
 

@@ -84,6 +84,8 @@ def run(make, size: int | None) -> None:
 
     def work(options: dict[str, object]) -> None:
         model, names = make()
+        for parameter in model.parameters():  # alike on all ranks
+            nn.init.constant_(parameter, 0.1)
         wrapped = hr.cooperative(model, **names)
         with plan.loader(**options) as loader:
             for batch in loader:
