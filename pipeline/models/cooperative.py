@@ -66,11 +66,10 @@ class Cooperative(nn.Module):
                 "layers that take a block each, cooperative(model, layers=[...])"
             )
         running = RunningBatch.of(batch, self._seed)
-        self._comm = running.comm
-        comm = running.comm
-        is_new = comm is not None and comm.world_size > 1 and comm.rank not in self._compared
-        if is_new and check_same_model(self.model, self._seed, batch, comm):
-            self._compared.add(comm.rank)
+        self._comm = comm = running.comm
+        if comm is not None and comm.world_size > 1 and comm.rank not in self._compared:
+            is_known = check_same_model(self.model, self._seed, batch, comm)
+            self._compared |= {comm.rank} if is_known else set()
         token = RUNNING.set(running)
         try:
             out = self.model(

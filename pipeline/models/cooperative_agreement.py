@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -50,8 +51,8 @@ def check_same_model(model: nn.Module, seed: int, batch: MiniBatch, comm: Comm) 
     if any(map(is_lazy, tensors)):
         return False
     modes = str([module.training for module in model.modules()])
-    named = (dict(model.named_parameters()), dict(model.named_buffers()))
-    mine = [*map(_number, named), _hash(modes), _hash(str(seed))]
+    parameters, buffers = _number(model.named_parameters()), _number(model.named_buffers())
+    mine = [parameters, buffers, _hash(modes), _hash(str(seed))]
     size, world_size = len(mine), comm.world_size
     comm.at((batch.epoch, batch.index))
     counts = [size] * world_size
@@ -67,9 +68,9 @@ def check_same_model(model: nn.Module, seed: int, batch: MiniBatch, comm: Comm) 
     return True
 
 
-def _number(tensors: dict[str, Tensor]) -> int:
+def _number(tensors: Iterable[tuple[str, Tensor]]) -> int:
     """Return a digest of tensors as a number."""
-    return _hash(exact_digest((name, tensor.detach()) for name, tensor in tensors.items()))
+    return _hash(exact_digest((name, tensor.detach()) for name, tensor in tensors))
 
 
 def _hash(text: str) -> int:
