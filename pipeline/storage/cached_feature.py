@@ -285,8 +285,12 @@ class CachedFeature(OverSource):
         """Keep none of the rows if others than these are in the source, as an iteration begins."""
         super().check_copies()
         if self._copied.were_written():
-            with self._updating.held():
-                self._index.invalidate_all()
+            self._drop_all()
+
+    def _drop_all(self) -> None:
+        """Keep none of the rows."""
+        with self._updating.held():
+            self._index.invalidate_all()
 
     def expect(self, ids: Tensor) -> None:
         """Announce the ids of a coming `read`, after the reads announced before.

@@ -234,24 +234,23 @@ class GpuCachedFeature(CachedFeature):
                 self._source.update(ids, rows)
             finally:
                 self._seen = self.version
-                for kept in self._here():
-                    kept.forget()
+                self._forget_all()
 
     def _forget_written(self) -> None:
         """Keep none of the rows that were read so far, if somebody has written to the source past `update`."""
         version = self.version
         if version != self._seen:
             self._seen = version
-            for kept in self._here():
-                kept.forget()
+            self._forget_all()
 
-    def check_copies(self) -> None:
-        """Keep none of the rows if others than these are in the source, as an iteration begins."""
-        self._source.check_copies()
-        if self._copied.were_written():
-            with self._reading.held():
-                for kept in self._here():
-                    kept.forget()
+    def _drop_all(self) -> None:
+        with self._reading.held():
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        """Keep none of the rows on any GPU, where nothing reads."""
+        for kept in self._here():
+            kept.forget()
 
     def expect(self, ids: Tensor) -> None:
         """Announce the ids of a coming `read` to the GPU, after the reads announced before.

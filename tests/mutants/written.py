@@ -65,8 +65,8 @@ WRITTEN = (
     ),
     Mutant(
         "pipeline/storage/gpu_cached_feature.py",
-        "if self._copied.were_written():",
-        "if False:",
+        "        with self._reading.held():\n            self._forget_all()",
+        "        pass",
         "tests/cuda_host/test_gpu_cached_feature.py::test_writes_that_nobody_counts_are_seen_when_an_iteration_begins",
     ),
     Mutant(
