@@ -99,13 +99,13 @@ def sample_hop(
                 picks = pick_uniform(node, stop - start, rule.fanout, key, replace=rule.replace)
             else:
                 picks = pick_weighted(node, row, rule.fanout, key, replace=rule.replace)
-        elif row is None:
-            assert isinstance(rule, LaborRule)
-            picks = pick_labor(sources, rule.fanout, key, exact=rule.exact)
         else:
             assert isinstance(rule, LaborRule)
-            picks, values = pick_labor_weighted(sources, row, rule.fanout, key, exact=rule.exact)
-            edge_weights += values
+            if row is None:
+                picks = pick_labor(sources, rule.fanout, key, exact=rule.exact)
+            else:
+                picks, values = pick_labor_weighted(sources, row, rule.fanout, key, exact=rule.exact)
+                edge_weights += values
         positions += [start + i for i in picks]
         starts.append(len(positions))
     chosen = np.array(positions, np.int64)

@@ -73,12 +73,8 @@ class FetchStage(MapStage):
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             counts = {"rows": 0, "bytes": 0}
-            rows: list[list[Tensor]] = []
-            for source, ids in zip(sources, wanted.ids(batch), strict=True):
-                of_source: list[Tensor] = []
-                for one in ids:
-                    of_source.append(read(source, one, counts))  # noqa: PERF401 - small batches feel each call
-                rows.append(of_source)
+            ids = wanted.ids(batch)
+            rows = [[read(source, one, counts) for one in some] for source, some in zip(sources, ids, strict=True)]
             return wanted.filled(batch, rows), counts
 
         return run

@@ -67,9 +67,13 @@ class Cooperative(nn.Module):
             )
         running = RunningBatch.of(batch, self._seed)
         self._comm = comm = running.comm
-        if comm is not None and comm.world_size > 1 and comm.rank not in self._compared:
-            is_known = check_same_model(self.model, self._seed, batch, comm)
-            self._compared |= {comm.rank} if is_known else set()
+        if (
+            comm is not None
+            and comm.world_size > 1
+            and comm.rank not in self._compared
+            and check_same_model(self.model, self._seed, batch, comm)
+        ):
+            self._compared.add(comm.rank)
         token = RUNNING.set(running)
         try:
             out = self.model(
