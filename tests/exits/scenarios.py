@@ -135,17 +135,21 @@ def a_loader_deleted_in_a_cycle():
 @ends_with(0)
 def a_loader_deleted_by_its_worker():
     held = {}
-    deleted = threading.Event()
+    is_held, deleted = threading.Event(), threading.Event()
 
     def deletes(batch):
         if batch.index == 5:
+            is_held.wait()  # workers are ahead of the loop
             held.clear()
             gc.collect()
             deleted.set()
         return with_tensors(batch)
 
-    held["iterator"] = iter(plan(deletes).loader())
-    next(held["iterator"])
+    iterator = iter(plan(deletes).loader())
+    next(iterator)
+    held["iterator"] = iterator
+    del iterator
+    is_held.set()
     deleted.wait()
 
 
@@ -162,9 +166,11 @@ def a_loader_closed_by_a_destructor_in_its_worker():
             closed.set()
 
     held = {}
+    is_held = threading.Event()
 
     def deletes(batch):
         if batch.index == 5:
+            is_held.wait()  # workers are ahead of the loop
             held.clear()
         return with_tensors(batch)
 
@@ -172,6 +178,7 @@ def a_loader_closed_by_a_destructor_in_its_worker():
     iterator = iter(loader)
     next(iterator)
     held["closes"] = Closes(loader)
+    is_held.set()
     next(iterator)
     closed.wait()
 
