@@ -2,15 +2,16 @@
 
 A rank has all sampled in-edges of the nodes that it owns, but not those of other nodes, and only some of the out-edges
 of a source. So a layer is exact if a row depends on the in-edges of its own node alone. That is tried on the first
-batch that can show it: the layer is called as it will be, and with other edges, other rows and more rows for
-all nodes but some destinations, whose rows have to stay. Ranks do not communicate, and the layer keeps no trace.
+batch that can show it: the layer is called as it will be, with other edges, other rows and more rows for all nodes
+but some destinations, and with the other destinations alone. Rows of destinations that are left have to stay. Ranks do
+not communicate, and the layer keeps no trace.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch.nn.parameter import is_lazy
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.models.fewer_nodes import FewerNodes
 from headrace.pipeline.models.other_nodes import OtherNodes
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 from headrace.pipeline.models.without_trace import Generators, call_without_trace
@@ -63,7 +65,7 @@ def try_layer(
     others = OtherNodes.of(block)
     if others is None or any(is_lazy(one) for one in (*layer.parameters(), *layer.buffers())):
         return False
-    trial = _Trial(layer, args, kwargs, others, running)
+    trial = _Trial(number, layer, args, kwargs, others, running)
     kind = f"{type(layer).__module__}.{type(layer).__name__}"
     with _TRIAL:
         has_unseen = trial.passes_unseen_messages()
@@ -81,9 +83,9 @@ def try_layer(
     raise InputError(
         f"cooperative: expected layer {number} to give a node the same row whatever edges and rows other nodes have, "
         f"of which each rank has some, got {kind}, which does not: it reads the degrees of sources, passes messages "
-        "twice, or takes sums over all rows. A graph convolution takes hr.gcn_norm(graph), fetched as a feature of "
-        "edges, as edge_weight, with normalize=False (norm='none' in DGL), once for each block; a norm over all nodes "
-        "is nn.BatchNorm1d, between layers"
+        "twice, takes sums over all rows or edges, or reads their number or the first ones. A graph convolution takes "
+        "hr.gcn_norm(graph), fetched as a feature of edges, as edge_weight, with normalize=False (norm='none' in DGL), "
+        "once for each block; a norm over all nodes is nn.BatchNorm1d, between layers"
     )
 
 
@@ -91,6 +93,7 @@ def try_layer(
 class _Trial:
     """Calls of a layer, with its input and with other nodes."""
 
+    number: int
     layer: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -98,7 +101,7 @@ class _Trial:
     running: RunningBatch
 
     def is_passed(self) -> bool:
-        """Whether the rows that are kept stay, or the layer takes no other input than the one it has."""
+        """Whether rows that are left stay, or the layer takes no other input than the one it has."""
         generators = Generators(self.others.block.indices.device)
         expected = self._call(generators, self.args, self.kwargs, training=True)
         training = not generators.have_moved  # masks of dropout would be others, of other numbers of rows
@@ -107,29 +110,51 @@ class _Trial:
         generators.restore()
         if expected is None:
             return True  # the call to come fails as well
-        got = None
+        return self._is_passed_with_others(generators, expected, training=training) and self._is_passed_with_fewer(
+            generators, expected, training=training
+        )
+
+    def _is_passed_with_others(self, generators: Generators, expected: Tensor, *, training: bool) -> bool:
         for args, kwargs in self._inputs():
             got = self._call(generators, args, kwargs, training=training)
             generators.restore()
             if got is not None:
-                break
-        return got is None or self._are_alike(expected, got)
+                num_kept = self.others.num_kept
+                return self._are_alike(expected[:num_kept], got[:num_kept])
+        return True
+
+    def _is_passed_with_fewer(self, generators: Generators, expected: Tensor, *, training: bool) -> bool:
+        fewer = FewerNodes(self.others)
+        changed = self._changed(fewer)
+        if changed is None or not fewer.has_rows:
+            return True
+        running = fewer.running(self.running, self.number)
+        got = self._call(generators, *changed, training=training, running=running)
+        generators.restore()
+        expected = expected[fewer.destinations]
+        return got is None or len(got) < len(expected) or self._are_alike(expected, got[: len(expected)])
 
     def passes_unseen_messages(self) -> bool:
         """Whether a row depends on rows of other nodes, though no argument says along which edges."""
         alone = self.others.alone()
-        try:
-            args = tuple(map(alone, self.args))
-            kwargs = {name: alone(one) for name, one in self.kwargs.items()}
-        except Exception:  # noqa: BLE001 - as below
-            return False
-        if alone.knows_edges:
+        changed = self._changed(alone)
+        if changed is None or alone.knows_edges:
             return False
         generators = Generators(self.others.block.indices.device)
         expected = self._call(generators, self.args, self.kwargs, training=False)
-        got = self._call(generators, args, kwargs, training=False)
+        got = self._call(generators, *changed, training=False)
         generators.restore()
-        return expected is not None and got is not None and not self._are_alike(expected, got)
+        if expected is None or got is None:
+            return False
+        num_kept = self.others.num_kept
+        return not self._are_alike(expected[:num_kept], got[:num_kept])
+
+    def _changed(self, change: Callable[[Any], Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return the arguments changed; None where they cannot be."""
+        try:
+            return tuple(map(change, self.args)), {name: change(one) for name, one in self.kwargs.items()}
+        except Exception:  # noqa: BLE001 - classes of users' own among the arguments
+            return None
 
     def _inputs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Yield what else the layer may take."""
@@ -138,20 +163,22 @@ class _Trial:
             if anywhere and is_pair:
                 continue
             changed = self.others.change(anywhere=anywhere, more=more)
-            try:
-                args = tuple(map(changed, self.args))
-                kwargs = {name: changed(one) for name, one in self.kwargs.items()}
-            except Exception:  # noqa: BLE001, S112 - classes of users' own among the arguments
-                continue
-            if changed.has_edges or not more:
-                yield args, kwargs
+            arguments = self._changed(changed)
+            if arguments is not None and (changed.has_edges or not more):
+                yield arguments
 
     def _call(
-        self, generators: Generators, args: tuple[Any, ...], kwargs: dict[str, Any], *, training: bool
+        self,
+        generators: Generators,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        training: bool,
+        running: RunningBatch | None = None,
     ) -> Tensor | None:
         """Return the rows that the layer returns first; None if it returns none, or fails."""
         generators.restore()
-        token = RUNNING.set(dataclasses.replace(self.running))
+        token = RUNNING.set(dataclasses.replace(running or self.running))
         try:
             out = call_without_trace(self.layer, args, kwargs, training=training)
         except Exception:  # noqa: BLE001 - another input than the user's may be none that the layer takes
@@ -161,8 +188,7 @@ class _Trial:
         return next(_rows(out), None)
 
     def _are_alike(self, expected: Tensor, got: Tensor) -> bool:
-        num_kept = self.others.num_kept
-        one, other = expected[:num_kept].double(), got[:num_kept].double()
+        one, other = expected.double(), got.double()
         if one.shape != other.shape:
             return False
         largest = float(one.nan_to_num(0.0, 0.0, 0.0).abs().max()) if one.numel() else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.bound_block import BoundBlock
 
 _SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+_DTYPES_OF_IDS = (torch.int64, torch.int32)
 
 
 class CannotBeMadeError(Exception):
@@ -127,11 +129,11 @@ class Change:
         return argument
 
     def _tensor(self, tensor: Tensor) -> Tensor:
-        if tensor.layout in _SPARSE:
+        if is_matrix(tensor):
             return self._matrix(tensor)
         if tensor.layout != torch.strided:
             return tensor
-        if tensor.dim() == 2 and len(tensor) == 2 and tensor.dtype in (torch.int64, torch.int32):
+        if is_edge_list(tensor):
             ends = self._place_of_ends(tensor[0], tensor[1])
             if ends is None:
                 return tensor
@@ -195,32 +197,16 @@ class Change:
         square = shape[0] == shape[1]
         size = [block.num_src + self._num_more if square else block.num_dst, block.num_src + self._num_more]
         rows, columns = self._moved(indices[0], indices[1], place, anywhere=self._anywhere and square)
-        return _matrix_of(matrix, rows, columns, values, size if place == 0 else size[::-1])
+        return matrix_of(matrix, rows, columns, values, size if place == 0 else size[::-1])
 
     def _dgl_block(self, graph: Any) -> Any:
         """Return a block of DGL with other edges; out-degrees, which ranks count together, stay."""
-        import dgl
-
         if len(graph.canonical_etypes) != 1 or graph.num_src_nodes() != self._block.num_src:
             raise CannotBeMadeError
-        made = dgl.create_block(
-            self._moved(*graph.edges(order="eid")),
-            num_src_nodes=graph.num_src_nodes() + self._num_more,
-            num_dst_nodes=graph.num_dst_nodes(),
-            idtype=graph.idtype,
-            device=graph.device,
-        )
-        for frame, other in ((graph.srcdata, made.srcdata), (graph.dstdata, made.dstdata), (graph.edata, made.edata)):
-            for name, rows in frame.items():
-                other[name] = self._rows(rows)
+        edges = self._moved(*graph.edges(order="eid"))
+        size = (graph.num_src_nodes() + self._num_more, graph.num_dst_nodes())
         degrees = nn.functional.pad(graph.out_degrees(), (0, self._num_more), value=1)
-
-        def out_degrees(u: Any = None, etype: Any = None) -> Tensor:
-            del etype
-            return degrees if u is None else degrees[u]
-
-        made.out_degrees = out_degrees
-        return made
+        return dgl_block_of(graph, edges, size, degrees, self._rows)
 
     def _rows(self, rows: Tensor) -> Tensor:
         """Return rows of nodes, others for those that do not matter to the kept ones; all else as it is.
@@ -243,7 +229,36 @@ class Change:
         return torch.cat([changed, other[torch.arange(self._num_more, device=rows.device) % len(rows)]])
 
 
-def _matrix_of(like: Tensor, rows: Tensor, columns: Tensor, values: Tensor, size: list[int]) -> Tensor:
+def is_matrix(tensor: Tensor) -> bool:
+    """Whether a tensor is a sparse one."""
+    return tensor.layout in _SPARSE
+
+
+def is_edge_list(tensor: Tensor) -> bool:
+    """Whether a tensor may be an ``edge_index``."""
+    return tensor.dim() == 2 and len(tensor) == 2 and tensor.dtype in _DTYPES_OF_IDS
+
+
+def dgl_block_of(
+    like: Any, edges: tuple[Tensor, Tensor], size: tuple[int, int], degrees: Tensor, rows_of: Callable[[Tensor], Tensor]
+) -> Any:
+    """Return a block of DGL with other edges, numbers of nodes, out-degrees, and rows that a function makes."""
+    import dgl
+
+    made = dgl.create_block(edges, num_src_nodes=size[0], num_dst_nodes=size[1], idtype=like.idtype, device=like.device)
+    for frame, other in ((like.srcdata, made.srcdata), (like.dstdata, made.dstdata), (like.edata, made.edata)):
+        for name, rows in frame.items():
+            other[name] = rows_of(rows)
+
+    def out_degrees(u: Any = None, etype: Any = None) -> Tensor:
+        del etype
+        return degrees if u is None else degrees[u]
+
+    made.out_degrees = out_degrees
+    return made
+
+
+def matrix_of(like: Tensor, rows: Tensor, columns: Tensor, values: Tensor, size: list[int]) -> Tensor:
     """Return a sparse matrix of another one's layout; entries in one place stay apart, as each counts as an edge."""
     by_columns = like.layout == torch.sparse_csc
     major, minor = (columns, rows) if by_columns else (rows, columns)

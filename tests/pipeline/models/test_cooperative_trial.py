@@ -94,6 +94,63 @@ class OfSourceDegrees(OfBlock):
         return block.aggregate(h / degrees[:, None])
 
 
+class OfFirstRow(OfDegrees):
+    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        src, dst = edge_index
+        return scatter(h[src], dst, dim=0, dim_size=len(h), reduce="mean") + h[0]
+
+
+class OfNumberOfEdges(OfDegrees):
+    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        src, dst = edge_index
+        return scatter(h[src], dst, dim=0, dim_size=len(h), reduce="sum") / edge_index.shape[1]
+
+
+class OfPositions(OfDegrees):
+    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        src, dst = edge_index
+        return scatter(h[src], dst, dim=0, dim_size=len(h)) * torch.arange(len(h), dtype=h.dtype)[:, None]
+
+
+class OfEdgesOfBlock(OfBlock):
+    def forward(self, h: Tensor, block: hr.Block) -> Tensor:
+        return block.aggregate(h) / block.num_edges
+
+
+class OfEdgeIdsOfBlock(OfBlock):
+    def forward(self, h: Tensor, block: hr.Block) -> Tensor:
+        return block.aggregate(h) * block.edge_ids.sum().to(h.dtype)
+
+
+class OfFirstRowOfBlock(OfBlock):
+    def forward(self, h: Tensor, block: hr.Block) -> Tensor:
+        return block.aggregate(h) + h[0]
+
+
+class OfDestinationsOfBlock(OfBlock):
+    def forward(self, h: Tensor, block: hr.Block) -> Tensor:
+        return block.aggregate(h) * torch.arange(block.num_dst, dtype=h.dtype)[:, None]
+
+
+class OfPair(nn.Module):
+    """Of a pair of rows, numbers of nodes, and weights of edges."""
+
+    def forward(self, pair: tuple[Tensor, Tensor], edges: Tensor, weight: Tensor, size: tuple[int, int]) -> Tensor:
+        src, dst = edges
+        rows = scatter(pair[0][src] * weight[:, None], dst, dim=0, dim_size=size[1], reduce="mean")
+        return rows + pair[1]
+
+
+class OfPairAndNumber(OfPair):
+    def forward(self, pair: tuple[Tensor, Tensor], edges: Tensor, weight: Tensor, size: tuple[int, int]) -> Tensor:
+        return super().forward(pair, edges, weight, size) / size[1]
+
+
+class OfPairAndWeights(OfPair):
+    def forward(self, pair: tuple[Tensor, Tensor], edges: Tensor, weight: Tensor, size: tuple[int, int]) -> Tensor:
+        return super().forward(pair, edges, weight / weight.sum(), size)
+
+
 class WithLoops(OfDegrees):
     """Loops that are there before the layer, and a mean of in-edges: exact."""
 
@@ -138,6 +195,7 @@ EXACT = {
 IN_OTHER_FORMS = {
     "flow": lambda: pyg.GraphConv(WIDTH, WIDTH, flow="target_to_source"),
     "of_block": OfBlock,
+    "of_pair": OfPair,
     "hr_sage": lambda: hr.nn.SAGEConv(WIDTH, WIDTH),
     "hr_gat": lambda: hr.nn.GATConv(WIDTH, WIDTH),
 }
@@ -173,6 +231,9 @@ INEXACT = {
     "number": OfTheirNumber,
     "batch": OfTheirBatch,
     "backwards": Backwards,
+    "first_row": OfFirstRow,
+    "number_of_edges": OfNumberOfEdges,
+    "positions": OfPositions,
 }
 
 
@@ -224,6 +285,11 @@ def with_block(conv, h, block):
     return conv(h, block)
 
 
+def weighted(conv, h, block):
+    weight = (block.edge_ids % 7 + 1).to(h.dtype)
+    return conv((h, h[: block.num_dst]), block.edge_index, weight=weight, size=(block.num_src, block.num_dst))
+
+
 def losses(make, call, graph, store, size, *, dtype=torch.float64, autocast=False, fanouts=(4, 4)):
     """The loss of each epoch over so many ranks, or the errors of all ranks."""
     group, total, errors = hr.LocalGroup(size, timeout=20.0), [[0.0] * size for _ in range(2)], {}
@@ -235,7 +301,7 @@ def losses(make, call, graph, store, size, *, dtype=torch.float64, autocast=Fals
             net = Net(make, call).to(dtype)
             net.load_state_dict(state)
             net = hr.cooperative(net, layers=list(net.layers))
-            plan = hr.ItemSampler(100, batch_size=50, seed=1).sample_neighbor(graph, list(fanouts))
+            plan = hr.ItemSampler(100, batch_size=50, seed=1).sample_neighbor(graph, list(fanouts), edge_ids=True)
             plan = plan.fetch_feature(store, node=["x"], labels="y")
             with plan.loader(cooperative=True, comm=comm) as loader:
                 for epoch in range(2):
@@ -271,7 +337,8 @@ def test_exact_layers_have_the_loss_of_one_process(name, size, graph, store):
     [(name, pair) for name in ("sage", "sage_max", "graph_conv", "gat", "gatv2", "transformer", "gin", "gen")]
     + [(name, matrix) for name in ("sage", "graph_conv", "gin")]
     + [("sage", of_square(one)) for one in (torch.sparse_coo, torch.sparse_csr)]
-    + [("flow", flipped), ("of_block", with_block), ("hr_sage", with_block), ("hr_gat", with_block)],
+    + [("flow", flipped), ("of_block", with_block), ("hr_sage", with_block), ("hr_gat", with_block)]
+    + [("of_pair", weighted)],
 )
 def test_exact_layers_are_exact_in_other_forms_of_call(name, call, graph, store):
     make = {**EXACT, **IN_OTHER_FORMS}[name]
@@ -304,6 +371,12 @@ def test_other_layers_are_refused_on_all_ranks(name, graph, store):
         (lambda: pyg.GCNConv(WIDTH, WIDTH, flow="target_to_source"), flipped),
         (OfSourceDegrees, with_block),
         (lambda: hr.nn.GCNConv(WIDTH, WIDTH), with_block),
+        (OfEdgesOfBlock, with_block),
+        (OfEdgeIdsOfBlock, with_block),
+        (OfFirstRowOfBlock, with_block),
+        (OfDestinationsOfBlock, with_block),
+        (OfPairAndNumber, weighted),
+        (OfPairAndWeights, weighted),
     ],
 )
 def test_other_layers_are_refused_in_other_forms_of_call(make, call, graph, store):
@@ -344,9 +417,9 @@ def test_layers_are_refused_where_all_nodes_matter(name, store):
     assert sorted(errors) == [0, 1], errors
 
 
-@pytest.mark.parametrize(("base", "more"), [(WithLoops, 2), (Drawing, 3)])
+@pytest.mark.parametrize(("base", "more"), [(WithLoops, 3), (Drawing, 4)])
 def test_layers_are_tried_once(base, more, graph, store):
-    """Two or three calls more than are made, all together, and what they keep is as after the calls alone."""
+    """Three or four calls more than are made, all together, and what they keep is as after the calls alone."""
     calls, nets = [], []
 
     class Kept(base):
