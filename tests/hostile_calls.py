@@ -143,6 +143,14 @@ def graphs() -> None:
     each("shard", lambda part: graph().shard(partition(), part), {}, "part")
     each("gcn_norm", hr.gcn_norm, lambda: {"graph": graph()}, "graph", "weight")
     CALLS["from_scipy"] = hr.Graph.from_scipy
+    CALLS["undirected"] = lambda value: graph().undirected(value)
+    CALLS["FeatureStore.from_pyg"] = hr.FeatureStore.from_pyg
+    relation = ("user", "buys", "item")
+    by_type = {"src": {relation: ([0, 1], [1, 0])}}
+    each("from_coo by type", hr.Graph.from_coo, by_type, "num_nodes", "edge_attrs", "node_attrs", "dst", "node_types")
+    CALLS["from_coo by type, ends"] = lambda value: hr.Graph.from_coo({relation: value})
+    CALLS["from_coo by type, rows"] = lambda value: hr.Graph.from_coo(**by_type, node_attrs={"user": {"time": value}})
+    each("with_reverse", hr.Graph.from_coo(**by_type).with_reverse, {}, "edge_types", "prefix")
     each("TypeOffsets", hr.TypeOffsets, {"names": ("a",), "offsets": torch.tensor([0, 2])}, "names", "offsets")
     each("global_ids", TYPES.global_ids, {"name": "a", "ids": [0]}, "name", "ids")
     CALLS["id_range"], CALLS["type_of"] = TYPES.id_range, TYPES.type_of

@@ -1,4 +1,4 @@
-"""From a list of edges to a graph, in little memory beyond both."""
+"""From a list of edges, or from arrays in CSC form, to a graph, in little memory beyond both."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
-from headrace.ops.graphs.csc import coo_to_csc
+from headrace.ops.graphs.csc import check_csc, coo_to_csc
 from headrace.pipeline.data.arrays import as_ids, describe, whole_number
+from headrace.pipeline.data.edge_attrs import EdgeAttrs
+from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import as_attributes
 from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
@@ -86,6 +88,67 @@ def graph_of_ends(
         attributes = {name: gather_rows(tensor, csc.edge_ids) for name, tensor in attributes.items()}
     of_nodes = as_attributes(node_attrs, num_nodes, "node")
     return cls(csc.indptr, csc.indices, csc.edge_ids, attributes, node_types, edge_types, None, of_nodes)
+
+
+def graph_of_csc(
+    cls: type[Graph],
+    indptr: ArrayLike | Tensor,
+    indices: ArrayLike | Tensor,
+    edge_ids: ArrayLike | Tensor | None,
+    *,
+    edge_attrs: Mapping[str, ArrayLike | Tensor] | None,
+    node_attrs: Mapping[str, ArrayLike | Tensor] | None,
+    node_types: TypeOffsets | TypeCounts | None,
+    edge_types: TypeOffsets | TypeCounts | None,
+) -> Graph:
+    """Return a graph of arrays in CSC form; `Graph.from_csc` documents them."""
+    if isinstance(edge_attrs, EdgeAttrs):
+        raise GraphError(
+            "Graph.from_csc: expected edge_attrs in CSC order, got another graph's in input order; pass its "
+            "edge_attrs_csc"
+        )
+    indptr = as_ids(indptr, "indptr", GraphError).to(torch.int64).contiguous()
+    indices = as_ids(indices, "indices", GraphError).contiguous()
+    num_nodes = indptr.numel() - 1
+    if num_nodes < 1:
+        raise GraphError(
+            f"Graph.from_csc: expected indptr of num_nodes + 1 >= 2 entries, got {indptr.numel()}; "
+            "a graph may have no edges, but not no nodes"
+        )
+    check_csc(indptr, indices, num_nodes)
+    if indices.dtype == torch.int64 and num_nodes <= torch.iinfo(torch.int32).max:
+        indices = indices.to(torch.int32)
+    permutation = None if edge_ids is None else as_permutation(edge_ids, indices.numel())
+    attributes = as_attributes(edge_attrs, indices.numel())
+    edge_types = as_type_offsets(edge_types, indices.numel(), "edge_types")
+    if edge_types is not None:
+        ids = torch.arange(indices.numel(), device="cpu") if permutation is None else permutation
+        order = order_by_type(indptr, ids, edge_types)
+        if order is not None:
+            indices, permutation = gather_rows(indices, order), gather_rows(ids, order)
+            attributes = {name: gather_rows(rows, order) for name, rows in attributes.items()}
+    node_types = as_type_offsets(node_types, num_nodes, "node_types")
+    of_nodes = as_attributes(node_attrs, num_nodes, "node")
+    return cls(indptr, indices, permutation, attributes, node_types, edge_types, node_attrs=of_nodes)
+
+
+def as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:
+    """Return edge ids as a tensor, or refuse them if they are not each of 0, ..., num_edges - 1 once."""
+    ids = as_ids(edge_ids, "edge_ids", GraphError).contiguous()
+    if ids.numel() != num_edges:
+        raise GraphError(f"Graph.from_csc: expected edge_ids for {num_edges} edges, got {ids.numel()}")
+    if num_edges:
+        low, high = (int(value) for value in torch.aminmax(ids))
+        in_range = low >= 0 and high < num_edges
+        seen = torch.zeros(num_edges, dtype=torch.bool, device="cpu")
+        if in_range:
+            seen[ids.long()] = True
+        if not bool(seen.all()):
+            raise GraphError(
+                f"Graph.from_csc: expected edge_ids to be a permutation of 0 to {num_edges - 1}, got ids from {low} to "
+                f"{high}{' with repeats' if in_range else ''}; keep other keys of your edges as an edge attribute"
+            )
+    return ids
 
 
 def check_has_nodes(num_nodes: int) -> None:

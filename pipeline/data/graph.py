@@ -7,31 +7,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.graphs.csc import check_csc
-from headrace.pipeline.data.arrays import as_ids
-from headrace.pipeline.data.build_graph import as_edges, graph_of_ends
+from headrace.pipeline.data.build_graph import as_edges, graph_of_csc, graph_of_ends
+from headrace.pipeline.data.changed_graph import ChangedGraph
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
-from headrace.pipeline.data.edge_ids import as_permutation
-from headrace.pipeline.data.graph_types import order_by_type
-from headrace.pipeline.data.graph_view import GraphView, as_attributes
-from headrace.pipeline.data.later import later
-from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.type_attributes import Wanted
 
 Types = TypeOffsets | TypeCounts
+EdgesByType = Mapping[tuple[str, str, str], Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph(GraphView):
+class Graph(ChangedGraph, GraphView):
     """A directed graph, stored as the in-neighbours of each node.
 
     The in-neighbours of node v are ``indices[indptr[v]:indptr[v + 1]]``. Build one with `from_coo`, `from_csc`,
@@ -71,12 +65,12 @@ class Graph(GraphView):
     @classmethod
     def from_coo(
         cls,
-        src: ArrayLike | Tensor,
+        src: ArrayLike | Tensor | EdgesByType,
         dst: ArrayLike | Tensor | None = None,
         *,
-        num_nodes: int | None = None,
-        edge_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
-        node_attrs: Mapping[str, ArrayLike | Tensor] | None = None,
+        num_nodes: int | Mapping[str, int] | None = None,
+        edge_attrs: Mapping[Any, Any] | None = None,
+        node_attrs: Mapping[Any, Any] | None = None,
         time: str | None = None,
         node_types: Types | None = None,
         edge_types: Types | None = None,
@@ -91,14 +85,20 @@ class Graph(GraphView):
         ----------
         src, dst: int32[num_edges] or int64[num_edges]
             Tensors or arrays in CPU memory, of any strides. Other integer dtypes are refused. For PyG's ``edge_index``
-            pass its two rows, ``edge_index[0], edge_index[1]``.
+            pass its two rows, ``edge_index[0], edge_index[1]``. For a graph with types pass edges by type, ``{("user",
+            "buys", "item"): (src, dst), ...}``, with ids that count from 0 within the type of each end: the graph is
+            that of `from_pyg` for a ``HeteroData`` with these edges.
         num_nodes
             Default: the number of nodes in `node_types`, or the largest id plus one, which omits trailing nodes without
-            edges.
+            edges. With edges by type a dictionary by node type, whose order is that of the types; a type that it lacks
+            follows these, with as many nodes as its node attributes have rows, or else the largest id of its edges plus
+            one.
         edge_attrs
-            Arrays of num_edges rows, of any dtype, in input order.
+            Arrays of num_edges rows, of any dtype, in input order. With edges by type, ``{edge_type: {name: values}}``.
+            Edges of types without a time (``time``, ``timestamp``, ``..._time``) have always been there, edges of types
+            without a weight (``weight``, ``..._weight``) have weight 1; every type must have all other attributes.
         node_attrs
-            Arrays of num_nodes rows, such as times of nodes.
+            Arrays of num_nodes rows, such as times of nodes. With edges by type, ``{node_type: {name: values}}``.
         time
             Name of the times of edges or nodes to sort rows by, so that `by_time` copies nothing later.
         node_types, edge_types
@@ -111,19 +111,26 @@ class Graph(GraphView):
         ------
         GraphError
             If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
-            in CPU memory, or types do not cover the ids.
+            in CPU memory, types do not cover the ids, or of edges by type an attribute is missing that has no default.
         """
-        src, dst, num_nodes = as_edges(src, dst, num_nodes, node_types)
-        graph = graph_of_ends(
-            cls,
-            [src, dst],
-            num_nodes,
-            edge_attrs=edge_attrs,
-            node_attrs=node_attrs,
-            node_types=node_types,
-            edge_types=edge_types,
-            num_threads=num_threads,
-        )
+        if isinstance(src, Mapping):
+            from headrace.pipeline.data.graph_sources import graph_of_edges
+            from headrace.pipeline.data.typed_edges import edges_by_type
+
+            beside = {"dst": dst, "node_types": node_types, "edge_types": edge_types}
+            graph = graph_of_edges(cls, edges_by_type(src, num_nodes, edge_attrs, node_attrs, beside), num_threads)
+        else:
+            src, dst, num_nodes = as_edges(src, dst, num_nodes, node_types)
+            graph = graph_of_ends(
+                cls,
+                [src, dst],
+                num_nodes,
+                edge_attrs=edge_attrs,
+                node_attrs=node_attrs,
+                node_types=node_types,
+                edge_types=edge_types,
+                num_threads=num_threads,
+            )
         return graph if time is None else replace(graph.by_time(time), edge_times=None)
 
     @classmethod
@@ -162,34 +169,16 @@ class Graph(GraphView):
             permutation, lengths or dtypes do not match, there are no nodes, tensors are not in CPU memory, or
             attributes are those of another graph in input order.
         """
-        if isinstance(edge_attrs, EdgeAttrs):
-            raise GraphError(
-                "Graph.from_csc: expected edge_attrs in CSC order, got another graph's in input order; pass its "
-                "edge_attrs_csc"
-            )
-        indptr = as_ids(indptr, "indptr", GraphError).to(torch.int64).contiguous()
-        indices = as_ids(indices, "indices", GraphError).contiguous()
-        num_nodes = indptr.numel() - 1
-        if num_nodes < 1:
-            raise GraphError(
-                f"Graph.from_csc: expected indptr of num_nodes + 1 >= 2 entries, got {indptr.numel()}; "
-                "a graph may have no edges, but not no nodes"
-            )
-        check_csc(indptr, indices, num_nodes)
-        if indices.dtype == torch.int64 and num_nodes <= torch.iinfo(torch.int32).max:
-            indices = indices.to(torch.int32)
-        permutation = None if edge_ids is None else as_permutation(edge_ids, indices.numel())
-        attributes = as_attributes(edge_attrs, indices.numel())
-        edge_types = as_type_offsets(edge_types, indices.numel(), "edge_types")
-        if edge_types is not None:
-            ids = torch.arange(indices.numel(), device="cpu") if permutation is None else permutation
-            order = order_by_type(indptr, ids, edge_types)
-            if order is not None:
-                indices, permutation = gather_rows(indices, order), gather_rows(ids, order)
-                attributes = {name: gather_rows(rows, order) for name, rows in attributes.items()}
-        node_types = as_type_offsets(node_types, num_nodes, "node_types")
-        of_nodes = as_attributes(node_attrs, num_nodes, "node")
-        return cls(indptr, indices, permutation, attributes, node_types, edge_types, node_attrs=of_nodes)
+        return graph_of_csc(
+            cls,
+            indptr,
+            indices,
+            edge_ids,
+            edge_attrs=edge_attrs,
+            node_attrs=node_attrs,
+            node_types=node_types,
+            edge_types=edge_types,
+        )
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, num_threads: int | None = None) -> Graph:
@@ -265,69 +254,6 @@ class Graph(GraphView):
         from headrace.pipeline.data.dgl_graphs import graph_from_dgl
 
         return graph_from_dgl(cls, graph, edge_attrs, node_attrs, num_threads)
-
-    def shard(self, partition: Any, part: int | None = None) -> GraphView:
-        """Return a graph with the in-edges of the nodes that one rank owns; all other rows are empty.
-
-        A loader over shards yields the same minibatches as one over the whole graph. With ``cooperative=True`` each
-        rank samples only for the nodes that it owns; otherwise owners sample for the other ranks, in two rounds per
-        hop. Edge ids are those of the whole graph.
-
-        Parameters
-        ----------
-        partition
-            The owner of each node.
-        part
-            The rank whose rows to take; by default this process in torch.distributed.
-
-        Raises
-        ------
-        GraphError
-            If the partition has another number of nodes, or there is no such part.
-        """
-        made: GraphView = later("shard")(self, partition, part)
-        return made
-
-    def reordered(self, order: ArrayLike | Tensor) -> Graph:
-        """Return the graph with its nodes renumbered: node ``order[i]`` becomes node i.
-
-        ``partition.order()`` sorts nodes by part, so that `Partition.ranges` replaces a table of owners. Reorder
-        features and items in the same way: their new row i is the old row ``order[i]``, and ``order.argsort()`` is the
-        new id of each node. Edge ids are still input edge ids, so edge features stay unchanged. Picks depend on ids:
-        sampled neighbourhoods differ, with the same law.
-
-        Parameters
-        ----------
-        order: int32[num_nodes] or int64[num_nodes]
-            Every node once.
-
-        Raises
-        ------
-        GraphError
-            If the order misses a node, or the graph has node types.
-        """
-        from headrace.pipeline.data.graph_order import reordered
-
-        return reordered(self, order)
-
-    def with_self_loops(self, fill: float = 1.0) -> Graph:
-        """Return the graph with a self-loop added to each node that has none.
-
-        The loops get the next edge ids, in the order of their nodes, and are last in their rows.
-
-        Parameters
-        ----------
-        fill
-            The value of edge attributes for the added loops.
-
-        Raises
-        ------
-        GraphError
-            If the graph has edge types.
-        """
-        from headrace.pipeline.data.self_loops import with_self_loops
-
-        return with_self_loops(self, fill)
 
     @property
     def num_edges(self) -> int:

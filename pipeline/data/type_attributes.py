@@ -52,7 +52,7 @@ def join_attributes(
     known = dict.fromkeys(name for attributes in of_types.values() for name in attributes)
     joined = {}
     for name in known if wanted is None else wanted:
-        fill = wanted[name] if isinstance(wanted, Mapping) else _value_without(name)
+        fill = wanted[name] if isinstance(wanted, Mapping) else value_without(name)
         parts = [attributes.get(name) for attributes in of_types.values()]
         lacking = [one for one, part in zip(of_types, parts, strict=True) if part is None]
         if fill is None and lacking:
@@ -119,7 +119,7 @@ def _times_of_one_kind(times: dict[Any, Tensor], *, all_there: bool) -> dict[Any
     return {one: part.to(dtype) for one, part in times.items()} if differ else times
 
 
-def _value_without(name: str) -> float | None:
+def value_without(name: str) -> float | None:
     """Return the value of what has no attribute of a name; None where there is no such value."""
     if name in ("time", "timestamp") or name.endswith("_time"):
         return ALWAYS

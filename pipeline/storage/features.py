@@ -166,6 +166,27 @@ class FeatureStore:
         self.node = FeatureSources("node", {} if node is None else node)
         self.edge = FeatureSources("edge", {} if edge is None else edge)
 
+    @classmethod
+    def from_pyg(cls, data: Any) -> FeatureStore:
+        """Return the features of a torch_geometric ``Data`` or ``HeteroData``, by its names and without copies.
+
+        Features of a ``HeteroData`` are nested by type. Rows are in PyG's order, which is that of `Graph.from_pyg`.
+        Labels of links (``edge_label``) and the graph itself are not features; ``time`` and weights are, too.
+
+        Raises
+        ------
+        FeatureError
+            If `data` is neither class.
+
+        Warns
+        -----
+        UserWarning
+            Which attributes are left out, because they are not arrays with a row for each node or edge.
+        """
+        from headrace.pipeline.storage.features_of_pyg import features_of_pyg
+
+        return cls(*features_of_pyg(data))
+
     def check(
         self,
         *,

@@ -111,6 +111,18 @@ DATA = (
         "tests/pipeline/plan/test_hostile_arguments.py::test_a_fill_is_what_attributes_can_hold",
     ),
     Mutant(
+        "pipeline/data/typed_edges.py",
+        "if low < 0 or high >= count:",
+        "if low < 0:",
+        "tests/pipeline/data/test_edges_by_type.py::test_refusals",
+    ),
+    Mutant(
+        "pipeline/data/reverse_edges.py",
+        "(there[at] != wanted)",
+        "(there[at] == wanted)",
+        "tests/pipeline/data/test_reverse_edges.py::test_undirected_has_each_edge_in_both_directions_once_added",
+    ),
+    Mutant(
         "pipeline/data/graph.py",
         'arrays.append(("edge_ids", self.edge_permutation))',
         "pass",

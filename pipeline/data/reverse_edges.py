@@ -1,0 +1,127 @@
+"""Graphs with edges in the other direction added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import GraphError
+from headrace.pipeline.data.build_graph import graph_of_ends
+from headrace.pipeline.data.checks import as_list
+from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.type_offsets import TypeName, TypeOffsets
+from headrace.pipeline.data.typed_ids import type_number
+
+
+class _Run(NamedTuple):
+    """Consecutive edges of one type: their ends, and the edge of the given graph that each comes from."""
+
+    name: TypeName
+    src: Tensor
+    dst: Tensor
+    origin: Tensor
+
+
+def with_reverse(graph: Graph, edge_types: Iterable[Any] | None, prefix: str) -> Graph:
+    """Return a graph with the reverse of each edge; `hr.Graph.with_reverse` documents it."""
+    stage = "Graph.with_reverse"
+    if not isinstance(prefix, str) or not prefix:
+        raise GraphError(f"{stage}: expected prefix to be a text, got {prefix!r}; the default is 'rev_'")
+    runs = _runs(graph)
+    if graph.edge_types is None:
+        if edge_types is not None:
+            raise GraphError(f"{stage}: expected no edge_types of a graph without them, got {edge_types!r}")
+        (run,) = runs
+        return _joined(graph, [run, _Run(run.name, run.dst, run.src, run.origin)])
+    names = graph.edge_types.names
+    if edge_types is None:
+        chosen = [
+            name for name in names if _reverse_name(name, prefix, stage) not in names and not _is_reverse(name, prefix)
+        ]
+    else:
+        asked = as_list(edge_types, f"{stage}: edge_types", "edge types", GraphError)
+        chosen = [names[type_number(graph.edge_types, name)] for name in asked]
+    reverse = {name: _reverse_name(name, prefix, stage) for name in chosen}
+    there = [name for name in reverse.values() if name in names]
+    if there:
+        raise GraphError(f"{stage}: expected no edge type {there[0]} yet, got a graph that has it; give another prefix")
+    by_name = {run.name: run for run in runs}
+    added = [_Run(reverse[name], by_name[name].dst, by_name[name].src, by_name[name].origin) for name in reverse]
+    return _joined(graph, [*runs, *added])
+
+
+def undirected(graph: Graph, origin: str | None) -> Graph:
+    """Return a graph with every edge in both directions; `hr.Graph.undirected` documents it."""
+    stage = "Graph.undirected"
+    if origin is not None and (not isinstance(origin, str) or origin in graph.edge_attrs_csc):
+        raise GraphError(
+            f"{stage}: expected origin to be the name of a new edge attribute, got {origin!r}; those that exist are "
+            f"{sorted(graph.edge_attrs_csc) or 'none'}"
+        )
+    made = []
+    for run in _runs(graph):
+        if graph.node_types is not None and not (isinstance(run.name, tuple) and run.name[0] == run.name[2]):
+            raise GraphError(
+                f"{stage}: expected edge types between nodes of one type, got {run.name!r}; reverse edges have a type "
+                "of their own there: graph.with_reverse()"
+            )
+        there = torch.unique(run.src.long() * graph.num_nodes + run.dst.long())
+        wanted = run.dst.long() * graph.num_nodes + run.src.long()
+        at = torch.searchsorted(there, wanted).clamp_(max=max(0, len(there) - 1))
+        lacking = (there[at] != wanted).nonzero().reshape(-1) if len(there) else wanted.nonzero().reshape(-1)
+        made += [run, _Run(run.name, run.dst[lacking], run.src[lacking], run.origin[lacking])]
+    return _joined(graph, made, origin)
+
+
+def _runs(graph: Graph) -> list[_Run]:
+    """Return the edges in input order, type by type."""
+    dst = torch.arange(graph.num_nodes, dtype=graph.indices.dtype, device="cpu").repeat_interleave(graph.in_degrees())
+    src = graph.indices
+    if graph.edge_permutation is not None:
+        order = graph.edge_permutation.long()
+        src, dst = torch.empty_like(src).scatter_(0, order, src), torch.empty_like(dst).scatter_(0, order, dst)
+    ids = torch.arange(graph.num_edges, device="cpu")
+    types = graph.edge_types
+    if types is None:
+        return [_Run("edge", src, dst, ids)]
+    ranges = {name: types.id_range(name) for name in types.names}
+    return [_Run(name, *(one[own.start : own.stop] for one in (src, dst, ids))) for name, own in ranges.items()]
+
+
+def _joined(graph: Graph, runs: list[_Run], origin: str | None = None) -> Graph:
+    """Return a graph of edges that come from those of another one, with their attributes."""
+    counts: dict[TypeName, int] = {}
+    for run in runs:
+        counts[run.name] = counts.get(run.name, 0) + len(run.src)
+    src, dst, of = (torch.cat(parts) for parts in list(zip(*runs, strict=True))[1:])
+    attributes = {name: rows[of] for name, rows in graph.edge_attrs.items()}
+    if origin is not None:
+        attributes[origin] = of
+    types = None if graph.edge_types is None else TypeOffsets.from_counts(counts)
+    made = graph_of_ends(
+        Graph,
+        [src, dst],
+        graph.num_nodes,
+        edge_attrs=attributes,
+        node_attrs=graph.node_attrs,
+        node_types=graph.node_types,
+        edge_types=types,
+    )
+    return made if graph.node_ids is None else replace(made, node_ids=graph.node_ids)
+
+
+def _reverse_name(name: TypeName, prefix: str, stage: str) -> TypeName:
+    if not isinstance(name, tuple):
+        raise GraphError(
+            f"{stage}: expected edge types (source type, relation, destination type), got {name!r}; name them so"
+        )
+    return name[2], prefix + name[1], name[0]
+
+
+def _is_reverse(name: TypeName, prefix: str) -> bool:
+    """Whether an edge type is a reverse one by its name."""
+    return isinstance(name, tuple) and name[1].startswith(prefix)
