@@ -50,6 +50,7 @@ from headrace.ops import BlockSampler, ByRelation, NeighborRule, Sampled, Trees,
 from headrace.ops.random.rng import NEIGHBOR
 from headrace.ops.sampling.rules import HopRule, Rule
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.graph_machinery import block_sampler, typed_rows_of
 from headrace.pipeline.data.graph_types import typed_ids
 
 OURS, BY_RELATION, UNTYPED = "headrace", "headrace, blocks by relation", "headrace, no types"
@@ -176,7 +177,7 @@ def fitted(batches: Batches, typed: BlockSampler, untyped: BlockSampler, rules: 
 def typed_records(
     case: str, batches: Batches, peers: dict[str, Worker], fanouts: list[int], threads: list[int], rounds: int
 ) -> list[Record]:
-    typed, untyped = batches.graph.block_sampler(), batches.graph.untyped().block_sampler()
+    typed, untyped = block_sampler(batches.graph), block_sampler(batches.graph.untyped())
     rules: list[HopRule] = [ByRelation((NeighborRule(fanout),) * len(edge_types())) for fanout in fanouts]
     alike = fitted(batches, typed, untyped, rules)
     print(f"without types, fanouts {','.join(map(str, alike))} give as many edges")
@@ -207,7 +208,7 @@ def typed_records(
 def temporal_records(
     case: str, batches: Batches, peers: dict[str, Worker], fanouts: list[int], threads: list[int], rounds: int
 ) -> list[Record]:
-    sampler = batches.graph.by_time("time").block_sampler()
+    sampler = block_sampler(batches.graph.by_time("time"))
     rules: list[HopRule] = [ByRelation((NeighborRule(fanout),) * len(edge_types())) for fanout in fanouts]
     systems = []
     for count in threads:
@@ -223,7 +224,7 @@ def temporal_records(
 
 def exclusion_records(graph: hr.Graph, fanouts: list[int], threads: list[int], rounds: int) -> list[Record]:
     """Compare batches of links with and without the edges between them, types left aside."""
-    sampler = graph.block_sampler()
+    sampler = block_sampler(graph)
     rules: list[Rule] = [NeighborRule(fanout) for fanout in fanouts]
     systems = [
         in_succession(
@@ -247,7 +248,7 @@ def typed_rows_record(folder: Path, rounds: int) -> list[Record]:
     def run(_: int) -> Metrics:
         graph = read_academic(folder)
         started = time.perf_counter()
-        _rows = graph.typed_rows
+        _rows = typed_rows_of(graph)
         return {"time": (time.perf_counter() - started) * 1e3}
 
     return interleave("types", "rows of the graph, once", [System(OURS, run)], rounds=rounds, warm_up=0)

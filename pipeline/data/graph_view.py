@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -16,25 +16,16 @@ from typing_extensions import Self
 
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
-from headrace.ops.gpu import device_of, has_room, placed
+from headrace.ops.gpu import device_of
 from headrace.ops.graphs.csc import check_csc, has_parallel_edges
-from headrace.ops.sampling.block_sampler import BlockSampler
-from headrace.ops.sampling.typed_rows import TypedRows
 from headrace.pipeline.data.arrays import as_rows, check_kind, describe, refuse_gradient
 from headrace.pipeline.data.digest import equal
-from headrace.pipeline.data.graph_types import rows_of
-from headrace.pipeline.data.hop_arrays import HopArrays
+from headrace.pipeline.data.graph_machinery import Kept, arrays_on
 from headrace.pipeline.data.node_ids import check_node_ids
-from headrace.pipeline.data.placed_arrays import is_on_gpu, placed_once
-from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.data.shared_graph import share_graph
 from headrace.pipeline.data.shared_memory import sent_shared
 from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
 
-if TYPE_CHECKING:
-    from headrace.pipeline.data.edge_weights import EdgeWeights
-
-Table = TypeVar("Table")
 View = TypeVar("View", bound="GraphView")
 
 
@@ -55,6 +46,7 @@ class GraphView(ABC):
     node_ids: Tensor | None = None
     node_attrs: Mapping[str, Tensor] = field(default_factory=dict)
     edge_times: Tensor | None = None
+    _kept: Kept = field(default_factory=Kept, init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -165,7 +157,7 @@ class GraphView(ABC):
             return positions
         device = device_of(positions)
         if device is not None:
-            edge_ids = self.arrays_on(device).edge_ids
+            edge_ids = arrays_on(self, device).edge_ids
             assert edge_ids is not None
             return gather_rows(edge_ids, positions, trusted=True).to(torch.int64)
         return gather_rows(self.edge_permutation, positions).to(torch.int64)
@@ -186,97 +178,6 @@ class GraphView(ABC):
     def _graph_ids(self) -> Tensor:
         assert self.node_ids is not None  # asked of graphs that have them
         return torch.empty_like(self.node_ids).scatter_(0, self.node_ids, torch.arange(self.num_nodes, device="cpu"))
-
-    def arrays_on(self, device: torch.device | None) -> HopArrays:
-        """Return the arrays that hops read, for a GPU: in its memory if they fit, otherwise pinned in CPU memory.
-
-        Without a device they are those of the graph.
-        """
-        if device is None:
-            return self._hop_arrays
-        name = f"arrays on {device}"
-        arrays: HopArrays = placed_once(self.tables, name, lambda: self._hop_arrays.on(device))
-        return arrays
-
-    @property
-    def _hop_arrays(self) -> HopArrays:
-        rows = self.typed_rows if self.is_typed else None
-        indptr = self.indptr if rows is None else rows.row_ptr
-        return HopArrays(indptr, self.indices, self.edge_permutation, self.edge_times, rows)
-
-    def fits_on_gpu(self, index: int | None, memory: int) -> bool:
-        """Whether `arrays_on` has copied the arrays to a GPU, or will with this number of free bytes.
-
-        The GPU is given by its number; None means any GPU.
-        """
-        if is_on_gpu(self.tables, index):
-            return True  # what is free is what they have left
-        return has_room(self._bytes_on_gpu, memory)
-
-    def bytes_to_place(self, index: int | None, memory: int) -> int:
-        """Return the bytes of GPU memory that `arrays_on` will allocate; 0 if the arrays are there, or do not fit."""
-        fits = not is_on_gpu(self.tables, index) and self.fits_on_gpu(index, memory)
-        return self._bytes_on_gpu if fits else 0
-
-    @property
-    def _bytes_on_gpu(self) -> int:
-        return self._hop_arrays.num_bytes
-
-    def weights_on(self, name: str, device: torch.device | None) -> Tensor:
-        """Return `edge_weights` for a GPU, or without a device in CPU memory."""
-        weights = self.edge_weights(name)
-        if device is None:
-            return weights
-        name = f"weights {name} on {device}"
-        there = placed_once(self.tables, name, lambda: tuple(placed((weights,), device)))[0]
-        assert there is not None
-        return there
-
-    def block_sampler(self, weight: str | None = None, device: torch.device | None = None) -> BlockSampler:
-        """Return the graph's fused sampler, created at the first use; loaders share it and its scratch memory.
-
-        Parameters
-        ----------
-        weight
-            Edge attribute to sample by; None for uniform sampling.
-        device
-            The GPU that samples; None for the CPU.
-
-        Raises
-        ------
-        GraphError
-            If there is no such edge attribute, or it holds values that are negative, infinite or not numbers.
-        """
-        known = self._block_samplers.get((weight, device))
-        if device is not None:
-            self.arrays_on(device)  # pins them anew where they were moved
-        if known is None:
-            weights = None if weight is None else self.weights_on(weight, device)
-            indptr, indices, edge_ids, times, rows = self.arrays_on(device)
-            made = BlockSampler(
-                indptr, indices, edge_ids, weights, times=times, trust_weights=True, device=device, rows=rows
-            )
-            known = self._block_samplers.setdefault((weight, device), made)  # another thread may have been faster
-        return known
-
-    @property
-    def scratch_bytes(self) -> int:
-        """The number of bytes that the graph's fused samplers keep between minibatches."""
-        return sum(sampler.scratch_bytes for sampler in self._block_samplers.values())
-
-    @cached_property
-    def _block_samplers(self) -> dict[tuple[str | None, torch.device | None], BlockSampler]:
-        return {}
-
-    @cached_property
-    def tables(self) -> dict[str, Any]:
-        """Return the tables that stages computed for this graph, by name; they live as long as the graph."""
-        return {}
-
-    def table(self, name: str, make: Callable[[], Table]) -> Table:
-        """Return the table of a name; the first call computes it."""
-        known: Table | None = self.tables.get(name)
-        return self.tables.setdefault(name, make()) if known is None else known  # another thread may have been faster
 
     def edge_weights(self, name: str) -> Tensor:
         """Return an edge attribute as sampling weights: float32[num_edges] or float64[num_edges], in CSC order.
@@ -299,28 +200,13 @@ class GraphView(ABC):
                 f"Graph: there is no edge attribute {name!r} to sample by; those that exist are "
                 f"{sorted(self.edge_attrs_csc) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"
             )
-        weights = self.checked_weights.get(name)
+        weights = self._kept.weights.get(name)
         if weights is None:
             from headrace.pipeline.data.edge_weights import EdgeWeights
 
-            weights = self.checked_weights[name] = EdgeWeights.of(self, name)
+            weights = self._kept.weights[name] = EdgeWeights.of(self, name)
         weights.seen.check_version()
         return weights.values
-
-    @cached_property
-    def seen(self) -> dict[str, list[Seen]]:
-        """The arrays that tables of the graph were made of, by a name: see `headrace.pipeline.data.seen`."""
-        return {}
-
-    @cached_property
-    def checked_weights(self) -> dict[str, EdgeWeights]:
-        """The edge attributes used as sampling weights so far, by name."""
-        return {}
-
-    def forget_samplers(self) -> None:
-        """Release fused samplers and checked weights, which keep arrays that the graph no longer has."""
-        self._block_samplers.clear()
-        self.checked_weights.clear()
 
     def share_memory(self) -> Self:
         """Move the arrays to shared memory, once, and return the graph.
@@ -343,25 +229,9 @@ class GraphView(ABC):
         return self.node_types is not None or self.edge_types is not None
 
     @cached_property
-    def typed_rows(self) -> TypedRows:
-        """The rows of nodes and edge types, computed when a graph with types is first sampled: 8 bytes for each.
-
-        A node has a row for each edge type that may end in it.
-        """
-        return rows_of(self)
-
-    @cached_property
     def has_parallel_edges(self) -> bool:
         """Whether a node has several in-edges from one source; checked once, on all cores."""
         return has_parallel_edges(self.indptr, self.indices)
-
-    @cached_property
-    def has_sound_edge_ids(self) -> bool:
-        """Whether all edge ids are in range; checked once, because a GPU reads rows of edges without a check."""
-        if self.edge_permutation is None or len(self.edge_permutation) == 0:
-            return True
-        low, high = self.edge_permutation.aminmax()
-        return int(low) >= 0 and int(high) < self.num_edges
 
     def in_degrees(self) -> Tensor:
         """Return the number of in-neighbours of each node, int64[num_nodes]."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import version_of_tensor
 from headrace.pipeline.data.digest import content_mark
+from headrace.pipeline.data.graph_machinery import kept
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView
@@ -117,22 +118,23 @@ def argument(stage: str, name: str, array: Tensor, error: type[InputError] = Inp
 
 def note(graph: GraphView, name: str, seen: Iterable[Seen]) -> None:
     """Keep with a graph what a table of it was made of, under a name; twice the same array is once."""
-    known = graph.seen.setdefault(name, [])
+    known = kept(graph).seen.setdefault(name, [])
     known += [one for one in seen if all(one.array is not other.array for other in known)]
 
 
 def structure_of(graph: GraphView) -> tuple[Seen, ...]:
     """Return the arrays of a graph that hold its structure, as they were when this was first asked for."""
-    if "structure" not in graph.seen:
+    seen = kept(graph).seen
+    if "structure" not in seen:
         arrays = {name: getattr(graph, name) for name in ("indptr", "indices", "edge_permutation", "node_ids")}
         note(graph, "structure", [_structure(name, array) for name, array in arrays.items() if array is not None])
-    return tuple(graph.seen["structure"])
+    return tuple(seen["structure"])
 
 
 def seen_of(graph: GraphView, weight: str | None, time: str | None) -> tuple[Seen, ...]:
     """Return the weights and the times of a name that tables of a graph were made of."""
     names = [*([] if weight is None else [of_weight(weight)]), *([] if time is None else [of_times(time)])]
-    return tuple(one for name in names for one in graph.seen.get(name, ()))
+    return tuple(one for name in names for one in kept(graph).seen.get(name, ()))
 
 
 def of_weight(name: str) -> str:

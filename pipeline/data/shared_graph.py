@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from headrace.pipeline.data.graph_machinery import kept
 from headrace.pipeline.data.shared_memory import MOVING, shared_copy
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _moved(graph: GraphView, moved: dict[str, Any]) -> Iterator[tuple[Tensor, Te
 
 
 def _share(graph: GraphView, known: dict[Any, Tensor]) -> None:
-    noted = [one for some in list(graph.seen.values()) for one in list(some)]
+    noted = [one for some in list(kept(graph).seen.values()) for one in list(some)]
     for seen in noted:
         seen.check()  # a copy would take what was written
     moved: dict[str, Any] = {}
@@ -60,7 +61,7 @@ def _share(graph: GraphView, known: dict[Any, Tensor]) -> None:
     for name, value in moved.items():
         object.__setattr__(graph, name, value)  # the graph is frozen: its values stay
     if moved:
-        graph.forget_samplers()
-    for table in list(graph.tables.values()):
+        kept(graph).forget_samplers()
+    for table in list(kept(graph).tables.values()):
         if isinstance(table, type(graph)):  # the graph in the order of times, which has arrays in common with this one
             _share(table, known)

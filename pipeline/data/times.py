@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from numpy.typing import ArrayLike
@@ -15,12 +15,11 @@ from headrace.ops.errors import GraphError, InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import order_of_rows
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, check_kind, describe
+from headrace.pipeline.data.graph_machinery import Table, kept, table, typed_rows_of
 from headrace.pipeline.data.seen import Seen, note, of_times
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView, View
-
-Table = TypeVar("Table")
 
 #: What times may be, integers and floating point; the widest of each holds all others.
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -136,7 +135,7 @@ def times_of(graph: GraphView, name: str) -> Times:
     GraphError
         If there are none, they are no times, or those of edges are integers and those of nodes are not.
     """
-    return graph.table(f"times {name}", lambda: _find_times(graph, name))
+    return table(graph, f"times {name}", lambda: _find_times(graph, name))
 
 
 def _find_times(graph: GraphView, name: str) -> Times:
@@ -183,7 +182,7 @@ def table_of_times(graph: GraphView, name: str, kind: str, make: Callable[[], Ta
         If torch has written to the times since.
     """
     check_times(graph, name)
-    return graph.table(f"{kind} {name}", make)
+    return table(graph, f"{kind} {name}", make)
 
 
 def check_times(graph: GraphView, name: str) -> None:
@@ -195,7 +194,7 @@ def check_times(graph: GraphView, name: str) -> None:
         Saying so, or that there are no times of this name.
     """
     times_of(graph, name)
-    for seen in graph.seen.get(of_times(name), ()):
+    for seen in kept(graph).seen.get(of_times(name), ()):
         seen.check_version()
 
 
@@ -208,7 +207,7 @@ def sorted_by_time(graph: View, name: str) -> View:
         of_edges = of_sources if of_edges is None else torch.maximum(of_edges, of_sources)
     assert of_edges is not None  # one of the two is there
     keys = ordered(of_edges)
-    rows = graph.typed_rows.row_ptr if graph.is_typed else graph.indptr
+    rows = typed_rows_of(graph).row_ptr if graph.is_typed else graph.indptr
     order = order_of_rows(rows, keys)
     if order is None:
         return _with_seen(replace(graph, edge_times=keys), graph)
@@ -225,7 +224,7 @@ def sorted_by_time(graph: View, name: str) -> View:
 
 def _with_seen(timed: View, graph: View) -> View:
     """Let the sorted graph know what the other one was seen to have: it is a table of it."""
-    timed.__dict__["seen"] = graph.seen
+    kept(timed).seen = kept(graph).seen
     return timed
 
 

@@ -18,6 +18,7 @@ from headrace.ops.features.scatter import scatter_add_rows
 from headrace.ops.partition.owners import group_by_owner
 from headrace.ops.sampling.compact import compact, element_keys, nodes_and_slots
 from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.partition.partition import compactor_of
 from headrace.pipeline.partition.router import RankRouter
 
 
@@ -182,7 +183,7 @@ def exchange_ids(
     send_counts = comm.all_to_all_counts(receive_counts, meanwhile=wait_with)
     asked = comm.all_to_all(grouped.ids[num_own:], receive_counts, send_counts)
     # What this rank wants of itself comes first, so that the nodes of the layer before begin the list.
-    renumber = router.partition.compactor.compact if slot is None else compact
+    renumber = compactor_of(router.partition).compact if slot is None else compact
     compacted = renumber(grouped.ids[:num_own], asked)
     owned, owned_slot = compacted.ids, None
     wanted, wanted_slot = grouped.ids, None

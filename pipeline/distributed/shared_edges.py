@@ -15,6 +15,7 @@ from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_shard import EdgeShard
 from headrace.pipeline.distributed.mirrors import Mirrors, to_masters, to_mirrors
 from headrace.pipeline.distributed.traffic import Traffic
+from headrace.pipeline.partition.partition import compactor_of
 
 
 class FoundEdges(NamedTuple):
@@ -59,7 +60,7 @@ def find_edges(shard: EdgeShard, destinations: Tensor, comm: Comm, num_threads: 
     mirrored, hop = _in_edges(shard, destinations, comm, num_threads)
     asked = _Asked.of(shard, hop, comm)
     # The nodes that the layer adds come behind its destinations, in the order in which ranks ask for them.
-    compacted = shard.masters.compactor.compact(destinations, asked.ids)
+    compacted = compactor_of(shard.masters).compact(destinations, asked.ids)
     sources = Mirrors(compacted.indices, asked.num_own, asked.send_counts, asked.receive_counts)
     traffic = Traffic(rounds=2, collectives=4, sent_bytes=8 * (mirrored.num_sent + asked.num_sent))
     return FoundEdges(hop, asked.indices, mirrored, sources, compacted.ids, traffic)
@@ -80,7 +81,7 @@ def find_edges_within(shard: EdgeShard, nodes: Tensor, comm: Comm, num_threads: 
     """
     mirrored, hop = _in_edges(shard, nodes, comm, num_threads)
     asked = _Asked.of(shard, hop, comm)
-    places = shard.masters.compactor.compact(nodes, asked.ids).indices
+    places = compactor_of(shard.masters).compact(nodes, asked.ids).indices
     asking = Mirrors(places, asked.num_own, asked.send_counts, asked.receive_counts)
     inside = places < len(nodes)
     known, sources = _keep(comm, asking, inside)

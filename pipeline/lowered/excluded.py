@@ -11,6 +11,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.sampling.find_edges import EdgePositions, find_edges
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_machinery import typed_rows_of
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.type_offsets import TypeName
@@ -119,10 +120,11 @@ class SeedEdges:
         back = [(sources, destinations, of_pairs), (destinations, sources, of_pairs)]
         row_ptr, found = graph.indptr, back if self.reverse else back[:1]
         if graph.is_typed:
-            row_ptr, found = graph.typed_rows.row_ptr, []
+            typed_rows = typed_rows_of(graph)
+            row_ptr, found = typed_rows.row_ptr, []
             for relation, is_back in self._relations(graph):
                 src, dst, trees = back[is_back]
-                places, numbers = graph.typed_rows.rows_of(dst, relation)
+                places, numbers = typed_rows.rows_of(dst, relation)
                 found.append((src[places], numbers, trees[places]))
         src, dst, trees = (torch.cat(columns) for columns in zip(*found, strict=True))
         between = find_edges(

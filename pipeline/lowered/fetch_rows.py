@@ -12,6 +12,7 @@ from headrace.ops.gpu import device_of
 from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
 from headrace.ops.sampling.rules import ByRelation
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_machinery import arrays_on
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.graph_cache import GraphCache
 from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, SampledHop, frontier_of
@@ -66,7 +67,7 @@ class FetchRows(MapStage):
         def run(batch: MiniBatch) -> tuple[FetchedHop, Counts]:
             nodes = frontier_of(batch, self.expand)
             device = device_of(nodes)
-            arrays = self.graph if device is None else self.graph.arrays_on(device)
+            arrays = self.graph if device is None else arrays_on(self.graph, device)
             cache = None if device is None or self.cache is None else self.cache.of(arrays.indices, device)
             try:
                 rows = fetch_rows(arrays.indptr, arrays.indices, nodes, cache=cache)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.graph_machinery import block_sampler
 from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import Seen
@@ -112,7 +113,7 @@ class SampleFused(MapStage):
             device = device_of(batch.n_id)
             # The CPU's sampler finds out by itself.
             looks = device is not None and any(rule.has_edge_variates for rule in rules)
-            sampled = graph.block_sampler(hop.weight, device).sample(
+            sampled = block_sampler(graph, hop.weight, device).sample(
                 batch.n_id,
                 rules,
                 [one.key(batch, settings) for one in self.hops],

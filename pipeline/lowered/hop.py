@@ -17,6 +17,7 @@ from headrace.ops.sampling.sample import Hop as PickedEdges
 from headrace.ops.sampling.sample import sample_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_machinery import arrays_on, weights_on
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import Seen, seen_of
 from headrace.pipeline.lowered.excluded import SeedEdges, excluder
@@ -135,9 +136,9 @@ class Hop:
             For layer-wise rules, where the frontier is one part of several.
         """
         device = device_of(frontier)
-        arrays = self.graph.arrays_on(device)
+        arrays = arrays_on(self.graph, device)
         named: dict[str, Any] = {
-            "weights": None if self.weight is None else self.graph.weights_on(self.weight, device),
+            "weights": None if self.weight is None else weights_on(self.graph, self.weight, device),
             "num_threads": settings.num_threads,
             "reducer": reducer,
             "parallel_edges": not self.rule.has_edge_variates or self.graph.has_parallel_edges,

@@ -13,6 +13,7 @@ from headrace.ops.features.gather import gather_rows
 from headrace.ops.sampling.compact import element_keys, nodes_and_slots, unique_and_inverse
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.times import EARLIEST, Times, check_times, times_of
 from headrace.pipeline.data.type_offsets import TypeOffsets
@@ -127,7 +128,7 @@ class PlantTrees(MapStage):
         if seeds is None or self.graph.node_types is None:
             return
         types = self.graph.node_types
-        timeless = self.graph.table(f"types without times {self.time}", lambda: _types_without(times.nodes, types))
+        timeless = table(self.graph, f"types without times {self.time}", lambda: _types_without(times.nodes, types))
         if timeless.any() and (found := timeless[types.numbers_of(seeds)].nonzero()).numel():
             name = types.names[int(types.numbers_of(seeds[found[0]]))]
             raise InputError(

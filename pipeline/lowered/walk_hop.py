@@ -11,6 +11,7 @@ from headrace.ops.random.rng import WALK, stream_key
 from headrace.ops.sampling.sample import Hop
 from headrace.ops.sampling.walk import WeightSums, pinsage_neighbors, weight_sums
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.sample_hop import HopStage, SampledHop
 from headrace.pipeline.plan.checks import (
@@ -86,7 +87,8 @@ class WalkHop(HopStage):
 
 def walk_weights(graph: GraphView, weight: str) -> WeightSums:
     """Return the graph's edge attribute in the form that walks read, made on first use."""
-    return graph.table(
+    return table(
+        graph,
         f"walk weights: {weight}",
         lambda: weight_sums(graph.indptr, graph.edge_weights(weight), trust_weights=True),
     )

@@ -316,13 +316,12 @@ class Partition(ABC):
         return positions_in_parts(self._owners, self.num_parts)
 
     @cached_property
-    def compactor(self) -> Compactor:
-        """The kernel that renumbers the nodes that ranks exchange; all exchanges by this partition share its memory."""
+    def _compactor(self) -> Compactor:
         return Compactor(self.num_nodes)
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be made again need not travel, and the compactor cannot.
-        made_again = ("compactor", "sizes", "_positions", "_copies", "_content_digest")
+        made_again = ("_compactor", "sizes", "_positions", "_copies", "_content_digest")
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
@@ -380,6 +379,11 @@ def _of(owners: Tensor, num_parts: int) -> Partition:
     from headrace.pipeline.partition.kinds import TablePartition
 
     return TablePartition(owners, num_parts, copy=False)
+
+
+def compactor_of(partition: Partition) -> Compactor:
+    """Return the kernel that renumbers nodes that ranks exchange; exchanges by one partition share its memory."""
+    return partition._compactor  # noqa: SLF001 - of this module
 
 
 def digest_of_owners(owners: Tensor) -> str:

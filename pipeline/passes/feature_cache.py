@@ -9,6 +9,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
+from headrace.pipeline.data.graph_machinery import bytes_to_place
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.facts import Facts
@@ -57,7 +58,7 @@ def _memory_for_caches(facts: Sequence[Facts], place: Place, machine: Machine) -
     graphs = {id(graph): graph for graph in sampled_there if isinstance(graph, GraphView)}
     free = memory
     for graph in graphs.values():
-        free -= 2 * graph.bytes_to_place(place.index, free)
+        free -= 2 * bytes_to_place(graph, place.index, free)
     return min(machine.share_of_gpu(place.index, SHARE), free)
 
 

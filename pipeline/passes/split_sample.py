@@ -7,6 +7,7 @@ few edges or of as many bytes as there are.
 
 from __future__ import annotations
 
+from headrace.pipeline.data.graph_machinery import fits_on_gpu
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
 from headrace.pipeline.lowered.hop import Hop
@@ -28,7 +29,7 @@ def _pays(hop: Hop, place: Place, machine: Machine) -> bool:
     if place.kind != "cuda" or not hop.on_gpu or not hop.reads_whole_rows:
         return False
     memory = machine.memory_of_gpu(place.index)
-    return memory > 0 and not hop.graph.fits_on_gpu(place.index, memory)
+    return memory > 0 and not fits_on_gpu(hop.graph, place.index, memory)
 
 
 RULES = (Rule("sample_hop of a graph larger than a GPU's memory -> fetch_rows, sample_fetched", (SampleHop,), _split),)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.data.graph_machinery import has_sound_edge_ids
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.fetch_to import FetchTo
 from headrace.pipeline.plan.facts import Facts
@@ -66,7 +67,7 @@ def _have_rows(fetch: FetchTo, facts: Facts) -> bool:
     return (
         all(rows >= num_nodes for rows in found_by_graph)
         and (not found_by_source or (reached is not None and all(rows > reached for rows in found_by_source)))
-        and all(graph.has_sound_edge_ids and rows >= graph.num_edges for graph in graphs for rows in edges)
+        and all(has_sound_edge_ids(graph) and rows >= graph.num_edges for graph in graphs for rows in edges)
     )
 
 

@@ -12,6 +12,7 @@ from headrace.ops.random.rng import DRAW, stream_key
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.saint import EdgeLaw, draw_edges, edge_law
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.saint_sampler import DrawSampler
@@ -62,4 +63,4 @@ class SampleSaintEdge(DrawSampler):
 
     def law(self) -> EdgeLaw:
         graph = self.graph
-        return graph.table("law of sample_saint_edge", lambda: edge_law(graph.indptr, graph.indices))
+        return table(graph, "law of sample_saint_edge", lambda: edge_law(graph.indptr, graph.indices))

@@ -23,6 +23,7 @@ from headrace.ops.sampling.saint import (
 )
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.data.graph_machinery import kept
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.plan.checks import check_flags, make_positive
 from headrace.pipeline.plan.settings import RunSettings
@@ -205,8 +206,9 @@ class DrawSampler(SaintSampler):
     def _tell_of_never_drawn(self, law: NodeLaw | EdgeLaw) -> None:
         """Warn, once for a graph, of nodes without probability."""
         name = f"nodes that {self.name} never draws"
-        if name not in self.graph.tables:
-            self.graph.tables[name] = num_left_out = int((law.probability == 0).sum())
+        tables = kept(self.graph).tables
+        if name not in tables:
+            tables[name] = num_left_out = int((law.probability == 0).sum())
             num_drawn = self.graph.num_nodes - num_left_out
             warn_of_left_out(
                 self,

@@ -15,6 +15,7 @@ from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.saint import Subgraph, induced_subgraph
 from headrace.ops.sampling.walk import random_walk
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_machinery import kept
 from headrace.pipeline.plan.checks import MOST_STEPS, check_items_fit, make_positive
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.settings import RunSettings
@@ -141,7 +142,8 @@ class SampleSaintWalk(SaintSampler):
         sampler = settings.source
         assert isinstance(sampler, ItemSampler)  # see check
         name = f"counts of {sorted(fingerprint(sampler.then(self)).items())}"
-        if name not in self.graph.tables:
+        tables = kept(self.graph).tables
+        if name not in tables:
             source = sampler.source(settings)
             assert source.batch_size is not None  # see check
             assert source.num_batches is not None
@@ -159,7 +161,7 @@ class SampleSaintWalk(SaintSampler):
                 )
                 node_counts[nodes] += 1  # no node and no edge is there twice
                 edge_counts[subgraph.positions] += 1
-            self.graph.tables[name] = node_counts, edge_counts, num_samples
+            tables[name] = node_counts, edge_counts, num_samples
             warn_of_left_out(
                 self,
                 int((node_counts == 0).sum()),
@@ -167,5 +169,5 @@ class SampleSaintWalk(SaintSampler):
                 "were in one",
                 f"raise num_samples= above {num_samples}, or give the source items from which walks reach every node",
             )
-        counts: tuple[Tensor, Tensor, int] = self.graph.tables[name]
+        counts: tuple[Tensor, Tensor, int] = tables[name]
         return counts

@@ -11,6 +11,7 @@ import torch
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.sampling import fused_on_gpu
+from headrace.pipeline.data.graph_machinery import kept, scratch_bytes
 from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
 
 from cuda_host.stand_in import StandIn
@@ -78,8 +79,8 @@ def test_tables_of_large_graphs_are_made_for_each_hop(name, why, on_cpu, gpu, mo
     fresh = replace(graph())
     stages = [replace(stage, graph=fresh) if hasattr(stage, "graph") else stage for stage in plan.stages]
     assert digests(copied(hr.Plan(stages), 1), MACHINE) == on_cpu[name]
-    assert fresh.scratch_bytes == 0
-    assert fresh._block_samplers
+    assert scratch_bytes(fresh) == 0
+    assert kept(fresh).samplers
 
 
 @pytest.mark.parametrize(

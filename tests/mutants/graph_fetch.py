@@ -77,7 +77,7 @@ GRAPH_FETCH = (
         _SPLIT + "test_refuses_other_rules",
     ),
     Mutant(
-        "pipeline/data/placed_arrays.py",
+        "pipeline/data/graph_machinery.py",
         "return any(there.is_cuda and index in (None, there.device.index) for there in known)",
         "return any(there.is_cuda for there in known)",
         _SPLIT + "test_what_has_been_copied_fits",

@@ -7,6 +7,7 @@ import torch
 
 import headrace as hr
 from headrace.ops.cache.set_index import SLOT_BYTES
+from headrace.pipeline.data.graph_machinery import arrays_on, fits_on_gpu
 from headrace.pipeline.passes import feature_cache, rewrite
 
 from gpu_plans import digests, fetched, names
@@ -58,14 +59,14 @@ def test_features_share_one_budget():
 @pytest.mark.parametrize("eighths", [3, 4])
 def test_graphs_that_fit_still_fit_behind_caches(eighths):
     """They are copied with the first batch, where they have half of what is free then."""
-    num_bytes = graph()._bytes_on_gpu
+    num_bytes = arrays_on(graph(), None).num_bytes
     memory = num_bytes * 8 // eighths
     machine = hr.Machine(cores=2, gpus=1, gpu_memory=(memory,))
     seeds_first = items().copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
     source = fetch(seeds_first, machine).wants.store.node["x"]
     taken = source.capacity * (ROW + SLOT_BYTES) if isinstance(source, hr.GpuCachedFeature) else 0
-    assert graph().fits_on_gpu(0, memory)
-    assert graph().fits_on_gpu(0, memory - taken)
+    assert fits_on_gpu(graph(), 0, memory)
+    assert fits_on_gpu(graph(), 0, memory - taken)
     assert (taken > 0) == (eighths == 3)
     assert isinstance(fetch(fetched().copy_to("cuda"), machine).wants.store.node["x"], hr.GpuCachedFeature)
 

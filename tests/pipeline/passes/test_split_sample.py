@@ -12,7 +12,7 @@ from hand_made import hand_made
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.sampling.rules import LaborRule
-from headrace.pipeline.data.hop_arrays import HopArrays
+from headrace.pipeline.data.graph_machinery import HopArrays, arrays_on, fits_on_gpu, kept
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
 from headrace.pipeline.lowered.hop import Hop
@@ -89,7 +89,7 @@ def test_what_fits_is_what_is_copied(monkeypatch):
     """One function decides both."""
     num_bytes = sum(array.nbytes for array in (graph().indptr, graph().indices, graph().edge_permutation))
     for memory, fits in ((2 * num_bytes, True), (2 * num_bytes - 1, False)):
-        assert graph().fits_on_gpu(None, memory) == fits
+        assert fits_on_gpu(graph(), None, memory) == fits
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=memory: (free, 1 << 40))
         arrays = [graph().indptr, graph().indices, graph().edge_permutation, None]
         monkeypatch.setattr("headrace.ops.gpu.pin", lambda tensor: lambda: None)
@@ -101,8 +101,8 @@ def test_what_has_been_copied_fits():
     """It has taken the memory that is no longer free."""
     fresh = replace(graph())
     there = SimpleNamespace(is_cuda=True, device=torch.device("cuda", 1))
-    fresh.tables["arrays on cuda:1"] = HopArrays(there, there, None, None, None)
-    fresh.tables["arrays on cpu"] = fresh.arrays_on(torch.device("cpu"))
+    kept(fresh).tables["arrays on cuda:1"] = HopArrays(there, there, None, None, None)
+    kept(fresh).tables["arrays on cpu"] = arrays_on(fresh, torch.device("cpu"))
     for device, fires in (("cuda", False), ("cuda:1", False), ("cuda:0", True)):
         plan = items().copy_to(device).sample_layer_neighbor(fresh, [3])
         assert ("fetch_rows" in names(plan, hr.Machine(gpus=2, gpu_memory=(5, 5)))) == fires

@@ -9,6 +9,7 @@ import torch
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
+from headrace.pipeline.data.graph_machinery import has_sound_edge_ids
 from headrace.pipeline.passes import rewrite
 
 from cuda_host.stand_in import StandIn
@@ -101,5 +102,5 @@ def test_edge_ids_of_users_are_looked_at_once():
         numbers = torch.tensor([first, 1])
         mine = hr.Graph(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), numbers)
         edges = hr.FeatureStore(edge={"e": torch.zeros(2, 3)})
-        assert mine.has_sound_edge_ids == sound
+        assert has_sound_edge_ids(mine) == sound
         assert trusted(hr.ItemSampler(2).sample_neighbor(mine, [3]).fetch_feature(edges, edge=["e"])) == sound

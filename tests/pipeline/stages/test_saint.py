@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.data.graph_machinery import kept
 from headrace.pipeline.stages.saint_sampler import LOSS_WEIGHT
 
 from contracts import digests
@@ -123,7 +124,7 @@ def test_walk_norms_are_frequencies():
         for batch in loader:
             nodes[batch.n_id] += 1
             edges[batch.e_id] += 1
-    ((ahead_nodes, ahead_edges, num_samples),) = subject.tables.values()
+    ((ahead_nodes, ahead_edges, num_samples),) = kept(subject).tables.values()
     assert num_samples == 3_000
     ahead = torch.zeros(subject.num_edges)
     ahead[subject.edge_ids] = ahead_edges.float()
@@ -144,13 +145,13 @@ def test_norms_are_kept_with_the_graph():
     _, _, subject = ring()
     plan = roots().sample_saint_walk(subject, 2)
     plan.loader()
-    ((counts, _, num_samples),) = subject.tables.values()
+    ((counts, _, num_samples),) = kept(subject).tables.values()
     assert num_samples == -(-50 * NUM_NODES // (6 * 3))
     roots().sample_saint_walk(subject, 2).prefetch().loader()
-    (kept,) = subject.tables.values()
-    assert kept[0] is counts
+    (known,) = kept(subject).tables.values()
+    assert known[0] is counts
     roots(seed=5).sample_saint_walk(subject, 2).loader()
-    assert len(subject.tables) == 2
+    assert len(kept(subject).tables) == 2
 
 
 def test_items_of_draws_only_count_batches():
@@ -205,7 +206,7 @@ def test_nodes_that_are_in_no_subgraph_drawn_ahead_are_reported_once():
     ) as caught:
         loader = plan.loader()
     assert len(caught) == 1
-    ((node_counts, _, _),) = subject.tables.values()
+    ((node_counts, _, _),) = kept(subject).tables.values()
     left_out = int((node_counts == 0).sum())
     assert 0 < left_out < 50
     assert f": {left_out} of 50 nodes" in str(caught[0].message)

@@ -1,0 +1,215 @@
+"""What loaders keep with a graph: arrays placed for GPUs, fused samplers, and tables computed once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from headrace.ops.borrowed import Borrowed
+from headrace.ops.gpu import has_room, placed
+from headrace.ops.sampling.block_sampler import BlockSampler
+from headrace.ops.sampling.typed_rows import TypedRows
+from headrace.pipeline.data.graph_types import rows_of
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.edge_weights import EdgeWeights
+    from headrace.pipeline.data.graph_view import GraphView
+    from headrace.pipeline.data.seen import Seen
+
+Table = TypeVar("Table")
+Arrays = TypeVar("Arrays", bound="tuple[Any, ...]")
+
+#: Threads that sample at once place the arrays of a graph once: a second copy might have no room.
+_PLACING = threading.Lock()
+
+
+@dataclass(eq=False)
+class Kept:
+    """What is kept with a graph as long as it lives, and is neither compared nor sent with it.
+
+    Parameters
+    ----------
+    tables
+        The tables that stages computed for this graph, by name.
+    seen
+        The arrays that tables were made of, by a name: see `headrace.pipeline.data.seen`.
+    weights
+        The edge attributes used as sampling weights so far, by name.
+    samplers
+        Fused samplers, by the edge attribute that they sample by and their GPU.
+    """
+
+    tables: dict[str, Any] = field(default_factory=dict)
+    seen: dict[str, list[Seen]] = field(default_factory=dict)
+    weights: dict[str, EdgeWeights] = field(default_factory=dict)
+    samplers: dict[tuple[str | None, torch.device | None], BlockSampler] = field(default_factory=dict)
+
+    def forget_samplers(self) -> None:
+        """Release fused samplers and checked weights, which keep arrays that the graph no longer has."""
+        self.samplers.clear()
+        self.weights.clear()
+
+
+def kept(graph: GraphView) -> Kept:
+    """Return what is kept with a graph."""
+    return graph._kept  # noqa: SLF001 - of this module, which the graph holds
+
+
+def table(graph: GraphView, name: str, make: Callable[[], Table]) -> Table:
+    """Return the table of a name; the first call computes it."""
+    tables = kept(graph).tables
+    known: Table | None = tables.get(name)
+    return tables.setdefault(name, make()) if known is None else known  # another thread may have been faster
+
+
+def typed_rows_of(graph: GraphView) -> TypedRows:
+    """Return the rows of nodes and edge types, computed when a graph with types is first sampled: 8 bytes for each.
+
+    A node has a row for each edge type that may end in it.
+    """
+    return table(graph, "typed rows", lambda: rows_of(graph))
+
+
+def has_sound_edge_ids(graph: GraphView) -> bool:
+    """Whether all edge ids are in range; checked once, because a GPU reads rows of edges without a check."""
+    return table(graph, "edge ids are sound", lambda: _are_in_range(graph.edge_permutation, graph.num_edges))
+
+
+def _are_in_range(edge_ids: Tensor | None, num_edges: int) -> bool:
+    if edge_ids is None or len(edge_ids) == 0:
+        return True
+    low, high = edge_ids.aminmax()
+    return int(low) >= 0 and int(high) < num_edges
+
+
+class HopArrays(NamedTuple):
+    """What hops read of a graph, in memory of the CPU, or in that of a GPU or pinned in that of the CPU.
+
+    Parameters
+    ----------
+    indptr: int64[num_nodes + 1]
+        With types that of `rows`.
+    indices: int32[num_edges] or int64[num_edges]
+    edge_ids: int32[num_edges] or int64[num_edges], optional
+    times: int64[num_edges], optional
+        By which rows are sorted.
+    rows
+        Those of a graph with types.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    edge_ids: Tensor | None
+    times: Tensor | None
+    rows: TypedRows | None
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that they take."""
+        return sum(array.nbytes for array in self[:4] if array is not None)
+
+    def on(self, device: torch.device) -> HopArrays:
+        """Return them where a GPU reads them: there if they fit, else pinned in CPU memory."""
+        indptr, indices, edge_ids, times = placed(self[:4], device)
+        assert indptr is not None
+        assert indices is not None
+        rows = None if self.rows is None else replace(self.rows, row_ptr=indptr)
+        return HopArrays(indptr, indices, edge_ids, times, rows)
+
+
+def arrays_on(graph: GraphView, device: torch.device | None) -> HopArrays:
+    """Return the arrays that hops read, for a GPU: in its memory if they fit, otherwise pinned in CPU memory.
+
+    Without a device they are those of the graph.
+    """
+    if device is not None:
+        return _placed_once(graph, f"arrays on {device}", lambda: arrays_on(graph, None).on(device))
+    rows = typed_rows_of(graph) if graph.is_typed else None
+    indptr = graph.indptr if rows is None else rows.row_ptr
+    return HopArrays(indptr, graph.indices, graph.edge_permutation, graph.edge_times, rows)
+
+
+def weights_on(graph: GraphView, name: str, device: torch.device | None) -> Tensor:
+    """Return `edge_weights` for a GPU, or without a device in CPU memory."""
+    weights = graph.edge_weights(name)
+    if device is None:
+        return weights
+    there = _placed_once(graph, f"weights {name} on {device}", lambda: tuple(placed((weights,), device)))[0]
+    assert there is not None
+    return there
+
+
+def _placed_once(graph: GraphView, name: str, place: Callable[[], Arrays]) -> Arrays:
+    """Return the arrays of a name, placed when they are first asked for, and again where torch has moved them."""
+    tables = kept(graph).tables
+    with _PLACING:
+        known: Arrays | None = tables.get(name)
+        addresses: Borrowed | None = tables.get(f"addresses of {name}")
+        if known is None or (addresses is not None and addresses.moved()):
+            known = tables[name] = place()
+            tables[f"addresses of {name}"] = Borrowed(known)
+    return known
+
+
+def _is_on_gpu(graph: GraphView, index: int | None) -> bool:
+    """Whether the arrays of a graph were copied to a GPU, named by its number, or for None to any."""
+    with _PLACING:
+        values = list(kept(graph).tables.values())
+    known = [arrays.indices for arrays in values if isinstance(arrays, HopArrays)]
+    return any(there.is_cuda and index in (None, there.device.index) for there in known)
+
+
+def fits_on_gpu(graph: GraphView, index: int | None, memory: int) -> bool:
+    """Whether `arrays_on` has copied the arrays to a GPU, or will with this number of free bytes.
+
+    The GPU is given by its number; None means any GPU.
+    """
+    # Where they are there, what is free is what they have left.
+    return _is_on_gpu(graph, index) or has_room(arrays_on(graph, None).num_bytes, memory)
+
+
+def bytes_to_place(graph: GraphView, index: int | None, memory: int) -> int:
+    """Return the bytes of GPU memory that `arrays_on` will allocate; 0 if the arrays are there, or do not fit."""
+    fits = not _is_on_gpu(graph, index) and fits_on_gpu(graph, index, memory)
+    return arrays_on(graph, None).num_bytes if fits else 0
+
+
+def block_sampler(graph: GraphView, weight: str | None = None, device: torch.device | None = None) -> BlockSampler:
+    """Return the graph's fused sampler, created at the first use; loaders share it and its scratch memory.
+
+    Parameters
+    ----------
+    graph
+        The graph that it samples.
+    weight
+        Edge attribute to sample by; None for uniform sampling.
+    device
+        The GPU that samples; None for the CPU.
+
+    Raises
+    ------
+    GraphError
+        If there is no such edge attribute, or it holds values that are negative, infinite or not numbers.
+    """
+    samplers = kept(graph).samplers
+    known = samplers.get((weight, device))
+    if device is not None:
+        arrays_on(graph, device)  # pins them anew where they were moved
+    if known is None:
+        weights = None if weight is None else weights_on(graph, weight, device)
+        indptr, indices, edge_ids, times, rows = arrays_on(graph, device)
+        made = BlockSampler(
+            indptr, indices, edge_ids, weights, times=times, trust_weights=True, device=device, rows=rows
+        )
+        known = samplers.setdefault((weight, device), made)  # another thread may have been faster
+    return known
+
+
+def scratch_bytes(graph: GraphView) -> int:
+    """Return the number of bytes that the graph's fused samplers keep between minibatches."""
+    return sum(sampler.scratch_bytes for sampler in kept(graph).samplers.values())
