@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from traceback import format_exception
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import as_list, check_module
+from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import sum_hook, world_comm
 from headrace.pipeline.distributed.job import is_distributed
 from headrace.pipeline.models.bound_block import bind
-from headrace.pipeline.models.cooperative_agreement import check_same_model
-from headrace.pipeline.models.cooperative_degrees import count_on_all_ranks
-from headrace.pipeline.models.cooperative_dropout import CooperativeDropout, convert_dropout
-from headrace.pipeline.models.cooperative_norm import CooperativeBatchNorm, convert_batch_norm
-from headrace.pipeline.models.cooperative_trial import try_layer
-from headrace.pipeline.models.local_modules import check_replaceable
-from headrace.pipeline.models.recomputation import is_recomputing
-from headrace.pipeline.models.running_batch import RUNNING, RunningBatch, cannot_be_recomputed
+from headrace.pipeline.models.cooperative_layers import exchange_rows_of, num_rows_before
+from headrace.pipeline.models.cooperative_modules import CooperativeBatchNorm, CooperativeDropout, convert_modules
+from headrace.pipeline.models.replace_modules import check_replaceable
+from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 
-_MARK = "_exchanges_rows"  # of layers that have hooks
-_EXCHANGED = "_has_exchanged_rows"  # of layers whose last call took part in an exchange
-_TRIED = "_is_exact_on_ranks"  # of layers of which a batch has told: in which modes, training or not
+#: What ranks compare, and what to do where it differs.
+_COMPARED = (
+    ("parameters", "call torch.manual_seed(...) with one seed on all ranks ahead of the model, or load one checkpoint"),
+    ("buffers", "load one checkpoint on all ranks"),
+    ("modes", "call model.train() or model.eval() on all ranks alike"),
+    ("seed of dropout", "pass the same seed= to hr.cooperative"),
+)
 
 
 class Cooperative(nn.Module):
@@ -42,14 +43,7 @@ class Cooperative(nn.Module):
         self._comm: Comm | None = None
         self._compared: set[int] = set()  # ranks of this process: threads may share the module
         for number, layer in enumerate(layers):
-            if hasattr(layer, _MARK):
-                raise InputError(
-                    f"cooperative: layer {number} exchanges rows already; wrap a model once, and give every layer a "
-                    "module of its own"
-                )
-            object.__setattr__(layer, _MARK, True)
-            layer.register_forward_pre_hook(_exchange_input(number), with_kwargs=True)
-            layer.register_forward_hook(_leave(number))
+            exchange_rows_of(number, layer)
 
     def forward(self, batch: MiniBatch, *args: Any, **kwargs: Any) -> Any:
         """Call the model with the arguments behind the batch; return its output rows for this rank's unique seeds.
@@ -71,7 +65,7 @@ class Cooperative(nn.Module):
             comm is not None
             and comm.world_size > 1
             and comm.rank not in self._compared
-            and check_same_model(self.model, self._seed, batch, comm)
+            and _check_same_model(self.model, self._seed, batch, comm)
         ):
             self._compared.add(comm.rank)
         token = RUNNING.set(running)
@@ -87,7 +81,7 @@ class Cooperative(nn.Module):
                 f"cooperative: expected the model to call each of its {self._num_layers} layers once and to return a "
                 f"tensor; it called {running.num_layers} and returned {type(out).__name__}"
             )
-        num_rows = _num_rows(batch, self._num_layers)
+        num_rows = num_rows_before(batch, self._num_layers)
         if out.shape[:1] != (num_rows,):
             raise InputError(
                 f"cooperative: expected the model to return a row for each of the {num_rows} nodes that its last layer "
@@ -102,6 +96,60 @@ class Cooperative(nn.Module):
         return self._comm
 
 
+def _check_same_model(model: nn.Module, seed: int, batch: MiniBatch, comm: Comm) -> bool:
+    """Compare the model with those of the other ranks, in one collective.
+
+    Parameters
+    ----------
+    model
+        The model.
+    seed
+        Of its dropout.
+    batch
+        The batch that it is about to process.
+    comm
+        The channel of its layers.
+
+    Returns
+    -------
+    bool
+        Whether models were compared; False as long as the sizes of lazy layers are unknown.
+
+    Raises
+    ------
+    InputError
+        On all ranks, if a model differs.
+    """
+    tensors = [*model.parameters(), *model.buffers()]
+    if any(map(is_lazy, tensors)):
+        return False
+    modes = str([module.training for module in model.modules()])
+    parameters, buffers = _number(model.named_parameters()), _number(model.named_buffers())
+    mine = [parameters, buffers, _hash(modes), _hash(str(seed))]
+    size, world_size = len(mine), comm.world_size
+    comm.at((batch.epoch, batch.index))
+    counts = [size] * world_size
+    sent = torch.tensor(mine * world_size, dtype=torch.int64, device="cpu")
+    of_ranks = comm.all_to_all(sent, counts, counts).view(world_size, size).tolist()
+    for column, (what, advice) in enumerate(_COMPARED):
+        others = [rank for rank in range(world_size) if of_ranks[rank][column] != of_ranks[0][column]]
+        if others:
+            raise InputError(
+                f"cooperative: expected the same model on all ranks, got other {what} on rank "
+                f"{', '.join(map(str, others))} than on rank 0; {advice}"
+            )
+    return True
+
+
+def _number(tensors: Iterable[tuple[str, Tensor]]) -> int:
+    """Return a digest of tensors as a number."""
+    return _hash(exact_digest((name, tensor.detach()) for name, tensor in tensors))
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little")
+
+
 def _with_layers(batch: MiniBatch, num_layers: int) -> MiniBatch:
     """Return a batch that is one square block, the subgraph of its nodes, with a layer for each of the model's."""
     if not batch.exchanges:
@@ -111,123 +159,6 @@ def _with_layers(batch: MiniBatch, num_layers: int) -> MiniBatch:
         return batch
     layer, of_seeds = batch.exchanges
     return batch.replace(blocks=batch.blocks * num_layers, exchanges=(*[layer] * num_layers, of_seeds))
-
-
-def _num_rows(batch: MiniBatch, layer: int) -> int:
-    """Return how many rows this rank has before a layer, or behind the last one."""
-    if batch.exchanges:
-        return len(batch.exchanges[layer].owned)
-    blocks = batch.blocks
-    if not blocks:
-        return len(batch.n_id)
-    return blocks[layer].num_src if layer < len(blocks) else blocks[-1].num_dst
-
-
-def _exchange_input(number: int) -> Any:
-    """Return a hook that exchanges the input rows of a layer, wherever they are among its arguments."""
-
-    def hook(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any] | None:
-        running = RUNNING.get()
-        if running is None:
-            if getattr(layer, _EXCHANGED, False) and is_recomputing():
-                raise cannot_be_recomputed()
-            return None
-        running.enter(number)
-        comm = running.comm
-        exchanged = comm is not None and not running.batch.exchanges[number].stays
-        object.__setattr__(layer, _EXCHANGED, exchanged)
-        with _told_to_all(comm):
-            args, kwargs = _of_sources(running, number, args, kwargs)
-        if comm is None:
-            return args, kwargs
-        tried: frozenset[bool] = getattr(layer, _TRIED, frozenset())
-        if comm.world_size > 1 and layer.training not in tried:
-            with _told_to_all(comm):
-                if try_layer(number, layer, args, kwargs, running):
-                    object.__setattr__(layer, _TRIED, tried | {layer.training})
-        exchange = running.batch.exchanges[number]
-        args = tuple(count_on_all_ranks(argument, exchange, comm) for argument in args)
-        return args, {name: count_on_all_ranks(argument, exchange, comm) for name, argument in kwargs.items()}
-
-    return hook
-
-
-def _of_sources(
-    running: RunningBatch, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a layer with the rows of all its sources.
-
-    Raises
-    ------
-    InputError
-        If there are none of this rank's nodes among them.
-    """
-    _check_no_dictionaries(number, (*args, *kwargs.values()))
-    if not running.needs_exchange(number):
-        return args, kwargs
-    for place, argument in enumerate(args):
-        rows = _exchanged(running, number, argument)
-        if rows is not None:
-            return (*args[:place], rows, *args[place + 1 :]), kwargs
-    for name, argument in kwargs.items():
-        rows = _exchanged(running, number, argument)
-        if rows is not None:
-            return args, {**kwargs, name: rows}
-    raise InputError(
-        f"cooperative: no argument of layer {number} has a row for each of this rank's "
-        f"{_num_rows(running.batch, number)} nodes; expected h, or a pair (h, h[:num_dst])"
-    )
-
-
-def _check_no_dictionaries(number: int, arguments: Iterable[Any]) -> None:
-    """Refuse rows and edges by type, which `HeteroConv` takes: rows are exchanged in the order of the batch's nodes."""
-    for argument in arguments:
-        if isinstance(argument, tuple | list):
-            _check_no_dictionaries(number, argument)
-        elif isinstance(argument, Mapping) and any(isinstance(one, Tensor) for one in argument.values()):
-            raise InputError(
-                f"cooperative: expected the rows of layer {number} in one tensor, in the order of batch.n_id, got a "
-                f"dictionary of {', '.join(map(str, argument))}; fetch all types as one feature and take RGCNConv, "
-                "conv((h, h[:block.num_dst]), block.edge_index, block.edge_types), or a module of your own as the "
-                "layer, which takes h and the block, calls HeteroConv with {name: h[block.types.places(name)]} and "
-                "block.edge_index_dict, and returns its rows in one tensor"
-            )
-
-
-@contextmanager
-def _told_to_all(comm: Comm | None) -> Iterator[None]:
-    """Let the other ranks know of an error here, who would wait for this one in their next exchange."""
-    try:
-        yield
-    except InputError as error:
-        if comm is not None:
-            comm.fail("".join(format_exception(error)))
-        raise
-
-
-def _leave(number: int) -> Any:
-    """Return a hook that notes the end of a layer."""
-
-    def hook(layer: nn.Module, args: tuple[Any, ...], out: Any) -> None:
-        del layer, args, out
-        running = RUNNING.get()
-        if running is not None:
-            running.leave(number)
-
-    return hook
-
-
-def _exchanged(running: RunningBatch, number: int, argument: Any) -> Any:
-    """Return the exchanged form of an argument that holds a layer's input rows, else None."""
-    num_owned = _num_rows(running.batch, number)
-    if isinstance(argument, Tensor):
-        rows = argument.is_floating_point() and argument.dim() > 1 and len(argument) == num_owned
-        return running.exchange(number, argument) if rows else None
-    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], Tensor):
-        # The destinations are the first nodes in both orders: their rows need no exchange.
-        source = _exchanged(running, number, argument[0])
-        return None if source is None else (source, argument[1])
-    return None
 
 
 def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, seed: int = 0) -> Cooperative:
@@ -303,7 +234,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     layers = as_list(layers, "cooperative: layers", "modules")
     check_replaceable(model, "cooperative", (CooperativeBatchNorm, CooperativeDropout))
     _check_layers(model, layers)
-    return Cooperative(convert_dropout(convert_batch_norm(model), seed), layers, seed)
+    return Cooperative(convert_modules(model, seed), layers, seed)
 
 
 def _check_layers(model: nn.Module, layers: Sequence[nn.Module]) -> None:

@@ -106,7 +106,7 @@ AGGREGATE = (
         "tests/pipeline/data/test_block_messages.py::test_aggregate",
     ),
     Mutant(
-        "pipeline/models/nn/gin.py",
+        "pipeline/models/nn/sage.py",
         """        check_has_own_rows("GINConv", block)\n""",
         "",
         "tests/pipeline/data/test_block_messages.py::test_a_relation_of_two_types_has_no_own_rows",

@@ -18,7 +18,7 @@ HYBRID = (
         "tests/pipeline/stages/test_cluster_sampler.py::test_clusters_and_global_batches_of_another_graph_are_refused",
     ),
     Mutant(
-        "pipeline/models/local_modules.py",
+        "pipeline/models/replace_modules.py",
         "if isinstance(module, _BatchNorm) or _is_norm_of_many_rows(module):",
         "if isinstance(module, _BatchNorm):",
         "tests/pipeline/models/test_local_modules.py::test_other_kinds_are_refused_before_anything_is_replaced",

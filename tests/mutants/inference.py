@@ -70,7 +70,7 @@ INFERENCE = (
         _INFERENCE + "test_modes_are_restored_and_nothing_has_gradients",
     ),
     Mutant(
-        "pipeline/models/inference/batches.py",
+        "pipeline/models/inference/rows.py",
         "num_threads=self.num_threads, rank=0, world_size=1",
         "num_threads=self.num_threads",
         _INFERENCE + "test_in_a_job_of_several_ranks_one_of_them_computes_all",

@@ -94,7 +94,7 @@ MISFITS = (
         "tests/pipeline/stages/test_cluster_sampler.py::test_a_boundary_beyond_the_hops_is_refused",
     ),
     Mutant(
-        "pipeline/models/nn/arguments.py",
+        "pipeline/models/nn/aggregate.py",
         "if number is None or not math.isfinite(number):",
         "if number is None:",
         "tests/pipeline/models/nn/test_arguments.py::test_options_that_make_no_sense",

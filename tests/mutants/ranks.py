@@ -22,7 +22,7 @@ _UP = "tests/pipeline/run/test_given_up.py::"
 
 RANKS = (
     Mutant(
-        "pipeline/models/cooperative_agreement.py",
+        "pipeline/models/cooperative.py",
         "_hash(modes), _hash(str(seed))",
         "0, _hash(str(seed))",
         "tests/pipeline/models/test_cooperative_agreement.py::test_models_that_differ_are_refused_on_all_ranks[modes]",
@@ -148,7 +148,7 @@ RANKS = (
         _TRAINING + "test_dropouts_of_one_model_have_masks_of_their_own",
     ),
     Mutant(
-        "pipeline/models/cooperative_dropout.py",
+        "pipeline/models/cooperative_modules.py",
         "running.dropout_key(self.seed)",
         "running.dropout_key(0)",
         _TRAINING + "test_dropout_drops_and_has_seeds",
@@ -318,13 +318,13 @@ RANKS = (
         _TRIAL + "test_other_layers_are_refused_on_all_ranks[batch]",
     ),
     Mutant(
-        "pipeline/models/cooperative.py",
+        "pipeline/models/cooperative_layers.py",
         "if comm.world_size > 1 and layer.training not in tried:",
         "if comm.world_size > 1:",
         _TRIAL + "test_layers_are_tried_once[WithLoops-2]",
     ),
     Mutant(
-        "pipeline/models/cooperative.py",
+        "pipeline/models/cooperative_layers.py",
         "if comm.world_size > 1 and layer.training not in tried:",
         "if comm.world_size > 1 and not tried:",
         _FORMS + "test_layers_are_tried_in_both_modes",
@@ -342,7 +342,7 @@ RANKS = (
         _FORMS + "test_layers_that_hide_edges_or_rows_are_refused",
     ),
     Mutant(
-        "pipeline/models/cooperative.py",
+        "pipeline/models/cooperative_layers.py",
         'comm.fail("".join(format_exception(error)))',
         "pass",
         _TRIAL + "test_refusals_reach_ranks_that_do_not_refuse",

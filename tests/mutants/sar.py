@@ -16,7 +16,7 @@ _PARTING = "tests/pipeline/models/sar/test_parting.py::"
 
 SAR = (
     Mutant(
-        "pipeline/models/whole_graph.py",
+        "pipeline/models/message_graph.py",
         "weight.new_full((1,), fill)",
         "weight.new_ones(1)",
         _OWN + "test_training_is_that_on_the_whole_graph[1-gcn_improved_weights]",
@@ -34,13 +34,13 @@ SAR = (
         _OWN + "test_training_is_that_on_the_whole_graph[1-gat_edges]",
     ),
     Mutant(
-        "pipeline/models/nn/cluster_gcn.py",
+        "pipeline/models/nn/gcn.py",
         "block.destinations[block.self_loops]",
         "block.destinations[:0]",
         _OWN + "test_training_is_that_on_the_whole_graph[1-cluster_gcn]",
     ),
     Mutant(
-        "pipeline/models/sar/dropout_state.py",
+        "pipeline/models/sar/wrap.py",
         "keys.calls = calls[name]",
         "pass",
         "tests/pipeline/models/sar/test_dropout_state.py::test_masks_go_on_with_any_number_of_ranks",
@@ -52,7 +52,7 @@ SAR = (
         "tests/pipeline/models/sar/test_dropout_state.py::test_masks_go_on_with_any_number_of_ranks",
     ),
     Mutant(
-        _SAR + "transformed.py",
+        _SAR + "replaced_layer.py",
         "return _Anew() if saved.data_ptr() == place and saved.shape == shape else saved",
         "return saved",
         _WRAP + "test_transformed_rows_are_computed_anew_from_what_they_were_computed_of",
@@ -64,13 +64,13 @@ SAR = (
         _CHECKPOINT + "test_two_batches_may_be_under_way",
     ),
     Mutant(
-        "pipeline/models/cooperative_norm.py",
+        "pipeline/models/cooperative_modules.py",
         "comm = self._comm if running is None and is_recomputing() else",
         "comm =",
         _CHECKPOINT + "test_batch_normalisation_over_ranks_is_computed_anew_together",
     ),
     Mutant(
-        "pipeline/models/nn/attention_dropout.py",
+        "pipeline/models/nn/gat.py",
         "key = comm.all_gather(key)[0]",
         "key = comm.all_gather(key)[comm.rank]",
         _WRAP + "test_ranks_take_one_key_where_nothing_gives_it",
@@ -88,7 +88,7 @@ SAR = (
         _PARTING + "test_ranks_that_part_are_named[order]",
     ),
     Mutant(
-        _SAR + "announce.py",
+        _SAR + "rounds.py",
         "zip(names, needed, strict=True) if one]",
         "zip(names, needed, strict=True) if one or names]",
         _PARTING + "test_ranks_that_part_are_named[requires_grad]",
@@ -191,12 +191,12 @@ SAR = (
     ),
     Mutant(
         _SAR + "wrap.py",
-        "self.keys.next(), self.graph.owned.cpu()",
+        "self.keys.next(), self.graph.owned",
         "self.keys.next(), torch.arange(self.graph.num_dst)",
         _WRAP + "test_dropout_and_normalisation_do_not_depend_on_the_ranks[2]",
     ),
     Mutant(
-        "pipeline/models/whole_graph.py",
+        "pipeline/models/message_graph.py",
         "chosen = loops.new_full((graph.num_dst,), -1)",
         "chosen = loops.new_full((graph.num_dst,), 0)",
         _WRAP + "test_three_ranks_compute_what_pyg_does[gcn_weights]",
@@ -215,7 +215,7 @@ SAR = (
         _AUTOCAST + "test_messages_of_ones_own_are_cast_again_in_the_backward_direction[float32-sum-1]",
     ),
     Mutant(
-        _SAR + "transformed.py",
+        _SAR + "replaced_layer.py",
         "one.to(multiplied)",
         "one",
         _AUTOCAST + "test_transformed_rows_that_are_computed_anew_are_rounded_as_they_were",

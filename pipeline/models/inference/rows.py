@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
@@ -18,6 +19,8 @@ from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.narrow_dtypes import put_rows
 from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_ids import type_number
+from headrace.pipeline.run.loader import Loader
+from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
 
@@ -199,3 +202,47 @@ def _only_ids(items: ItemSet) -> ItemSet:
 
 def _types(graph: Graph) -> Any:
     return (node_types_of(graph), edge_types_of(graph)) if graph.is_typed else None
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How batches are made, which is the same for every layer.
+
+    Parameters
+    ----------
+    graph
+        Whose in-edges are taken.
+    store
+        Has the features of edges.
+    edge
+        Their names.
+    batch_size
+        Destinations in a batch.
+    device
+        Where layers run.
+    num_threads
+        Of the loader.
+    """
+
+    graph: Graph
+    store: FeatureStore
+    edge: tuple[FeatureName, ...]
+    batch_size: int
+    device: torch.device
+    num_threads: int | None
+
+    def loader(self, items: Any, rows: Rows) -> Loader:
+        """Return the loader of the batches of these nodes, in their order, with the `rows` of their sources."""
+        features = rows.features()
+        inputs = FeatureStore(node=features, edge={name: self.store.edge[name] for name in self.edge})
+        nodes = ItemSampler(items, batch_size=self.batch_size, seed=0)  # nothing is drawn
+        plan = nodes.sample_in_subgraph(self.graph).fetch_feature(inputs, node=[*features], edge=self.edge)
+        if self.device.type != "cpu":
+            plan = plan.copy_to(str(self.device))
+        # Whole in this process: under torch.distributed a loader would take a rank's share.
+        return plan.loader(num_threads=self.num_threads, rank=0, world_size=1)
+
+    def one(self, nodes: list[int], rows: Rows) -> MiniBatch:
+        """Return the batch of a few nodes."""
+        with replace(self, batch_size=len(nodes)).loader(nodes, rows) as loader:
+            return next(iter(loader))

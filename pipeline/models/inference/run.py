@@ -17,10 +17,17 @@ from headrace.pipeline.data.checks import as_device, check_switches
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.items import ItemSet
-from headrace.pipeline.models.inference.batches import Batches
 from headrace.pipeline.models.inference.layers import Layer, apply_layer, evaluating, layers_of
 from headrace.pipeline.models.inference.outputs import outputs_of
-from headrace.pipeline.models.inference.rows import Kind, Rows, all_nodes, edge_features, input_rows, named_nodes
+from headrace.pipeline.models.inference.rows import (
+    Batches,
+    Kind,
+    Rows,
+    all_nodes,
+    edge_features,
+    input_rows,
+    named_nodes,
+)
 from headrace.pipeline.models.inference.trial import LayerReturns, check_returned, try_layers
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureStore

@@ -14,9 +14,8 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.models.inference.batches import Batches
 from headrace.pipeline.models.inference.layers import Layer, Output, apply_layer
-from headrace.pipeline.models.inference.rows import Kind, Rows, joined
+from headrace.pipeline.models.inference.rows import Batches, Kind, Rows, joined
 
 #: Edges that are looked at for the nodes of the trial, and edge types of which there is a trial.
 MOST_EDGES, MOST_TRIALS = 1 << 13, 32

@@ -28,11 +28,9 @@ Where it differs:
 torch.Size([2, 2])
 """
 
-from headrace.pipeline.models.nn.cluster_gcn import ClusterGCNConv
 from headrace.pipeline.models.nn.gat import GATConv
-from headrace.pipeline.models.nn.gcn import GCNConv
-from headrace.pipeline.models.nn.gin import GINConv
-from headrace.pipeline.models.nn.sage import SAGEConv
+from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
+from headrace.pipeline.models.nn.sage import GINConv, SAGEConv
 
 __all__ = ["ClusterGCNConv", "GATConv", "GCNConv", "GINConv", "SAGEConv"]
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torch import Tensor
 
 from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.arrays import as_number, describe, whole_number
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.block_messages import reduced
 from headrace.pipeline.models.bound_block import BoundBlock
@@ -18,6 +19,7 @@ from headrace.pipeline.models.running_batch import RUNNING
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
+
 
 #: What layers are called with.
 Edges: TypeAlias = Block | MessageGraph
@@ -109,3 +111,37 @@ def aggregate(block: Edges, x: Tensor, reduce: Reduce, weight: Tensor | None = N
     if not is_block(block):
         return block.aggregate(x, reduce=reduce, weight=weight)
     return reduced(block, x, reduce, weight)
+
+
+#: More have no matrix that memory could hold.
+MOST_COLUMNS = (1 << 31) - 1
+
+
+def columns(layer: str, name: str, value: Any) -> int:
+    """Return a number of columns or heads as an int; there is at least one.
+
+    Raises
+    ------
+    InputError
+        For other values, among them PyG's -1 (a number that the first call finds) and its pairs.
+    """
+    if isinstance(value, tuple | list):
+        raise InputError(
+            f"{layer}: expected {name} to be one integer of at least 1, got {value!r}; rows of both ends of a block "
+            "have the same columns"
+        )
+    return whole_number(value, f"{layer}: {name}", 1, InputError, MOST_COLUMNS)
+
+
+def finite(layer: str, name: str, value: Any) -> int | float:
+    """Return a finite number as an int or a float.
+
+    Raises
+    ------
+    InputError
+        For other values.
+    """
+    number = as_number(value)
+    if number is None or not math.isfinite(number):
+        raise InputError(f"{layer}: expected {name} to be a finite number, got {value!r}")
+    return number

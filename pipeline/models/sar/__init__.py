@@ -9,10 +9,9 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.models.sar.counts import Counts
-from headrace.pipeline.models.sar.dropout_state import dropout_state, load_dropout_state
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
-from headrace.pipeline.models.sar.wrap import wrap
+from headrace.pipeline.models.sar.transfer import Counts
+from headrace.pipeline.models.sar.wrap import dropout_state, load_dropout_state, wrap
 
 __all__ = ["Counts", "ShardedGraph", "dropout_state", "load_dropout_state", "wrap"]
 

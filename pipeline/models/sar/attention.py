@@ -15,8 +15,7 @@ from headrace.ops.aggregate.attention import (
     attend_backward_sources,
 )
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
-from headrace.pipeline.models.sar.announce import described
-from headrace.pipeline.models.sar.rounds import Rounds
+from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables
 

@@ -10,9 +10,14 @@ import torch.nn.functional as F  # noqa: N812 - torch's own spelling
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer, scaled, scores, transform_by_type
+from headrace.pipeline.models.sar.replaced_layer import (
+    ReplacedLayer,
+    attend_transformed,
+    scaled,
+    scores,
+    transform_by_type,
+)
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
-from headrace.pipeline.models.sar.transformed import attend_transformed
 
 
 class SAGEConv(ReplacedLayer):

@@ -9,17 +9,16 @@ import torch.nn.functional as F  # noqa: N812 - torch's own spelling
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.message_graph import Reduce
+from headrace.pipeline.models.message_graph import Reduce, means_without_loops, sums_without_loops, with_remaining_loops
 from headrace.pipeline.models.sar.replaced_layer import (
     ReplacedLayer,
+    attend_transformed,
     scaled,
     scores,
     transform_by_type,
     without_infinity,
 )
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
-from headrace.pipeline.models.sar.transformed import attend_transformed
-from headrace.pipeline.models.whole_graph import means_without_loops, sums_without_loops, with_remaining_loops
 
 REDUCTIONS: dict[Any, Reduce] = {"sum": "sum", "add": "sum", "mean": "mean", "max": "max", "min": "min"}
 

@@ -17,11 +17,11 @@ from headrace.ops.errors import InputError, PeerError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.features.scatter import gather_rows_with_grad
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.models.sar.counts import Counts
+from headrace.pipeline.models.message_graph import WholeGraph
 from headrace.pipeline.models.sar.derived import TypedEdges
 from headrace.pipeline.models.sar.rank_edges import RankEdges
 from headrace.pipeline.models.sar.reductions import check_edges
-from headrace.pipeline.models.whole_graph import WholeGraph
+from headrace.pipeline.models.sar.transfer import Counts
 
 
 class RankGraph(WholeGraph):

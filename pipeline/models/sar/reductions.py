@@ -12,10 +12,10 @@ from torch.autograd.function import once_differentiable
 from headrace.ops.aggregate.autograd import divided_by
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
 from headrace.ops.aggregate.spmm import sddmm, spmm
+from headrace.ops.aggregate.transpose import Transposed
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.message_graph import Reduce
-from headrace.pipeline.models.sar.announce import described
-from headrace.pipeline.models.sar.rounds import Rounds
+from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables
 
@@ -43,10 +43,7 @@ class Sum(torch.autograd.Function):
                 num_threads=torch.get_num_threads(),
             )
 
-        what = "a sum" if divisors is None else "a mean"
-        ctx.what = described(_weighted(what, weight), ("x", "weight"), ctx.needs_input_grad[:2])
-        ctx.rounds = rounds
-        kept = rounds.forward((x,), visit, ctx.what, keep=any(ctx.needs_input_grad))
+        kept = _forward(ctx, "a sum" if divisors is None else "a mean", x, weight, rounds, visit)
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight, divisors, *kept)
         return out
 
@@ -58,27 +55,19 @@ class Sum(torch.autograd.Function):
         gradient = gradients[0].contiguous()
         if divisors is not None:
             gradient = gradient / divisors.view(-1, *(1 for _ in gradient.shape[1:]))
-        by_weight = torch.zeros_like(weight, memory_format=torch.contiguous_format) if ctx.needs_input_grad[1] else None
 
-        def visit(shard: Shard, rows: Tables | None, into: Tables | None) -> None:
-            if into is not None:
-                back = shard.transposed
-                spmm(
-                    back.indptr,
-                    back.indices,
-                    gradient,
-                    weight=weight,
-                    positions=None if weight is None else back.positions,
-                    out=into[0],
-                    num_threads=torch.get_num_threads(),
-                )
-            if by_weight is not None and rows is not None:
-                _by_weight(shard, gradient, rows[0], by_weight, None)
+        def send(back: Transposed, out: Tensor) -> None:
+            spmm(
+                back.indptr,
+                back.indices,
+                gradient,
+                weight=weight,
+                positions=None if weight is None else back.positions,
+                out=out,
+                num_threads=torch.get_num_threads(),
+            )
 
-        by_x = _own_gradients(ctx, gradient)
-        rows = None if x is None else (x,)
-        ctx.rounds.backward(rows, visit, None if by_x is None else (by_x,), tuple(kept), ctx.what)
-        return by_x, by_weight, None, None
+        return (*_backward(ctx, x, weight, tuple(kept), gradient, send), None, None)
 
 
 class Extreme(torch.autograd.Function):
@@ -108,10 +97,7 @@ class Extreme(torch.autograd.Function):
                 num_threads=torch.get_num_threads(),
             )
 
-        what = "maxima" if largest else "minima"
-        ctx.what = described(_weighted(what, weight), ("x", "weight"), ctx.needs_input_grad[:2])
-        ctx.rounds = rounds
-        kept = rounds.forward((x,), visit, ctx.what, keep=any(ctx.needs_input_grad))
+        kept = _forward(ctx, "maxima" if largest else "minima", x, weight, rounds, visit)
         winners = found.winners.to(rounds.own.positions.dtype)
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight, winners, *kept)
         return found.values
@@ -122,28 +108,20 @@ class Extreme(torch.autograd.Function):
         """Send gradients to the owners of the sources that have won."""
         x, weight, winners, *kept = ctx.saved_tensors
         gradient, winners = gradients[0].contiguous(), winners.long()
-        by_weight = torch.zeros_like(weight, memory_format=torch.contiguous_format) if ctx.needs_input_grad[1] else None
 
-        def visit(shard: Shard, rows: Tables | None, into: Tables | None) -> None:
-            if into is not None:
-                back = shard.transposed
-                spmm_winners(
-                    back.indptr,
-                    back.indices,
-                    gradient,
-                    winners,
-                    weight=weight,
-                    positions=back.positions,
-                    out=into[0],
-                    num_threads=torch.get_num_threads(),
-                )
-            if by_weight is not None and rows is not None:
-                _by_weight(shard, gradient, rows[0], by_weight, winners)
+        def send(back: Transposed, out: Tensor) -> None:
+            spmm_winners(
+                back.indptr,
+                back.indices,
+                gradient,
+                winners,
+                weight=weight,
+                positions=back.positions,
+                out=out,
+                num_threads=torch.get_num_threads(),
+            )
 
-        by_x = _own_gradients(ctx, gradient)
-        rows = None if x is None else (x,)
-        ctx.rounds.backward(rows, visit, None if by_x is None else (by_x,), tuple(kept), ctx.what)
-        return by_x, by_weight, None, None
+        return (*_backward(ctx, x, weight, tuple(kept), gradient, send, winners), None, None)
 
 
 def reduced(
@@ -203,27 +181,46 @@ def check_edges(values: Tensor | None, num_edges: int, name: str) -> None:
         )
 
 
-def _weighted(what: str, weight: Tensor | None) -> str:
-    return what if weight is None else f"{what} with weights"
+def _forward(
+    ctx: Any, what: str, x: Tensor, weight: Tensor | None, rounds: Rounds, visit: Callable[[Shard, Tables], None]
+) -> Tables:
+    """Visit all shards; return the rows that are kept for the backward direction."""
+    what = what if weight is None else f"{what} with weights"
+    ctx.what, ctx.rounds = described(what, ("x", "weight"), ctx.needs_input_grad[:2]), rounds
+    return rounds.forward((x,), visit, ctx.what, keep=any(ctx.needs_input_grad))
 
 
-def _own_gradients(ctx: Any, gradient: Tensor) -> Tensor | None:
-    """Return zeros for the gradients of this rank's rows, if they are asked for."""
-    if not ctx.needs_input_grad[0]:
-        return None
-    return gradient.new_zeros(ctx.rounds.transfer.num_rows, *gradient.shape[1:])
+def _backward(
+    ctx: Any,
+    x: Tensor | None,
+    weight: Tensor | None,
+    kept: Tables,
+    gradient: Tensor,
+    send: Callable[[Transposed, Tensor], None],
+    winners: Tensor | None = None,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients of rows and weights; `send` adds those of a shard's sources to what goes to their owner."""
+    by_x = by_weight = None
+    if ctx.needs_input_grad[0]:
+        by_x = gradient.new_zeros(ctx.rounds.transfer.num_rows, *gradient.shape[1:])
+    if ctx.needs_input_grad[1] and weight is not None:
+        by_weight = torch.zeros_like(weight, memory_format=torch.contiguous_format)
 
+    def visit(shard: Shard, rows: Tables | None, into: Tables | None) -> None:
+        if into is not None:
+            send(shard.transposed, into[0])
+        if by_weight is not None and rows is not None:
+            sddmm(
+                shard.indptr,
+                shard.indices,
+                gradient,
+                rows[0],
+                heads=None if by_weight.ndim == 1 else by_weight.shape[1],
+                positions=shard.positions,
+                winners=winners,
+                out=by_weight,
+                num_threads=torch.get_num_threads(),
+            )
 
-def _by_weight(shard: Shard, gradient: Tensor, rows: Tensor, out: Tensor, winners: Tensor | None) -> None:
-    """Write the gradients of the weights of a shard's edges."""
-    sddmm(
-        shard.indptr,
-        shard.indices,
-        gradient,
-        rows,
-        heads=None if out.ndim == 1 else out.shape[1],
-        positions=shard.positions,
-        winners=winners,
-        out=out,
-        num_threads=torch.get_num_threads(),
-    )
+    ctx.rounds.backward(None if x is None else (x,), visit, None if by_x is None else (by_x,), kept, ctx.what)
+    return by_x, by_weight

@@ -18,12 +18,12 @@ from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.distributed.job import is_distributed
 from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.sar.attention import Attend, Options
-from headrace.pipeline.models.sar.counts import Counts
 from headrace.pipeline.models.sar.messages import Message, Update, UpdateAll
 from headrace.pipeline.models.sar.rank_edges import RankEdges, part_of
 from headrace.pipeline.models.sar.rank_graph import RankGraph, report
 from headrace.pipeline.models.sar.reductions import reduced
 from headrace.pipeline.models.sar.rounds import Mode
+from headrace.pipeline.models.sar.transfer import Counts
 from headrace.pipeline.partition.partition import Partition
 
 MODES = ("sar", "sequential", "one-shot")

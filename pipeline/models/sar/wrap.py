@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
-from headrace.ops.random.dropout import dropout_mask
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.checks import check_module
-from headrace.pipeline.models.dropout_keys import DropoutKeys
-from headrace.pipeline.models.local_modules import check_replaceable
+from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
-from headrace.pipeline.models.replace_modules import replace_modules
+from headrace.pipeline.models.recomputation import DropoutKeys
+from headrace.pipeline.models.replace_modules import check_replaceable, drop_elements, replace_modules, taken_over
 from headrace.pipeline.models.sar import dgl_layers, pyg_layers
-from headrace.pipeline.models.sar.agreement import check_same
+from headrace.pipeline.models.sar.rank_edges import check_same
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
@@ -63,9 +61,7 @@ class ShardedDropout(nn.Dropout):
             return super().forward(input)
         if len(input) != self.graph.num_dst:
             raise InputError(f"Dropout: expected a row for each of {self.graph.num_dst} nodes, got {list(input.shape)}")
-        width = input[:1].numel() if len(input) else 0
-        kept = dropout_mask(self.keys.next(), self.graph.owned.cpu(), width, self.p).view(input.shape).to(input.device)
-        return input * kept / (1 - self.p) if self.p < 1 else input * 0
+        return drop_elements(input, self.keys.next(), self.graph.owned, self.p)
 
 
 def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
@@ -117,7 +113,8 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
         seed = whole_number(seed, "hr.sar.wrap: seed", 0, InputError, (1 << 64) - 1)
         replaced = _replaced_kinds(model)
         _check_initialised(model)
-        words = f"{_digest(model)}, {seed}"
+        arrays = {name: value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
+        words = f"{exact_digest((name, value.detach()) for name, value in arrays.items())[:16]}, {seed}"
     if graph.comm is not None and graph.world_size > 1:
         check_same(graph.comm, words, "hr.sar.wrap: expected one model and seed on all ranks")
     with graph:
@@ -146,10 +143,10 @@ def _replace(
     names = {module: name or type(module).__name__ for name, module in model.named_modules()}
 
     def batch_norm(old: nn.BatchNorm1d) -> nn.Module:
-        return _taken_over(ShardedBatchNorm, old)
+        return taken_over(ShardedBatchNorm, old)
 
     def dropout(old: nn.Dropout) -> nn.Module:
-        return _taken_over(ShardedDropout, old, keys=DropoutKeys(seed, next(number)))
+        return taken_over(ShardedDropout, old, keys=DropoutKeys(seed, next(number)))
 
     def layer(old: nn.Module) -> nn.Module:
         return replaced[type(old)].of(old, DropoutKeys(seed, next(number)), names[old])
@@ -177,15 +174,6 @@ def keys_by_name(model: nn.Module) -> dict[str, DropoutKeys]:
     return keys
 
 
-def _taken_over(kind: type[nn.Module], old: nn.Module, **more: Any) -> nn.Module:
-    """Return a module of another kind with all that a module has."""
-    new = kind.__new__(kind)
-    new.__dict__.update(old.__dict__)
-    for name, value in more.items():
-        setattr(new, name, value)
-    return new
-
-
 def _library_and_name(kind: type) -> tuple[str, str]:
     return kind.__module__.partition(".")[0], kind.__name__
 
@@ -210,11 +198,58 @@ def _check_initialised(model: nn.Module) -> None:
             )
 
 
-def _digest(model: nn.Module) -> str:
-    """Return a fingerprint of parameters and buffers."""
-    digest = hashlib.sha256()
-    for name, value in model.state_dict().items():
-        digest.update(name.encode())
-        if isinstance(value, Tensor):
-            digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
+#: Keys of masks hold 64 bits of calls; half of them is more than any training draws, and leaves room to go on.
+MOST_CALLS = 2**63 - 1
+
+
+def dropout_state(model: nn.Module) -> dict[str, int]:
+    """Return the state of the dropout masks of a wrapped model: the number of draws of each module, by name.
+
+    Masks are a function of the seed of `wrap` and of these numbers, which are the same on all ranks. They are not in
+    ``model.state_dict()``, which is that of the model before `wrap`. Save both in a checkpoint.
+
+    >>> import headrace as hr, torch
+    >>> graph = hr.sar.ShardedGraph(hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3))
+    >>> model = hr.sar.wrap(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout(0.5)), graph)
+    >>> out = model(torch.randn(graph.num_src, 4))
+    >>> state = {"model": model.state_dict(), "dropout": hr.sar.dropout_state(model)}
+    >>> state["dropout"]
+    {'1': 1}
+
+    Parameters
+    ----------
+    model
+        A model that `wrap` has returned.
+    """
+    return {name: keys.calls for name, keys in keys_by_name(model).items()}
+
+
+def load_dropout_state(model: nn.Module, state: Mapping[str, Any]) -> None:
+    """Continue the dropout masks at a state, with the same seed and any number of ranks.
+
+    Parameters
+    ----------
+    model
+        A model that `wrap` has returned, with the same modules.
+    state
+        A result of `dropout_state`.
+
+    Raises
+    ------
+    InputError
+        If it is the state of another model, or not a state, or has numbers below 0 or above 2**63 - 1. The model is
+        then unchanged.
+    """
+    known = keys_by_name(model)
+    if not isinstance(state, Mapping) or set(state) != set(known):
+        came = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
+        raise InputError(
+            f"hr.sar.load_dropout_state: expected the dropout_state of a model with the modules {sorted(known)}, got "
+            f"{came}; wrap the model first, as it was when the state was taken"
+        )
+    calls = {
+        name: whole_number(value, f"hr.sar.load_dropout_state: {name}", 0, InputError, MOST_CALLS)
+        for name, value in state.items()
+    }
+    for name, keys in known.items():
+        keys.calls = calls[name]

@@ -1,0 +1,188 @@
+"""Layers of models on cooperative batches: hooks, which exchange the rows of their sources between ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from traceback import format_exception
+from typing import Any
+
+from torch import Tensor, nn
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.exchange import Exchange
+from headrace.pipeline.models.cooperative_trial import try_layer
+from headrace.pipeline.models.recomputation import is_recomputing
+from headrace.pipeline.models.running_batch import RUNNING, RunningBatch, cannot_be_recomputed
+
+_MARK = "_exchanges_rows"  # of layers that have hooks
+_EXCHANGED = "_has_exchanged_rows"  # of layers whose last call took part in an exchange
+_TRIED = "_is_exact_on_ranks"  # of layers of which a batch has told: in which modes, training or not
+
+
+def exchange_rows_of(number: int, layer: nn.Module) -> None:
+    """Let a layer exchange the rows of its sources whenever it is called.
+
+    Raises
+    ------
+    InputError
+        If it does so already.
+    """
+    if hasattr(layer, _MARK):
+        raise InputError(
+            f"cooperative: layer {number} exchanges rows already; wrap a model once, and give every layer a "
+            "module of its own"
+        )
+    object.__setattr__(layer, _MARK, True)
+    layer.register_forward_pre_hook(_exchange_input(number), with_kwargs=True)
+    layer.register_forward_hook(_leave(number))
+
+
+def num_rows_before(batch: MiniBatch, layer: int) -> int:
+    """Return how many rows this rank has before a layer, or behind the last one."""
+    if batch.exchanges:
+        return len(batch.exchanges[layer].owned)
+    blocks = batch.blocks
+    if not blocks:
+        return len(batch.n_id)
+    return blocks[layer].num_src if layer < len(blocks) else blocks[-1].num_dst
+
+
+def _exchange_input(number: int) -> Any:
+    """Return a hook that exchanges the input rows of a layer, wherever they are among its arguments."""
+
+    def hook(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any] | None:
+        running = RUNNING.get()
+        if running is None:
+            if getattr(layer, _EXCHANGED, False) and is_recomputing():
+                raise cannot_be_recomputed()
+            return None
+        running.enter(number)
+        comm = running.comm
+        exchanged = comm is not None and not running.batch.exchanges[number].stays
+        object.__setattr__(layer, _EXCHANGED, exchanged)
+        with _told_to_all(comm):
+            args, kwargs = _of_sources(running, number, args, kwargs)
+        if comm is None:
+            return args, kwargs
+        tried: frozenset[bool] = getattr(layer, _TRIED, frozenset())
+        if comm.world_size > 1 and layer.training not in tried:
+            with _told_to_all(comm):
+                if try_layer(number, layer, args, kwargs, running):
+                    object.__setattr__(layer, _TRIED, tried | {layer.training})
+        exchange = running.batch.exchanges[number]
+        args = tuple(_counting_on_all_ranks(argument, exchange, comm) for argument in args)
+        return args, {name: _counting_on_all_ranks(argument, exchange, comm) for name, argument in kwargs.items()}
+
+    return hook
+
+
+def _of_sources(
+    running: RunningBatch, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a layer with the rows of all its sources.
+
+    Raises
+    ------
+    InputError
+        If there are none of this rank's nodes among them.
+    """
+    _check_no_dictionaries(number, (*args, *kwargs.values()))
+    if not running.needs_exchange(number):
+        return args, kwargs
+    for place, argument in enumerate(args):
+        rows = _exchanged(running, number, argument)
+        if rows is not None:
+            return (*args[:place], rows, *args[place + 1 :]), kwargs
+    for name, argument in kwargs.items():
+        rows = _exchanged(running, number, argument)
+        if rows is not None:
+            return args, {**kwargs, name: rows}
+    raise InputError(
+        f"cooperative: no argument of layer {number} has a row for each of this rank's "
+        f"{num_rows_before(running.batch, number)} nodes; expected h, or a pair (h, h[:num_dst])"
+    )
+
+
+def _check_no_dictionaries(number: int, arguments: Iterable[Any]) -> None:
+    """Refuse rows and edges by type, which `HeteroConv` takes: rows are exchanged in the order of the batch's nodes."""
+    for argument in arguments:
+        if isinstance(argument, tuple | list):
+            _check_no_dictionaries(number, argument)
+        elif isinstance(argument, Mapping) and any(isinstance(one, Tensor) for one in argument.values()):
+            raise InputError(
+                f"cooperative: expected the rows of layer {number} in one tensor, in the order of batch.n_id, got a "
+                f"dictionary of {', '.join(map(str, argument))}; fetch all types as one feature and take RGCNConv, "
+                "conv((h, h[:block.num_dst]), block.edge_index, block.edge_types), or a module of your own as the "
+                "layer, which takes h and the block, calls HeteroConv with {name: h[block.types.places(name)]} and "
+                "block.edge_index_dict, and returns its rows in one tensor"
+            )
+
+
+@contextmanager
+def _told_to_all(comm: Comm | None) -> Iterator[None]:
+    """Let the other ranks know of an error here, who would wait for this one in their next exchange."""
+    try:
+        yield
+    except InputError as error:
+        if comm is not None:
+            comm.fail("".join(format_exception(error)))
+        raise
+
+
+def _leave(number: int) -> Any:
+    """Return a hook that notes the end of a layer."""
+
+    def hook(layer: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+        del layer, args, out
+        running = RUNNING.get()
+        if running is not None:
+            running.leave(number)
+
+    return hook
+
+
+def _exchanged(running: RunningBatch, number: int, argument: Any) -> Any:
+    """Return the exchanged form of an argument that holds a layer's input rows, else None."""
+    num_owned = num_rows_before(running.batch, number)
+    if isinstance(argument, Tensor):
+        rows = argument.is_floating_point() and argument.dim() > 1 and len(argument) == num_owned
+        return running.exchange(number, argument) if rows else None
+    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[0], Tensor):
+        # The destinations are the first nodes in both orders: their rows need no exchange.
+        source = _exchanged(running, number, argument[0])
+        return None if source is None else (source, argument[1])
+    return None
+
+
+def _counting_on_all_ranks(argument: Any, exchange: Exchange, comm: Comm) -> Any:
+    """Return a DGL block whose ``out_degrees`` are those of one process's block; anything else as it is.
+
+    DGL's `GraphConv` divides by them (``norm="both"``, its default, and ``"left"``). In-degrees need no help: a rank
+    has all sampled in-edges of the destinations that it owns. Every rank calls a layer, so every rank comes to the
+    count, which takes two collectives and is made only if the layer asks.
+
+    Parameters
+    ----------
+    argument
+        An argument of a layer. A block of the user is not changed: the layer gets a copy that shares its edges.
+    exchange
+        That of the layer's sources.
+    comm
+        The channel of the model.
+    """
+    if not getattr(argument, "is_block", False):
+        return argument
+
+    def out_degrees(u: Any = None, etype: Any = None) -> Tensor:
+        own: Tensor = argument.out_degrees(etype=etype)
+        total = own.new_zeros(len(exchange.owned))
+        total.index_add_(0, exchange.asked_rows, exchange.collect(own, comm))
+        degrees = exchange.deliver(total, comm)
+        return degrees if u is None else degrees[u]
+
+    counting = argument.local_var()
+    counting.out_degrees = out_degrees
+    return counting
