@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -135,10 +135,14 @@ class SourceStage(Stage, Plan):
     seed_given
         Whether the user gave the seed. A seed that was taken from torch is replaced by that of rank 0 if a loader takes
         its rank from torch.distributed, or if ranks have a channel. Comparisons of plans ignore it.
+    counts_alike
+        Whether plans that are compared as equal have the same number of batches on all ranks; otherwise ranks compare at
+        every batch.
     """
 
     seed: int
     seed_given: bool = True
+    counts_alike: ClassVar[bool] = False
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -6,6 +6,7 @@ from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.distributed.same_place import SamePlace, Turn
 from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.source import source_of
 from headrace.pipeline.run.meeting_of_ranks import meeting_of_ranks
 from headrace.pipeline.run.ranks import Ranks
 from headrace.pipeline.run.same_plan import agree
@@ -48,7 +49,10 @@ class SeveralRanks(Ranks):
         noted = None if self._together else self._meeting.noted()
         if noted is not None:
             notes, number = noted
-            self._places = SamePlace(notes, self._rank, self._world_size, number)
+            at_every_batch = not source_of(plan).counts_alike
+            self._places = SamePlace(
+                notes, self._rank, self._world_size, number, at_every_batch=at_every_batch
+            )
         return agreed.seed
 
     def loop(self, epoch: int, batch: int) -> Loop | Turn | None:

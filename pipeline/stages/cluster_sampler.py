@@ -72,6 +72,7 @@ class ClusterSampler(SourceStage):
     """
 
     name: ClassVar[str] = "cluster_sampler"
+    counts_alike: ClassVar[bool] = True
 
     partition: Partition
     clusters_per_batch: int = 1

@@ -42,6 +42,7 @@ class GlobalBatch(SourceStage):
     """
 
     name: ClassVar[str] = "global_batch"
+    counts_alike: ClassVar[bool] = True
 
     graph: GraphView
     seed: Any = field(default=None, kw_only=True)  # None or an int; an int once constructed

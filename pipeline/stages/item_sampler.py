@@ -107,6 +107,7 @@ class ItemSampler(SourceStage):
     """
 
     name: ClassVar[str] = "item_sampler"
+    counts_alike: ClassVar[bool] = True
 
     items: Any  # every spelling that ItemSet.of takes; an ItemSet once constructed
     batch_size: int | None = field(default=None, kw_only=True)

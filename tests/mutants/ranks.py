@@ -16,6 +16,7 @@ _KEPT = "tests/pipeline/models/test_without_trace.py::"
 _OWN = "tests/pipeline/stages/test_items_per_rank.py::"
 
 _PLACE = "tests/pipeline/run/test_same_place.py::"
+_END = "tests/pipeline/run/test_same_end.py::"
 
 _ONE = "tests/pipeline/models/test_forms_on_one_process.py::"
 _UP = "tests/pipeline/run/test_given_up.py::"
@@ -59,9 +60,21 @@ RANKS = (
     ),
     Mutant(
         "pipeline/distributed/same_place.py",
-        "if epoch == self._epoch and batch <= self._reached:",
+        "if epoch == self._epoch and batch <= self._reached[1]:",
         "if epoch == self._epoch and batch < 0:",
         _PLACE + "test_a_rank_may_look_at_a_batch_and_begin_anew[2]",
+    ),
+    Mutant(
+        "pipeline/distributed/same_place.py",
+        "        self._say_end()\n        key =",
+        "        key =",
+        _END + "test_a_rank_that_takes_a_batch_alone_is_told[1-2]",
+    ),
+    Mutant(
+        "pipeline/distributed/same_place.py",
+        "if num_batches > self._reached[1]:",
+        "if num_batches > self._reached[1] + 1:",
+        _END + "test_a_rank_that_ends_sees_who_has_more_or_is_seen",
     ),
     Mutant(
         "pipeline/run/iteration.py",
@@ -71,8 +84,8 @@ RANKS = (
     ),
     Mutant(
         "pipeline/distributed/same_place.py",
-        "        self._begin_anew()\n        raise",
-        "        self._num_reported += 1\n        raise",
+        "            self._begin_anew()\n            raise",
+        "            self._num_reported += 1\n            raise",
         _PLACE + "test_ranks_that_were_told_move_and_go_on[2]",
     ),
     Mutant(
