@@ -66,9 +66,7 @@ class SamePlace:
         wait in its model for others that have ended.
     """
 
-    def __init__(
-        self, notes: Notes, rank: int, world_size: int, loader: int, *, at_every_batch: bool = False
-    ) -> None:
+    def __init__(self, notes: Notes, rank: int, world_size: int, loader: int, *, at_every_batch: bool = False) -> None:
         self._notes = notes
         self._rank = rank
         self._world_size = world_size

@@ -50,9 +50,7 @@ class SeveralRanks(Ranks):
         if noted is not None:
             notes, number = noted
             at_every_batch = not source_of(plan).counts_alike
-            self._places = SamePlace(
-                notes, self._rank, self._world_size, number, at_every_batch=at_every_batch
-            )
+            self._places = SamePlace(notes, self._rank, self._world_size, number, at_every_batch=at_every_batch)
         return agreed.seed
 
     def loop(self, epoch: int, batch: int) -> Loop | Turn | None:

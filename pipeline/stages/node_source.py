@@ -19,8 +19,8 @@ class NodeSource(SourceStage):
     """Take the seeds of each batch from a torchdata node.
 
     The node owns the order of its items and its own state; a checkpoint of the loader carries that state. Every rank
-    must give the plan a node that yields that rank's share, in as many batches as on all other ranks: those that take more
-    or fewer are told by a `PeerError`.
+    must give the plan a node that yields that rank's share, in the same number of batches on all ranks; a `PeerError`
+    names ranks that have others.
 
     Parameters
     ----------
