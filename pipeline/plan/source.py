@@ -136,8 +136,8 @@ class SourceStage(Stage, Plan):
         Whether the user gave the seed. A seed that was taken from torch is replaced by that of rank 0 if a loader takes
         its rank from torch.distributed, or if ranks have a channel. Comparisons of plans ignore it.
     counts_alike
-        Whether plans that are compared as equal have the same number of batches on all ranks; otherwise ranks compare at
-        every batch.
+        Whether plans that are compared as equal have the same number of batches on all ranks; otherwise ranks compare
+        at every batch.
     """
 
     seed: int
