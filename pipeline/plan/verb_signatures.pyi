@@ -853,10 +853,10 @@ class Verbs:
             torch.distributed if it is initialised, otherwise 0 of 1. With the default, or with `comm`, all ranks make the
             same loaders in the same order. They then compare plan, items and seed; a source without a seed takes that of
             rank 0. A rank that waits for others names them after 10 seconds and gives up after the ``timeout`` of
-            ``init_process_group``. Each iteration begins at the same epoch and batch on all ranks, otherwise an error names
-            the places; ranks do not wait for each other there. ``rank=0, world_size=1`` makes a loader for this rank alone,
-            which reads all items and waits for no other rank, for example for validation on rank 0. Ranks that are given as
-            numbers are not compared.
+            ``init_process_group``. Each iteration begins and ends at the same epoch and batch on all ranks, otherwise an
+            error names the places; ranks do not wait for each other there. ``rank=0, world_size=1`` makes a loader for this
+            rank alone, which reads all items and waits for no other rank, for example for validation on rank 0. Ranks that
+            are given as numbers are not compared.
         comm
             The channel for the exchanges of ``cooperative=True``; by default a process group of torch.distributed, which
             waits for a rank for the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has a channel for each thread
