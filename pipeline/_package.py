@@ -36,7 +36,10 @@ if _TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
     from headrace.pipeline.data.gcn_norm import gcn_norm
     from headrace.pipeline.data.graph import Graph
+    from headrace.pipeline.data.items import Items
     from headrace.pipeline.data.place import Place
+    from headrace.pipeline.data.split_links import LinkSplit, split_links
+    from headrace.pipeline.data.split_nodes import split_nodes
     from headrace.pipeline.data.type_offsets import TypeOffsets
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.comm import sum_hook
@@ -98,11 +101,13 @@ __all__ = [
     "HopSampler",
     "InputError",
     "ItemSampler",
+    "Items",
     "ItemsError",
     "LaborImportanceRule",
     "LaborRule",
     "LadiesRule",
     "LatestRule",
+    "LinkSplit",
     "Loader",
     "LoaderError",
     "LocalGroup",
@@ -144,6 +149,8 @@ __all__ = [
     "reorder",
     "sar",
     "scores",
+    "split_links",
+    "split_nodes",
     "sum_gradients",
     "sum_hook",
     "verb",
@@ -173,11 +180,13 @@ _MODULES = {
     "HopSampler": "headrace.pipeline.stages.hop_sampler",
     "InputError": "headrace.ops.errors",
     "ItemSampler": "headrace.pipeline.stages.item_sampler",
+    "Items": "headrace.pipeline.data.items",
     "ItemsError": "headrace.ops.errors",
     "LaborImportanceRule": "headrace.ops.sampling.rules",
     "LaborRule": "headrace.ops.sampling.rules",
     "LadiesRule": "headrace.ops.sampling.rules",
     "LatestRule": "headrace.ops.sampling.rules",
+    "LinkSplit": "headrace.pipeline.data.split_links",
     "Loader": "headrace.pipeline.run.loader",
     "LoaderError": "headrace.ops.errors",
     "LocalGroup": "headrace.pipeline.distributed.local_comm",
@@ -215,6 +224,8 @@ _MODULES = {
     "load_shards": "headrace.pipeline.storage.load_shards",
     "plan_tiers": "headrace.pipeline.plan.plan_tiers",
     "reorder": "headrace.pipeline.storage.reordering",
+    "split_links": "headrace.pipeline.data.split_links",
+    "split_nodes": "headrace.pipeline.data.split_nodes",
     "sum_gradients": "headrace.pipeline.models.cooperative",
     "sum_hook": "headrace.pipeline.distributed.comm",
     "verb": "headrace.pipeline.plan.verbs",

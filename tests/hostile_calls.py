@@ -151,6 +151,11 @@ def graphs() -> None:
     CALLS["from_coo by type, ends"] = lambda value: hr.Graph.from_coo({relation: value})
     CALLS["from_coo by type, rows"] = lambda value: hr.Graph.from_coo(**by_type, node_attrs={"user": {"time": value}})
     each("with_reverse", hr.Graph.from_coo(**by_type).with_reverse, {}, "edge_types", "prefix")
+    names = ("edge_type", "val", "test", "time", "reverse", "seed")
+    each("split_links", hr.split_links, lambda: {"graph": graph()}, "graph", *names)
+    each("split_nodes", hr.split_nodes, {"nodes": 10}, "nodes", "val", "test", "stratify", "time", "seed")
+    CALLS["Items"] = lambda value: hr.ItemSampler(hr.Items(value))
+    each("Items, rest", lambda **more: hr.ItemSampler(hr.Items([0, 1], **more)), {}, "labels", "times")
     each("TypeOffsets", hr.TypeOffsets, {"names": ("a",), "offsets": torch.tensor([0, 2])}, "names", "offsets")
     each("global_ids", TYPES.global_ids, {"name": "a", "ids": [0]}, "name", "ids")
     CALLS["id_range"], CALLS["type_of"] = TYPES.id_range, TYPES.type_of

@@ -151,6 +151,15 @@ def as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:
     return ids
 
 
+def ends_in_input_order(graph: Graph) -> tuple[Tensor, Tensor]:
+    """Return the sources and the destinations of the edges of a graph, by their input ids."""
+    dst = torch.arange(graph.num_nodes, dtype=graph.indices.dtype, device="cpu").repeat_interleave(graph.in_degrees())
+    if graph.edge_permutation is None:
+        return graph.indices, dst
+    order = graph.edge_permutation.long()
+    return torch.empty_like(dst).scatter_(0, order, graph.indices), torch.empty_like(dst).scatter_(0, order, dst)
+
+
 def check_has_nodes(num_nodes: int) -> None:
     """Refuse a graph without nodes."""
     if num_nodes < 1:

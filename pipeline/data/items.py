@@ -24,6 +24,28 @@ from headrace.pipeline.data.typed_items import TypeRuns, in_space, joined, joine
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Items:
+    """Items with their labels and times, as splits and data sets have them: `ItemSampler` takes all of it.
+
+    Parameters
+    ----------
+    ids
+        Any items without labels that `ItemSampler` takes: ids, a mask, pairs, or a dictionary of these by type.
+    labels
+        [num_items, ...], or a dictionary with the keys of `ids`; None without labels.
+    times
+        [num_items], or a dictionary with the keys of `ids`: the ``time`` of the sampler, unless it is given one.
+    """
+
+    ids: Any
+    labels: Any = None
+    times: Any = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.ids.values())) if isinstance(self.ids, Mapping) else len(self.ids)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class ItemSet:
     """Items in a fixed order, looked up by position. Build one with :meth:`of`.
 
@@ -81,6 +103,8 @@ class ItemSet:
         """
         if isinstance(items, ItemSet):
             return items
+        if isinstance(items, Items):
+            items = items.ids if items.labels is None else (items.ids, items.labels)
         if allow_none and isinstance(items, list) and not items:
             items = range(0)
         if isinstance(items, torch.utils.data.Dataset):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
-from headrace.pipeline.data.build_graph import graph_of_ends
+from headrace.pipeline.data.build_graph import ends_in_input_order, graph_of_ends
 from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.type_offsets import TypeName, TypeOffsets
@@ -79,11 +79,7 @@ def undirected(graph: Graph, origin: str | None) -> Graph:
 
 def _runs(graph: Graph) -> list[_Run]:
     """Return the edges in input order, type by type."""
-    dst = torch.arange(graph.num_nodes, dtype=graph.indices.dtype, device="cpu").repeat_interleave(graph.in_degrees())
-    src = graph.indices
-    if graph.edge_permutation is not None:
-        order = graph.edge_permutation.long()
-        src, dst = torch.empty_like(src).scatter_(0, order, src), torch.empty_like(dst).scatter_(0, order, dst)
+    src, dst = ends_in_input_order(graph)
     ids = torch.arange(graph.num_edges, device="cpu")
     types = graph.edge_types
     if types is None:

@@ -12,7 +12,7 @@ from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.item_budget import as_costs
 from headrace.pipeline.data.item_edge_ids import as_edge_ids
-from headrace.pipeline.data.items import ItemSet
+from headrace.pipeline.data.items import Items, ItemSet
 from headrace.pipeline.data.seen import argument
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.type_offsets import TypeName
@@ -54,7 +54,8 @@ class ItemSampler(SourceStage):
         "movie"): pairs}``, and with labels ``{"paper": (ids, labels)}``. These ids count within the type;
         ``batch.seeds`` are global ids, by the types of the sampled graph. Tensors must be in CPU memory. Non-contiguous
         and memory-mapped arrays are read in place, and may be written as features may (`FeatureStore`); items by type
-        are copied, and a mask is read once: the next epoch refuses one that was written since.
+        are copied, and a mask is read once: the next epoch refuses one that was written since. `hr.Items`, such as
+        those of `split_links`, are items with their labels and times.
     batch_size
         Items in a batch, over all ranks together: one batch is one optimiser step. Default 1024.
     batch_size_per_rank
@@ -125,6 +126,8 @@ class ItemSampler(SourceStage):
     def __post_init__(self) -> None:
         if not isinstance(self.items_per_rank, bool):
             raise ItemsError(f"ItemSampler: expected items_per_rank to be True or False, got {self.items_per_rank!r}")
+        if isinstance(self.items, Items) and self.time is None:
+            object.__setattr__(self, "time", self.items.times)
         object.__setattr__(self, "items", ItemSet.of(self.items, allow_none=self.items_per_rank))
         if self.batch_size is not None and self.batch_size_per_rank is not None:
             raise ItemsError("give batch_size (over all ranks) or batch_size_per_rank, not both")

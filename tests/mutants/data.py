@@ -117,6 +117,30 @@ DATA = (
         "tests/pipeline/data/test_edges_by_type.py::test_refusals",
     ),
     Mutant(
+        "pipeline/data/split_links.py",
+        "kept = part <= before",
+        "kept = part <= 2",
+        "tests/pipeline/data/test_split_links.py::test_a_random_split_divides_pairs_and_no_graph_has_one_of_a_later_part",
+    ),
+    Mutant(
+        "pipeline/data/split_links.py",
+        "part[keys >= cut] = number",
+        "part[own.start : own.stop][keys[own.start : own.stop] >= cut] = number",
+        "tests/pipeline/data/test_split_links.py::test_a_split_by_time_cuts_all_types_at_the_same_times",
+    ),
+    Mutant(
+        "pipeline/data/split_links.py",
+        "torch.maximum(part[back.start : back.stop], latest)",
+        "part[back.start : back.stop]",
+        "tests/pipeline/data/test_split_links.py::test_reverse_types_have_no_edge_of_a_later_part",
+    ),
+    Mutant(
+        "pipeline/data/split_links.py",
+        "torch.minimum(key, mirrored) if of_one_type else key",
+        "key",
+        "tests/pipeline/data/test_split_links.py::test_a_random_split_divides_pairs_and_no_graph_has_one_of_a_later_part",
+    ),
+    Mutant(
         "pipeline/data/reverse_edges.py",
         "(there[at] != wanted)",
         "(there[at] == wanted)",

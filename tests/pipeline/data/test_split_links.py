@@ -1,0 +1,145 @@
+"""Splits of edges: what a model may see for a part holds nothing of later parts, in any direction."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as hr
+
+PARTS = ("train", "val", "test")
+BUYS, SEES = ("user", "buys", "item"), ("user", "sees", "item")
+BOUGHT = ("item", "rev_buys", "user")
+
+
+def ends_of(graph: hr.Graph) -> torch.Tensor:
+    """Return the edges in input order, [num_edges, 2]."""
+    dst = torch.arange(graph.num_nodes).repeat_interleave(graph.in_degrees())
+    return torch.stack((graph.indices.long(), dst), 1)[graph.edge_ids.argsort()]
+
+
+def random_ends(num_src, num_dst, count, seed):
+    random = torch.Generator().manual_seed(seed)
+    return [torch.randint(0, most, (count,), generator=random) for most in (num_src, num_dst)]
+
+
+def pairs(ends: torch.Tensor) -> set[tuple[int, int]]:
+    return {tuple(sorted(pair)) for pair in ends.tolist()}
+
+
+@given(st.integers(0, 1000), st.sampled_from([0.1, 0.3, 7]), st.sampled_from([0.2, 0.0, 3]))
+def test_a_random_split_divides_pairs_and_no_graph_has_one_of_a_later_part(seed, val, test):
+    graph = hr.Graph.from_coo(*random_ends(9, 9, 60, seed), num_nodes=9).undirected()
+    split = hr.split_links(graph, val=val, test=test, seed=seed)
+    of_parts = {part: pairs(items.ids) for part, items in split.items.items()}
+    assert sum(map(len, of_parts.values())) == len(pairs(ends_of(graph)))
+    assert sum(map(len, split.items.values())) == graph.num_edges
+    assert list(split.items) == [part for part, share in zip(PARTS, (1, val, test), strict=True) if share]
+    seen: set[tuple[int, int]] = of_parts["train"]
+    for part, known in split.graphs.items():
+        assert pairs(ends_of(known)) == seen
+        assert not seen & of_parts[part] or part == "train"
+        assert torch.equal(ends_of(graph)[split.edges[part]], ends_of(known))
+        seen = seen | of_parts[part] if part == "val" else seen
+    assert torch.equal(ends_of(split.graphs["train"])[split.edge_ids], split.items["train"].ids)
+
+
+def typed(seed=0, **attrs):
+    buys, sees = random_ends(6, 8, 40, seed), random_ends(6, 8, 25, seed + 1)
+    times = {BUYS: {"time": torch.randint(0, 30, (40,))}, SEES: {"time": torch.randint(0, 30, (25,))}}
+    return hr.Graph.from_coo(
+        {BUYS: buys, SEES: sees}, num_nodes={"user": 6, "item": 8}, edge_attrs=attrs.get("edge_attrs", times)
+    )
+
+
+@given(st.integers(0, 1000), st.booleans())
+def test_reverse_types_have_no_edge_of_a_later_part(seed, dated):
+    split = hr.split_links(typed(seed, **({} if dated else {"edge_attrs": {}})).with_reverse(), edge_type="buys")
+    held = {part: {tuple(pair) for pair in items.ids[BUYS].tolist()} for part, items in split.items.items()}
+    for part, later in (("train", {"val", "test"}), ("val", {"val", "test"}), ("test", {"test"})):
+        graph = split.graphs[part]
+        own = graph.edge_types.id_range(BOUGHT)
+        back = {(user, item - 6) for item, user in ends_of(graph)[own.start : own.stop].tolist()}
+        assert not back & set.union(*(held[one] for one in later))
+        assert len(graph.edge_types.id_range(SEES)) == 25
+
+
+@given(st.integers(0, 1000), st.integers(1, 3))
+def test_a_split_by_time_cuts_all_types_at_the_same_times(seed, step):
+    torch.manual_seed(seed)
+    graph = typed(seed).with_reverse([BUYS])
+    split = hr.split_links(graph, edge_type=BUYS, val=4 * step, test=0.2, time="time")
+    times = {part: items.times[BUYS] for part, items in split.items.items()}
+    assert times["train"].max() < times["val"].min() <= times["val"].max() < times["test"].min()
+    for part, known in split.graphs.items():
+        first_hidden = times["test" if part == "test" else "val"].min()
+        assert known.edge_attrs["time"].max() < first_hidden
+        kept = graph.edge_attrs["time"] < first_hidden
+        assert torch.equal(split.edges[part], kept.nonzero().reshape(-1))
+
+
+def test_a_reverse_type_without_times_loses_the_pairs_of_later_parts():
+    ends = random_ends(6, 8, 40, 3)
+    graph = hr.Graph.from_coo({BUYS: ends, BOUGHT: ends[::-1]}, edge_attrs={BUYS: {"time": torch.arange(40)}})
+    split = hr.split_links(graph, edge_type=BUYS, val=0.2, test=0.2, time="time")
+    held = {tuple(pair) for part in ("val", "test") for pair in split.items[part].ids[BUYS].tolist()}
+    known = split.graphs["train"]
+    own, users = known.edge_types.id_range(BOUGHT), known.node_types.id_range("item").start
+    back = {(user, item - users) for item, user in ends_of(known)[own.start : own.stop].tolist()}
+    assert back
+    assert not back & held
+
+
+def test_an_edge_is_as_late_as_its_source():
+    src, dst = torch.tensor([0, 1, 2, 3]), torch.tensor([4, 4, 4, 4])
+    graph = hr.Graph.from_coo(src, dst, node_attrs={"time": torch.tensor([3, 2, 1, 0, 0])})
+    split = hr.split_links(graph, val=0, test=1, time="time")
+    assert split.items["test"].ids.tolist() == [[0, 4]]
+    assert list(split.graphs) == ["train", "test"]
+
+
+def test_a_loader_takes_the_items_with_their_times():
+    split = hr.split_links(typed(), edge_type=BUYS, time="time")
+    items = hr.ItemSampler(split.items["train"], batch_size=8)
+    assert torch.equal(items.time, split.items["train"].times[BUYS])
+    train = split.graphs["train"]
+    plan = items.sample_uniform_negative(train, ratio=1).sample_neighbor(train, [2], time="time")
+    assert len(list(plan.loader())) == len(items.items) // 8 + bool(len(items.items) % 8)
+
+
+def test_features_and_ids_of_a_reordered_graph_are_the_users():
+    graph = hr.Graph.from_coo(torch.arange(10), torch.arange(10).roll(3))
+    order = hr.reorder(graph, hr.FeatureStore(), scores=torch.rand(10)).graph
+    plain, moved = (hr.split_links(one, seed=4) for one in (graph, order))
+    found = [
+        sorted(tuple(pair) for items in one.items.values() for pair in items.ids.tolist()) for one in (plain, moved)
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, r"expected edge_type to name the edges to split"),
+        ({"edge_type": "sells"}, "there is no type 'sells'"),
+        ({"edge_type": BUYS, "val": 0.6, "test": 0.5}, "to leave items for training"),
+        ({"edge_type": BUYS, "val": 1.5}, r"split_links: expected val to be a fraction in \[0, 1\)"),
+        ({"edge_type": BUYS, "val": -1}, "val to be an integer of at least 0"),
+        ({"edge_type": BUYS, "time": "age"}, "times under the name 'age'"),
+        ({"edge_type": BUYS, "reverse": "back"}, "there is no type 'back'"),
+        ({"edge_type": BUYS, "seed": -1}, "seed to be an integer"),
+        ({"graph": None}, "expected an hr.Graph, got NoneType"),
+        ({"graph": hr.Graph.from_coo([0, 1], [1, 2]), "edge_type": "a"}, "no edge_type for a graph without them"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(hr.HeadraceError, match=message):
+        hr.split_links(**{"graph": typed(), **arguments})
+
+
+def test_times_that_do_not_divide_are_refused():
+    graph = hr.Graph.from_coo([0, 1, 2, 3], [1, 2, 3, 0], edge_attrs={"time": [5, 5, 5, 5]})
+    with pytest.raises(hr.InputError, match="got none for 'train', as too many items have one time"):
+        hr.split_links(graph, val=1, test=1, time="time")
