@@ -9,16 +9,11 @@ from functools import partial
 from typing import Any
 
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.exchange_ids import ExchangeIds
-from headrace.pipeline.lowered.exchange_rows import ExchangeRows
-from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
-from headrace.pipeline.lowered.fetch_owned import FetchOwned
 from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.hop import Hop
-from headrace.pipeline.lowered.return_ids import ReturnIds
-from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
+from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
+from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchAndExchange, FetchOwned
 from headrace.pipeline.lowered.sample_hop import RuleHop, SampleHop
-from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
 from headrace.pipeline.lowered.walk_hop import WalkHop
 from headrace.pipeline.plan import rewriting
 from headrace.pipeline.plan.plan import Plan
@@ -32,10 +27,8 @@ STAGES = {
         ExchangeIds,
         ExchangeRows,
         ReturnIds,
-        SampleAtOwners,
         SampleFused,
         SampleHop,
-        SampleHopTogether,
         WalkHop,
     )
 }
@@ -50,7 +43,7 @@ STAGES |= {stage.name: _fetching(stage) for stage in (FetchAndExchange, FetchOwn
 
 
 #: Parameters of a stage that samples by a rule, beside those of its hop.
-OF_STAGE = ("layer", "expand", "partition")
+OF_STAGE = ("layer", "expand", "finder")
 
 
 def by_rule(stage, graph, rule, **named):

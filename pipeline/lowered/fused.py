@@ -15,10 +15,10 @@ from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.lowered.sample_hop import Expand
-from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
+from headrace.pipeline.plan.checks import check_expand, check_graph, check_weight
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
-from headrace.pipeline.plan.traits import Divided, Shown
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+from headrace.pipeline.plan.traits import RankTraits, Shown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,15 +79,10 @@ class SampleFused(MapStage):
     def writes(self) -> frozenset[str]:
         return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
 
-    def divided(self) -> tuple[Divided, ...]:
-        return divided_graph(self.graph)
-
-    def check(self, before: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, before)
-
     @property
-    def cooperates(self) -> bool:
-        return self.expand == "all" and self.num_hops == 1 and self.hops[0].rule.per_destination
+    def ranks(self) -> RankTraits:
+        alone = self.expand == "all" and self.num_hops == 1
+        return RankTraits(cooperates=alone and self.hops[0].rule.per_destination)
 
     def sampled_by(self) -> tuple[Seen, ...]:
         return self.hops[0].sampled_by()

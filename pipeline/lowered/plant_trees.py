@@ -17,11 +17,10 @@ from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.times import EARLIEST, Times, check_times, times_of
 from headrace.pipeline.data.type_offsets import TypeOffsets
-from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
+from headrace.pipeline.plan.checks import check_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
-from headrace.pipeline.plan.traits import Divided
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,11 +58,7 @@ class PlantTrees(MapStage):
         times = set() if self.time is None else {"seed_time"}
         return frozenset({"seed_index", "n_id", "num_sampled_nodes", "slot"} | times)
 
-    def divided(self) -> tuple[Divided, ...]:
-        return divided_graph(self.graph)
-
     def check(self, before: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, before)
         source = before[0]
         if self.time is None or not isinstance(source, SourceStage):
             return

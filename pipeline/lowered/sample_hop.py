@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torch import Tensor
@@ -13,27 +13,21 @@ from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.sample import Hop as PickedEdges
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.place import Place
 from headrace.pipeline.data.seen import Seen
+from headrace.pipeline.lowered.finders import HERE, Finder, SampledHop
 from headrace.pipeline.lowered.hop import Hop
-from headrace.pipeline.plan.checks import check_expand, check_graph, check_items_fit, check_weight, divided_graph
+from headrace.pipeline.plan.checks import check_expand, check_graph, check_weight
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, Stage
-from headrace.pipeline.plan.traits import Divided
+from headrace.pipeline.plan.traits import Divided, RankTraits
 
 Expand = Literal["all", "new"]
 
 
-@dataclass(frozen=True)
-class SampledHop:
-    """A batch with a hop that is found, in global ids, but not numbered: on its way to :class:`Compact`."""
-
-    batch: MiniBatch
-    hop: PickedEdges
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class HopStage(MapStage):
-    """Base of the stages that find neighbours. They leave them, with global ids, for `Compact` to number and count.
+    """Base of the stages that find edges. They leave them for `Compact` to number and count.
 
     Parameters
     ----------
@@ -41,6 +35,8 @@ class HopStage(MapStage):
         Which hop this is, 0 next to the seeds.
     expand
         ``"all"``: the frontier is every node seen so far. ``"new"``: only those that the previous hop reached first.
+    finder
+        Who finds the edges.
     """
 
     gives: ClassVar[str | None] = HOP
@@ -49,6 +45,7 @@ class HopStage(MapStage):
 
     layer: int = field(kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
+    finder: Finder = field(default=HERE, kw_only=True)
 
     if TYPE_CHECKING:
 
@@ -71,8 +68,16 @@ class HopStage(MapStage):
         return False
 
     @property
+    def reads_at(self) -> Place | None:
+        return self.finder.reads_at
+
+    @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
+        return frozenset({"n_id", "num_sampled_nodes"}) | self.finder.reads
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return self.finder.reads
 
     @property
     def first_hop(self) -> int | None:
@@ -83,15 +88,22 @@ class HopStage(MapStage):
         return 1
 
     @property
-    def cooperates(self) -> bool:
-        # What is new to one rank may have been reached by another.
-        return self.expand == "all"
+    def by_node(self) -> bool:
+        """Whether the edges of a node depend on that node alone, and not on the rest of the frontier."""
+        return True
+
+    @property
+    def ranks(self) -> RankTraits:
+        traits = self.finder.ranks
+        # A rank that finds edges by itself has its own part of the frontier alone.
+        return traits if traits.collective or self.by_node else replace(traits, cooperates=False)
 
     def divided(self) -> tuple[Divided, ...]:
-        return divided_graph(self.graph)
+        return (*super().divided(), *self.finder.divided())
 
     def check(self, before: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, before)
+        del before
+        self.finder.check(self)
 
     def frontier(self, batch: MiniBatch) -> Tensor:
         """Return the nodes to find neighbours of, int64[num_dst]."""
@@ -111,7 +123,7 @@ class RuleHop(HopStage):
     ----------
     hop
         How.
-    layer, expand
+    layer, expand, finder
         As for :class:`HopStage`.
     """
 
@@ -129,6 +141,14 @@ class RuleHop(HopStage):
     @property
     def edge_ids(self) -> bool:
         return self.hop.edge_ids
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.hop.on_gpu
+
+    @property
+    def by_node(self) -> bool:
+        return self.hop.rule.per_destination
 
     @property
     def batch_dependency(self) -> float:
@@ -162,15 +182,11 @@ class SampleHop(RuleHop):
     name: ClassVar[str] = "sample_hop"
     lowered: ClassVar[bool] = True
 
-    @property
-    def on_gpu(self) -> bool:
-        return self.hop.on_gpu
-
-    @property
-    def cooperates(self) -> bool:
-        return super().cooperates and self.hop.rule.per_destination
-
     def runner(self, settings: RunSettings) -> Runner:
+        return self.finder.sampler(self, settings)
+
+    def sampler(self, settings: RunSettings) -> Runner:
+        """Return the function that picks the edges in this process."""
         excluded = self.hop.excluder(settings)
 
         def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:

@@ -7,28 +7,21 @@ fetches.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.exchange_ids import ExchangeIds
-from headrace.pipeline.lowered.exchange_rows import ExchangeRows
-from headrace.pipeline.lowered.fetch_owned import FetchOwned
-from headrace.pipeline.lowered.induced_hop import InducedHop
-from headrace.pipeline.lowered.plant_trees import PlantTrees
-from headrace.pipeline.lowered.plant_trees_together import PlantTreesTogether
-from headrace.pipeline.lowered.repeat_layer import RepeatLayer
-from headrace.pipeline.lowered.return_ids import ReturnIds
+from headrace.pipeline.lowered.finders import HERE
+from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
+from headrace.pipeline.lowered.ranks.plant_trees_together import PlantTreesTogether
+from headrace.pipeline.lowered.ranks.together import Together
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
-from headrace.pipeline.lowered.sample_hop_together import SampleHopTogether
-from headrace.pipeline.lowered.sample_induced import SampleInduced
-from headrace.pipeline.lowered.square_block import KeepSquareBlock
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
-from headrace.pipeline.passes.shards import graph_partition
+from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition
 from headrace.pipeline.passes.shared_edges import share_edges
-from headrace.pipeline.passes.subgraphs_together import check_fetches_behind, subgraphs_together
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.facts import Facts
@@ -36,7 +29,6 @@ from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
-from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 
 
@@ -49,28 +41,24 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
         return None
     for verb, graph in graphs_of(stages):
         check_known_by_own_ids(graph, f"cooperative: {verb}")
-    check_fetches_behind(stages)
+    _check_fetches_behind(stages)
     if isinstance(machine.partition, EdgePartition):
         return share_edges(stages, machine.partition, _fetches(stages))
     partition = _partition(stages, machine.partition, machine.world_size)
-    stages = tuple(one for stage in subgraphs_together(stages, partition) for one in _together(stage, partition))
+    stages = _together(stages, Together(partition))
     for stage in stages:
-        if not stage.cooperates:
+        if not stage.ranks.cooperates:
             raise PlanError(
                 f"cooperative: what {stage.origin.name} finds depends on the whole frontier, of which each rank has a "
                 "share; use sample_neighbor, sample_layer_neighbor, sample_ladies, sample_in_subgraph or "
                 "sample_pinsage with expand='all', or cooperative=False"
             )
-    finders = _finders(stages)
-    planting = [position for position, stage in enumerate(stages) if isinstance(stage, PlantTrees)]
-    finders = [position for position in finders if position >= max(planting, default=0)]  # trees begin there
+    roots = max((position for position, stage in enumerate(stages) if stage.plants_trees), default=0)
+    finders = [position for position in _finders(stages) if position >= roots]  # trees begin there
     fetches = _fetches(stages)
     rewritten: list[Stage] = []
     for position, stage in enumerate(stages):
-        if isinstance(stage, FetchFeature) and position in fetches:
-            rewritten += _exchanged(stage)
-        else:
-            rewritten.append(stage)
+        rewritten += fetched_at_owners(stage, exchange=True) if position in fetches else (stage,)
         if position in finders:
             rewritten.append(ExchangeIds(RankRouter(partition)).made_of(stage))
         if position == fetches.stop - 1:
@@ -92,8 +80,7 @@ def _finders(stages: Window) -> list[int]:
 
 def _fetches(stages: Window) -> range:
     """Return the positions of the stages that fetch directly after the last layer; prefetches may be between them."""
-    subgraphs = InduceSubgraph | KeepSquareBlock
-    layers = [position for position, stage in enumerate(stages) if stage.num_hops or isinstance(stage, subgraphs)]
+    layers = [position for position, stage in enumerate(stages) if stage.num_hops or "blocks" in stage.writes]
     start = end = max(_finders(stages) + layers) + 1
     for position, stage in enumerate(stages[start:], start):
         if stage.wants is not None:
@@ -103,34 +90,44 @@ def _fetches(stages: Window) -> range:
     return range(start, end)
 
 
-def _exchanged(fetch: FetchFeature) -> list[Stage]:
-    """Return the stages that fetch the same from owners: each row is read once, and sent to the ranks that want it."""
-    of_nodes = fetch.wanted.of_nodes()
-    stages: list[Stage] = [*fetch.rest(of_nodes)]
-    if of_nodes:
-        stages += [FetchOwned(of_nodes), ExchangeRows(fetch.node)]
-    return [stage.made_of(fetch) for stage in stages]
+def _together(stages: Window, finder: Together) -> Window:
+    """Return the stages with those that no rank can run for its nodes alone in their cooperative version.
+
+    Of the hops before a subgraph only the nodes are kept.
+    """
+    subgraph = max((position for position, stage in enumerate(stages) if isinstance(stage, InduceSubgraph)), default=-1)
+    rewritten: list[Stage] = []
+    for position, stage in enumerate(stages):
+        made: Window = (stage,)
+        if isinstance(stage, InduceSubgraph):
+            made = stage.found_by(finder, sum(one.num_hops for one in rewritten))
+        elif isinstance(stage, HopStage) and not stage.ranks.cooperates:
+            made = (replace(stage, finder=finder),)
+        elif stage.plants_trees:
+            made = (PlantTreesTogether(**stage.parameters()),)
+        elif position < subgraph and isinstance(stage, Compact) and stage.expand == "new":
+            by_rule = isinstance(rewritten[-1], SampleHop) and rewritten[-1].finder == HERE
+            made = (replace(stage, keep="nodes"),) if by_rule else made
+        rewritten += made if made[0] is stage else [one.made_of(stage) for one in made]
+    return tuple(rewritten)
 
 
-def _together(stage: Stage, partition: Partition) -> Window:
-    """Return the cooperative version of a stage that no rank can run for its nodes alone; any other stage unchanged."""
-    if isinstance(stage, SampleInduced):
-        return _induced_together(stage, partition)
-    if isinstance(stage, PlantTrees):
-        return (PlantTreesTogether(**stage.parameters()).made_of(stage),)
-    if not isinstance(stage, SampleHop) or stage.hop.rule.per_destination:
-        return (stage,)
-    return (SampleHopTogether(**stage.parameters(), partition=partition).made_of(stage),)
+def _check_fetches_behind(stages: Window) -> None:
+    """Refuse node features that are fetched before a subgraph.
 
-
-def _induced_together(stage: SampleInduced, partition: Partition) -> Window:
-    """Return one hop of all ranks, and a repeated layer for each further one, because later hops find no new nodes."""
-    graph, first, edge_ids = stage.graph, stage.first_layer, stage.edge_ids
-    hop = InducedHop(graph, layer=first, partition=partition, edge_ids=edge_ids)
-    stages: list[Stage] = [hop, Compact(graph, edge_ids=edge_ids)]
-    if stage.num_layers > 1:
-        stages.append(RepeatLayer(num_layers=stage.num_layers - 1, first_layer=first + 1))
-    return tuple(one.made_of(stage) for one in stages)
+    Raises
+    ------
+    PlanError
+        Which says to fetch them behind.
+    """
+    fetched = False
+    for stage in stages:
+        fetched = fetched or (stage.wants is not None and bool(stage.wants.node))
+        if fetched and isinstance(stage, InduceSubgraph):
+            raise PlanError(
+                f"{stage.origin.name}: expected fetch_feature behind it, where ranks make batches together, got it "
+                "ahead; nodes go to their owners in between: fetch their features behind the subgraph"
+            )
 
 
 def _partition(stages: Window, given: Partition | None, world_size: int) -> Partition:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.lowered.exchange_ids import ExchangeIds
-from headrace.pipeline.lowered.exchange_rows import ExchangeRows
-from headrace.pipeline.lowered.fetch_owned import FetchOwned
-from headrace.pipeline.lowered.return_ids import ReturnIds
+from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
+from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
 from headrace.pipeline.passes.shards import sharded_features
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.lowered.exchange_rows import ExchangeRows
-from headrace.pipeline.lowered.fetch_and_exchange import FetchAndExchange
-from headrace.pipeline.lowered.fetch_owned import FetchOwned
+from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchAndExchange, FetchOwned
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered.finders import HERE
 from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.plan.facts import Facts
@@ -13,8 +14,9 @@ from headrace.pipeline.plan.rules import Rule, Window
 
 
 def _fuse_hop(stage: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
-    del compact, facts, machine
-    if stage.layer > 0 and stage.expand == "new":  # its frontier is what the hops before it have reached
+    del facts, machine
+    # With "new" the frontier of a later hop is what the hops before it have reached.
+    if not _fuses(stage, compact) or (stage.layer > 0 and stage.expand == "new"):
         return None
     return (SampleFused((stage.hop,), first_layer=stage.layer, expand=stage.expand),)
 
@@ -22,11 +24,18 @@ def _fuse_hop(stage: SampleHop, compact: Compact, facts: Facts, machine: Machine
 def _extend_fused(
     fused: SampleFused, stage: SampleHop, compact: Compact, facts: Facts, machine: Machine
 ) -> Window | None:
-    del compact, facts, machine
-    follows = stage.layer == fused.first_layer + len(fused.hops) and stage.expand == fused.expand
+    del facts, machine
+    follows = (
+        _fuses(stage, compact) and stage.layer == fused.first_layer + len(fused.hops) and stage.expand == fused.expand
+    )
     if not (follows and stage.hop.differs_by_rule_alone(fused.hops[0])):
         return None
     return (replace(fused, hops=(*fused.hops, stage.hop)),)
+
+
+def _fuses(stage: SampleHop, compact: Compact) -> bool:
+    """Whether the fused sampler can find the edges of a hop and keeps what its compaction does."""
+    return stage.finder == HERE and compact.keep == "block"
 
 
 RULES = (

@@ -53,7 +53,7 @@ def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | 
     if not machine.gpus:
         return None
     from headrace.pipeline.lowered.expect_rows import ExpectRows
-    from headrace.pipeline.lowered.fetch_to import FetchTo
+    from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
 
     told = [stage.wanted for stage in stages if isinstance(stage, ExpectRows)]
     for position, fetch in enumerate(stages):

@@ -29,7 +29,7 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
         return None
     # One worker and two batches ahead hide sampling behind training: the kernels use the cores by themselves. It starts
     # where there is something to hide; ranks in lockstep cannot wait for that.
-    eager = any(stage.collective for stage in stages)
+    eager = any(stage.ranks.collective for stage in stages)
     ahead = (*stages[:position], Prefetch(workers=1, depth=2, eager=eager), *stages[position:])
     rows = _start_of_rows(stages)
     if rows is None or machine.cores < LEAST_CORES_TO_SPLIT:
@@ -49,11 +49,11 @@ def _insert_before_window(
 
 def _start_of_rows(stages: Window) -> int | None:
     """Return the position of the first exchange of features between ranks, if any."""
-    if not any(stage.collective and "node" in stage.writes for stage in stages):
+    if not any(stage.ranks.collective and "node" in stage.writes for stage in stages):
         return None
     exchanges = [position for position, stage in enumerate(stages) if "exchanges" in stage.writes]
     # An exchange of ids for a fetch alone belongs to that fetch.
-    for_fetch = [position for position in exchanges if stages[position].keeps_rows]
+    for_fetch = [position for position in exchanges if stages[position].ranks.keeps_rows]
     return for_fetch[0] if for_fetch else exchanges[-1] + 1
 
 

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.sample_at_owners import SampleAtOwners
-from headrace.pipeline.lowered.sample_hop import SampleHop
+from headrace.pipeline.lowered.finders import HERE
+from headrace.pipeline.lowered.ranks.at_owners import AtOwners
+from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.passes.shards import owners_of
-from headrace.pipeline.passes.trees_in_shares import TREES_IN_SHARES
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.induce_subgraph import InduceInTrees, InduceSubgraph
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 
@@ -28,31 +29,39 @@ def _take_owned_seeds(
     source: ItemSampler, between: Window, hop: SampleHop, facts: Facts, machine: Machine
 ) -> Window | None:
     """Give each rank the seeds that it owns, because it has their adjacency."""
-    together = any(stage.shares_layers for stage in between)
+    together = any(stage.ranks.shares_layers for stage in between)
     # A partition other than that of the graph is refused with the plan.
     if together or source.gives_pairs or source.partition is not None or not _is_apart(hop, facts, machine):
         return None
     return (replace(source, partition=owners_of(hop)).made_of(source), *between, hop)
 
 
-def _copy_behind(copy: CopyTo, hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
+def _copy_behind(copy: CopyTo, hop: HopStage, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
     """Move a copy to after a hop at the owners, because ranks exchange ids in CPU memory."""
     return (hop, compact, copy) if copy.moves_to != CPU and _is_apart(hop, facts, machine) else None
 
 
 def _route(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
     """Sample a hop at the owners of its frontier, except for seeds that each rank owns."""
-    del compact
     seeds_are_owned = isinstance(facts.source, ItemSampler) and facts.source.partition is not None
-    if not _is_apart(hop, facts, machine) or (hop.layer == 0 and seeds_are_owned) or not hop.hop.rule.per_destination:
+    if not _is_apart(hop, facts, machine) or (hop.layer == 0 and seeds_are_owned):
         return None
-    return (SampleAtOwners(**hop.parameters()),)
+    return (replace(hop, finder=AtOwners()), compact) if hop.by_node and hop.finder == HERE else None
+
+
+def _induce(subgraph: InduceSubgraph, facts: Facts, machine: Machine) -> Window | None:
+    """Take the edges of each rank's own trees, at the owners of nodes if the graph is in shards."""
+    if machine.world_size == 1 or facts.shares_layers or not facts.trees or isinstance(subgraph, InduceInTrees):
+        return None
+    if owners_of(subgraph) is not None:
+        return subgraph.found_by(AtOwners(), facts.hops)
+    return (InduceInTrees(subgraph.graph, edge_ids=subgraph.edge_ids, exclude=subgraph.left_out),)
 
 
 def _refuse(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
     """Refuse samplers that need more than the adjacency of single nodes."""
-    by_node = isinstance(stage, SampleHop) and stage.hop.rule.per_destination
-    if stage.num_hops and not stage.collective and not by_node and _is_apart(stage, facts, machine):
+    by_node = isinstance(stage, SampleHop) and stage.by_node
+    if stage.first_hop is not None and not stage.ranks.collective and not by_node and _is_apart(stage, facts, machine):
         raise PlanError(
             f"{stage.origin.name} cannot sample a graph in shards: it needs more of the graph than the rows of "
             "single nodes. Use the whole graph on every rank, or another sampler"
@@ -63,7 +72,9 @@ def _refuse(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
 RULES = (
     Rule("samplers of a graph in shards", (Stage,), _refuse),
     Rule("item_sampler over shards -> seeds that each rank owns", (ItemSampler, ..., SampleHop), _take_owned_seeds),
-    Rule("copy_to behind hops at owners", (CopyTo, SampleHop, Compact), _copy_behind),
-    Rule("sample_hop, compact over shards -> sample_at_owners", (SampleHop, Compact), _route),
-    TREES_IN_SHARES,
+    Rule("copy_to behind hops at owners", (CopyTo, HopStage, Compact), _copy_behind),
+    Rule("sample_hop over shards -> sample_hop at owners", (SampleHop, Compact), _route),
+    Rule(
+        "induce_subgraph of trees -> induce_in_trees, or induce_hop at owners over shards", (InduceSubgraph,), _induce
+    ),
 )

@@ -11,7 +11,6 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.sample_hop import HopStage
-from headrace.pipeline.lowered.sample_induced import SampleInduced
 from headrace.pipeline.lowered.translate_ids import TranslateIds
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
@@ -28,7 +27,7 @@ def _copy_behind_hop(copy: CopyTo, hop: HopStage, compact: Compact, facts: Facts
 
 
 def _copy_behind(
-    copy: CopyTo, stage: SampleInduced | Sampler | TranslateIds | PlantTrees, facts: Facts, machine: Machine
+    copy: CopyTo, stage: Sampler | TranslateIds | PlantTrees, facts: Facts, machine: Machine
 ) -> Window | None:
     del facts
     return None if _stays(stage, copy.moves_to, machine) else (stage, copy)
@@ -51,7 +50,6 @@ def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
 RULES = (
     Rule("no kernel on a GPU: copy_to behind negatives", (CopyTo, SampleUniformNegative), _copy_behind_negatives),
     Rule("no kernel on a GPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind_hop),
-    Rule("no kernel on a GPU: copy_to behind the subgraph", (CopyTo, SampleInduced), _copy_behind),
     Rule("no kernel on a GPU: copy_to behind the sampler", (CopyTo, Sampler), _copy_behind),
     Rule("trees are planted on the CPU: copy_to behind their roots", (CopyTo, PlantTrees), _copy_behind),
     Rule("ids of a graph with an order of its own: copy_to behind them", (CopyTo, TranslateIds), _copy_behind),

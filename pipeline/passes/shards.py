@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.plan.checks import graphs_of, shard_of_graph, shard_of_rows
+from headrace.pipeline.plan.checks import graphs_of, shard_of_rows
 from headrace.pipeline.plan.rules import Window
 from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.traits import shard_of_graph
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
@@ -20,6 +22,23 @@ def graph_partition(stages: Window) -> Partition | None:
     """Return the owners of the nodes of a graph in shards; None if all graphs are whole."""
     shards = (shard_of_graph(graph) for _, graph in graphs_of(stages))
     return next((shard.partition for shard in shards if shard is not None), None)
+
+
+def fetched_at_owners(stage: Stage, *, exchange: bool = False) -> Window:
+    """Return the stages that fetch the same as `fetch_feature` where nodes are owned; any other stage unchanged.
+
+    Each row is read once, by the owner of its node, and with `exchange` sent to the ranks that want it. Features of
+    edges and seeds are read by the rank that has these.
+    """
+    if not isinstance(stage, FetchFeature):
+        return (stage,)
+    of_nodes = stage.wanted.of_nodes()
+    stages: list[Stage] = [*stage.rest(of_nodes)]
+    if of_nodes:
+        stages.append(FetchOwned(of_nodes))
+    if of_nodes and exchange:
+        stages.append(ExchangeRows(stage.node))
+    return tuple(one.made_of(stage) for one in stages)
 
 
 def sharded_features(stage: FetchFeature) -> dict[FeatureName, ShardedFeature]:

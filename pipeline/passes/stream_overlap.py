@@ -5,8 +5,8 @@ A thread launches them for the next batch, and the training loop waits for them,
 
 from __future__ import annotations
 
-from headrace.pipeline.lowered.fetch_to import FetchTo
-from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
+from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
+from headrace.pipeline.lowered.gpu.on_stream import OnStream, WaitStream
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from headrace.pipeline.data.graph_machinery import has_sound_edge_ids
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.lowered.fetch_to import FetchTo
+from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window

@@ -21,7 +21,6 @@ from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.wanted import Wanted
 
 if TYPE_CHECKING:
-    from headrace.pipeline.distributed.graph_shard import GraphShard
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.storage.sharded_feature import ShardedFeature
@@ -62,15 +61,6 @@ def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, GraphView]]:
     return [(verb, subject) for verb, subject in subjects if isinstance(subject, GraphView)]
 
 
-def shard_of_graph(graph: object) -> GraphShard | None:
-    """Return a graph if it is a shard, otherwise None. If the module of shards is not loaded, there are none."""
-    if "headrace.pipeline.distributed.graph_shard" not in sys.modules:
-        return None
-    from headrace.pipeline.distributed.graph_shard import GraphShard
-
-    return graph if isinstance(graph, GraphShard) else None
-
-
 def shard_of_rows(source: object) -> ShardedFeature | None:
     """Return a source of features if it is a shard, otherwise None."""
     if "headrace.pipeline.storage.sharded_feature" not in sys.modules:
@@ -84,12 +74,6 @@ def graphs_of_edges(stages: Iterable[Stage]) -> list[GraphView]:
     """Return the graphs with the edges of batches, each once; negatives may be drawn from a graph with other edges."""
     finders = [stage for stage in stages if stage.num_hops or "blocks" in stage.writes]
     return list({id(graph): graph for _, graph in graphs_of(finders)}.values())
-
-
-def divided_graph(graph: GraphView) -> tuple[Divided, ...]:
-    """Return the part of a graph that is a shard."""
-    shard = shard_of_graph(graph)
-    return () if shard is None else (Divided("the shard of the graph", shard.partition, shard.part),)
 
 
 def divided_features(wanted: Wanted) -> tuple[Divided, ...]:
@@ -155,8 +139,14 @@ def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:
             raise GraphError(f"{stage}: {error}") from error
 
 
-def check_items_fit(stage: Stage, graph: GraphView, before: Sequence[Stage]) -> None:
-    """Refuse items that are not nodes of the graph, and a mask or clusters of another number of nodes."""
+def check_items_fit(stage: Stage, before: Sequence[Stage]) -> None:
+    """Refuse items that are not nodes of the graph of a stage, and a mask or clusters of another number of nodes.
+
+    A stage that reads no field of the batch draws seeds of its own.
+    """
+    graph = getattr(stage, "graph", None)
+    if not isinstance(graph, GraphView) or not stage.reads:
+        return
     source = before[0] if isinstance(before[0], SourceStage) else None
     if source is not None and source.num_nodes not in (None, graph.num_nodes):
         raise InputError(

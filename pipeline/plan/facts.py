@@ -113,7 +113,7 @@ class Facts:
             graphs=self._graphs_behind(stage),
             exclude=self.exclude if stage.excludes is None else stage,
             trees=self.trees or stage.plants_trees,
-            shares_layers=self.shares_layers or stage.shares_layers,
+            shares_layers=self.shares_layers or stage.ranks.shares_layers,
             threads=self.threads or stage.threads,
             sound_ids=self.sound_ids and (stage is source or stage.lowered or stage.keeps_ids_sound),
         )

@@ -23,7 +23,7 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.data.seen import Seen, seen_of, structure_of
 from headrace.pipeline.plan.arguments import check_arguments
-from headrace.pipeline.plan.traits import Divided, KnownNodes, Shown, Watched, watched_tables
+from headrace.pipeline.plan.traits import Divided, KnownNodes, RankTraits, Shown, Watched, divided_graph, watched_tables
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -85,14 +85,8 @@ class Stage(metaclass=_StageType):
     changes_batches: ClassVar[bool] = True
     """Whether the stage affects the contents of minibatches; if not, a checkpoint does not depend on it."""
 
-    collective: ClassVar[bool] = False
-    """Whether the stage communicates, so that every rank must run it for the same batches in the same order."""
-
     lowered: ClassVar[bool] = False
     """Whether only passes produce the stage."""
-
-    same_on_all_ranks: ClassVar[bool] = True
-    """Whether the parameters of the stage must be the same on ranks that make batches together."""
 
     threads: ClassVar[bool] = False
     """Whether the stages before it run in background threads, so that no stage is moved across it."""
@@ -127,9 +121,9 @@ class Stage(metaclass=_StageType):
         return None
 
     @property
-    def cooperates(self) -> bool:
-        """Whether running the stage on each rank's own nodes yields, in union, the single-process result."""
-        return True
+    def ranks(self) -> RankTraits:
+        """The traits of the stage where several ranks run it."""
+        return RankTraits()
 
     @property
     def reads(self) -> frozenset[str]:
@@ -166,19 +160,9 @@ class Stage(metaclass=_StageType):
         """Batches over which the randomness changes: 1 if each batch has its own, infinite if all share one."""
         return 1
 
-    @property
-    def shares_layers(self) -> bool:
-        """Whether each rank then has a share of one batch, with layers that exchange rows in the model."""
-        return False
-
-    @property
-    def keeps_rows(self) -> bool:
-        """For a stage that rewrites ids: whether features fetched earlier still match the batch."""
-        return False
-
     def divided(self) -> tuple[Divided, ...]:
-        """Return the graphs, features and partitions of the stage that are divided among ranks."""
-        return ()
+        """Return the data of the stage that are divided among ranks, by default its graph."""
+        return divided_graph(getattr(self, "graph", None))
 
     def known_nodes(self) -> tuple[KnownNodes, ...]:
         """Return the nodes that the stage knows, by default those of its graph; all stages of a plan must agree."""
@@ -217,6 +201,8 @@ class Stage(metaclass=_StageType):
 
     def check(self, before: tuple[Stage, ...]) -> None:
         """Refuse data that does not fit the stages before this one; called once, before any batch is made.
+
+        Items that are not in the graph of the stage are refused before.
 
         Raises
         ------

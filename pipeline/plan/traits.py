@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +12,33 @@ from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.data.type_offsets import TypeOffsets
 
 if TYPE_CHECKING:
+    from headrace.pipeline.distributed.graph_shard import GraphShard
     from headrace.pipeline.partition.partition import Partition
+
+
+@dataclass(frozen=True)
+class RankTraits:
+    """What a stage does where several ranks run it.
+
+    Attributes
+    ----------
+    collective
+        Whether the stage communicates, so that every rank must run it for the same batches in the same order.
+    cooperates
+        Whether running the stage on each rank's own nodes yields, in union, the single-process result.
+    shares_layers
+        Whether each rank then has a share of one batch, with layers that exchange rows in the model.
+    keeps_rows
+        For a stage that rewrites ids: whether features fetched earlier still match the batch.
+    same_parameters
+        Whether the parameters of the stage must be the same on ranks that make batches together.
+    """
+
+    collective: bool = False
+    cooperates: bool = True
+    shares_layers: bool = False
+    keeps_rows: bool = False
+    same_parameters: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,3 +129,18 @@ def watched_tables(seen: Iterable[Seen]) -> tuple[Watched, ...]:
     """Return arrays that tables were made of as memory that a training loop may write."""
     readers = [(one.what, version_reader(one.array)) for one in seen]
     return tuple(Watched(what, reader) for what, reader in readers if reader is not None)
+
+
+def shard_of_graph(graph: object) -> GraphShard | None:
+    """Return a graph if it is a shard, otherwise None. If the module of shards is not loaded, there are none."""
+    if "headrace.pipeline.distributed.graph_shard" not in sys.modules:
+        return None
+    from headrace.pipeline.distributed.graph_shard import GraphShard
+
+    return graph if isinstance(graph, GraphShard) else None
+
+
+def divided_graph(graph: object) -> tuple[Divided, ...]:
+    """Return the part of a graph that is a shard."""
+    shard = shard_of_graph(graph)
+    return () if shard is None else (Divided("the shard of the graph", shard.partition, shard.part),)

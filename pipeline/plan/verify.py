@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.plan.checks import check_items_fit
 from headrace.pipeline.plan.facts import Facts, facts_of
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import FETCHED, HOP, ON_ITS_WAY, MacroStage, Stage
@@ -93,7 +94,7 @@ def _problem(stage: Stage, facts: Facts) -> str | None:
         ("blocks", "edge", "edge features"),
         ("seeds", "y", "labels"),
     ):
-        if changed in stage.writes and feature in fetched and not stage.keeps_rows:
+        if changed in stage.writes and feature in fetched and not stage.ranks.keeps_rows:
             return f"it changes {changed}, for which {what} were fetched before: fetch them behind"
     again = sorted(stage.fetches & facts.fetched, key=str)
     if again:
@@ -147,6 +148,7 @@ def check_data(plan: Plan) -> None:
     stages = plan.stages
     for position, stage in enumerate(stages):
         if position > 0:
+            check_items_fit(stage, stages[:position])
             stage.check(stages[:position])
     check_same_nodes(stages)
     if not any(stage.lowered for stage in stages):  # passes have taken out what reads some of it

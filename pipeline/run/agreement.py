@@ -59,10 +59,10 @@ def check_ranks(plan: Plan, settings: RunSettings) -> None:
             f"the channel is that of rank {comm.rank} of {comm.world_size}, the loader of rank {rank} of {world_size}; "
             "give comm alone"
         )
-    owners = [one.partition for stage in plan.stages if stage.shares_layers for one in stage.divided()]
+    owners = [one.partition for stage in plan.stages if stage.ranks.shares_layers for one in stage.divided()]
     divided = [(stage, one) for stage in plan.stages for one in stage.divided()]
     # Exchanges last: where a pass made them for data in shards, the data say better what is wrong.
-    for stage, one in sorted(divided, key=lambda pair: pair[0].collective and pair[1].part is None):
+    for stage, one in sorted(divided, key=lambda pair: pair[0].ranks.collective and pair[1].part is None):
         if one.partition.num_parts != world_size:
             raise PlanError(
                 f"{stage.origin.name}: {one.what} has {one.partition.num_parts} parts, but there are {world_size} "

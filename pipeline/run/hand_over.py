@@ -37,7 +37,7 @@ def hand_over(place: Place | None) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """
     if place is None or place.kind != "cuda":
         return (), ()
-    from headrace.pipeline.lowered.on_stream import OnItsWay
+    from headrace.pipeline.lowered.gpu.on_stream import OnItsWay
 
     # With its index: a worker thread may have another current device.
     device = torch.empty(0, device=resolved(str(place))).device

@@ -78,13 +78,13 @@ class _Chain:
         self._steps: list[Step] = []
         self._num_taking = 0  # of these, how many take batches from threads
         self._settings = settings
-        self._lockstep = any(stage.collective for stage in plan.stages)
+        self._lockstep = any(stage.ranks.collective for stage in plan.stages)
         self._has_channel = False
         self.channels: list[Comm] = []
 
     def add(self, name: str, origin: str, stage: MapStage, *, ahead: bool) -> None:
         """Let a stage work on batches, ahead of the training loop or when they are due."""
-        if stage.collective and not self._has_channel:
+        if stage.ranks.collective and not self._has_channel:
             self._has_channel = True
             self._settings = self._settings.with_channel()
             self.channels.append(self._settings.channels()[0])
@@ -147,7 +147,7 @@ class _Anew:
         """Tell each reading what is behind it, as far as batches are not due; return whether there is one."""
         for first, reading in self._readings:
             made = self._stages[first:]
-            refusing = (stage.origin.name for stage, step in made if stage.collective or step is None)
+            refusing = (stage.origin.name for stage, step in made if stage.ranks.collective or step is None)
             reading.made_anew_by(
                 tuple(step for _, step in made if step is not None),
                 refused=next(refusing, None),

@@ -104,7 +104,7 @@ Answer = TypeVar("Answer")
 
 def step_of(name: str, origin: str, stage: MapStage, run: Runner, settings: RunSettings) -> Step:
     """Return the function that runs one stage on a piece of work and records it under its two names."""
-    comm = settings.comm
+    comm = settings.comm if stage.ranks.collective else None
 
     def made(work: Work) -> tuple[Any, Counts]:
         return _outcome(run(work.batch, work.epoch, work.index) if stage.keyed else run(work.batch))
@@ -113,7 +113,7 @@ def step_of(name: str, origin: str, stage: MapStage, run: Runner, settings: RunS
 
     def step(work: Work) -> Work:
         start = time.perf_counter()
-        if stage.collective and comm is not None:
+        if comm is not None:
             comm.at((work.epoch, work.index))
         batch, counts = call(work)
         seconds = time.perf_counter() - start

@@ -132,7 +132,7 @@ def ranks_of(
 def communicates(plan: Plan, passes: Mapping[str, bool], world_size: int) -> bool:
     """Whether ranks that run a plan exchange anything: it says so, they cooperate, or what they read is in shards."""
     stages = plan.stages
-    if any(stage.collective for stage in stages):
+    if any(stage.ranks.collective for stage in stages):
         return True
     in_shards = any(one.part is not None for stage in stages for one in stage.divided())
     return world_size > 1 and (bool(passes.get("cooperative")) or in_shards)

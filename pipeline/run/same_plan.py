@@ -105,7 +105,7 @@ def _arguments(plan: Plan) -> dict[str, dict[str, tuple[str, str]]]:
     arguments: dict[str, dict[str, tuple[str, str]]] = {}
     for name, stage in zip(plan.names, plan.stages, strict=True):
         # A function may know its rank, and copies of rows are each rank's own.
-        if stage.changes_batches and stage.same_on_all_ranks:
+        if stage.changes_batches and stage.ranks.same_parameters:
             values = stage.decisive()
             if isinstance(stage, SourceStage):
                 values.pop("seed", None)  # told by itself, as it may be rank 0's
@@ -126,9 +126,9 @@ def _text(plan: Plan, final: Plan) -> str:
     Of what passes made of the plan, stages that no other rank waits for have their names alone.
     """
     # A source may have items of this rank, or torch's seed here: what is common of it is compared by itself.
-    common = [stage.same_on_all_ranks and not isinstance(stage, SourceStage) for stage in plan.stages]
+    common = [stage.ranks.same_parameters and not isinstance(stage, SourceStage) for stage in plan.stages]
     written = [describe(stage) if same else stage.name for stage, same in zip(plan.stages, common, strict=True)]
-    made = [describe(stage) if stage.collective else stage.name for stage in final.stages]
+    made = [describe(stage) if stage.ranks.collective else stage.name for stage in final.stages]
     return "\n".join([*written, "which runs as", *made])
 
 

@@ -26,7 +26,7 @@ class Conversion(MapStage):
         return frozenset({"n_id", "blocks"})
 
     def check(self, before: tuple[Stage, ...]) -> None:
-        if any(stage.shares_layers for stage in before):
+        if any(stage.ranks.shares_layers for stage in before):
             raise PlanError(
                 f"{self.name}: ranks make the batches together, and their layers exchange rows in the model, which "
                 f"needs the MiniBatch; leave out {self.name}() and run the model by hr.cooperative, or set "
@@ -42,5 +42,6 @@ def sampled_hops(before: tuple[Stage, ...]) -> list[Stage]:
     samplers: list[Stage] = []
     for stage in before:
         if "blocks" in stage.writes:
-            samplers = [*samplers, stage] if hasattr(stage, "expand") else []
+            has_choice = hasattr(stage, "expand") and getattr(stage, "keep", "block") == "block"
+            samplers = [*samplers, stage] if has_choice else []
     return [stage for stage in samplers for _ in range(max(1, stage.num_hops))]

@@ -13,6 +13,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, Runner
+from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.plan.verbs import verb
 
 
@@ -33,7 +34,7 @@ class CopyTo(MapStage):
     """
 
     changes_batches: ClassVar[bool] = False
-    same_on_all_ranks: ClassVar[bool] = False  # each has its device
+    ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # each has its device
     takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
     gives: ClassVar[str | None] = None
     keeps_ids_sound: ClassVar[bool] = True

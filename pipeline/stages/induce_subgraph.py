@@ -14,13 +14,15 @@ from headrace.ops.sampling.saint import Subgraph, induced_subgraph
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.lowered.compact import Compact, with_square_block
 from headrace.pipeline.lowered.excluded import SeedEdges, excluder, is_left_out
-from headrace.pipeline.lowered.square_block import with_square_block
-from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_graph, check_items_fit, divided_graph
+from headrace.pipeline.lowered.finders import Finder
+from headrace.pipeline.lowered.induce_hop import InduceHop
+from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_graph
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
-from headrace.pipeline.plan.traits import Divided
+from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.plan.verbs import verb
 
 
@@ -63,6 +65,8 @@ class InduceSubgraph(MapStage):
         because the subgraph would ignore times.
     """
 
+    ranks: ClassVar[RankTraits] = RankTraits(cooperates=False)
+
     graph: GraphView
     edge_ids: bool = field(default=True, kw_only=True)
 
@@ -72,10 +76,6 @@ class InduceSubgraph(MapStage):
         check_edge_ids(self.name, self.graph, self.edge_ids)
 
     @property
-    def cooperates(self) -> bool:
-        return False
-
-    @property
     def reads(self) -> frozenset[str]:
         return frozenset({"n_id", "num_sampled_nodes"})
 
@@ -83,11 +83,7 @@ class InduceSubgraph(MapStage):
     def writes(self) -> frozenset[str]:
         return frozenset({"blocks", "num_sampled_nodes", "num_sampled_edges"})
 
-    def divided(self) -> tuple[Divided, ...]:
-        return divided_graph(self.graph)
-
     def check(self, before: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, before)
         timed = [stage for stage in before if stage.num_hops and getattr(stage, "time", None) is not None]
         if timed:
             raise PlanError(
@@ -99,6 +95,12 @@ class InduceSubgraph(MapStage):
     def left_out(self) -> SeedEdges | None:
         """Which edges between seeds are not there."""
         return None
+
+    def found_by(self, finder: Finder, layer: int) -> tuple[Stage, ...]:
+        """Return the stages that find the same after some hops, with ranks that do it together."""
+        graph, edge_ids = self.graph, self.edge_ids
+        hop = InduceHop(graph, layer=layer, finder=finder, edge_ids=edge_ids, exclude=self.left_out)
+        return (hop, Compact(graph, edge_ids=edge_ids, keep="square"))
 
     def runner(self, settings: RunSettings) -> Runner:
         if settings.world_size > 1:

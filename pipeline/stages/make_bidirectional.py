@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,10 +14,11 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.interop.conversions import joined_edges
-from headrace.pipeline.lowered.square_block import with_square_block
+from headrace.pipeline.lowered.compact import with_square_block
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.plan.verbs import verb
 
 
@@ -47,9 +49,7 @@ class MakeBidirectional(MapStage):
         If the sampled graph has an edge type between two node types.
     """
 
-    @property
-    def cooperates(self) -> bool:
-        return False
+    ranks: ClassVar[RankTraits] = RankTraits(cooperates=False)
 
     @property
     def reads(self) -> frozenset[str]:

@@ -29,6 +29,7 @@ from headrace.pipeline.plan.checks import check_flags, make_positive
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.sampler import Sampler
 
@@ -69,6 +70,8 @@ class SaintSampler(Sampler, MapStage):
       Hajek estimate.
     """
 
+    ranks: ClassVar[RankTraits] = RankTraits(cooperates=False)
+
     norms: bool = field(default=True, kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
 
@@ -98,10 +101,6 @@ class SaintSampler(Sampler, MapStage):
     def writes(self) -> frozenset[str]:
         fields = {"seeds", "seed_index", "item_index", "n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"}
         return frozenset(fields | ({"node"} if self.norms else set()))
-
-    @property
-    def cooperates(self) -> bool:
-        return False
 
     def check(self, before: tuple[Stage, ...]) -> None:
         source = before[0]

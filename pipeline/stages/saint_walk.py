@@ -16,7 +16,7 @@ from headrace.ops.sampling.saint import Subgraph, induced_subgraph
 from headrace.ops.sampling.walk import random_walk
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import kept
-from headrace.pipeline.plan.checks import MOST_STEPS, check_items_fit, make_positive
+from headrace.pipeline.plan.checks import MOST_STEPS, make_positive
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Stage
@@ -86,7 +86,6 @@ class SampleSaintWalk(SaintSampler):
 
     def check(self, before: tuple[Stage, ...]) -> None:
         super().check(before)
-        check_items_fit(self, self.graph, before)
         if self.norms and not isinstance(before[0], ItemSampler):
             raise PlanError(
                 f"{self.name}: its norms are counted on batches drawn ahead, which {before[0].name} cannot give; "

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
+from headrace.pipeline.plan.checks import check_graph
 from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.plan.traits import Divided
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,9 +41,3 @@ class Sampler(Stage):
     @property
     def writes(self) -> frozenset[str]:
         return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
-
-    def divided(self) -> tuple[Divided, ...]:
-        return divided_graph(self.graph)
-
-    def check(self, before: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, before)

@@ -11,6 +11,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 from headrace.pipeline.plan.text import describe
+from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.plan.verbs import verb
 
 
@@ -35,7 +36,7 @@ class Transform(MapStage):
         If `function` is not callable, or, when run, returns anything but a MiniBatch.
     """
 
-    same_on_all_ranks: ClassVar[bool] = False  # a function may know its rank
+    ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # a function may know its rank
     calls_users: ClassVar[bool] = True
 
     function: Callable[[MiniBatch], MiniBatch]

@@ -39,14 +39,11 @@ from headrace.pipeline.plan.checks import (
     LARGEST_COUNT,
     check_flags,
     check_graph,
-    check_items_fit,
     check_pairs_come,
-    divided_graph,
 )
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
-from headrace.pipeline.plan.traits import Divided
 from headrace.pipeline.plan.verbs import verb
 
 #: `seeds` and `seed_index` of a negative: of its node in a triplet, and of both ends beside `item_index`.
@@ -153,7 +150,7 @@ class SampleUniformNegative(MapStage):
                 "sources; leave out source_weight"
             )
         by_degree = isinstance(self.node_weight, str) or isinstance(self.source_weight, str)
-        if divided_graph(self.graph) and (self.reject or by_degree):
+        if self.divided() and (self.reject or by_degree):
             raise PlanError(f'{self.name}: reject=True and node_weight="degree" need a whole graph, got a shard')
         for name in ("node_weight", "source_weight"):
             self._check_weight(name)
@@ -232,11 +229,7 @@ class SampleUniformNegative(MapStage):
         seeds = {"seeds", "seed_index", "item_index", "num_positives"}
         return frozenset(seeds | {"n_id", "num_sampled_nodes"} | labels)
 
-    def divided(self) -> tuple[Divided, ...]:
-        return divided_graph(self.graph)
-
     def check(self, before: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, before)
         check_pairs_come(self.name, before)
         if any(isinstance(stage, SampleUniformNegative) for stage in before):
             raise PlanError(f"{self.name}: a stage before it has added negatives already; chain it once")

@@ -10,7 +10,7 @@ import torch
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.pipeline.lowered.expect_rows import ExpectRows
-from headrace.pipeline.lowered.on_stream import OnStream
+from headrace.pipeline.lowered.gpu.on_stream import OnStream
 from headrace.pipeline.passes import feature_cache
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.storage.expected_reads import READS_IN_VIEW

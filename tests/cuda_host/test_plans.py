@@ -12,7 +12,7 @@ import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.sampling import fused_on_gpu
 from headrace.pipeline.data.graph_machinery import kept, scratch_bytes
-from headrace.pipeline.lowered.on_stream import OnStream, WaitStream
+from headrace.pipeline.lowered.gpu.on_stream import OnStream, WaitStream
 
 from cuda_host.stand_in import StandIn
 from plans import NODE_TYPES, PLANS, RELATIONS, graph, items, store, timed_graph, timed_items, typed_graph, typed_items

@@ -220,7 +220,7 @@ CUDA = (
         "if len",
         "tests/ops/core/test_gpu_memory.py::test_different_gpus_may_have_other_numbers_in_cuda",
     ),
-    Mutant("pipeline/lowered/on_stream.py", "self.event.wait()", "", _PLANS + "test_a_missing_wait_is_found"),
+    Mutant("pipeline/lowered/gpu/on_stream.py", "self.event.wait()", "", _PLANS + "test_a_missing_wait_is_found"),
     Mutant(
         "cuda/streams.py",
         "stand_in.synchronize()",
@@ -252,7 +252,7 @@ CUDA = (
         "tests/cuda_host/test_streams.py::test_streams_wait_for_a_table_that_another_one_makes",
     ),
     Mutant(
-        "pipeline/lowered/on_stream.py",
+        "pipeline/lowered/gpu/on_stream.py",
         "behind_current=in_the_making",
         "behind_current=False",
         "tests/cuda_host/test_streams.py::test_copies_from_the_host_do_not_wait_for_the_training_loop",

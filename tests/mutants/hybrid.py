@@ -91,8 +91,8 @@ HYBRID = (
     ),
     Mutant(
         "pipeline/passes/shared_edges.py",
-        "isinstance(stage, SampleHop) and stage.hop.takes_all and",
-        "isinstance(stage, SampleHop) and",
+        "if stage.hop.takes_all and",
+        "if",
         _REWRITES + "test_refuses_what_needs_all_edges_of_a_node",
     ),
 )

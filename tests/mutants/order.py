@@ -162,9 +162,9 @@ ORDER = (
         "tests/pipeline/run/test_stats.py::test_stats_are_the_same_whatever_passes_run",
     ),
     Mutant(
-        "pipeline/passes/cooperative.py",
-        "[stage.made_of(fetch) for stage in stages]",
-        "stages",
+        "pipeline/passes/shards.py",
+        "tuple(one.made_of(stage) for one in stages)",
+        "tuple(stages)",
         "tests/pipeline/plan/test_origins.py::test_every_stage_that_passes_make_has_an_origin",
     ),
     Mutant(

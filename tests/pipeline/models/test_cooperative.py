@@ -20,6 +20,7 @@ import headrace as hr
 import headrace.pipeline
 from headrace.ops import labor_importance
 from headrace.pipeline.distributed.rank_reducer import RankReducer
+from headrace.pipeline.lowered.ranks.together import Together
 from headrace.pipeline.partition.router import RankRouter
 
 from plans import PLANS, graph, items, store
@@ -149,7 +150,7 @@ def test_rounds_to_sample_together(sampler, rounds, collectives, world_size):
     def counted(comm):
         with plan.loader(cooperative=True, comm=comm, prefetch=False) as loader:
             num_batches = len(list(loader))
-            stats = loader.stats().lowered["sample_hop_together"]
+            stats = loader.stats().lowered["sample_hop"]
             return stats["rounds"] / num_batches, stats["collectives"] / num_batches
 
     assert run_ranks(world_size, counted) == [(rounds, collectives)] * world_size
@@ -171,7 +172,7 @@ def test_rounds_of_labor_star_are_those_of_one_process():
     def counted(comm):
         with whole.loader(cooperative=True, comm=comm) as loader:
             num_batches = len(list(loader))
-            stats = loader.stats().lowered["sample_hop_together"]
+            stats = loader.stats().lowered["sample_hop"]
             return stats["rounds"] - 2 * num_batches, stats["collectives"] - 3 * num_batches, stats["sent_bytes"] > 0
 
     assert run_ranks(3, counted) == [(3 * sum(num_sizes), 3 * sum(num_sizes), True)] * 3
@@ -220,7 +221,7 @@ def test_hops_that_are_sampled_together_are_not_fused():
         loader = SAMPLERS["labor_star"](items()).loader(cooperative=True, comm=comm)
         return [stage.name for stage in loader._rewriting.final.stages if stage.name != "prefetch"]
 
-    hop = ["sample_hop_together", "compact", "exchange_ids"]
+    hop = ["sample_hop", "compact", "exchange_ids"]
     assert run_ranks(2, verbs) == [["item_sampler", "exchange_ids", *hop * 3, "return_ids"]] * 2
 
 
@@ -253,16 +254,14 @@ def test_hops_sampled_together_check_their_partition():
     rule, comm = hr.LaborImportanceRule(2), hr.LocalGroup(2).comms[0]
 
     def plan(partition):
-        hop = hand_made(items()).sample_hop_together(graph(), rule, layer=0, key_layer=0, partition=partition)
+        hop = hand_made(items()).sample_hop(graph(), rule, layer=0, key_layer=0, finder=Together(partition))
         return hop.compact(graph(), expand="all")
 
-    with pytest.raises(
-        hr.PlanError, match="sample_hop_together: expected a partition of the graph's 200 nodes, got one of 199"
-    ):
+    with pytest.raises(hr.PlanError, match="sample_hop: expected a partition of the graph's 200 nodes, got one of 199"):
         plan(hr.Partition.hash(199, 2)).loader(comm=comm, rank=0, world_size=2)
 
     def with_three_parts(comm):
-        with pytest.raises(hr.PlanError, match="sample_hop_together: the partition has 3 parts, but there are 2 ranks"):
+        with pytest.raises(hr.PlanError, match="sample_hop: the partition has 3 parts, but there are 2 ranks"):
             plan(hr.Partition.hash(200, 3)).loader(comm=comm)
 
     run_ranks(2, with_three_parts)

@@ -114,7 +114,7 @@ def test_a_pair_of_ranks_exchanges_one_message_for_each_layer_and_direction(mess
     def work(comm: Comm) -> tuple[dict[str, object], dict[str, float]]:
         with steps.loader(comm=comm, cooperative=True, partition=partition, prefetch=False) as loader:
             batch = next(iter(loader))
-            return layer_of(copy.deepcopy(network), comm, batch, partition), loader.stats().lowered["shared_induced"]
+            return layer_of(copy.deepcopy(network), comm, batch, partition), loader.stats().lowered["compact#2"]
 
     layers, stats = zip(*run_ranks(world_size, work), strict=True)
     to_mirrors, to_masters = ([list(one["forward"][number]) for one in layers] for number in (0, 1))
@@ -177,7 +177,7 @@ def test_rounds_are_two_for_a_hop_and_four_for_all_layers_within_a_boundary():
             return [
                 (found[name]["rounds"] / num_batches, found[name]["collectives"] / num_batches)
                 for name in found
-                if name.startswith("shared")
+                if name.startswith(("sample_hop", "induce_hop"))
             ]
 
     for strategy, expected in (

@@ -31,14 +31,14 @@ def test_fires_behind_all_that_finds_nodes_and_all_that_fetches():
 
 def test_fires_on_layerwise_rules_which_ranks_sample_together():
     names = final_names(items().sample_ladies(graph(), [9]), cooperative=True)
-    assert names == ["item_sampler", "exchange_ids", "sample_hop_together", "compact", "exchange_ids", "return_ids"]
+    assert names == ["item_sampler", "exchange_ids", "sample_hop", "compact", "exchange_ids", "return_ids"]
 
 
 def test_fires_on_subgraphs_which_take_the_nodes_of_hops_alone():
     names = final_names(items().sample_shadow(graph(), 2, 3).fetch_feature(store(), node=["x"]), cooperative=True)
     begin = ["item_sampler", "plant_trees_together", "exchange_ids"]
-    edges = ["induced_hop", "compact", "exchange_ids", "keep_square_block"]
-    assert names == [*begin, *["reach_nodes", "exchange_ids"] * 2, *edges, "fetch_owned", "exchange_rows", "return_ids"]
+    hop, fetch = ["sample_hop", "compact", "exchange_ids"], ["fetch_owned", "exchange_rows", "return_ids"]
+    assert names == [*begin, *hop * 2, "induce_hop", "compact", "exchange_ids", *fetch]
 
 
 def test_refuses_one_rank():

@@ -7,6 +7,8 @@ import torch
 from ranks import partition, run_ranks
 
 import headrace as hr
+from headrace.pipeline.lowered.finders import Here
+from headrace.pipeline.lowered.ranks.at_owners import AtOwners
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 
@@ -26,32 +28,39 @@ def names(stages):
     return [stage.name for stage in stages]
 
 
+def found_by(stages):
+    return [type(stage.finder) for stage in stages if stage.name == "sample_hop"]
+
+
 def shard(rank: int = 0) -> hr.Graph:
     return graph().shard(partition("hash", 2), rank)
 
 
 def test_fires_on_hops_behind_the_first_which_finds_its_rows_here():
     stages = final(plan(shard()))
-    assert names(stages) == ["item_sampler", "sample_hop", "compact", "sample_at_owners"]
+    assert names(stages) == ["item_sampler", *["sample_hop", "compact"] * 2]
+    assert found_by(stages) == [Here, AtOwners]
     assert stages[0].partition == partition("hash", 2)
 
 
 def test_fires_on_all_hops_where_seeds_have_no_owner():
     pairs = hr.ItemSampler(torch.arange(20).reshape(10, 2), batch_size=5)
-    assert names(final(plan(shard(), pairs))) == ["item_sampler", "sample_at_owners", "sample_at_owners"]
+    assert found_by(final(plan(shard(), pairs))) == [AtOwners, AtOwners]
 
 
 def test_fires_on_subgraphs_of_trees():
     """Those of the whole graph are found here, those of shards at the owners; one process finds them as it says."""
-    for one, name in ((graph(), "induce_in_trees"), (shard(), "induce_at_owners")):
-        assert names(final(items().sample_shadow(one, 2, 3)))[-1] == name
+    assert names(final(items().sample_shadow(graph(), 2, 3)))[-1] == "induce_in_trees"
+    *_, hop, compact = final(items().sample_shadow(shard(), 2, 3))
+    assert (hop.name, hop.finder, compact.keep) == ("induce_hop", AtOwners(), "square")
+    for one in (graph(), shard()):
         assert names(final(items().sample_shadow(one, 2, 3), world_size=1))[-1] == "induce_subgraph"
     assert names(final(plan(graph()).induce_subgraph(graph())))[-1] == "induce_subgraph"
 
 
 def test_refuses_whole_graphs_and_one_rank():
-    assert "sample_at_owners" not in names(final(plan(graph())))
-    assert "sample_at_owners" not in names(final(plan(shard()), world_size=1))
+    assert found_by(final(plan(graph()))) == [Here, Here]
+    assert found_by(final(plan(shard()), world_size=1)) == [Here, Here]
 
 
 def test_refuses_samplers_that_need_more_than_rows():

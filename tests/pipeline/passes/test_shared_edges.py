@@ -15,6 +15,8 @@ import headrace as hr
 from gpu_plans import names
 from plans import NUM_NODES, double, graph, items, store, typed_graph
 
+HOP = ["sample_hop", "compact"]
+
 
 def grid(num_parts: int = 4) -> hr.EdgePartition:
     return hr.EdgePartition.grid(graph(), num_parts)
@@ -34,25 +36,26 @@ def stages(plan: hr.Plan, partition: hr.EdgePartition | None = None, **options: 
 @pytest.mark.parametrize(
     ("source", "hops"),
     [
-        (items, ["shared_hop"] * 3),
-        (lambda: hr.GlobalBatch(graph(), seed=1), ["shared_induced"]),
-        (lambda: hr.ClusterSampler(CLUSTERS, seed=1), ["shared_induced"]),
-        (lambda: hr.ClusterSampler(CLUSTERS, boundary=1, seed=1), ["shared_hop", "shared_induced"]),
-        (lambda: hr.ClusterSampler(CLUSTERS, boundary=None, seed=1), ["shared_hop"] * 3),
+        (items, ["sample_hop"] * 3),
+        (lambda: hr.GlobalBatch(graph(), seed=1), ["induce_hop"]),
+        (lambda: hr.ClusterSampler(CLUSTERS, seed=1), ["induce_hop"]),
+        (lambda: hr.ClusterSampler(CLUSTERS, boundary=1, seed=1), ["sample_hop", "induce_hop"]),
+        (lambda: hr.ClusterSampler(CLUSTERS, boundary=None, seed=1), ["sample_hop"] * 3),
     ],
 )
 def test_fires(source, hops):
     plan = source().sample_in_subgraph(graph(), num_hops=3).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
     name = plan.stages[0].name
+    hops = [one for hop in hops for one in (hop, "compact")]
     assert stages(plan) == [name, "exchange_ids", *hops, "fetch_feature", "fetch_owned"]
 
 
 def test_masters_fetch_and_no_row_is_exchanged_by_the_loader():
     plan = items().sample_in_subgraph(graph(), num_hops=2).fetch_feature(store(), node=["x"]).transform(double)
-    assert stages(plan) == ["item_sampler", "exchange_ids", "shared_hop", "shared_hop", "fetch_owned", "transform"]
+    assert stages(plan) == ["item_sampler", "exchange_ids", *HOP * 2, "fetch_owned", "transform"]
     # Behind a transform as well, by a stage that reads what the batch has: rows of nodes that this rank is master of.
     behind = items().sample_in_subgraph(graph()).transform(lambda batch: batch).fetch_feature(store(), node=["x"])
-    assert stages(behind) == ["item_sampler", "exchange_ids", "shared_hop", "transform", "fetch_feature"]
+    assert stages(behind) == ["item_sampler", "exchange_ids", *HOP, "transform", "fetch_feature"]
 
     def right(comm) -> bool:
         with behind.loader(comm=comm, cooperative=True, partition=grid(2)) as loader:
@@ -68,9 +71,10 @@ def test_explain_shows_who_shares_what():
         return plan.loader(comm=comm, cooperative=True, partition=grid()).explain()
 
     text = run_ranks(4, explained)[0]
-    assert "shared_hop(" in text
-    assert "layer=0, partition=EdgePartition(1,500 edges, 2 x 2 parts))" in text
-    assert "layer=1, partition=EdgePartition(1,500 edges, 2 x 2 parts), num_layers=2)" in text
+    finder = "finder=SharedEdges(partition=EdgePartition(1,500 edges, 2 x 2 parts))"
+    assert f"layer=0, {finder}" in text
+    assert f"layer=1, {finder}" in text
+    assert "times=2)" in text
 
 
 def test_a_machine_may_say_who_shares_edges():
@@ -81,12 +85,12 @@ def test_a_machine_may_say_who_shares_edges():
         loader = plan.loader(comm=comm, cooperative=True, machine=machine)
         return [stage.name for stage in loader._rewriting.final.stages]
 
-    assert run_ranks(2, work) == [["item_sampler", "exchange_ids", "shared_hop"]] * 2
+    assert run_ranks(2, work) == [["item_sampler", "exchange_ids", *HOP]] * 2
 
 
 def test_one_process_is_left_as_it_is():
     plan = items().sample_in_subgraph(graph())
-    assert "shared_hop" not in names(plan, hr.Machine(partition=hr.EdgePartition.grid(graph(), 1)))
+    assert "exchange_ids" not in names(plan, hr.Machine(partition=hr.EdgePartition.grid(graph(), 1)))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +124,7 @@ def test_refuses_partitions_of_other_graphs_and_for_other_ranks():
             )
     # Another object with the same edges is the same graph.
     again = hr.Graph(graph().indptr.clone(), graph().indices.clone(), graph().edge_permutation)
-    assert stages(items().sample_in_subgraph(again)) == ["item_sampler", "exchange_ids", "shared_hop"]
+    assert stages(items().sample_in_subgraph(again)) == ["item_sampler", "exchange_ids", *HOP]
 
 
 def test_refuses_graphs_in_shards():

@@ -14,7 +14,7 @@ from headrace.cuda.backend import stand_in
 from headrace.ops.sampling.rules import LaborRule
 from headrace.pipeline.data.graph_machinery import HopArrays, arrays_on, fits_on_gpu, kept
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.fetch_rows import FetchRows, SampleFetched
+from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows, SampleFetched
 from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.verify import LOWERED, verify
@@ -150,7 +150,7 @@ def test_rows_without_room_are_sampled_in_place(monkeypatch):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     expected = digests(WHOLE_ROWS["labor"](items()), hr.Machine())
-    monkeypatch.setattr("headrace.pipeline.lowered.fetch_rows.fetch_rows", refuse)
+    monkeypatch.setattr("headrace.pipeline.lowered.gpu.fetch_rows.fetch_rows", refuse)
     with pytest.warns(UserWarning, match="rows are sampled in place, as CUDA out of memory"):
         assert digests(WHOLE_ROWS["labor"](items().copy_to("cuda")), SMALL) == expected
 

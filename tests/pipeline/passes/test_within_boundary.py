@@ -23,8 +23,8 @@ def clusters(boundary: int | None = 0, num_hops: int = 2) -> hr.Plan:
 @pytest.mark.parametrize(
     ("boundary", "stages"),
     [
-        (0, ["cluster_sampler", "sample_induced", "prefetch"]),
-        (1, ["cluster_sampler", "sample_fused", "sample_induced", "prefetch"]),
+        (0, ["cluster_sampler", "induce_hop", "compact", "prefetch"]),
+        (1, ["cluster_sampler", "sample_fused", "induce_hop", "compact", "prefetch"]),
         (2, ["cluster_sampler", "sample_fused", "prefetch"]),
         (None, ["cluster_sampler", "sample_fused", "prefetch"]),
     ],
@@ -41,7 +41,7 @@ def test_refuses_other_samplers():
             sampled.loader()
     with pytest.raises(hr.PlanError, match="expand='all'"):
         plan.sample_in_subgraph(graph(), num_hops=2, expand="new").loader()
-    assert "sample_induced" not in names(items().sample_in_subgraph(graph(), num_hops=2), hr.Machine())
+    assert "induce_hop" not in names(items().sample_in_subgraph(graph(), num_hops=2), hr.Machine())
 
 
 def test_cannot_be_switched_off():
@@ -91,7 +91,7 @@ def test_ranks_find_the_edges_within_once_for_all_layers(boundary):
 
     (within,) = cooperative_batches(clusters(boundary, num_hops=boundary + 1), 3, partition=owners)[:1]
     (shares, stats), *_ = run_ranks(3, work)
-    assert stats["induced_hop"]["rounds"] == 2 * len(shares)
+    assert stats["induce_hop"]["rounds"] == 2 * len(shares)
     exchanged = sum(one["rounds"] for name, one in stats.items() if name.startswith("exchange_ids"))
     assert exchanged == (2 + boundary) * len(shares)  # of seeds, of the hops before, and of what is within
     for batch, expected in zip(shares, within, strict=True):
@@ -117,7 +117,7 @@ def test_shares_of_a_subgraph_are_refused():
 def test_a_gpu_gets_what_the_cpu_samples():
     plan = hr.ClusterSampler(CLUSTERS, 2, seed=3).copy_to("cuda").sample_in_subgraph(graph(), num_hops=2)
     plan = plan.fetch_feature(store(), node=["x"])
-    assert names(plan)[:2] == ["cluster_sampler", "sample_induced"]
+    assert names(plan)[:2] == ["cluster_sampler", "induce_hop"]
     assert digests(plan) == digests(clusters().fetch_feature(store(), node=["x"]), hr.Machine())
 
 
@@ -147,7 +147,7 @@ def test_bytes_are_those_of_the_channel(world_size, monkeypatch):
         with clusters(0, num_hops=3).loader(cooperative=True, comm=comm, partition=owners, prefetch=False) as loader:
             sent[comm.rank] = 0  # ranks compared their plans
             assert len(list(loader)) == 3
-            return loader.stats().lowered["induced_hop"]["sent_bytes"], loader.stats().total("sent_bytes")
+            return loader.stats().lowered["induce_hop"]["sent_bytes"], loader.stats().total("sent_bytes")
 
     monkeypatch.setattr(Comm, "all_to_all", counted)
     found = run_ranks(world_size, work)

@@ -32,7 +32,7 @@ def test_facts_are_those_of_the_stages_before(name, machine):
         assert facts.fields.keys() == {name for stage in before for name in stage.writes}
         assert facts.place == next((stage.moves_to for stage in reversed(before) if stage.moves_to), None)
         assert facts.threads == any(stage.threads for stage in before)
-        assert facts.shares_layers == any(stage.shares_layers for stage in before)
+        assert facts.shares_layers == any(stage.ranks.shares_layers for stage in before)
         found = [stage.graph for stage in before if hasattr(stage, "graph")]
         assert all(any(one is other for other in found) for one in facts.graphs)
         assert len({id(one) for one in found}) == len(facts.graphs)

@@ -214,7 +214,7 @@ def test_bytes_that_are_counted_are_those_that_channels_carry(sampler, kind, coo
             for _ in loader:
                 pass
             stats = loader.stats()
-        hops = [totals for name, totals in stats.lowered.items() if name.startswith("sample_at_owners")]
+        hops = [totals for name, totals in stats.lowered.items() if name.startswith("sample_hop")]
         at_owners = sum(totals["sent_bytes"] for totals in hops)
         return stats.total("sent_bytes"), at_owners
 

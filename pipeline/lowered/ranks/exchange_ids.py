@@ -1,4 +1,4 @@
-"""Exchange of ids: every node of a layer goes to the rank that owns it."""
+"""Exchange of ids: every node of a layer goes to the rank that owns it, until the batch has its own ids again."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from torch import Tensor
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
-from headrace.pipeline.plan.traits import Divided
+from headrace.pipeline.plan.traits import Divided, RankTraits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +40,6 @@ class ExchangeIds(MapStage):
     lowered: ClassVar[bool] = True
 
     reads_at: ClassVar[Place | None] = CPU
-    collective: ClassVar[bool] = True
 
     router: RankRouter
     renumber: bool = field(default=True, kw_only=True)
@@ -54,12 +54,8 @@ class ExchangeIds(MapStage):
         return frozenset({"n_id", "num_sampled_nodes", "exchanges"} | renumbered)
 
     @property
-    def shares_layers(self) -> bool:
-        return self.renumber
-
-    @property
-    def keeps_rows(self) -> bool:
-        return not self.renumber
+    def ranks(self) -> RankTraits:
+        return RankTraits(collective=True, shares_layers=self.renumber, keeps_rows=not self.renumber)
 
     def divided(self) -> tuple[Divided, ...]:
         return (Divided("the partition", self.router.partition),)
@@ -89,19 +85,24 @@ class ExchangeIds(MapStage):
             )
             if copies is not None and exchange.places is not None:
                 exchange = replace(exchange, places=exchange.places[copies])
-            found = len(exchange.owned) - len(batch.n_id)
+            num_nodes = list(batch.num_sampled_nodes)
+            times = 1
             if self.renumber:
                 exchange = replace(exchange, places=None)  # local ids lead to exchange.wanted, as it is
-                if batch.types is not None and batch.blocks:
-                    first, *others = renumbered["blocks"]
-                    renumbered["blocks"] = (replace(first, types=batch.types.of(exchange.wanted)), *others)
+                if batch.blocks:
+                    block = renumbered["block"]
+                    if batch.types is not None:
+                        block = replace(block, types=batch.types.of(exchange.wanted))
+                    times = _num_layers(batch.blocks)
+                    renumbered = {"blocks": (*[block] * times, *batch.blocks[times:])}
+            num_nodes[-times] += len(exchange.owned) - len(batch.n_id)
             replaced = batch.replace(
                 **renumbered,
                 n_id=exchange.owned,
                 slot=exchange.owned_slot if self.renumber else batch.slot,
-                exchanges=(exchange, *batch.exchanges),
+                exchanges=(*[exchange] * times, *batch.exchanges),
                 comm=rows_comm,
-                num_sampled_nodes=(*batch.num_sampled_nodes[:-1], batch.num_sampled_nodes[-1] + found),
+                num_sampled_nodes=tuple(num_nodes),
             )
             return replaced, self._counts(exchange)
 
@@ -114,9 +115,65 @@ class ExchangeIds(MapStage):
 
 
 def _local_ids(batch: MiniBatch, places: Tensor) -> dict[str, Any]:
-    """Return the fields of the batch that hold local ids of its nodes, which moved to `places`."""
+    """Return what holds local ids of the nodes of the batch, which moved to `places`: the first block, or a field."""
     if not batch.blocks:
         return {"seed_index": places[batch.seed_index]}
-    first, *others = batch.blocks
-    indices = gather_rows(places.to(first.indices.dtype), first.indices)
-    return {"blocks": (replace(first, indices=indices), *others)}
+    first = batch.blocks[0]
+    return {"block": replace(first, indices=gather_rows(places.to(first.indices.dtype), first.indices))}
+
+
+def _num_layers(blocks: tuple[Block, ...]) -> int:
+    """Return how many layers the first block has, each of which gets its exchange."""
+    times = 1
+    while times < len(blocks) and blocks[times] is blocks[0]:
+        times += 1
+    return times
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReturnIds(MapStage):
+    """Put the nodes whose rows this rank needs in the place of those that it owns.
+
+    Parameters
+    ----------
+    keep
+        Whether the batch keeps the exchange, by which a model exchanges rows too; if not, the batch is again what it
+        was before its ids were exchanged.
+    """
+
+    name: ClassVar[str] = "return_ids"
+    lowered: ClassVar[bool] = True
+    reads_at: ClassVar[Place | None] = CPU
+    ranks: ClassVar[RankTraits] = RankTraits(keeps_rows=True)
+
+    keep: bool = field(default=True, kw_only=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "exchanges"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset({"n_id", "num_sampled_nodes"} | ({"slot"} if self.keep else set()))
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+            exchange = batch.exchanges[0]
+            n_id = exchange.wanted if exchange.places is None else exchange.wanted[exchange.places]
+            if self.keep:
+                slot = exchange.wanted_slot
+                if slot is not None and exchange.places is not None:
+                    slot = slot[exchange.places]
+                return batch.replace(n_id=n_id, slot=slot), {}
+            *inner, last = batch.num_sampled_nodes
+            given_back = batch.replace(
+                n_id=n_id,
+                exchanges=batch.exchanges[1:],
+                comm=batch.comm if len(batch.exchanges) > 1 else None,
+                num_sampled_nodes=(*inner, last + len(n_id) - len(exchange.owned)),
+            )
+            return given_back, {}
+
+        return run

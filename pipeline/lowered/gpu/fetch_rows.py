@@ -14,8 +14,9 @@ from headrace.ops.sampling.rules import ByRelation
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import arrays_on
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.graph_cache import GraphCache
-from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, SampledHop, frontier_of
+from headrace.pipeline.lowered.finders import SampledHop
+from headrace.pipeline.lowered.gpu.graph_cache import GraphCache
+from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, frontier_of
 from headrace.pipeline.plan.checks import check_expand, check_graph
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import FETCHED, Counts, MapStage, Runner, Stage
@@ -87,10 +88,6 @@ class SampleFetched(RuleHop):
     name: ClassVar[str] = "sample_fetched"
     lowered: ClassVar[bool] = True
     takes: ClassVar[frozenset[str]] = frozenset({FETCHED})
-
-    @property
-    def on_gpu(self) -> bool:
-        return self.hop.on_gpu
 
     def fits_behind(self, last: Stage) -> str | None:
         fits = isinstance(last, FetchRows) and last.graph is self.graph and last.expand == self.expand

@@ -1,4 +1,4 @@
-"""Layers whose sources are their destinations: the subgraph that the nodes of a batch induce."""
+"""One hop to the nodes of the batch itself: all edges among them."""
 
 from __future__ import annotations
 
@@ -14,67 +14,56 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.compact import count_new
-from headrace.pipeline.plan.checks import check_graph, check_items_fit, divided_graph
+from headrace.pipeline.lowered.excluded import SeedEdges
+from headrace.pipeline.lowered.finders import FoundLayer
+from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
-from headrace.pipeline.plan.traits import Divided
+from headrace.pipeline.plan.stage import Counts, Runner
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleInduced(MapStage):
-    """Add layers that take all edges among the nodes of the batch: one square block, once for each of them.
+class InduceHop(HopStage):
+    """Take all edges among the nodes of the batch.
 
-    The pass ``within_boundary`` makes it of hops that must not reach new nodes. Of all nodes of a graph in their order
-    the subgraph is the graph itself: its arrays are taken as they are.
+    The pass ``within_boundary`` makes it of hops that must not reach new nodes. The passes ``cooperative`` and
+    ``sample_at_owners`` choose its finder, and make it of ``induce_subgraph`` as well.
 
     Parameters
     ----------
     graph
         The graph.
-    num_layers
-        How many times the block is added.
-    first_layer
-        The hop that the first of them stands for.
+    layer, finder
+        As for :class:`~headrace.pipeline.lowered.sample_hop.HopStage`.
     edge_ids
-        Whether the block carries the original ids of its edges.
+        Whether blocks carry the original ids of their edges.
+    exclude
+        Edges between seeds that are not there; None for no such edges.
     """
 
-    name: ClassVar[str] = "sample_induced"
+    name: ClassVar[str] = "induce_hop"
     lowered: ClassVar[bool] = True
 
     graph: GraphView
-    num_layers: int = field(kw_only=True)
-    first_layer: int = field(kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
+    exclude: SeedEdges | None = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        check_graph(self.name, self.graph)
+    @property
+    def by_node(self) -> bool:
+        return False
 
     @property
     def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
-
-    @property
-    def first_hop(self) -> int | None:
-        return self.first_layer
-
-    @property
-    def num_hops(self) -> int:
-        return self.num_layers
-
-    def divided(self) -> tuple[Divided, ...]:
-        return divided_graph(self.graph)
-
-    def check(self, before: tuple[Stage, ...]) -> None:
-        check_items_fit(self, self.graph, before)
+        return super().reads | (frozenset() if self.exclude is None else frozenset({"seeds"}))
 
     def runner(self, settings: RunSettings) -> Runner:
+        return self.finder.inducer(self, settings)
+
+    def inducer(self, settings: RunSettings) -> Runner:
+        """Return the function that finds the edges in this process.
+
+        Of all nodes of a graph in their order the subgraph is the graph itself: its arrays are taken as they are.
+        """
         if settings.world_size > 1:
             raise PlanError(
                 f"{self.origin.name}: {settings.world_size} ranks would share each batch, but a subgraph cannot be cut "
@@ -86,14 +75,9 @@ class SampleInduced(MapStage):
         def whole() -> Block:
             return self._whole_graph()  # the same in each epoch, and so is what layers keep with it
 
-        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+        def run(batch: MiniBatch) -> tuple[FoundLayer, Counts]:
             block = whole() if self._are_all(batch.n_id) else self._block(batch.n_id, settings.num_threads)
-            extended = batch.replace(
-                blocks=(*[block] * self.num_layers, *batch.blocks),
-                num_sampled_nodes=(*batch.num_sampled_nodes, *[0] * self.num_layers),
-                num_sampled_edges=(*batch.num_sampled_edges, *[block.num_edges] * self.num_layers),
-            )
-            return extended, count_new(batch, extended)
+            return FoundLayer(batch, block), {}
 
         return run
 

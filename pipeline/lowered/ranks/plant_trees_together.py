@@ -16,6 +16,7 @@ from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.plan.traits import RankTraits
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +29,7 @@ class PlantTreesTogether(PlantTrees):
 
     name: ClassVar[str] = "plant_trees_together"
     reads_at: ClassVar[Place | None] = CPU
-    collective: ClassVar[bool] = True
+    ranks: ClassVar[RankTraits] = RankTraits(collective=True)
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
