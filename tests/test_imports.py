@@ -220,6 +220,15 @@ def test_passes_see_the_plan_and_a_machine_value_only(module):
     )
 
 
+#: Questions of passes about the type of a stage or value; facts and traits answer the others.
+MOST_QUESTIONS_ABOUT_TYPES = 30
+
+
+def test_passes_ask_facts_and_traits_rather_than_types():
+    texts = [path.read_text() for path in sorted((ROOT / "pipeline/passes").glob("*.py"))]
+    assert sum(len(re.findall(r"\bisinstance\b", text)) for text in texts) <= MOST_QUESTIONS_ABOUT_TYPES
+
+
 def test_few_modules_of_ops_reach_cuda():
     """What knows of devices for all operations, and what gives arguments to the twins of a subject's."""
     reaching = [

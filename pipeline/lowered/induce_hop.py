@@ -49,6 +49,10 @@ class InduceHop(HopStage):
     exclude: SeedEdges | None = field(default=None, kw_only=True)
 
     @property
+    def takes_all(self) -> bool:
+        return self.exclude is None
+
+    @property
     def by_node(self) -> bool:
         return False
 

@@ -88,6 +88,11 @@ class HopStage(MapStage):
         return 1
 
     @property
+    def takes_all(self) -> bool:
+        """Whether the hop takes all in-edges of all nodes so far, of those within the batch if it is bound to it."""
+        return False
+
+    @property
     def by_node(self) -> bool:
         """Whether the edges of a node depend on that node alone, and not on the rest of the frontier."""
         return True
@@ -145,6 +150,10 @@ class RuleHop(HopStage):
     @property
     def on_gpu(self) -> bool:
         return self.hop.on_gpu
+
+    @property
+    def takes_all(self) -> bool:
+        return self.hop.takes_all and self.expand == "all"
 
     @property
     def by_node(self) -> bool:

@@ -29,6 +29,7 @@ from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 
 
@@ -41,7 +42,6 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
         return None
     for verb, graph in graphs_of(stages):
         check_known_by_own_ids(graph, f"cooperative: {verb}")
-    _check_fetches_behind(stages)
     if isinstance(machine.partition, EdgePartition):
         return share_edges(stages, machine.partition, _fetches(stages))
     partition = _partition(stages, machine.partition, machine.world_size)
@@ -112,22 +112,17 @@ def _together(stages: Window, finder: Together) -> Window:
     return tuple(rewritten)
 
 
-def _check_fetches_behind(stages: Window) -> None:
-    """Refuse node features that are fetched before a subgraph.
-
-    Raises
-    ------
-    PlanError
-        Which says to fetch them behind.
-    """
-    fetched = False
-    for stage in stages:
-        fetched = fetched or (stage.wants is not None and bool(stage.wants.node))
-        if fetched and isinstance(stage, InduceSubgraph):
-            raise PlanError(
-                f"{stage.origin.name}: expected fetch_feature behind it, where ranks make batches together, got it "
-                "ahead; nodes go to their owners in between: fetch their features behind the subgraph"
-            )
+def _refuse_ahead(
+    fetch: FetchFeature, between: Window, subgraph: InduceSubgraph, facts: Facts, machine: Machine
+) -> Window | None:
+    """Refuse node features that are fetched before a subgraph."""
+    del between
+    if fetch.node and machine.world_size > 1 and not facts.shares_layers:
+        raise PlanError(
+            f"{subgraph.origin.name}: expected fetch_feature behind it, where ranks make batches together, got it "
+            "ahead; nodes go to their owners in between: fetch their features behind the subgraph"
+        )
+    return None
 
 
 def _partition(stages: Window, given: Partition | None, world_size: int) -> Partition:
@@ -143,5 +138,6 @@ def _partition(stages: Window, given: Partition | None, world_size: int) -> Part
 
 RULES = (
     Rule("ids are exchanged on the CPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind),
+    Rule("node features behind subgraphs", (FetchFeature, ..., InduceSubgraph), _refuse_ahead),
     Rule("exchange what is found, exchange what is fetched", (), _insert),
 )

@@ -26,27 +26,26 @@ from headrace.pipeline.stages.make_bidirectional import MakeBidirectional
 
 def _exclude(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
     """Remove the stage, and give its edges to the hops after it."""
-    del facts, machine
-    place = next((i for i, stage in enumerate(stages) if isinstance(stage, ExcludeSeedEdges)), None)
-    if place is None:
+    del machine
+    excluding = [(place, stage) for place, stage in enumerate(stages) if isinstance(stage, ExcludeSeedEdges)]
+    if not excluding:
         return None
-    stage = stages[place]
-    assert isinstance(stage, ExcludeSeedEdges)
+    place, stage = excluding[0]
     behind = stages[place + 1 :]
     if not any(one.num_hops for one in behind):
         raise PlanError(
             "exclude_seed_edges: expected a sampler behind it, got none; chain it ahead of sample_neighbor or another "
             "sampler"
         )
-    _check_types(stages[0], behind, stage)
-    edges = replace(stage.edges, ids=_ids(stages[0], behind, stage)) if stage.by == "edge_id" else stage.edges
+    source = facts[-1].source
+    _check_types(source, behind, stage)
+    edges = replace(stage.edges, ids=_ids(source, behind, stage)) if stage.by == "edge_id" else stage.edges
     return (*stages[:place], *(_leaving_out(one, stage, edges) for one in behind))
 
 
-def _ids(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> SeedEdgeIds | None:
+def _ids(source: SourceStage | None, behind: Window, exclude: ExcludeSeedEdges) -> SeedEdgeIds | None:
     """Return the ids of the edges that the items are, checked against all graphs."""
-    ids = source.seed_edge_ids if isinstance(source, SourceStage) else None
-    pairs = source.items.all_ids() if isinstance(source, ItemSampler) else None
+    ids, pairs = (None, None) if source is None else (source.seed_edge_ids, source.all_seeds())
     if ids is None or pairs is None:
         raise PlanError(
             'exclude_seed_edges: expected items that are edges by id for by="edge_id", got pairs by their ends alone; '
@@ -57,11 +56,11 @@ def _ids(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> SeedEdgeId
     return made[0] if made else None
 
 
-def _check_types(source: Stage, behind: Window, exclude: ExcludeSeedEdges) -> None:
+def _check_types(source: SourceStage | None, behind: Window, exclude: ExcludeSeedEdges) -> None:
     """Refuse edge types that are not in the graphs, and seeds of a type that is not a key of the stage."""
-    written = source.origin  # types of items are resolved by now
+    written = None if source is None else source.origin  # types of items are resolved by now
     runs = written.items.types if isinstance(written, ItemSampler) else None
-    pairs = source.all_seeds() if isinstance(source, SourceStage) else None
+    pairs = None if source is None else source.all_seeds()
     for graph in graphs_of_edges(behind):
         exclude.edges.check(graph)
         if pairs is not None and runs is None:

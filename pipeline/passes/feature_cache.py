@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.pipeline.data.graph_machinery import bytes_to_place
-from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
 from headrace.pipeline.plan.stage import Stage
-from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.cached_store import with_caches
 from headrace.pipeline.storage.feature_source import FeatureSource
@@ -54,8 +53,8 @@ def _memory_for_caches(facts: Sequence[Facts], place: Place, machine: Machine) -
     take to fit must fit then: have half of what the caches have left.
     """
     memory = machine.memory_of_gpu(place.index)
-    sampled_there = (getattr(known.last, "graph", None) for known in facts if known.place == place)
-    graphs = {id(graph): graph for graph in sampled_there if isinstance(graph, GraphView)}
+    sampled_there = graphs_of(known.last for known in facts if known.place == place and known.last is not None)
+    graphs = {id(graph): graph for _, graph in sampled_there}
     free = memory
     for graph in graphs.values():
         free -= 2 * bytes_to_place(graph, place.index, free)
@@ -65,7 +64,7 @@ def _memory_for_caches(facts: Sequence[Facts], place: Place, machine: Machine) -
 def _gpu_of(stages: Window, facts: Sequence[Facts], position: int) -> Place | None:
     """Return the GPU that the fetch at a position could read to: its batch is there, or copied there right behind."""
     behind = next((stage for stage in stages[position:] if stage.wants is None), None)
-    place = facts[position].place or (behind.moves_to if isinstance(behind, CopyTo) else None)
+    place = facts[position].place or (None if behind is None else behind.moves_to)
     return place if place is not None and place.kind == "cuda" else None
 
 

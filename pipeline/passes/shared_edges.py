@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.ranks.shared_edges import SharedEdges
-from headrace.pipeline.lowered.sample_hop import SampleHop
+from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition
@@ -65,15 +64,13 @@ def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Win
 
 def _shared(stage: Stage, finder: SharedEdges) -> Stage:
     """Return the stage that finds the same over shared edges; a stage that finds nothing is unchanged."""
-    if isinstance(stage, InduceHop):
-        return replace(stage, finder=finder).made_of(stage)
-    if isinstance(stage, SampleHop):
+    if isinstance(stage, HopStage):
         if stage.graph.is_typed:
             raise PlanError(
                 f"cooperative: expected a graph without types where ranks share edges, got {stage.graph!r}; pass "
                 "graph.untyped() to sampler and partition, or use a partition of nodes, partition=edge_partition.nodes"
             )
-        if stage.hop.takes_all and stage.expand == "all":
+        if stage.takes_all:
             return replace(stage, finder=finder).made_of(stage)
     if stage.first_hop is not None or ("n_id" in stage.writes and HOP not in stage.takes):
         raise PlanError(

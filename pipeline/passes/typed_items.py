@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.item_edge_ids import edge_ids_in_space
+from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
@@ -18,8 +18,8 @@ from headrace.pipeline.stages.item_sampler import ItemSampler
 def _resolve(source: ItemSampler, between: Window, stage: Stage, facts: Facts, machine: Machine) -> Window | None:
     """Convert the items of the source to the id space of the first graph with types."""
     del facts, machine
-    graph = getattr(stage, "graph", None)
-    if source.items.types is None or not isinstance(graph, GraphView) or not graph.is_typed:
+    graph = next((graph for _, graph in graphs_of((stage,)) if graph.is_typed), None)
+    if source.items.types is None or graph is None:
         return None
     edge_types = edge_types_of(graph)
     items, ids = source.items.in_space(node_types_of(graph), edge_types), source.edge_ids

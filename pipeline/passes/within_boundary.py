@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.induce_hop import InduceHop
-from headrace.pipeline.lowered.sample_hop import SampleHop
+from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
@@ -18,15 +18,15 @@ def _check(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
     """Refuse samplers that do not support a boundary."""
     del machine
     source = facts.source
-    if source is None or source.boundary is None or stage.first_hop is None or isinstance(stage, InduceHop):
+    if source is None or source.boundary is None or stage.first_hop is None:
         return None
-    hop = stage if isinstance(stage, SampleHop) else None
+    hop = stage if isinstance(stage, HopStage) else None
     if hop is not None and hop.graph.is_typed:
         raise PlanError(
             f"{stage.origin.name}: expected a graph without types behind {source.origin.name}, got "
             f"{hop.graph!r}; pass graph.untyped()"
         )
-    if hop is None or not hop.hop.takes_all or hop.expand != "all":
+    if hop is None or not hop.takes_all:
         raise PlanError(
             f"{stage.origin.name}: expected a sampler that takes all edges within {source.boundary} hops of the seeds "
             f"of {source.origin.name}; use sample_in_subgraph, with expand='all', or a source without a boundary"

@@ -91,8 +91,8 @@ HYBRID = (
     ),
     Mutant(
         "pipeline/passes/shared_edges.py",
-        "if stage.hop.takes_all and",
-        "if",
+        "if stage.takes_all:",
+        "if True:",
         _REWRITES + "test_refuses_what_needs_all_edges_of_a_node",
     ),
 )
