@@ -112,7 +112,7 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
 
 def as_count(value: int, name: str, *, stage: str, error: type[InputError] = InputError) -> int:
     """Check that a number of things is an int of at least 0."""
-    if not is_int(value) or value < 0:
+    if not (type(value) is int or is_int(value)) or value < 0:
         message = f"{stage}: expected {name} to be an int of at least 0, got {value!r}"
         raise error(message)
     return int(value)

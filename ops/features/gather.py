@@ -86,11 +86,12 @@ def gather_rows(
         message = f"{stage}: places are those of rows of out; give out too"
         raise FeatureError(message)
     num_out = len(out) if targets is not None and isinstance(out, torch.Tensor) and out.ndim else rows.size
-    given, out = out, output_rows(out, (num_out, *shape[1:]), row_dtype, stage)
+    given, wanted = out, (num_out, *shape[1:])
+    out = empty_rows(wanted, row_dtype) if out is None else output_rows(out, wanted, row_dtype, stage)
     item_bytes = out.element_size()
     if isinstance(source, torch.Tensor):
         check_memory(source, "source", stage, FeatureError)
-        address, strides = source.data_ptr(), [stride * item_bytes for stride in source.stride()]
+        address, strides, unit = source.data_ptr(), source.stride(), 1
         if not address and source.numel():
             message = (
                 f"{stage}: expected a tensor with memory of its own, got a {type(source).__name__} around another one; "
@@ -98,9 +99,10 @@ def gather_rows(
             )
             raise FeatureError(message)
     else:
-        address, strides = source.__array_interface__["data"][0], list(source.strides)
+        address, strides, unit = source.__array_interface__["data"][0], source.strides, item_bytes
     row_bytes = math.prod(shape[1:]) * item_bytes
-    if not is_packed(shape[1:], strides[1:], item_bytes):
+    in_order = isinstance(source, torch.Tensor) and source.is_contiguous()
+    if not in_order and not is_packed(shape[1:], strides[1:], unit):
         # Check the ids with the kernel (rows of no bytes), then let the array's own library walk the strides.
         _native.gather_rows(0, shape[0], 0, 0, rows, 0, 1, targets, num_out)
         if targets is not None:
@@ -110,9 +112,8 @@ def gather_rows(
         else:
             np.take(source, rows, axis=0, out=out.detach().numpy(), mode="clip")
     else:
-        _native.gather_rows(
-            address, shape[0], strides[0], row_bytes, rows, out.data_ptr(), num_threads, targets, num_out
-        )
+        step = strides[0] * (item_bytes // unit)
+        _native.gather_rows(address, shape[0], step, row_bytes, rows, out.data_ptr(), num_threads, targets, num_out)
     if given is not None:
         increment_version(given)  # autograd has not seen the write
     return out

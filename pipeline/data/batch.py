@@ -194,7 +194,9 @@ class MiniBatch:
         if len(copied.__dict__) > len(self.__dict__):
             unknown = changes.keys() - self.__dict__.keys()
             raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
-        freeze(copied.__dict__, _COLLECTIONS & changes.keys())
+        collections = _COLLECTIONS & changes.keys()
+        if collections:
+            freeze(copied.__dict__, collections)
         if copied.types is not None and copied.types.ids is not copied.n_id:
             copied.__dict__["types"] = copied.types.of(copied.n_id)
         return copied

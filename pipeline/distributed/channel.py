@@ -117,6 +117,9 @@ class Comm(ABC):
         Collectives called so far on this channel.
     """
 
+    _agrees = False
+    """Whether ranks agree on collectives, because rows could be paired wrongly."""
+
     def __init__(self, rank: int, world_size: int) -> None:
         self.rank = rank
         self.world_size = world_size
@@ -149,7 +152,7 @@ class Comm(ABC):
 
     def at(self, place: tuple[int, int] | None) -> None:
         """Set the epoch and batch of the following collectives; ranks compare them to detect one that diverges."""
-        if place is not None and place != self.place:
+        if place is not None and place != self._label[:2]:
             self._label = (*place, -1)
 
     @contextmanager
@@ -220,14 +223,17 @@ class Comm(ABC):
         """
         self._enter()
         ones = [1] * self.world_size
-        sent = torch.tensor([(count, *self._label) for count in counts], dtype=torch.int64, device="cpu")
+        labelled, received_counts = list[tuple[int, ...]](), list[int]()
+        for count in counts:
+            labelled.append((count, *self._label))  # no comprehension, which is a call: small batches feel it
+        sent = torch.tensor(labelled, dtype=torch.int64, device="cpu").view(self.world_size, 4)
         received = torch.empty_like(sent)
-        self._all_to_all(_as_bytes(sent), _as_bytes(received), ones, ones, meanwhile or nothing)
-        rows: list[list[int]] = received.tolist()
-        for rank, (_, *label) in enumerate(rows):
+        self._all_to_all(sent.view(torch.uint8), received.view(torch.uint8), ones, ones, meanwhile or nothing)
+        for rank, (count, *label) in enumerate(received.tolist()):
             if tuple(label) != self._label:
                 raise self._blame(parted(rank, (label[0], label[1], label[2]), "", self.rank, self._label))
-        return [count for count, *_ in rows]
+            received_counts.append(count)
+        return received_counts
 
     def all_gather(self, value: int) -> list[int]:
         """Return the value of every rank."""
@@ -248,10 +254,11 @@ class Comm(ABC):
                 return
             kind, self._doing = self._doing, None
         self._kind = kind
-        self._agree(kind)
+        if self._agrees and kind:  # counts are sent with their batch, and need no agreement
+            self._agree(kind)
 
-    def _agree(self, kind: str) -> None:  # noqa: B027 - only where rows could be paired wrongly
-        """Make sure that all ranks come to the same collective, if rows might be paired wrongly; "" is for counts."""
+    def _agree(self, kind: str) -> None:  # noqa: B027 - only some channels agree
+        """Make sure that all ranks come to the same collective."""
 
     def _blame(self, error: PeerError) -> PeerError:
         """Report to all ranks what another one did, found out here; return the error."""
@@ -352,8 +359,9 @@ class ClosedComm(Comm):
 
 def _as_bytes(rows: Tensor) -> Tensor:
     """View rows as uint8[rows, bytes of a row], whatever their dtype; a copy if they are not contiguous."""
-    width = rows[:1].numel() * rows.element_size() if len(rows) else 0
-    return rows.detach().contiguous().reshape(-1).view(torch.uint8).view(len(rows), width)
+    num_rows = rows.shape[0]  # small batches feel each call of Python, such as len() of a tensor
+    width = rows[:1].numel() * rows.element_size() if num_rows else 0
+    return rows.detach().contiguous().reshape(-1).view(torch.uint8).view(num_rows, width)
 
 
 def check_channel(comm: object, caller: str) -> None:

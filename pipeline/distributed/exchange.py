@@ -164,7 +164,8 @@ def exchange_ids(
     Parameters
     ----------
     nodes: int64[num_wanted]
-        Distinct ones. `Exchange.places` leads from their order to that of `Exchange.wanted`.
+        Distinct ones. `Exchange.places` leads from their order to that of `Exchange.wanted`; it is None if `meanwhile`
+        gets the places.
     router
         The rank to get each from: its owner, or this one where it has a copy.
     comm
@@ -172,7 +173,8 @@ def exchange_ids(
     slot: int64[num_wanted], optional
         Their trees, over all ranks: what is distinct then are nodes in trees.
     meanwhile
-        Called with the places, int64[num_wanted], while this rank waits for the others.
+        Called with the places, int64[num_wanted], while this rank waits for the others. It changes the order of what
+        the batch has to that of `Exchange.wanted`.
     """
     num_nodes = router.partition.num_nodes
     ids = nodes if slot is None else element_keys(nodes, slot, num_nodes)
@@ -197,7 +199,7 @@ def exchange_ids(
         send_rows=compacted.indices,
         send_counts=tuple(send_counts),
         receive_counts=tuple(receive_counts),
-        places=grouped.places,
+        places=grouped.places if meanwhile is None else None,
         owned_slot=owned_slot,
         wanted_slot=wanted_slot,
         batch=comm.place,

@@ -207,6 +207,8 @@ class Loops:
     def _in_loops_of_this_rank(self) -> list[tuple[_Left, int]]:
         """Return who left those loops, first the one who left first, and how many batches this rank has asked for."""
         self._read()
+        if not self._left:
+            return []
         found = [
             (left, asked)
             for loader, (number, asked) in list(self._asked.items())

@@ -92,7 +92,8 @@ class _Shared:
 
     def __init__(self, world_size: int, timeout: float) -> None:
         self.timeout = timeout
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         self.meetings: dict[tuple[int, ...], _Meeting] = {}
         self.failures: dict[int, tuple[int, str, bool]] = {}  # the first of each generation
         self.refusals: dict[int, tuple[int, str, bool]] = {}  # likewise
@@ -156,7 +157,7 @@ class LocalComm(Comm):
     def fail(self, reason: str, *, blames: bool = False) -> None:
         """Let the other ranks know why this one cannot go on."""
         failure = (self.rank, reason, blames)
-        with self._shared.changed:
+        with self._shared.lock:
             self._shared.failures.setdefault(self.generation, failure)
             if self.rank in self._shared.beginning:  # those who are there already must hear of it as well
                 self._shared.failures.setdefault(self.generation + 1, failure)
@@ -166,14 +167,14 @@ class LocalComm(Comm):
         """Go on to the next generation of failures."""
         self._label = (-1, -1, -1)
         self._loops.go_on()
-        with self._shared.changed:
+        with self._shared.lock:
             self._shared.beginning.add(self.rank)
         met = False
         try:
             self._meet((), (-1, self.generation), look=False)
             met = True
         finally:
-            with self._shared.changed:
+            with self._shared.lock:
                 self._shared.beginning.discard(self.rank)
                 self._shared.generations[self.rank] += met
         self._loops.forget(self.generation)
@@ -188,7 +189,7 @@ class LocalComm(Comm):
 
     def _arrive_with(self, reason: str, *, blames: bool) -> None:
         shared = self._shared
-        with shared.changed:
+        with shared.lock:
             shared.refusals.setdefault(self.generation, (self.rank, reason, blames))
             place = (-1, self.generation)
             meeting = shared.meetings.setdefault(place, _Meeting())
@@ -208,38 +209,54 @@ class LocalComm(Comm):
         meanwhile: Callable[[], None],
     ) -> None:
         meanwhile()
-        columns = self._meet(sent.clone().split(send_counts), self._next_place())  # type: ignore[no-untyped-call]
-        parts = [column[self.rank] for column in columns]
-        came = [len(part) for part in parts]
+        brought = self._meet(sent.clone().split_with_sizes(send_counts))
+        came, filled = list[int](), list[Tensor]()
+        for rank in range(self.world_size):
+            part = brought[rank][self.rank]
+            came.append(part.shape[0])
+            if part.shape[0]:
+                filled.append(part)
         if came != receive_counts:
             raise PeerError(f"rank {self.rank} expected {receive_counts} rows from the ranks, got {came}")
-        filled = [part for part in parts if len(part)]
         if filled:
             torch.cat(filled, out=received)
 
     def _all_reduce_sum(self, values: Tensor) -> Tensor:
         total = torch.zeros_like(values)
-        for (part,) in self._meet((values.detach().clone(),), self._next_place()):
-            total += part
+        brought = self._meet((values.detach().clone(),))
+        for rank in range(self.world_size):
+            total += brought[rank][0]
         return total
 
-    def _next_place(self) -> tuple[int, ...]:
-        """Return where the ranks meet next on this channel; in a new generation they begin to count anew."""
-        generation, number = self._last
-        self._last = (generation, number + 1) if generation == self.generation else (self.generation, 0)
-        return (*self._name, -1, *self._last)
-
     def _meet(
-        self, brought: tuple[Tensor, ...], place: tuple[int, ...], *, look: bool = True
-    ) -> list[tuple[Tensor, ...]]:
-        """Bring something to a collective; return what all ranks brought. `look`: whether for failures."""
+        self, brought: tuple[Tensor, ...], place: tuple[int, ...] | None = None, *, look: bool = True
+    ) -> dict[int, tuple[Tensor, ...]]:
+        """Bring something to a collective; return what all ranks brought.
+
+        Parameters
+        ----------
+        brought
+            What this rank brings.
+        place
+            Where the ranks meet; None for the next collective of this channel.
+        look
+            Whether to look for failures.
+        """
         shared = self._shared
+        if place is None:
+            generation, number = self._last
+            now = shared.generations[self.rank]  # in a new generation they begin to count anew
+            self._last = (generation, number + 1) if generation == now else (now, 0)
+            place = (*self._name, -1, *self._last)
         deadline = time.monotonic() + shared.timeout
-        with shared.changed:
-            meeting = shared.meetings.setdefault(place, _Meeting())
+        with shared.lock:
+            meeting = shared.meetings.get(place)
+            if meeting is None:
+                meeting = shared.meetings[place] = _Meeting()
             meeting.brought[self.rank] = brought
             meeting.doing[self.rank] = self._label, self._kind
-            shared.changed.notify_all()
+            if len(meeting.brought) == self.world_size:  # a rank that comes with something else reports it below
+                shared.changed.notify_all()
             while True:
                 if look:
                     self._look(meeting)
@@ -254,7 +271,7 @@ class LocalComm(Comm):
             meeting.left += 1
             if meeting.left == self.world_size:
                 del shared.meetings[place]
-            return [meeting.brought[rank] for rank in range(self.world_size)]
+            return meeting.brought
 
     def _given_up(self, error: PeerError) -> PeerError:
         """Give up to begin, for all ranks: those that come later learn it, and have been to the same meeting."""
@@ -287,7 +304,7 @@ class LocalComm(Comm):
 
     def _failure(self) -> PeerError | None:
         """Return the error of a rank that failed since all began, if one did."""
-        failure = self._shared.failures.get(self.generation)
+        failure = self._shared.failures.get(self._shared.generations[self.rank])
         if failure is None:
             return None
         rank, reason, blames = failure

@@ -279,7 +279,7 @@ class StoreComm(Comm):
 
     def _agree(self, kind: str) -> None:
         """Meet at the store before a collective that does not follow from those before; counts say where they are."""
-        if not (self._agrees and kind) or self._order.follows(self.place, kind):
+        if self._order.follows(self.place, kind):
             return
         self._opened()
         began = looked = time.monotonic()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.data.place import Place
@@ -98,7 +97,7 @@ class _Chain:
             if watched:
                 step = self._anew.read(Reading(origin, watched)).noting(step)
         if isinstance(run, WindowRunner):
-            enter = named(name, origin, _entering(run), settings)
+            enter = named(name, origin, run.enter, settings)
             self._put(WindowNode(self._node, tuple(self._steps), run, enter, step, lockstep=self._lockstep))
         else:
             self._steps.append(step)
@@ -163,10 +162,6 @@ def _runs_ahead(stage: Stage) -> bool:
 
 def _is_own(stage: Stage) -> bool:
     return type(stage).__module__.partition(".")[0] == __name__.partition(".")[0]
-
-
-def _entering(run: WindowRunner) -> Callable[[Work], None]:
-    return lambda work: run.enter(work.batch)
 
 
 def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetch, *, lockstep: bool) -> PrefetchNode:

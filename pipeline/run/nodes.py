@@ -105,17 +105,18 @@ Answer = TypeVar("Answer")
 def step_of(name: str, origin: str, stage: MapStage, run: Runner, settings: RunSettings) -> Step:
     """Return the function that runs one stage on a piece of work and records it under its two names."""
     comm = settings.comm if stage.ranks.collective else None
-
-    def made(work: Work) -> tuple[Any, Counts]:
-        return _outcome(run(work.batch, work.epoch, work.index) if stage.keyed else run(work.batch))
-
-    call = named(name, origin, made, settings)
+    keyed = stage.keyed
+    call, check = named(name, origin, run, settings), named(name, origin, _outcome, settings)
 
     def step(work: Work) -> Work:
         start = time.perf_counter()
         if comm is not None:
             comm.at((work.epoch, work.index))
-        batch, counts = call(work)
+        made = call(work, work.batch, work.epoch, work.index) if keyed else call(work, work.batch)
+        # Small batches feel each call: what runners return as a rule is known without one.
+        if type(made) is not tuple or len(made) != 2 or type(made[1]) is not dict:
+            made = check(work, made)
+        batch, counts = made
         seconds = time.perf_counter() - start
         record = StageRecord(name, origin, start, seconds, threading.get_ident(), dict(counts))
         return Work(batch, work.epoch, work.index, work.state, (*work.records, record), work.notes)
@@ -123,10 +124,8 @@ def step_of(name: str, origin: str, stage: MapStage, run: Runner, settings: RunS
     return step
 
 
-def named(
-    name: str, origin: str, function: Callable[[Work], Answer], settings: RunSettings
-) -> Callable[[Work], Answer]:
-    """Return what calls the function of a stage for a batch; errors say in which stage, and at which batch."""
+def named(name: str, origin: str, function: Callable[..., Answer], settings: RunSettings) -> Callable[..., Answer]:
+    """Return what calls the function of a stage for a piece of work; errors say in which stage, and at which batch."""
     comm = settings.comm
     shown = origin if origin == name else f"{origin} ({name})"
 
@@ -135,9 +134,9 @@ def named(
         if comm is not None and not isinstance(error, PeerError):
             comm.fail("".join(traceback.format_exception(error)))
 
-    def call(work: Work) -> Answer:
+    def call(work: Work, *arguments: Any) -> Answer:
         try:
-            return function(work)
+            return function(*arguments)
         except StopIteration as error:
             report(error)
             # Passed on, it would end the epoch here as if there were no more batches.

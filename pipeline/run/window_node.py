@@ -30,7 +30,7 @@ class WindowNode(BaseNode[Work]):
         upstream: BaseNode[Work],
         steps: tuple[Step, ...],
         runner: WindowRunner,
-        enter: Callable[[Work], None],
+        enter: Callable[[Work, Any], None],
         step: Step,
         *,
         lockstep: bool,
@@ -77,7 +77,7 @@ class WindowNode(BaseNode[Work]):
             work = next(self._upstream)
             for step in self._steps:
                 work = step(work)
-            self._enter(work)
+            self._enter(work, work.batch)
         except Exception as error:  # noqa: BLE001 - it is raised at its turn
             self._end = error
         else:

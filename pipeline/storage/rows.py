@@ -105,7 +105,7 @@ def place_rows(
         If the source returns no counts.
     """
     counts = source.read_into(ids, out, places=places, num_threads=num_threads)
-    if not isinstance(counts, Mapping):
+    if type(counts) is not dict and not isinstance(counts, Mapping):
         from headrace.pipeline.storage.feature_source import name_of
 
         raise FeatureError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -69,10 +70,7 @@ class ExchangeIds(MapStage):
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             renumbered: dict[str, Any] = {}
-
-            def renumber(places: Tensor) -> None:
-                renumbered.update(_local_ids(batch, places))
-
+            renumber = partial(_renumber, batch, renumbered)
             nodes, copies = batch.n_id, None
             if batch.slot is not None and not self.renumber:
                 nodes, copies = unique_and_inverse(nodes)  # rows of a node are the same in all trees
@@ -87,15 +85,13 @@ class ExchangeIds(MapStage):
                 exchange = replace(exchange, places=exchange.places[copies])
             num_nodes = list(batch.num_sampled_nodes)
             times = 1
-            if self.renumber:
-                exchange = replace(exchange, places=None)  # local ids lead to exchange.wanted, as it is
-                if batch.blocks:
-                    block = renumbered["block"]
-                    if batch.types is not None:
-                        block = replace(block, types=batch.types.of(exchange.wanted))
-                    times = _num_layers(batch.blocks)
-                    renumbered = {"blocks": (*[block] * times, *batch.blocks[times:])}
-            num_nodes[-times] += len(exchange.owned) - len(batch.n_id)
+            if "blocks" in renumbered:
+                block, *others = renumbered["blocks"]
+                if batch.types is not None:
+                    block = replace(block, types=batch.types.of(exchange.wanted))
+                times = _num_layers(batch.blocks)
+                renumbered["blocks"] = (*[block] * times, *others[times - 1 :])
+            num_nodes[-times] += exchange.owned.shape[0] - batch.n_id.shape[0]
             replaced = batch.replace(
                 **renumbered,
                 n_id=exchange.owned,
@@ -114,12 +110,14 @@ class ExchangeIds(MapStage):
         return {**counts, "copied_rows": copied} if copied else counts
 
 
-def _local_ids(batch: MiniBatch, places: Tensor) -> dict[str, Any]:
-    """Return what holds local ids of the nodes of the batch, which moved to `places`: the first block, or a field."""
+def _renumber(batch: MiniBatch, renumbered: dict[str, Any], places: Tensor) -> None:
+    """Add the field of the batch that has local ids of its nodes, which moved to `places`."""
     if not batch.blocks:
-        return {"seed_index": places[batch.seed_index]}
-    first = batch.blocks[0]
-    return {"block": replace(first, indices=gather_rows(places.to(first.indices.dtype), first.indices))}
+        renumbered["seed_index"] = places[batch.seed_index]
+        return
+    first, *others = batch.blocks
+    indices = gather_rows(places.to(first.indices.dtype), first.indices)
+    renumbered["blocks"] = (replace(first, indices=indices), *others)
 
 
 def _num_layers(blocks: tuple[Block, ...]) -> int:

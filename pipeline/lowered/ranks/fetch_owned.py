@@ -128,7 +128,7 @@ class FetchAndExchange(FetchStage):
     wanted: Wanted
 
     def __post_init__(self) -> None:
-        for name, source in self._sources().items():
+        for name, source in self._sources():
             if not source.places_rows:
                 raise FeatureError(f"fetch_and_exchange: the source of {name!r} has no read_into; use fetch_feature")
 
@@ -139,21 +139,23 @@ class FetchAndExchange(FetchStage):
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
         threads = settings.num_threads
-        sources = self._sources()
+        # What sources state of their rows is asked once: small batches feel each call.
+        sources = [(name, source, source.shape[1:], source.dtype, source.row_bytes) for name, source in self._sources()]
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             counts: dict[str, int] = {}
             node = dict(batch.node)
-            exchanges = {name: exchange_of(batch, name) for name in sources}
-            for name, source in sources.items():
-                exchange = exchanges[name]
+            of_names = list[tuple[Exchange, int]]()
+            for name, source, width, dtype, row_bytes in sources:
+                exchange = exchange_of(batch, name)
+                of_names.append((exchange, row_bytes))
                 num_own = exchange.num_own
                 own, asked = exchange.owned[:num_own], gather_rows(exchange.owned, exchange.send_rows)
                 # Nodes that two trees have are wanted once, and their rows are copied in the end.
-                copied = exchange.places is not None and len(exchange.places) != len(exchange.wanted)
+                copied = exchange.places is not None and exchange.places.shape != exchange.wanted.shape
                 order = None if exchange.places is None or copied else _inverse(exchange.places)
                 sizes = exchange.send_counts, exchange.receive_counts
-                rows = empty_rows((len(exchange.wanted), *source.shape[1:]), source.dtype)
+                rows = empty_rows((exchange.wanted.shape[0], *width), dtype)
                 sent = read_rows(source, asked, counts, num_threads=threads)
                 # This rank's own rows are read while the others' are on their way.
                 read_own = partial(place_rows, source, own, totals=counts, num_threads=threads)
@@ -172,26 +174,26 @@ class FetchAndExchange(FetchStage):
                     )
                 node[name] = gather_rows(rows, exchange.places) if copied and exchange.places is not None else rows
             counts |= {"rows": 0, "bytes": 0}  # those that are sent; each row that is owned counts once
-            for name, exchange in exchanges.items():
-                add_counts(counts, _counts(exchange, sources[name]))
+            for exchange, row_bytes in of_names:
+                add_counts(counts, _counts(exchange, row_bytes))
             return batch.replace(node=node), counts
 
         return run
 
-    def _sources(self) -> dict[FeatureName, FeatureSource]:
-        return dict(zip(self.wanted.node, self.wanted.sources(), strict=True))
+    def _sources(self) -> list[tuple[FeatureName, FeatureSource]]:
+        return list(zip(self.wanted.node, self.wanted.sources(), strict=True))
 
 
-def _counts(exchange: Exchange, source: FeatureSource) -> Counts:
-    num_rows = len(exchange.owned)
+def _counts(exchange: Exchange, row_bytes: int) -> Counts:
+    num_rows, num_sent = exchange.owned.shape[0], exchange.num_sent
     return {
         "rows": num_rows,
-        "bytes": source.row_bytes * num_rows,
-        "reread_rows": exchange.num_own + exchange.num_sent - num_rows,
+        "bytes": row_bytes * num_rows,
+        "reread_rows": exchange.num_own + num_sent - num_rows,
         "rounds": 1,
         "collectives": 1,
-        "sent_bytes": source.row_bytes * exchange.num_sent,
-        "bytes_from_rank": source.row_bytes * exchange.num_received,
+        "sent_bytes": row_bytes * num_sent,
+        "bytes_from_rank": row_bytes * exchange.num_received,
     }
 
 
