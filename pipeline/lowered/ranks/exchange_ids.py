@@ -100,14 +100,11 @@ class ExchangeIds(MapStage):
                 comm=rows_comm,
                 num_sampled_nodes=tuple(num_nodes),
             )
-            return replaced, self._counts(exchange)
+            counts = {"rounds": 1, "collectives": 2, "sent_bytes": 8 * sum(exchange.receive_counts)}
+            copied = self.router.num_copies(exchange.wanted[: exchange.num_own])
+            return replaced, {**counts, "copied_rows": copied} if copied else counts
 
         return run
-
-    def _counts(self, exchange: Exchange) -> Counts:
-        counts = {"rounds": 1, "collectives": 2, "sent_bytes": 8 * exchange.num_received}
-        copied = self.router.num_copies(exchange.wanted[: exchange.num_own])
-        return {**counts, "copied_rows": copied} if copied else counts
 
 
 def _renumber(batch: MiniBatch, renumbered: dict[str, Any], places: Tensor) -> None:

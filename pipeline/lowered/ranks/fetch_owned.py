@@ -185,7 +185,7 @@ class FetchAndExchange(FetchStage):
 
 
 def _counts(exchange: Exchange, row_bytes: int) -> Counts:
-    num_rows, num_sent = exchange.owned.shape[0], exchange.num_sent
+    num_rows, num_sent = exchange.owned.shape[0], sum(exchange.send_counts)
     return {
         "rows": num_rows,
         "bytes": row_bytes * num_rows,
@@ -193,7 +193,7 @@ def _counts(exchange: Exchange, row_bytes: int) -> Counts:
         "rounds": 1,
         "collectives": 1,
         "sent_bytes": row_bytes * num_sent,
-        "bytes_from_rank": row_bytes * exchange.num_received,
+        "bytes_from_rank": row_bytes * sum(exchange.receive_counts),
     }
 
 
