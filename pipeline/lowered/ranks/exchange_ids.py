@@ -13,7 +13,7 @@ from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
+from headrace.pipeline.distributed.exchange import exchange_ids
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
 from headrace.pipeline.plan.settings import RunSettings
