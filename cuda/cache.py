@@ -58,10 +58,12 @@ class SetIndex:
             Whether no slot makes room that this read finds.
         """
         self._now += 1
-        self._num_looked_up += len(ids)
+        num_ids = ids.shape[0]
+        self._num_looked_up += num_ids
         use_here((self.ids, self._used, self._next, self._counts))
-        device, now, num_ids, sets = self._device, self._now, len(ids), self._sets
-        slots, fills = (torch.empty(num_ids, dtype=torch.int64, device=device) for _ in range(2))
+        device, now, sets = self._device, self._now, self._sets
+        slots = torch.empty(num_ids, dtype=torch.int64, device=device)
+        fills = torch.empty_like(slots)
         missing_of = torch.empty(num_ids, dtype=torch.int32, device=device)
         found = (self.ids, self._used, now, slots, fills, missing_of, self._counts)
         launch("find_ids", (ids.dtype,), WAYS * num_ids, ids, num_ids, *sets, *found, device=device)
@@ -76,7 +78,8 @@ class SetIndex:
             for number, one in reversed(list(enumerate(expected[:MOST_EXPECTED]))):
                 known = (*sets, self.ids, self._next, now, *missing, begin, next_of)
                 types = (one.dtype, ids.dtype)
-                launch("expect_ids", types, WAYS * len(one), one, len(one), number, *known, device=device)
+                size = one.shape[0]
+                launch("expect_ids", types, WAYS * size, one, size, number, *known, device=device)
         state = (*sets, self.ids, self._used, self._next, now, keep_found, fills, self._counts)
         launch("give_slots", (ids.dtype,), WAYS * num_ids, *missing, next_of, *state, device=device)
         if self._asked is None:

@@ -32,30 +32,32 @@ def gather_cached(cache: Tensor, slots: Tensor, source: Tensor, ids: Tensor, out
         [n, ...] contiguous. All is of one dtype.
     """
     row_bytes = math.prod(out.shape[1:]) * out.element_size()
-    if not row_bytes or not len(ids):
+    num_ids = ids.shape[0]
+    if not row_bytes or not num_ids:
         return
-    stride = (source.stride(0) if len(source) > 1 else math.prod(source.shape[1:])) * source.element_size()
+    stride = (source.stride(0) if source.shape[0] > 1 else math.prod(source.shape[1:])) * source.element_size()
     size = math.gcd(row_bytes, stride, cache.data_ptr(), source.data_ptr(), out.data_ptr(), 16)
     # Whole tables may be made for this read alone: they must live until it is done.
     table = source if source.is_contiguous() else source.data_ptr()
-    arguments = (cache, slots, table, stride // size, ids, len(ids), row_bytes // size, out)
+    arguments = (cache, slots, table, stride // size, ids, num_ids, row_bytes // size, out)
     types = (ids.dtype, _WORD_BYTES[size])
     # Not capped by THREADS_OF_BUS: how many rows come over the bus is not known here, and those of the device want all.
     if row_bytes >= LONG_ROW:
-        launch("gather_cached", types, 32 * len(ids), *arguments, device=out.device)
+        launch("gather_cached", types, 32 * num_ids, *arguments, device=out.device)
     else:
-        launch("gather_short_cached", types, row_bytes // size * len(ids), *arguments, device=out.device)
+        launch("gather_short_cached", types, row_bytes // size * num_ids, *arguments, device=out.device)
 
 
 def fill_cache(cache: Tensor, fills: Tensor, rows: Tensor) -> None:
     """Copy rows into slots: ``cache[fills[i]] = rows[i]``, where ``fills[i]`` is not below 0. Arrays are contiguous."""
     row_bytes = math.prod(rows.shape[1:]) * rows.element_size()
-    if not row_bytes or not len(rows) or not len(cache):
+    num_rows = rows.shape[0]
+    if not row_bytes or not num_rows or not cache.shape[0]:
         return
     size = math.gcd(row_bytes, cache.data_ptr(), rows.data_ptr(), 16)
     words = row_bytes // size
-    arguments = (cache, fills, rows, len(rows), words)
-    launch("fill_cache", (_WORD_BYTES[size],), words * len(rows), *arguments, device=rows.device)
+    arguments = (cache, fills, rows, num_rows, words)
+    launch("fill_cache", (_WORD_BYTES[size],), words * num_rows, *arguments, device=rows.device)
 
 
 def missing_ids(slots: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:

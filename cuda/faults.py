@@ -52,7 +52,7 @@ class Faults:
             If there is one.
         """
         wait_here()
-        found: list[int] = torch.cat([self.items, *(size.reshape(-1) for size in sizes)]).tolist()
+        found: list[int] = torch.cat([self.items, *map(torch.Tensor.flatten, sizes)]).tolist()
         for kind, item in zip(self._kinds, found, strict=False):
             if item != NONE:
                 raise Fault(kind, item)

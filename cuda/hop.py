@@ -62,7 +62,7 @@ class GpuGraph(NamedTuple):
     @property
     def num_nodes(self) -> int:
         """Number of nodes."""
-        return len(self.indptr) - 1 if self.relations is None else self.relations.num_nodes
+        return self.indptr.shape[0] - 1 if self.relations is None else self.relations.num_nodes
 
 
 class Frontier(NamedTuple):
@@ -105,7 +105,7 @@ class Segments(NamedTuple):
 
     def __len__(self) -> int:
         """Return for how many elements there are segments."""
-        return len(self.nodes)
+        return self.nodes.shape[0]
 
     @property
     def device(self) -> torch.device:
@@ -137,10 +137,11 @@ class Picks(NamedTuple):
 def find_segments(graph: GpuGraph, frontier: Frontier, faults: Faults) -> Segments:
     """Return the in-edges that each element of a frontier may pick from; faults are of the kinds `FAULTS`."""
     device = frontier.nodes.device
-    num_dst = len(frontier.nodes)
-    starts, degrees = (torch.empty(num_dst, dtype=torch.int64, device=device) for _ in range(2))
+    num_dst = frontier.nodes.shape[0]
+    starts = torch.empty(num_dst, dtype=torch.int64, device=device)
+    degrees = torch.empty_like(starts)
     launch(
-        "find_segments", (), num_dst, graph.indptr, graph.num_nodes, len(graph.indices), frontier.nodes, num_dst,
+        "find_segments", (), num_dst, graph.indptr, graph.num_nodes, graph.indices.shape[0], frontier.nodes, num_dst,
         frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds, frontier.lows, starts,
         degrees, faults.items, device=device,
     )  # fmt: skip
@@ -183,7 +184,7 @@ def look_up(
         Whether to return ids.
     """
     positions, device = picks.positions, picks.positions.device
-    room = len(positions)
+    room = positions.shape[0]
     neighbors = torch.empty(room, dtype=graph.indices.dtype, device=device)
     edges = torch.empty(room, dtype=torch.int64, device=device) if edge_ids else None
     id_type = torch.int64 if graph.edge_ids is None else graph.edge_ids.dtype

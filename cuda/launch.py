@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -45,9 +47,7 @@ def launch(
     block_size
         Threads of a block, a multiple of 32.
     """
-    names = tuple(TYPES[one] if isinstance(one, torch.dtype) else one for one in types)
-    entry = KERNELS[kernel]
-    assert names in entry.types, f"{kernel} has no instance of {names}"
+    file, expression = _instance(kernel, types)
     words: list[int | float] = []
     for argument in arguments:
         if argument is None:
@@ -58,4 +58,13 @@ def launch(
         else:
             words.append(int(argument) if isinstance(argument, bool) else argument)
     if num_items > 0:
-        backend_of(device).launch(entry.file, entry.expression(names), num_items, block_size, words, arguments)
+        backend_of(device).launch(file, expression, num_items, block_size, words, arguments)
+
+
+@cache
+def _instance(kernel: str, types: tuple[str | torch.dtype, ...]) -> tuple[str, str]:
+    """Return the file of an instance of a kernel and its name; small batches launch the same few each time."""
+    names = tuple(TYPES[one] if isinstance(one, torch.dtype) else one for one in types)
+    entry = KERNELS[kernel]
+    assert names in entry.types, f"{kernel} has no instance of {names}"
+    return entry.file, entry.expression(names)

@@ -36,15 +36,16 @@ class Numbering:
 
         The first id that is there already is reported in `repeated`, int64[1].
         """
-        count = torch.tensor([len(ids)], dtype=torch.int64, device=self._device)
+        num_ids = ids.shape[0]  # small batches feel each call of Python, such as len() of a tensor
+        count = torch.tensor([num_ids], dtype=torch.int64, device=self._device)
         slots = self._find(ids, None, torch.zeros_like(count))
-        launch("check_new", (), len(ids), len(ids), self._places, slots, repeated, device=self._device)
-        self.ids[: len(ids)] = ids
+        launch("check_new", (), num_ids, num_ids, self._places, slots, repeated, device=self._device)
+        self.ids[:num_ids] = ids
         return count
 
     def make_room(self, num_seen: Tensor, room: int) -> None:
         """Make room for more ids, of which num_seen, int64[1], are there."""
-        if room <= len(self.ids):
+        if room <= self.ids.shape[0]:
             return
         seen = self.ids
         self.ids = torch.empty(room, dtype=torch.int64, device=self._device)
@@ -71,7 +72,7 @@ class Numbering:
         num_after : torch.Tensor
             int64[1], ids from now on.
         """
-        room, types = len(values), (values.dtype,)
+        room, types = values.shape[0], (values.dtype,)
         slots = self._find(values, count, num_seen)
         ranks = torch.empty(room, dtype=torch.int64, device=self._device)
         launch("mark_first", (), room, room, count, num_seen, self._places, slots, ranks, device=self._device)
@@ -84,9 +85,10 @@ class Numbering:
         return local, after
 
     def _find(self, values: Tensor, count: Tensor | None, num_seen: Tensor) -> Tensor:
-        slots = torch.empty(len(values), dtype=torch.int64, device=self._device)
-        arguments = (values, len(values), count, num_seen, self._table, self._places, self._bits, slots)
-        launch("find_slots", (values.dtype,), len(values), *arguments, device=self._device)
+        room = values.shape[0]
+        slots = torch.empty(room, dtype=torch.int64, device=self._device)
+        arguments = (values, room, count, num_seen, self._table, self._places, self._bits, slots)
+        launch("find_slots", (values.dtype,), room, *arguments, device=self._device)
         return slots
 
 

@@ -55,8 +55,9 @@ class UniformPicker(NamedTuple):
         """Draw by Floyd's algorithm."""
         lanes = 1 if self.fanout <= LARGE_FANOUT else 32
         nodes, slots, starts, degrees = segments
-        arguments = (self.key, nodes, slots, starts, degrees, len(nodes), self.fanout, indptr, positions)
-        launch("pick_uniform", (str(lanes),), lanes * len(nodes), *arguments, device=segments.device)
+        num_dst = nodes.shape[0]
+        arguments = (self.key, nodes, slots, starts, degrees, num_dst, self.fanout, indptr, positions)
+        launch("pick_uniform", (str(lanes),), lanes * num_dst, *arguments, device=segments.device)
 
 
 class UniformReplacementPicker(NamedTuple):

@@ -78,9 +78,13 @@ class HopSpec(NamedTuple):
 
     def most_picks(self, num_dst: int) -> int | None:
         """Return the most edges that so many destinations can have, or None if that depends on their degrees."""
-        of_rules = [rule.most_picks(num_dst) for rule in self.rules]
-        bounded = [most for most in of_rules if most is not None]
-        return sum(bounded) if len(bounded) == len(of_rules) else None
+        total = 0
+        for rule in self.rules:
+            most = rule.most_picks(num_dst)
+            if most is None:
+                return None
+            total += most
+        return total
 
 
 def pick_hop(

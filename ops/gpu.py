@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -204,21 +204,20 @@ def on_device(
     """
     from headrace.cuda.backend import is_reachable
 
-    words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    expected = f"{stage}: expected {name} to be a 1-d tensor of {words} on {device}, or in pinned memory"
     if isinstance(value, np.ndarray) and device.type == "cpu":
         value = torch.from_numpy(np.require(value, requirements=["C", "A", "W", "O"]))
+    if isinstance(value, torch.Tensor) and value.ndim == 1 and value.dtype in dtypes and is_reachable(value, device):
+        return value.detach().contiguous()
+    words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    expected = f"{stage}: expected {name} to be a 1-d tensor of {words} on {device}, or in pinned memory"
     if not isinstance(value, torch.Tensor):
         raise error(f"{expected}, got {type(value).__name__}; pass torch.as_tensor({name}, device={str(device)!r})")
     if value.ndim != 1 or value.dtype not in dtypes:
         raise error(f"{expected}, got {str(value.dtype).removeprefix('torch.')}{list(value.shape)}")
-    if not is_reachable(value, device):
-        raise error(f"{expected}, got a tensor on {value.device}; move it with .to({str(device)!r}), or pin it")
-    return value.detach().contiguous()
+    raise error(f"{expected}, got a tensor on {value.device}; move it with .to({str(device)!r}), or pin it")
 
 
-@contextmanager
-def device_errors() -> Iterator[None]:
+class device_errors:  # noqa: N801 - used as a function is, and by each small batch, which feels the calls of a generator
     """Let what goes wrong with a device be one of headrace's errors.
 
     Raises
@@ -226,9 +225,15 @@ def device_errors() -> Iterator[None]:
     DeviceError
         In the place of that of `headrace.cuda`.
     """
-    from headrace.cuda.errors import DeviceError as Failed
 
-    try:
-        yield
-    except Failed as error:
-        raise DeviceError(str(error)) from error
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise the error of headrace for that of `headrace.cuda`."""
+        if error is None:
+            return
+        from headrace.cuda.errors import DeviceError as Failed
+
+        if isinstance(error, Failed):
+            raise DeviceError(str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
@@ -88,7 +89,9 @@ def hop_of(rule: HopRule, key: int | BlendedKey, rows: TypedRows | None, by_weig
     return HopSpec(tuple(_rule_of(rule.rules[one[0]], by_weight, stage) for one in rows.ranges), variates)
 
 
+@lru_cache(maxsize=1024)
 def _rule_of(rule: Rule, by_weight: bool, stage: str) -> GpuRule:
+    """Return the rule as the twins know it, made once: a plan asks for its few rules in every batch."""
     from headrace.cuda.rules import HopRule as GpuRule
 
     traits = rule.traits

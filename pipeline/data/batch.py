@@ -209,7 +209,7 @@ class MiniBatch:
     @property
     def num_bytes(self) -> int:
         """Return the bytes of all tensors of the batch."""
-        return sum(tensor.numel() * tensor.element_size() for _, tensor in named_tensors(self))
+        return sum([tensor.numel() * tensor.element_size() for _, tensor in named_tensors(self)])  # a list: one call
 
     @property
     def x(self) -> Tensor:

@@ -101,13 +101,14 @@ class SampleFused(MapStage):
         hop, graph = self.hops[0], self.graph
         rules, is_typed = tuple(one.rule for one in self.hops), graph.is_typed
         excluded = hop.excluder(settings)
+        have_edge_variates = any(rule.has_edge_variates for rule in rules)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             if hop.weight is not None:
                 graph.edge_weights(hop.weight)  # refuses weights that were changed since
             device = device_of(batch.n_id)
             # The CPU's sampler finds out by itself.
-            looks = device is not None and any(rule.has_edge_variates for rule in rules)
+            looks = device is not None and have_edge_variates
             sampled = block_sampler(graph, hop.weight, device).sample(
                 batch.n_id,
                 rules,

@@ -66,6 +66,10 @@ class ArraySource(FeatureSource):
         self._readers = Readers()
         self._file = mapped_file(array)
         self._counter = f"bytes_from_{self._place.kind}"
+        # What the contract reads of `rows_in_place`, known for good: small batches feel each call.
+        self.__dict__.update(
+            shape=tuple(tensor.shape), dtype=tensor.dtype, num_rows=tensor.shape[0], row_bytes=tensor[:1].nbytes
+        )
 
     @property
     def place(self) -> Place:
@@ -124,7 +128,7 @@ class ArraySource(FeatureSource):
             gather_rows(self._tensor, ids, out=out, places=places, num_threads=num_threads)
         finally:
             self._readers.leave()
-        return {self._counter: ids.shape[0] * self._tensor[:1].nbytes}  # small batches feel each call
+        return {self._counter: ids.shape[0] * self.row_bytes}
 
     def update(self, ids: Tensor, rows: Tensor) -> None:
         """Change the rows of `ids`, each once, in the array itself; a fingerprint that was taken is taken anew.
