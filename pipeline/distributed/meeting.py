@@ -7,12 +7,9 @@ import warnings
 
 from headrace.ops.errors import PeerError
 from headrace.pipeline.distributed.channel import gave_up, late
+from headrace.pipeline.distributed.generations import MET, POLL
 from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops
-from headrace.pipeline.distributed.store_comm import MET
-
-#: Seconds between two looks at whether all have come.
-POLL = 1e-3
 
 #: Seconds after which a rank that still waits tells its user for whom.
 PATIENCE = 10.0

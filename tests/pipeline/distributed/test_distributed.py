@@ -271,7 +271,7 @@ class Slow:
             comm.fail("a thread of rank one is out of order")
         return arrived
 
-comm._store, heard = Slow(comm._store), ""
+comm._generations.store, heard = Slow(comm._generations.store), ""
 comm.begin()
 try:
     if rank == 0:
