@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from headrace.pipeline.models.bound_block import bind
 from headrace.pipeline.models.cooperative_layers import exchange_rows_of, num_rows_before
 from headrace.pipeline.models.cooperative_modules import CooperativeBatchNorm, CooperativeDropout, convert_modules
 from headrace.pipeline.models.replace_modules import check_replaceable
+from headrace.pipeline.models.row_trial import RowTrial
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 
 #: What ranks compare, and what to do where it differs.
@@ -42,6 +44,7 @@ class Cooperative(nn.Module):
         self._num_layers = len(layers)
         self._comm: Comm | None = None
         self._compared: set[int] = set()  # ranks of this process: threads may share the module
+        self._trial = RowTrial(model, layers, (CooperativeBatchNorm, CooperativeDropout))
         for number, layer in enumerate(layers):
             exchange_rows_of(number, layer)
 
@@ -70,10 +73,11 @@ class Cooperative(nn.Module):
             self._compared.add(comm.rank)
         token = RUNNING.set(running)
         try:
-            out = self.model(
-                *(bind(argument, running) for argument in args),
-                **{name: bind(argument, running) for name, argument in kwargs.items()},
-            )
+            with self._trial.watched(comm) if comm is not None and comm.world_size > 1 else nullcontext():
+                out = self.model(
+                    *(bind(argument, running) for argument in args),
+                    **{name: bind(argument, running) for name, argument in kwargs.items()},
+                )
         finally:
             RUNNING.reset(token)
         if running.num_layers != self._num_layers or not isinstance(out, Tensor):
@@ -195,8 +199,12 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     tried in the first batch of its mode, training or evaluation: it is called two or three more times, without
     gradients, with other edges and rows for some nodes. It is refused if the rows of the other nodes change. Its
     buffers and random state are restored, and its hooks do not run. Layers that pass messages along edges which are not
-    among their arguments, and rows by type, as in ``HeteroConv``, are refused, too. Nothing is tried between layers:
-    means over rows and degrees that the model computes there are those of one rank.
+    among their arguments, and rows by type, as in ``HeteroConv``, are refused, too.
+
+    Modules between layers are called with all rows and with every other row alone, and are refused if a row changes:
+    attention and recurrent modules along rows, ``nn.Softmax(dim=0)``, aggregations. Modules that draw by themselves,
+    such as `nn.RReLU`, are refused at once. Functions that the model calls itself between layers are not tried: means
+    over rows and degrees that they compute are those of one rank.
 
     All ranks need the same parameters, buffers, modes and seed of dropout: in the first batch they compare them, in one
     collective.
@@ -220,7 +228,7 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     InputError
         If no layers are given and the model does not have exactly one `nn.ModuleList`; for layers that are not modules
         of the model; for a batch normalisation or dropout of another kind; and, when the model is called on several
-        ranks, for layers that are not exact there, and for models that differ.
+        ranks, for layers that are not exact there, for other modules that mix rows, and for models that differ.
     """
     check_module(model, "cooperative")
     if layers is None:

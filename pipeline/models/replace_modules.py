@@ -53,7 +53,7 @@ def drop_elements(rows: Tensor, key: int, ids: Tensor, probability: float) -> Te
 
 
 def check_replaceable(model: nn.Module, caller: str, ours: tuple[type[nn.Module], ...]) -> None:
-    """Refuse norms of many rows and dropout of other kinds than the two that are replaced.
+    """Refuse norms of many rows, and modules that draw, of other kinds than the two that are replaced.
 
     A subclass may compute anything, so what is exact for its base class need not be so for it.
 
@@ -86,11 +86,20 @@ def check_replaceable(model: nn.Module, caller: str, ours: tuple[type[nn.Module]
                 f"{name} would look at the rows of one rank alone; use nn.BatchNorm1d, which is computed over all "
                 "ranks, or a norm of single rows"
             )
-        if isinstance(module, _DropoutNd):
+        if draws_by_itself(module):
             raise InputError(
                 f"{name} would draw on each rank for itself; use nn.Dropout, whose masks are the same for any number "
-                "of ranks"
+                "of ranks, or a module that does not draw"
             )
+
+
+def draws_by_itself(module: nn.Module) -> bool:
+    """Whether a module of torch draws random numbers in training."""
+    if isinstance(module, nn.RNNBase):
+        return module.dropout > 0 and module.num_layers > 1
+    if isinstance(module, nn.MultiheadAttention):
+        return module.dropout > 0
+    return isinstance(module, _DropoutNd | nn.RReLU | nn.FractionalMaxPool2d | nn.FractionalMaxPool3d)
 
 
 def _is_norm_of_many_rows(module: nn.Module) -> bool:

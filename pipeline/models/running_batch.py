@@ -109,12 +109,13 @@ class RunningBatch:
         Raises
         ------
         InputError
-            If there are more rows than nodes: they stand for something else, such as edges.
+            If there are other numbers of rows than of nodes: they stand for something else, such as edges or features.
         """
-        if num_rows > len(self.nodes):
+        expected = {0, len(self.nodes), *(block.num_dst for block in self.batch.blocks)}
+        if num_rows > len(self.nodes) or num_rows not in expected:
             raise InputError(
                 f"cooperative: expected dropout of the rows of {len(self.nodes)} nodes, got {num_rows} rows; its "
-                "masks are those of nodes, so drop attention and messages by other means"
+                "masks are those of nodes, in the first dimension, so drop attention and messages by other means"
             )
         return self.nodes[:num_rows]
 

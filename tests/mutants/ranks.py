@@ -16,6 +16,7 @@ _KEPT = "tests/pipeline/models/test_without_trace.py::"
 _OWN = "tests/pipeline/stages/test_items_per_rank.py::"
 
 _PLACE = "tests/pipeline/run/test_same_place.py::"
+_ROWS = "tests/pipeline/models/test_row_trial.py::"
 _END = "tests/pipeline/run/test_same_end.py::"
 
 _ONE = "tests/pipeline/models/test_forms_on_one_process.py::"
@@ -153,6 +154,18 @@ RANKS = (
         "values[self.num_own :], self.receive_counts, self.send_counts",
         "values[self.num_own :], self.send_counts, self.receive_counts",
         _TRAINING + "test_training_equals_one_process_with_every_sampler[hash-labor_star]",
+    ),
+    Mutant(
+        "pipeline/models/row_trial.py",
+        "torch.arange(1, num_rows, 2, ",
+        "torch.arange(0, num_rows // 2, ",
+        _ROWS + "test_modules_that_mix_rows_are_refused[GRU-rows-2]",
+    ),
+    Mutant(
+        "pipeline/models/running_batch.py",
+        "or num_rows not in expected:",
+        "or num_rows < 0:",
+        _ROWS + "test_dropout_of_other_than_rows_is_refused",
     ),
     Mutant(
         "pipeline/models/running_batch.py",

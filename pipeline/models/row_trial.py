@@ -1,0 +1,189 @@
+"""Whether modules between the layers of a cooperative model work row by row, tried before they run on several ranks.
+
+A rank has some of the rows of a layer. So a module there is exact if a row depends on no other one, and neither on its
+position nor on the number of rows. That is tried on the first batch of each mode that can show it: a module is called
+with every other row alone, which has to change none of these. Ranks do not communicate, and the module keeps no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from traceback import format_exception
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.models.cooperative_trial import _TRIAL, LEAST_UNIT, LEAST_UNIT_ON_GPUS, UNITS, _rows
+from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+from headrace.pipeline.models.without_trace import Generators, call_without_trace
+
+#: With fewer rows than these, a row more or less may show nothing.
+LEAST_ROWS = 4
+
+
+class RowTrial:
+    """The modules of a model between its layers, and whether they were tried.
+
+    Parameters
+    ----------
+    model
+        The model.
+    layers
+        Its layers, whose own modules are none of them.
+    ours
+        Modules that are exact over ranks by themselves.
+    """
+
+    def __init__(self, model: nn.Module, layers: Sequence[nn.Module], ours: tuple[type[nn.Module], ...]) -> None:
+        within = {module for layer in layers for module in layer.modules()}
+        containers = nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict, torch.jit.ScriptModule
+        self._modules = [
+            module
+            for module in model.modules()
+            if within.isdisjoint(module.modules()) and not isinstance(module, (*containers, *ours))
+        ]
+        self._ours = ours
+        self._tried: set[tuple[nn.Module, bool]] = set()
+
+    @contextmanager
+    def watched(self, comm: Comm) -> Iterator[None]:
+        """Try the modules that are called meanwhile, each before its first call in a mode.
+
+        Parameters
+        ----------
+        comm
+            The channel, on which other ranks would wait for one that raises an error.
+        """
+        waiting = [module for module in self._modules if (module, module.training) not in self._tried]
+
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            running = RUNNING.get()
+            if running is None or running.layer is not None or (module, module.training) in self._tried:
+                return
+            verdict = _works_row_by_row(module, args, kwargs, running, self._ours)
+            if verdict is False:
+                error = _mixes_rows(module)
+                comm.fail("".join(format_exception(error)))
+                raise error
+            if verdict is not None:  # what works so as a whole does, whatever its parts do
+                self._tried.update((one, one.training) for one in module.modules())
+
+        handles = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in waiting]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def _works_row_by_row(
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    running: RunningBatch,
+    ours: tuple[type[nn.Module], ...],
+) -> bool | None:
+    """Return whether it does; None where a later batch may show more. A module that takes no such rows does."""
+    if any(is_lazy(one) for one in (*module.parameters(), *module.buffers())):
+        return None
+    rows = next((one for one in (*args, *kwargs.values()) if isinstance(one, Tensor) and one.dim() > 0), None)
+    if rows is None or not rows.is_floating_point() or rows.layout != torch.strided:
+        return True
+    num_rows = next((number for number in _numbers_of_rows(running) if _places(rows, number)), None)
+    if num_rows is None:
+        return True
+    if num_rows < LEAST_ROWS:
+        return None
+    try:
+        fewer = tuple(_every_other(one, num_rows) for one in args)
+        fewer_named = {name: _every_other(one, num_rows) for name, one in kwargs.items()}
+    except ValueError:
+        return True
+    generators = Generators(rows.device)
+
+    def call(args: tuple[Any, ...], kwargs: dict[str, Any], *, training: bool) -> Tensor | None:
+        generators.restore()
+        token = RUNNING.set(None)
+        try:
+            return next(_rows(call_without_trace(module, args, kwargs, training=training)), None)
+        except Exception:  # noqa: BLE001 - fewer rows may be none that the module takes
+            return None
+        finally:
+            RUNNING.reset(token)
+
+    with _TRIAL:
+        # Ours would meet other ranks, or take new masks.
+        training = not any(isinstance(one, ours) for one in module.modules())
+        expected = call(args, kwargs, training=training)
+        if training and generators.have_moved:  # masks would be others, of other numbers of rows
+            training = False
+            expected = call(args, kwargs, training=False)
+        draws = generators.have_moved
+        got = None if expected is None or draws else call(fewer, fewer_named, training=training)
+        generators.restore()
+    if expected is None or got is None:
+        return True
+    if _places(expected, num_rows):
+        expected = _every_other(expected, num_rows)
+    return _are_alike(expected, got, module)
+
+
+def _numbers_of_rows(running: RunningBatch) -> Iterator[int]:
+    """Yield how many rows a module may get here: of nodes, of the next layer's destinations, or of edges."""
+    yield len(running.nodes)
+    for block in running.batch.blocks:
+        yield from (block.num_dst, block.num_edges)
+
+
+def _places(tensor: Tensor, num_rows: int) -> list[int]:
+    """Return the dimension that holds rows: the first, or else the only one of that size; none if there is none."""
+    places = [place for place, size in enumerate(tensor.shape) if size == num_rows]
+    return places[:1] if len(places) == 1 or places[:1] == [0] else []
+
+
+def _every_other(argument: Any, num_rows: int) -> Any:
+    """Return an argument of every other row.
+
+    Raises
+    ------
+    ValueError
+        For arguments that name rows by position, as edges do.
+    """
+    if not isinstance(argument, Tensor):
+        return argument
+    if argument.layout != torch.strided or (argument.dtype in (torch.int32, torch.int64) and argument.dim() == 2):
+        raise ValueError
+    places = _places(argument, num_rows)
+    if not places:
+        return argument
+    return argument.index_select(places[0], torch.arange(1, num_rows, 2, device=argument.device))
+
+
+def _are_alike(expected: Tensor, got: Tensor, module: nn.Module) -> bool:
+    if expected.shape != got.shape:
+        return False
+    ones = torch.ones(1, 1, dtype=got.dtype, device=got.device)
+    floats = [one for one in (got, ones @ ones, *module.parameters()) if one.is_floating_point()]
+    least = LEAST_UNIT_ON_GPUS if got.is_cuda else LEAST_UNIT
+    # The product is of the dtype that torch.autocast computes with.
+    unit = max(torch.finfo(one.dtype).eps for one in floats)
+    unit = max(unit, least) if unit > torch.finfo(torch.float64).eps else unit
+    one, other = expected.double(), got.double()
+    largest = float(one.nan_to_num(0.0, 0.0, 0.0).abs().max()) if one.numel() else 0.0
+    return torch.allclose(one, other, rtol=0.0, atol=UNITS * unit * largest, equal_nan=True)
+
+
+def _mixes_rows(module: nn.Module) -> InputError:
+    kind = type(module)
+    return InputError(
+        f"cooperative: expected modules between layers to work row by row, as each rank has some of the rows, got "
+        f"{kind.__module__}.{kind.__name__}, which reads other rows, their number or the position of a row; normalise "
+        "by nn.BatchNorm1d, which is computed over all ranks, or nn.LayerNorm; attention and recurrent modules take a "
+        "sequence for each node, [num_rows, length, num_features] with batch_first=True; name it in layers= if it "
+        "takes a block"
+    )
