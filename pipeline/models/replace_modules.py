@@ -96,9 +96,9 @@ def check_replaceable(model: nn.Module, caller: str, ours: tuple[type[nn.Module]
 def draws_by_itself(module: nn.Module) -> bool:
     """Whether a module of torch draws random numbers in training."""
     if isinstance(module, nn.RNNBase):
-        return module.dropout > 0 and module.num_layers > 1
+        return bool(module.dropout > 0 and module.num_layers > 1)
     if isinstance(module, nn.MultiheadAttention):
-        return module.dropout > 0
+        return bool(module.dropout > 0)
     return isinstance(module, _DropoutNd | nn.RReLU | nn.FractionalMaxPool2d | nn.FractionalMaxPool3d)
 
 
