@@ -40,7 +40,7 @@ if _TYPE_CHECKING:
     from headrace.pipeline.data.place import Place
     from headrace.pipeline.data.split_links import LinkSplit, split_links
     from headrace.pipeline.data.split_nodes import split_nodes
-    from headrace.pipeline.data.type_offsets import TypeOffsets
+    from headrace.pipeline.data.types import TypeOffsets
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.comm import sum_hook
     from headrace.pipeline.distributed.local_comm import LocalGroup
@@ -53,9 +53,8 @@ if _TYPE_CHECKING:
     from headrace.pipeline.plan.machine import Machine
     from headrace.pipeline.plan.plan import Plan
     from headrace.pipeline.plan.plan_tiers import TierPlan, plan_tiers
-    from headrace.pipeline.plan.settings import RunSettings
     from headrace.pipeline.plan.source import BatchSource, SourceStage
-    from headrace.pipeline.plan.stage import MacroStage, MapStage, Stage
+    from headrace.pipeline.plan.stage import MacroStage, MapStage, RunSettings, Stage
     from headrace.pipeline.plan.verbs import verb, verbs
     from headrace.pipeline.run.loader import Loader
     from headrace.pipeline.run.stats import Stats
@@ -205,7 +204,7 @@ _MODULES = {
     "PlanError": "headrace.ops.errors",
     "Reordered": "headrace.pipeline.storage.reordering",
     "Rows": "headrace.pipeline.storage.rows",
-    "RunSettings": "headrace.pipeline.plan.settings",
+    "RunSettings": "headrace.pipeline.plan.stage",
     "ShardedFeature": "headrace.pipeline.storage.sharded_feature",
     "Shards": "headrace.pipeline.storage.load_shards",
     "SourceStage": "headrace.pipeline.plan.source",
@@ -215,7 +214,7 @@ _MODULES = {
     "TierPlan": "headrace.pipeline.plan.plan_tiers",
     "TierSizes": "headrace.ops.features.tiers",
     "TieredFeature": "headrace.pipeline.storage.tiered_feature",
-    "TypeOffsets": "headrace.pipeline.data.type_offsets",
+    "TypeOffsets": "headrace.pipeline.data.types",
     "UsageError": "headrace.ops.errors",
     "cached": "headrace.pipeline.storage.cached_store",
     "cooperative": "headrace.pipeline.models.cooperative",
@@ -247,7 +246,7 @@ _FUNCTIONS |= {
     **dict.fromkeys(
         ("batch_to_dgl", "batch_to_pyg", "block_to_dgl", "edge_index_of"), "headrace.pipeline.interop.conversions"
     ),
-    "adj_t_of": "headrace.pipeline.interop.sparse_matrix",
+    "adj_t_of": "headrace.pipeline.interop.conversions",
     "shard": "headrace.pipeline.distributed.graph_shard",
 }
 

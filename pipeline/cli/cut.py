@@ -15,7 +15,7 @@ from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
 from headrace.pipeline.storage.new_folder import check_is_free
-from headrace.pipeline.storage.reordered_rows import ReorderedRows
+from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.shard_meta import holds_shards
 from headrace.pipeline.storage.write_shards import write_shards
 

@@ -14,15 +14,14 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError, ItemsError
 from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.pipeline.data.batch_tensors import freeze, mapped, named_tensors
-from headrace.pipeline.data.batch_text import integers_of, text_of
+from headrace.pipeline.data.batch_parts import freeze, integers_of, mapped, named_tensors, text_of
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.checks import as_device, check_tensor
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.later import later
-from headrace.pipeline.data.link_types import LinkTypes
-from headrace.pipeline.data.typed_ids import TypedIds
+from headrace.pipeline.data.typed_items import LinkTypes
+from headrace.pipeline.data.types import TypedIds
 
 #: `Exchange` and `Comm` of `pipeline/distributed/`, which knows of batches.
 Exchange: TypeAlias = Any

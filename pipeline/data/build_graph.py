@@ -17,7 +17,7 @@ from headrace.pipeline.data.arrays import as_ids, describe, whole_number
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import as_attributes
-from headrace.pipeline.data.type_offsets import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
+from headrace.pipeline.data.types import TypeCounts, TypeOffsets, as_type_offsets, check_edge_ends
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph import Graph

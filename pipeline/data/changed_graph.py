@@ -58,7 +58,7 @@ class ChangedGraph:
         GraphError
             If the order misses a node, or the graph has node types.
         """
-        from headrace.pipeline.data.graph_order import reordered
+        from headrace.pipeline.data.made_of_graph import reordered
 
         return reordered(cast("Graph", self), order)
 
@@ -77,7 +77,7 @@ class ChangedGraph:
         GraphError
             If the graph has edge types.
         """
-        from headrace.pipeline.data.self_loops import with_self_loops
+        from headrace.pipeline.data.made_of_graph import with_self_loops
 
         return with_self_loops(cast("Graph", self), fill)
 
@@ -109,7 +109,7 @@ class ChangedGraph:
         >>> graph.with_reverse().edge_types
         TypeOffsets(('user', 'buys', 'item'): 2, ('item', 'rev_buys', 'user'): 2)
         """
-        from headrace.pipeline.data.reverse_edges import with_reverse
+        from headrace.pipeline.data.made_of_graph import with_reverse
 
         return with_reverse(cast("Graph", self), edge_types, prefix)
 
@@ -138,6 +138,6 @@ class ChangedGraph:
         >>> graph.num_edges, graph.edge_attrs["edge"].tolist()
         (5, [0, 1, 2, 3, 2])
         """
-        from headrace.pipeline.data.reverse_edges import undirected
+        from headrace.pipeline.data.made_of_graph import undirected
 
         return undirected(cast("Graph", self), origin)

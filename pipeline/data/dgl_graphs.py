@@ -10,10 +10,16 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
-from headrace.pipeline.data.edge_list import EdgeList, Relation, attributes_of_nodes, join_relations, selected
-from headrace.pipeline.data.graph_sources import graph_of_edges
+from headrace.pipeline.data.graph_sources import (
+    EdgeList,
+    Relation,
+    attributes_of_nodes,
+    graph_of_edges,
+    join_relations,
+    selected,
+)
 from headrace.pipeline.data.type_attributes import Wanted
-from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.types import TypeOffsets
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph import Graph

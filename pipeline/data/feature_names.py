@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError
-from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import TypedIds, type_number
+from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch

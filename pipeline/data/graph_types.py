@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.sampling.typed_rows import TypedRows, typed_rows
-from headrace.pipeline.data.type_offsets import TypeOffsets
-from headrace.pipeline.data.typed_ids import TypedIds
+from headrace.pipeline.data.types import TypedIds, TypeOffsets
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView

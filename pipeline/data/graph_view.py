@@ -22,9 +22,8 @@ from headrace.pipeline.data.arrays import as_rows, check_kind, describe, refuse_
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.graph_machinery import Kept, arrays_on
 from headrace.pipeline.data.node_ids import check_node_ids
-from headrace.pipeline.data.shared_graph import share_graph
-from headrace.pipeline.data.shared_memory import sent_shared
-from headrace.pipeline.data.type_offsets import TypeOffsets, as_type_offsets
+from headrace.pipeline.data.shared_memory import sent_shared, share_graph
+from headrace.pipeline.data.types import TypeOffsets, as_type_offsets
 
 View = TypeVar("View", bound="GraphView")
 

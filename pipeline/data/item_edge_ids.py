@@ -10,12 +10,12 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError, ItemsError
 from headrace.pipeline.data.arrays import as_ids
-from headrace.pipeline.data.typed_ids import type_number
 from headrace.pipeline.data.typed_items import TypeRuns, joined_rows
+from headrace.pipeline.data.types import type_number
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.items import ItemSet
-    from headrace.pipeline.data.type_offsets import TypeOffsets
+    from headrace.pipeline.data.types import TypeOffsets
 
 
 def as_edge_ids(given: Any, items: ItemSet) -> Tensor:

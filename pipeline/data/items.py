@@ -16,11 +16,9 @@ from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, whole_
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
 from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
-from headrace.pipeline.data.link_types import LinkTypes
 from headrace.pipeline.data.seen import Seen, argument
-from headrace.pipeline.data.type_offsets import TypeOffsets
-from headrace.pipeline.data.typed_ids import type_number
-from headrace.pipeline.data.typed_items import TypeRuns, in_space, joined, joined_rows
+from headrace.pipeline.data.typed_items import LinkTypes, TypeRuns, in_space, joined, joined_rows
+from headrace.pipeline.data.types import TypeOffsets, type_number
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.types import TypeOffsets
 
 
 def with_edges(graph: Graph, kept: Tensor) -> Graph:

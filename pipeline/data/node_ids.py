@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
-from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.types import TypeOffsets
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView

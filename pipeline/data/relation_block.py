@@ -10,8 +10,7 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.ops.graphs.rows import starts_of
-from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import TypedIds, type_number
+from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block

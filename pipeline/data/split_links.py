@@ -16,8 +16,7 @@ from headrace.pipeline.data.items import Items
 from headrace.pipeline.data.kept_edges import with_edges
 from headrace.pipeline.data.split_shares import PARTS, cut_by_time, drawn, sizes_of
 from headrace.pipeline.data.times import EARLIEST, ordered, times_of
-from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import type_number
+from headrace.pipeline.data.types import TypeName, type_number
 
 _STAGE = "split_links"
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, as_rows, describe, whole_number
-from headrace.pipeline.data.edge_list import EdgeList, Relation, attributes_of_nodes, join_relations
+from headrace.pipeline.data.graph_sources import EdgeList, Relation, attributes_of_nodes, join_relations
 from headrace.pipeline.data.type_attributes import value_without
 
 _STAGE = "Graph.from_coo"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, ItemsError
-from headrace.pipeline.data.type_offsets import TypeName, TypeOffsets
-from headrace.pipeline.data.typed_ids import type_number
+from headrace.pipeline.data.types import TypeName, TypeOffsets, type_number
 
 #: Types of items that follow each other, each with the number of its items.
 TypeRuns = tuple[tuple[TypeName, int], ...]
@@ -131,3 +131,27 @@ def _ends(name: TypeName, pairs: bool, edge_types: TypeOffsets) -> tuple[TypeNam
 def _check_mask(size: int, num_nodes: int) -> None:
     if size != num_nodes:
         raise GraphError(f"expected a mask for {num_nodes} nodes, got one of {size} entries")
+
+
+@dataclass(frozen=True, eq=False)
+class LinkTypes:
+    """Which edge type each pair of a batch is of: two nodes may be joined by several.
+
+    Parameters
+    ----------
+    names
+        The edge types of the items, (source type, relation, destination type) each; a batch may have none of one.
+    numbers: int64[num_pairs]
+        The place of each pair's type among them; a negative has the type of its pair.
+    """
+
+    names: tuple[TypeName, ...]
+    numbers: Tensor
+
+    def map(self, of_tensor: Callable[[Tensor], Tensor]) -> LinkTypes:
+        """Return the same with a function applied to the numbers."""
+        return LinkTypes(self.names, of_tensor(self.numbers))
+
+    def with_negatives(self, counts: Tensor) -> LinkTypes:
+        """Return them for the pairs and, behind these, so many negatives of each: int64[num_pairs]."""
+        return LinkTypes(self.names, torch.cat([self.numbers, self.numbers.repeat_interleave(counts)]))

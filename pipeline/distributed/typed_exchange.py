@@ -6,7 +6,7 @@ from torch import Tensor
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.feature_names import FeatureName, types_of
-from headrace.pipeline.data.typed_ids import TypedIds, type_number
+from headrace.pipeline.data.types import TypedIds, type_number
 from headrace.pipeline.distributed.exchange import Exchange
 
 

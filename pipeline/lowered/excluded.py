@@ -14,11 +14,10 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import typed_rows_of
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import type_number
+from headrace.pipeline.data.types import TypeName, type_number
 from headrace.pipeline.lowered.negative_shares import pair_of_trees
 from headrace.pipeline.lowered.seed_edge_ids import SeedEdgeIds
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import RunSettings
 
 
 @dataclass(frozen=True)

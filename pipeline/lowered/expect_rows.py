@@ -11,11 +11,10 @@ from torch import Tensor
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner, WindowRunner, WindowStage
-from headrace.pipeline.storage.expected_reads import READS_IN_VIEW
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, WindowRunner, WindowStage
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting
+from headrace.pipeline.storage.rows_on_gpu import READS_IN_VIEW
 from headrace.pipeline.storage.wanted import Wanted
 
 

@@ -11,8 +11,7 @@ from typing_extensions import Self
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.checks import divided_features, watched_features
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.plan.traits import Divided, Watched
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import read_rows

@@ -13,8 +13,7 @@ from headrace.ops.sampling.sample import Hop as PickedEdges
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Runner
+from headrace.pipeline.plan.stage import Runner, RunSettings
 from headrace.pipeline.plan.traits import Divided, RankTraits
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import Seen, seen_of
 from headrace.pipeline.lowered.excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.trees import Trees, of_elements
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import RunSettings
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from headrace.pipeline.lowered.excluded import SeedEdges
 from headrace.pipeline.lowered.finders import FoundLayer
 from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,7 +13,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_types import node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.label_range import are_zero, cannot_increase
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import RunSettings
 
 
 def in_graph_ids(graph: GraphView, pairs: Tensor) -> Tensor:

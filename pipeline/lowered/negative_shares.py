@@ -7,7 +7,7 @@ from torch import Tensor
 
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import RunSettings
 
 
 def shares(total: int, size: int, first: int, count: int) -> Tensor:

@@ -16,11 +16,10 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.times import EARLIEST, Times, check_times, times_of
-from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.types import TypeOffsets
 from headrace.pipeline.plan.checks import check_graph
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)

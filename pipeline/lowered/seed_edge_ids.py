@@ -14,7 +14,7 @@ from headrace.ops.features.gather import gather_rows
 from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.pipeline.data.graph_types import edge_types_of
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.typed_ids import type_number
+from headrace.pipeline.data.types import type_number
 
 
 @dataclass(frozen=True, eq=False, repr=False)

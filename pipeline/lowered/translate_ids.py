@@ -9,8 +9,7 @@ from typing import ClassVar
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.plan.checks import check_graph
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,8 +21,7 @@ from headrace.pipeline.plan.checks import (
     check_weight,
     make_positive,
 )
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

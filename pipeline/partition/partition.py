@@ -22,7 +22,7 @@ from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
-from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.types import TypeOffsets
 from headrace.pipeline.partition.report import PartitionReport, report_nodes
 
 MOST_PARTS = 1 << 16
@@ -282,7 +282,7 @@ class Partition(ABC):
         GraphError
             If there is no such type.
         """
-        from headrace.pipeline.partition.type_partition import TypePartition
+        from headrace.pipeline.partition.kinds import TypePartition
 
         if not isinstance(types, TypeOffsets) or types.num_ids != self.num_nodes:
             raise InputError(

@@ -13,9 +13,8 @@ from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.lowered.seed_edge_ids import SeedEdgeIds, seed_edge_ids
 from headrace.pipeline.plan.checks import graphs_of_edges
 from headrace.pipeline.plan.errors import InputError, PlanError
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.exclude_seed_edges import ExcludeSeedEdges

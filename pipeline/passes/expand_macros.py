@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import MacroStage
 
 

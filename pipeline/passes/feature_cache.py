@@ -12,9 +12,8 @@ from dataclasses import replace
 from headrace.pipeline.data.graph_machinery import bytes_to_place
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.checks import graphs_of
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.cached_store import with_caches

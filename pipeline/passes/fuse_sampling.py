@@ -8,9 +8,8 @@ from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.finders import HERE
 from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.sample_hop import SampleHop
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 
 
 def _fuse_hop(stage: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows
 from headrace.pipeline.lowered.gpu.graph_cache import GraphCache
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 
 #: The part of the GPU's memory for the cache: features, batches and the model need the rest.
 SHARE = 4

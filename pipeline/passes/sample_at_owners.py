@@ -11,9 +11,8 @@ from headrace.pipeline.lowered.ranks.at_owners import AtOwners
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.passes.shards import owners_of
 from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.induce_subgraph import InduceInTrees, InduceSubgraph

@@ -12,9 +12,8 @@ from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows, SampleFetched
 from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.lowered.sample_hop import SampleHop
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 
 
 def _split(stage: SampleHop, facts: Facts, machine: Machine) -> Window | None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
 from headrace.pipeline.lowered.gpu.on_stream import OnStream, WaitStream
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import CONVERTED
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.prefetch import Prefetch

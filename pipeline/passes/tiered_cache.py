@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.lowered.fetch_stage import FetchStage
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.wanted import Feature, Wanted

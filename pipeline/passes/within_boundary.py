@@ -8,9 +8,8 @@ from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.facts import Facts
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import Stage
 
 

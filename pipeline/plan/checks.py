@@ -13,7 +13,7 @@ from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import FeatureName, listed
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import Seen
-from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.types import TypeOffsets
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.traits import Divided, Watched

@@ -15,7 +15,7 @@ from headrace.ops.errors import UsageError
 from headrace.ops.sampling.rules import ByRelation
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.plan.facts import Facts, facts_of
+from headrace.pipeline.plan.rules import Facts, facts_of
 from headrace.pipeline.plan.stage import Stage, same
 from headrace.pipeline.plan.text import describe, show
 from headrace.pipeline.storage.features import FeatureStore

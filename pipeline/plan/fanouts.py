@@ -9,7 +9,7 @@ from headrace.ops.errors import GraphError, InputError
 from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
 from headrace.pipeline.data.graph_types import edge_types_of
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.typed_ids import type_number
+from headrace.pipeline.data.types import type_number
 from headrace.pipeline.plan.checks import counts_by_hop
 
 #: The key for all relations that are not in a dictionary.

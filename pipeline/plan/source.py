@@ -17,8 +17,8 @@ from headrace.pipeline.plan.traits import KnownNodes, Watched
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
     from headrace.pipeline.data.label_range import LabelRange
-    from headrace.pipeline.data.type_offsets import TypeName
-    from headrace.pipeline.plan.settings import RunSettings
+    from headrace.pipeline.data.types import TypeName
+    from headrace.pipeline.plan.stage import RunSettings
 
 #: Seeds are 64-bit keys of the random streams.
 LARGEST_SEED = (1 << 64) - 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.pipeline.data.arrays import version_reader
 from headrace.pipeline.data.seen import Seen
-from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.types import TypeOffsets
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.graph_shard import GraphShard

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_items_fit
-from headrace.pipeline.plan.facts import Facts, facts_of
 from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.rules import Facts, facts_of
 from headrace.pipeline.plan.stage import FETCHED, HOP, ON_ITS_WAY, MacroStage, Stage
 from headrace.pipeline.plan.text import render
 from headrace.pipeline.plan.traits import KnownNodes

@@ -6,7 +6,7 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
 from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import RunSettings
 
 
 def check_partition(partition: object, plan: Plan, world_size: int, *, cooperative: bool) -> None:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.facts import facts_of
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rewriting import Rewriting
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.source import BatchSource, source_of
-from headrace.pipeline.plan.stage import ON_ITS_WAY, MapStage, Stage, WindowRunner, WindowStage
+from headrace.pipeline.plan.stage import ON_ITS_WAY, MapStage, RunSettings, Stage, WindowRunner, WindowStage
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.deferred_prefetch import DeferredPrefetchNode
 from headrace.pipeline.run.hand_over import Drawing, Reading, hand_over, up_to_date

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from headrace.pipeline.plan.errors import PeerError, PlanError
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.run.base_node import BaseNode
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import source_of
-from headrace.pipeline.plan.stage import MapStage
+from headrace.pipeline.plan.stage import MapStage, RunSettings
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.tables import Tables
 

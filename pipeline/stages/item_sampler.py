@@ -15,10 +15,10 @@ from headrace.pipeline.data.item_edge_ids import as_edge_ids
 from headrace.pipeline.data.items import Items, ItemSet
 from headrace.pipeline.data.seen import argument
 from headrace.pipeline.data.times import as_times
-from headrace.pipeline.data.type_offsets import TypeName
 from headrace.pipeline.data.typed_items import joined_rows
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.data.types import TypeName
 from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.plan.traits import Divided
 from headrace.pipeline.stages.item_source import ItemSource
 from headrace.pipeline.stages.own_items import OwnItemSource

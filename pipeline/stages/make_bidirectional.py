@@ -16,8 +16,7 @@ from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.interop.conversions import joined_edges
 from headrace.pipeline.lowered.compact import with_square_block
 from headrace.pipeline.plan.checks import graphs_of
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.plan.verbs import verb
 

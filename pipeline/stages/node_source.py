@@ -10,8 +10,8 @@ import numpy as np
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
+from headrace.pipeline.plan.stage import RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ import torch
 from headrace.ops.errors import ItemsError, PlanError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.stages.item_source import DrawnItems
 
 if TYPE_CHECKING:

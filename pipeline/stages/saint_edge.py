@@ -13,7 +13,7 @@ from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.saint import EdgeLaw, draw_edges, edge_law
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import table
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.saint_sampler import DrawSampler
 

@@ -10,8 +10,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_types import edge_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.interop.conversions import batch_to_dgl, require_dgl
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.conversion import Conversion, sampled_hops
 from headrace.pipeline.stages.item_sampler import ItemSampler

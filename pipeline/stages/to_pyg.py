@@ -8,8 +8,7 @@ from typing import Any
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.interop.conversions import batch_to_pyg, require_pyg
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.conversion import Conversion, sampled_hops
 

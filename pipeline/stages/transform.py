@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.plan.text import describe
 from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.plan.verbs import verb

@@ -20,9 +20,8 @@ from headrace.ops.sampling.negatives import draw_negatives, joined_with_all, joi
 from headrace.pipeline.data.arrays import as_cpu_tensor, is_one_of, number_above_0, refuse_gradient
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.nodes_by_time import EndsByTime, NodesByTime, ends_by_time, nodes_by_time
 from headrace.pipeline.data.seen import argument
-from headrace.pipeline.data.times import times_of
+from headrace.pipeline.data.times import EndsByTime, NodesByTime, ends_by_time, nodes_by_time, times_of
 from headrace.pipeline.lowered.excluded import check_pairs
 from headrace.pipeline.lowered.negative_pairs import (
     graph_weights,
@@ -41,9 +40,8 @@ from headrace.pipeline.plan.checks import (
     check_graph,
     check_pairs_come,
 )
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.verbs import verb
 
 #: `seeds` and `seed_index` of a negative: of its node in a triplet, and of both ends beside `item_index`.

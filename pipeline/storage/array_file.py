@@ -20,8 +20,7 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.narrow_dtypes import bits_dtype, numpy_dtype
-from headrace.pipeline.storage.other_formats import MAGIC, what_came
-from headrace.pipeline.storage.regular_file import open_regular
+from headrace.pipeline.storage.opened_files import MAGIC, open_regular, what_came
 
 # NumPy parses headers by `ast`, which in CPython 3.11 may fail with SystemError where several threads are in it.
 _HEADER_LOCK = Lock()

@@ -22,10 +22,9 @@ from headrace.pipeline.data.checks import check_tensor
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.ranking import as_scores
 from headrace.pipeline.data.shared_memory import ProcessLock
-from headrace.pipeline.storage.copied_rows import CopiedRows
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
-from headrace.pipeline.storage.over_source import OverSource
+from headrace.pipeline.storage.over_source import CopiedRows, OverSource
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 
 #: The default policy in CPU memory.

@@ -14,8 +14,7 @@ from headrace.ops.errors import FeatureError, UsageError
 from headrace.pipeline.data.arrays import name_of_first, shown
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
-from headrace.pipeline.data.type_offsets import TypeOffsets
-from headrace.pipeline.data.typed_ids import type_size
+from headrace.pipeline.data.types import TypeOffsets, type_size
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, given_of, in_contract
 

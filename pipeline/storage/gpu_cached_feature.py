@@ -20,12 +20,11 @@ from headrace.pipeline.data.arrays import shown
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.storage.cached_feature import CachedFeature, capacity_of
-from headrace.pipeline.storage.copied_rows import CopiedRows
-from headrace.pipeline.storage.expected_reads import ExpectedReads
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
+from headrace.pipeline.storage.over_source import CopiedRows
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read
-from headrace.pipeline.storage.rows_on_gpu import RowsOnGpu
+from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
 
 
 class GpuCachedFeature(CachedFeature):

@@ -33,8 +33,7 @@ from headrace.pipeline.data.narrow_dtypes import is_numeric
 from headrace.pipeline.storage.array_file import DAMAGED, open_array
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.other_formats import MAGIC, what_came
-from headrace.pipeline.storage.regular_file import open_regular
+from headrace.pipeline.storage.opened_files import MAGIC, open_regular, what_came
 from headrace.pipeline.storage.sparse_rows import SparseRows
 
 Arrays = Mapping[str, NDArray[Any]]

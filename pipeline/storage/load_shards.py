@@ -27,11 +27,17 @@ from headrace.pipeline.storage.arguments_of_shards import folder_of_shards
 from headrace.pipeline.storage.array_file import open_array, read_array
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.part_meta import PartMeta, check_array
-from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, dtype_of
-from headrace.pipeline.storage.shard_meta import META, OWNERS, ShardMeta, part_folder, whole_folder
+from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, dtype_of, file_of, offsets_of
+from headrace.pipeline.storage.shard_meta import (
+    META,
+    OWNERS,
+    PartMeta,
+    ShardMeta,
+    check_array,
+    part_folder,
+    whole_folder,
+)
 from headrace.pipeline.storage.sharded_feature import ShardedFeature, nodes_to_copy, owners_of_rows
-from headrace.pipeline.storage.typed_meta import file_of, offsets_of
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 ::
 
     meta.json                       format, sizes, kind of partition, fingerprints, names, dtypes and shapes of rows
-    part-P/part.json                which part it is, and fingerprints of its files; see part_meta.py
+    part-P/part.json                which part it is, and fingerprints of its files; see `PartMeta`
     owners.npy                      int32[num_nodes], the owner of each node, of partitions that are tables
     whole/node.NAME.npy             [num_rows, ...], features that every rank reads whole
     whole/edge.NAME.npy             [num_rows, ...], in the order of edge ids
@@ -28,28 +28,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.partition.partition import MOST_PARTS
-from headrace.pipeline.storage.regular_file import parse_json, read_limited
+from headrace.pipeline.storage.opened_files import parse_json, read_limited
 from headrace.pipeline.storage.rows_meta import (
     MOST,
+    Counts,
     FeatureMeta,
     RowsMeta,
     count_of,
     dtype_of,
-    list_of,
-    name_of,
-    text_of,
-)
-from headrace.pipeline.storage.typed_meta import (
-    Counts,
     features_of_types,
     file_of,
+    list_of,
+    name_of,
     read_counts,
     read_features_of_types,
+    text_of,
 )
 
 FORMAT = "headrace shards"
@@ -296,3 +296,80 @@ def _instead(folder: Path, cause: OSError) -> str:
     if below:
         return f"has no {META} ({cause.strerror}), these below it have one: {', '.join(below[:5])}; name one of them"
     return f"has no {META} ({cause.strerror}); write shards with write_shards or by headrace partition"
+
+
+PART = "part.json"
+
+
+@dataclass(frozen=True)
+class PartMeta:
+    """Which part a folder holds, and the fingerprints of its files by name."""
+
+    part: int
+    files: dict[str, str]
+
+    def write(self, folder: Path) -> str:
+        """Write ``part.json``, and return its fingerprint."""
+        write_json(folder / PART, {"part": self.part, "files": self.files})
+        return _digest((folder / PART).read_bytes())
+
+    @staticmethod
+    def read(folder: Path, part: int, digest: str) -> PartMeta:
+        """Read ``part.json``.
+
+        Raises
+        ------
+        InputError
+            If there is none, it is of another part or of another write than `digest`, or it is damaged.
+        """
+        path = folder / PART
+        try:
+            data = read_limited(path)
+            fields = parse_json(data)
+            found, files = fields["part"], dict(fields["files"])
+        except InputError:
+            raise
+        except OSError as cause:
+            raise InputError(
+                f"load_shards: expected {path}, which lists what the folder holds, but it cannot be read "
+                f"({cause.strerror}); copy the part once more"
+            ) from cause
+        except (KeyError, TypeError, ValueError, RecursionError) as cause:
+            raise InputError(f"load_shards: {path} is damaged ({cause!r}); copy the part once more") from cause
+        if found != part:
+            raise InputError(
+                f"load_shards: expected part {part} in {folder}, got part {str(found)[:20]}, by {PART}; copy each "
+                "part to the folder of its own number"
+            )
+        if _digest(data) != digest:
+            raise InputError(
+                f"load_shards: expected {path} to be of the same write_shards as meta.json, got that of another; copy "
+                "all files of one write"
+            )
+        return PartMeta(part, files)
+
+
+def digest_of_array(name: str, array: Tensor) -> str:
+    """Return the fingerprint of a file's array; large ones are sampled."""
+    return sampled_digest([(name, array)])
+
+
+def check_array(path: Path, array: Tensor, digest: str | None) -> None:
+    """Refuse an array that is not the one that was written to a file.
+
+    Raises
+    ------
+    InputError
+        If the fingerprint is another, or the file was never written.
+    """
+    if digest is None:
+        raise InputError(f"load_shards: expected no {path.name} here, got {path}; copy all files of one write")
+    if digest_of_array(path.name, array) != digest:
+        raise InputError(
+            f"load_shards: expected in {path} what write_shards wrote there, got something else: it is of another part "
+            "or another write, or damaged; copy it once more"
+        )
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]

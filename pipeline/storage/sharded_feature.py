@@ -28,9 +28,9 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES, WHOLE_BELOW_BYTES
 from headrace.pipeline.distributed.job import rank_of_process
+from headrace.pipeline.partition.kinds import TypePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
-from headrace.pipeline.partition.type_partition import TypePartition
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 

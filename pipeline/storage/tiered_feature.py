@@ -19,14 +19,12 @@ from headrace.pipeline.data.arrays import check_kind, whole_number
 from headrace.pipeline.data.checks import as_list, check_switches
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.shared_memory import ProcessLock
-from headrace.pipeline.storage.copied_rows import CopiedRows
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
-from headrace.pipeline.storage.over_source import OverSource
+from headrace.pipeline.storage.over_source import CopiedRows, OverSource
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
 from headrace.pipeline.storage.terminal import shows_bars
-from headrace.pipeline.storage.tier_router import TierRouter
-from headrace.pipeline.storage.tiers_on_gpu import TiersOnGpu
+from headrace.pipeline.storage.tiers import TierRouter, TiersOnGpu
 
 #: Rows are copied to their places in pieces of about so many bytes.
 _PIECE_BYTES = 64 << 20

@@ -22,7 +22,7 @@ from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.typed_ids import type_number, type_size
+from headrace.pipeline.data.types import type_number, type_size
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
 from headrace.pipeline.partition.partition import Partition
@@ -31,13 +31,19 @@ from headrace.pipeline.storage.array_file import read_array, write_array
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.new_folder import new_folder
-from headrace.pipeline.storage.part_meta import PartMeta, digest_of_array
 from headrace.pipeline.storage.rows import read_rows
-from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta
-from headrace.pipeline.storage.shard_meta import OWNERS, ShardMeta, holds_shards, part_folder, whole_folder
+from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, counts_of, file_of
+from headrace.pipeline.storage.shard_meta import (
+    OWNERS,
+    PartMeta,
+    ShardMeta,
+    digest_of_array,
+    holds_shards,
+    part_folder,
+    whole_folder,
+)
 from headrace.pipeline.storage.sharded_feature import ShardedFeature, owners_of_rows
 from headrace.pipeline.storage.terminal import shows_bars
-from headrace.pipeline.storage.typed_meta import counts_of, file_of
 
 #: Bytes of rows that are read at a time.
 PIECE_BYTES = 8 << 20

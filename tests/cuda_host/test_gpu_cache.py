@@ -12,8 +12,8 @@ from headrace.cuda.backend import stand_in
 from headrace.pipeline.lowered.expect_rows import ExpectRows
 from headrace.pipeline.lowered.gpu.on_stream import OnStream
 from headrace.pipeline.passes import feature_cache
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.storage.expected_reads import READS_IN_VIEW
+from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.storage.rows_on_gpu import READS_IN_VIEW
 from headrace.pipeline.storage.wanted import Wanted
 
 from cuda_host.stand_in import StandIn

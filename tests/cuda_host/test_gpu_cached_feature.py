@@ -17,7 +17,7 @@ from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.ops.gpu import record, side_stream
 from headrace.ops.reference import SetCache
 from headrace.pipeline.storage import rows_on_gpu
-from headrace.pipeline.storage.expected_reads import MOST_OVERDUE, ExpectedReads
+from headrace.pipeline.storage.rows_on_gpu import MOST_OVERDUE, ExpectedReads
 
 from cuda_host.stand_in import StandIn
 from forked import in_child

@@ -15,7 +15,7 @@ from headrace.cuda.backend import stand_in
 from headrace.cuda.rows import gather_rows
 from headrace.cuda.streams import MadeOnce
 from headrace.pipeline.lowered.gpu import on_stream
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import RunSettings
 
 from cuda_host.stand_in import StandIn
 

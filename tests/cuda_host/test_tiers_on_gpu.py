@@ -93,7 +93,7 @@ def test_a_device_without_a_number_is_the_current_one(monkeypatch):
 
 
 def test_devices_that_do_not_reach_each_other(monkeypatch):
-    monkeypatch.setattr("headrace.pipeline.storage.tiers_on_gpu.is_readable", lambda table, device: False)
+    monkeypatch.setattr("headrace.pipeline.storage.tiers.is_readable", lambda table, device: False)
     tiers = hr.TieredFeature(torch.zeros(20, 4), torch.arange(20), hr.TierSizes(3, 0, 0, 3), devices=CUDA)
     with pytest.raises(hr.DeviceError, match=r"cannot read memory of .* in place; place rows on devices that reach"):
         tiers.prepare(CUDA[0])

@@ -26,7 +26,7 @@ DATA = (
         _SHARED + "test_batches_stay_where_memory_is_moved[typed]",
     ),
     Mutant(
-        "pipeline/data/shared_graph.py",
+        "pipeline/data/shared_memory.py",
         "        seen.check()  # a copy would take what was written",
         "        pass",
         _SHARED + "test_weights_that_were_changed_are_not_shared",
@@ -105,7 +105,7 @@ DATA = (
         _DIGEST + "test_names_dtypes_and_shapes_count_where_bytes_are_equal",
     ),
     Mutant(
-        "pipeline/data/self_loops.py",
+        "pipeline/data/made_of_graph.py",
         "or number != int(number)",
         "",
         "tests/pipeline/plan/test_hostile_arguments.py::test_a_fill_is_what_attributes_can_hold",
@@ -141,7 +141,7 @@ DATA = (
         "tests/pipeline/data/test_split_links.py::test_a_random_split_divides_pairs_and_no_graph_has_one_of_a_later_part",
     ),
     Mutant(
-        "pipeline/data/reverse_edges.py",
+        "pipeline/data/made_of_graph.py",
         "(there[at] != wanted)",
         "(there[at] == wanted)",
         "tests/pipeline/data/test_reverse_edges.py::test_undirected_has_each_edge_in_both_directions_once_added",
@@ -203,7 +203,7 @@ DATA = (
         "tests/pipeline/plan/test_facts.py::test_facts_that_a_rule_changes_far_ahead_wake_rules_behind",
     ),
     Mutant(
-        "pipeline/plan/facts.py",
+        "pipeline/plan/rules.py",
         "place=stage.moves_to or self.place,",
         "place=stage.moves_to,",
         "tests/pipeline/plan/test_facts.py::test_fields_have_places",
@@ -234,7 +234,7 @@ DATA = (
         "tests/pipeline/stages/test_labels_by_type.py::test_refuses_them_when_they_show_with_a_batch",
     ),
     Mutant(
-        "pipeline/data/batch_tensors.py",
+        "pipeline/data/batch_parts.py",
         'yield from ((f"y/{name}", batch.y[name])',
         'yield from ((f"y/{name}", batch.seeds)',
         "tests/pipeline/stages/test_labels_by_type.py::test_a_batch_moves_pickles_prints_and_is_told_apart",
@@ -246,7 +246,7 @@ DATA = (
         "tests/pipeline/data/test_graph_sources.py::test_attributes_of_another_length_are_named_as_left_out",
     ),
     Mutant(
-        "pipeline/interop/seed_labels.py",
+        "pipeline/interop/labels.py",
         "rows = seeds.numbers[batch.seed_index[mine]]",
         "rows = batch.seed_index[mine]",
         "tests/pipeline/stages/test_labels_by_type.py::test_to_pyg_has_them_on_their_types",

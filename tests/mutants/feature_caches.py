@@ -54,7 +54,7 @@ FEATURE_CACHES = (
         _FEATURE + "test_a_source_that_fails_midway_leaves_the_cache_right",
     ),
     Mutant(
-        "pipeline/storage/expected_reads.py",
+        "pipeline/storage/rows_on_gpu.py",
         "del self._expected[place]",
         "",
         _FEATURE + "test_what_is_expected_is_kept",
@@ -115,7 +115,7 @@ FEATURE_CACHES = (
         "tests/cuda_host/test_rows_on_gpu.py::test_updates_wait_for_reads_that_are_on_their_way",
     ),
     Mutant(
-        "pipeline/plan/facts.py",
+        "pipeline/plan/rules.py",
         "stage.lowered or stage.keeps_ids_sound",
         "not stage.threads or stage.keeps_ids_sound",
         "tests/pipeline/passes/test_uva_gather.py::test_nobody_looks_at_ids_that_are_known_to_have_rows",

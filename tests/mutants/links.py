@@ -225,7 +225,7 @@ LINKS = (
         _STAGE + "test_peers_15_negatives_are_no_later_than_their_pairs",
     ),
     Mutant(
-        "pipeline/data/nodes_by_time.py",
+        "pipeline/data/times.py",
         "pairwise(bounds):\n        order[first:last] = times[first:last].argsort(stable=True)",
         "pairwise(bounds):\n        order[first:last] = times[first:last].argsort(stable=True, descending=True)",
         _STAGE + "test_peers_15_negatives_are_no_later_than_their_pairs",
@@ -243,7 +243,7 @@ LINKS = (
         "tests/pipeline/stages/test_subgraphs.py::test_bidirectional_refuses_types_that_lead_to_others",
     ),
     Mutant(
-        "pipeline/data/link_types.py",
+        "pipeline/data/typed_items.py",
         "self.numbers.repeat_interleave(counts)",
         "self.numbers.new_zeros(int(counts.sum()))",
         "tests/pipeline/interop/test_typed_links.py::test_negatives_are_of_the_type_of_their_pair",
@@ -295,7 +295,7 @@ LINKS = (
         _STRICTLY + "test_earlier_repeats_of_a_link_stay",
     ),
     Mutant(
-        "pipeline/data/nodes_by_time.py",
+        "pipeline/data/times.py",
         "return torch.searchsorted(of_type, bounds.contiguous(), right=not strictly_before)",
         "return torch.searchsorted(of_type, bounds.contiguous(), right=True)",
         _STRICTLY + "test_by_degree_the_edge_of_the_pair_does_not_count",
@@ -327,13 +327,13 @@ LINKS = (
         _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",
     ),
     Mutant(
-        "pipeline/data/nodes_by_time.py",
+        "pipeline/data/times.py",
         "of_ends = torch.maximum(known.nodes[ends], gather_rows(known.nodes, graph.indices))",
         "of_ends = known.nodes[ends]",
         _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",
     ),
     Mutant(
-        "pipeline/data/nodes_by_time.py",
+        "pipeline/data/times.py",
         "times = of_ends if times is None else torch.maximum(times, of_ends)",
         "times = of_ends",
         _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",

@@ -29,7 +29,7 @@ TIERS = (
         _TIERS + "test_one_gather_reads_all_tables",
     ),
     Mutant(
-        "pipeline/storage/tier_router.py",
+        "pipeline/storage/tiers.py",
         "sizes.replicated + place : first_of_host",
         "sizes.replicated : first_of_host",
         "tests/pipeline/storage/test_tiered_feature.py::"
@@ -145,7 +145,7 @@ TIERS = (
         "tests/pipeline/plan/test_plan_tiers.py::test_out_degrees_are_those_of_the_ids_that_features_go_by",
     ),
     Mutant(
-        "pipeline/storage/reordered_rows.py",
+        "pipeline/storage/reordering.py",
         'gather_rows(self._order, as_ids(ids, "ids", FeatureError)), rows)',
         "ids, rows)",
         "tests/pipeline/storage/test_reordered_rows.py::test_rows_change_by_their_new_ids",

@@ -79,7 +79,7 @@ TYPED = (
         f"{_MODELS}::test_owners_sample_for_others",
     ),
     Mutant(
-        "pipeline/partition/type_partition.py",
+        "pipeline/partition/kinds.py",
         "self.whole.position(nodes) - self._there(self._before, ids)[self.whole.owner(nodes)]",
         "self.whole.position(nodes)",
         f"{_SHARDS}::test_owners_of_a_type_are_those_of_its_nodes",
@@ -133,7 +133,7 @@ TYPED = (
         f"{_ON_DISK}::test_fields_that_contradict_each_other_are_refused",
     ),
     Mutant(
-        "pipeline/storage/typed_meta.py",
+        "pipeline/storage/rows_meta.py",
         "quote(part, safe='')",
         "part.replace('/', '')",
         f"{_ON_DISK}::test_names_with_commas_have_files_of_their_own",

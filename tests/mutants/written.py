@@ -118,7 +118,7 @@ WRITTEN = (
         _TABLES + "test_writes_in_the_middle_of_an_epoch[node_weight-1-NumPy]",
     ),
     Mutant(
-        "pipeline/data/shared_graph.py",
+        "pipeline/data/shared_memory.py",
         "            seen.move(copies[id(seen.array)])\n",
         "            seen.array\n",
         _TABLES + "test_a_graph_that_moves_to_shared_memory_is_watched_there",

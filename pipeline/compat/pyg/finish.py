@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, Runner
+from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, Runner, RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, Runner
+from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, Runner, RunSettings
 
 #: By the id of a sampler, for as long as somebody samples with it or waits to.
 _locks: WeakValueDictionary[int, Any] = WeakValueDictionary()

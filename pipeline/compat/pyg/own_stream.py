@@ -13,8 +13,7 @@ import torch
 
 from headrace.ops.random.rng import USER, stream_key
 from headrace.pipeline.compat.pyg.finish import Finish
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

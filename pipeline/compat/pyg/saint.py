@@ -21,7 +21,7 @@ from headrace.pipeline.compat.pyg.steps import Steps
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.saint_sampler import SaintSampler
 

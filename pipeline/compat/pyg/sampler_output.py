@@ -11,9 +11,8 @@ from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
 from headrace.pipeline.compat.pyg.flat_output import FlatOutput, flat_output
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.interop.by_type import edges_by_type, nodes_by_type
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.interop.typed import edges_by_type, nodes_by_type
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
 from headrace.pipeline.stages.conversion import Conversion
 
 

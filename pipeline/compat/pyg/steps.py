@@ -11,8 +11,8 @@ import numpy as np
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.compat.pyg.torch_samplers import NamedBatches
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
+from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.item_source import ItemSource
 from headrace.pipeline.stages.own_items import OwnItemSource

@@ -12,8 +12,8 @@ import torch
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.compat.pyg.torch_samplers import NamedBatches
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource
+from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.stages.cluster_sampler import ClusterSampler
 
 

@@ -16,8 +16,8 @@ from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.data.times import as_times
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
+from headrace.pipeline.plan.stage import RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

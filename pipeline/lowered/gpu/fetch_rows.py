@@ -18,8 +18,7 @@ from headrace.pipeline.lowered.finders import SampledHop
 from headrace.pipeline.lowered.gpu.graph_cache import GraphCache
 from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, frontier_of
 from headrace.pipeline.plan.checks import check_expand, check_graph
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import FETCHED, Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import FETCHED, Counts, MapStage, Runner, RunSettings, Stage
 
 
 class FetchedHop(NamedTuple):

@@ -13,8 +13,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.interop.conversions import converted_tensors
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.traits import Watched
 from headrace.pipeline.storage.rows import add_counts
 

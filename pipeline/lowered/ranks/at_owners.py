@@ -29,8 +29,7 @@ from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits, shard_of_graph
 
 

@@ -16,8 +16,7 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import exchange_ids
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.traits import Divided, RankTraits
 
 

@@ -18,8 +18,7 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange, take_rows
 from headrace.pipeline.distributed.typed_exchange import exchange_of
 from headrace.pipeline.lowered.fetch_stage import FetchStage
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import add_counts, place_rows, read_rows

@@ -14,8 +14,7 @@ from headrace.pipeline.data.times import times_of
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.lowered.plant_trees import PlantTrees
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits
 
 

@@ -20,8 +20,7 @@ from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.plan.checks import check_shares_edges
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
 from headrace.pipeline.plan.traits import Divided, RankTraits
 
 

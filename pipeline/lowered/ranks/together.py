@@ -22,8 +22,7 @@ from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.checks import check_partition_fits
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
 from headrace.pipeline.plan.traits import Divided, RankTraits
 
 

@@ -21,8 +21,7 @@ from headrace.pipeline.models.inference.rows import Kind
 from headrace.pipeline.models.inference.trial import Returned
 from headrace.pipeline.storage.array_file import read_array, write_array
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.draft_folder import draft_of, remove_abandoned
-from headrace.pipeline.storage.new_folder import new_folder
+from headrace.pipeline.storage.new_folder import draft_of, new_folder, remove_abandoned
 
 
 class Outputs(Protocol):

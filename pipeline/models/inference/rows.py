@@ -17,8 +17,7 @@ from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.narrow_dtypes import put_rows
-from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import type_number
+from headrace.pipeline.data.types import TypeName, type_number
 from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.feature_source import FeatureSource

@@ -9,7 +9,7 @@ import torch
 
 import headrace as hr
 from headrace.pipeline.data.batch_words import _INSTEAD
-from headrace.pipeline.data.link_types import LinkTypes
+from headrace.pipeline.data.typed_items import LinkTypes
 from headrace.pipeline.distributed.exchange import Exchange
 
 

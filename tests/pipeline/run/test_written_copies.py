@@ -8,7 +8,7 @@ import torch
 from ranks import partition
 
 import headrace as hr
-from headrace.pipeline.storage.reordered_rows import ReorderedRows
+from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.sparse_rows import SparseRows
 
 NUM_ROWS = 300

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from headrace.pipeline.storage.draft_folder import hold
-from headrace.pipeline.storage.new_folder import new_folder
+from headrace.pipeline.storage.new_folder import hold, new_folder
 
 from copies import Process
 from plans import graph, store
@@ -180,7 +179,7 @@ def test_without_locks_folders_are_written_and_drafts_are_told_of(tmp_path, monk
     def no_lock(descriptor, operation):
         raise OSError(errno.ENOLCK, "no locks here")
 
-    monkeypatch.setattr("headrace.pipeline.storage.draft_folder.fcntl.flock", no_lock)
+    monkeypatch.setattr("headrace.pipeline.storage.new_folder.fcntl.flock", no_lock)
     path = tmp_path / "shards"
     write(path)
     write(path, overwrite=True)

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 import headrace as hr
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.reordered_rows import ReorderedRows
+from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.rows import place_rows
 from headrace.pipeline.storage.sparse_rows import SparseRows
 

@@ -10,7 +10,7 @@ from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.reordered_rows import ReorderedRows
+from headrace.pipeline.storage.reordering import ReorderedRows
 
 from plans import NUM_NODES, graph, store, store_on_disk
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ranks import edges
 
 import headrace as hr
-from headrace.pipeline.storage.reordered_rows import ReorderedRows
+from headrace.pipeline.storage.reordering import ReorderedRows
 
 from plans import NUM_NODES, PLANS, graph, store
 from strategies import edge_lists

@@ -1,4 +1,4 @@
-"""The tensors of a minibatch: all of them under names, and those that may come by type."""
+"""What a minibatch holds: its tensors under names, its numbers, and both as text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.link_types import LinkTypes
-from headrace.pipeline.data.type_offsets import TypeName
+from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.typed_items import LinkTypes
+from headrace.pipeline.data.types import TypeName
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -66,3 +68,40 @@ def mapped(value: Tensor | Mapping[TypeName, Tensor] | LinkTypes, of_tensor: Cal
     if isinstance(value, Mapping):
         return {name: of_tensor(rows) for name, rows in value.items()}
     return of_tensor(value)
+
+
+def text_of(batch: MiniBatch) -> str:
+    """Return what a batch holds, a line for each field that has something."""
+    lines = [f"MiniBatch(epoch={batch.epoch}, index={batch.index}, seeds={describe(batch.seeds)}"]
+    if isinstance(batch.y, Mapping):
+        lines += [f"  y[{name!r}]={describe(rows)}" for name, rows in batch.y.items()]
+    elif batch.y is not None:
+        lines.append(f"  y={describe(batch.y)}")
+    if batch.blocks:
+        lines.append(f"  n_id={describe(batch.n_id)}")
+    lines += [
+        f"  {name}={describe(one)}" for name in ("slot", "seed_time") if (one := getattr(batch, name)) is not None
+    ]
+    lines += [f"  node[{name!r}]={describe(tensor)}" for name, tensor in batch.node.items()]
+    lines += [f"  edge[{name!r}]={', '.join(map(describe, tensors))}" for name, tensors in batch.edge.items()]
+    lines += [f"  blocks[{layer}]={block!r}" for layer, block in enumerate(batch.blocks)]
+    lines += [f"  exchanges[{layer}]={exchange!r}" for layer, exchange in enumerate(batch.exchanges)]
+    return ",\n".join(lines) + ")"
+
+
+def _num_positives(batch: MiniBatch) -> tuple[int, ...]:
+    return () if batch.num_positives is None else (batch.num_positives,)
+
+
+def integers_of(batch: MiniBatch) -> list[tuple[str, Tensor]]:
+    """Return counts, sizes and the place of a batch under names, int64 each, as its digest takes them in."""
+    counts = {
+        "num_sampled_nodes": batch.num_sampled_nodes,
+        "num_sampled_edges": batch.num_sampled_edges,
+        "block_sizes": tuple(size for block in batch.blocks for size in (block.num_src, block.num_dst)),
+        "exchanges": tuple(
+            count for one in batch.exchanges for count in (one.num_own, *one.send_counts, *one.receive_counts)
+        ),
+        "position": (batch.epoch, batch.index, batch.num_global_seeds, *_num_positives(batch)),
+    }
+    return [(name, torch.tensor(values, dtype=torch.int64, device="cpu")) for name, values in counts.items()]

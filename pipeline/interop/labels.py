@@ -1,20 +1,20 @@
-"""Labels of seeds as other libraries hold them: one for each distinct seed, by type where there are types."""
+"""Labels of seeds and of links as other libraries have them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import TypedIds
+from headrace.pipeline.data.types import TypedIds, TypeName
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
+    from headrace.pipeline.data.typed_items import LinkTypes
 
 
 def one_for_each(y: Tensor, rows: Tensor, num_rows: int, seeds: Tensor, stage: str) -> Tensor:
@@ -103,3 +103,53 @@ def beside_others(labels: Tensor, num_rows: int, stage: str) -> Tensor:
         )
     rest = labels.new_full((num_rows - len(labels), *labels.shape[1:]), math.nan if numbers else -100)
     return torch.cat([labels, rest])
+
+
+def add_link_labels(batch: MiniBatch, data: Any, index: Tensor) -> None:
+    """Give the Data ``edge_label_index`` and ``edge_label``; or of triplets their three indices, and ``input_id``.
+
+    Parameters
+    ----------
+    batch
+        Whose seeds are pairs, or more nodes that belong together.
+    data
+        A Data or HeteroData.
+    index: int64[num_seeds, k]
+        What the Data calls the seeds.
+    """
+    if batch.seed_time is not None:
+        data.seed_time = batch.seed_time
+    _add(batch, data, index, torch.arange(len(index), device=index.device))
+
+
+def add_typed_link_labels(batch: MiniBatch, links: LinkTypes, data: Any, index: Tensor) -> None:
+    """Give them to the edge types of the pairs, each its own: all that items have, of which a batch may lack one.
+
+    Parameters
+    ----------
+    batch, index
+        As for `add_link_labels`.
+    links
+        The types of the pairs.
+    data
+        A HeteroData.
+    """
+    for number, name in enumerate(links.names):
+        rows = (links.numbers == number).nonzero().squeeze(1)
+        _add(batch, data[name], index[rows], rows)
+        if batch.seed_time is not None:
+            data[name].edge_label_time = batch.seed_time[rows]
+
+
+def _add(batch: MiniBatch, store: Any, index: Tensor, rows: Tensor) -> None:
+    """Give a store some of the seeds, those at `rows`."""
+    num_positives = len(batch.seeds) if batch.num_positives is None else batch.num_positives
+    store.input_id = batch.item_index[rows[rows < num_positives]]  # negatives are no items
+    if batch.num_positives is not None and index.shape[1] > 2:
+        store.src_index, store.dst_pos_index = index[:, 0].contiguous(), index[:, 1].contiguous()
+        negatives = index[:, 2:]
+        store.dst_neg_index = (negatives[:, 0] if negatives.shape[1] == 1 else negatives).contiguous()
+        return
+    store.edge_label_index = index.t().contiguous()
+    if isinstance(batch.y, Tensor):  # pairs have no labels by node type
+        store.edge_label = batch.y[rows]
