@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError, ItemsError
 from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.pipeline.data.batch_parts import freeze, integers_of, mapped, named_tensors, text_of
+from headrace.pipeline.data.batch_parts import COLLECTIONS, freeze, integers_of, mapped, named_tensors, text_of
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.checks import as_device, check_tensor
 from headrace.pipeline.data.digest import exact_digest
@@ -26,9 +26,6 @@ from headrace.pipeline.data.types import TypedIds
 #: `Exchange` and `Comm` of `pipeline/distributed/`, which knows of batches.
 Exchange: TypeAlias = Any
 Comm: TypeAlias = Any
-
-#: Fields that are made read-only.
-_COLLECTIONS = frozenset({"y", "node", "edge", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"})
 
 _OPTIONAL = ("y", "slot", "seed_time", "seed_slot", "link_types")
 
@@ -129,7 +126,7 @@ class MiniBatch:
 
     def __post_init__(self) -> None:
         check_tensor(self.seeds, "MiniBatch: seeds", ItemsError)
-        freeze(self.__dict__, _COLLECTIONS)
+        freeze(self.__dict__, COLLECTIONS)
 
     @staticmethod
     def of_seeds(
@@ -193,9 +190,7 @@ class MiniBatch:
         if len(copied.__dict__) > len(self.__dict__):
             unknown = changes.keys() - self.__dict__.keys()
             raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
-        collections = _COLLECTIONS & changes.keys()
-        if collections:
-            freeze(copied.__dict__, collections)
+        freeze(copied.__dict__, changes)
         if copied.types is not None and copied.types.ids is not copied.n_id:
             copied.__dict__["types"] = copied.types.of(copied.n_id)
         return copied

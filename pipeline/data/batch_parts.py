@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
 
 
+#: Fields of a batch that hold several values, first those by name.
+_BY_NAME = frozenset({"node", "edge"})
+COLLECTIONS = _BY_NAME | {"y", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"}
+
+
 def freeze(fields: dict[str, Any], names: Iterable[str]) -> None:
-    """Make fields of a batch read-only that were given as dictionaries or lists.
+    """Make those fields of a batch read-only that were given as dictionaries or lists.
 
     Raises
     ------
@@ -28,6 +33,8 @@ def freeze(fields: dict[str, Any], names: Iterable[str]) -> None:
     """
     for name in names:
         value = fields[name]
+        if name not in COLLECTIONS or (type(value) is tuple and name not in _BY_NAME):
+            continue  # as stages give them, for every batch
         try:
             if name == "edge":
                 fields[name] = MappingProxyType({key: tuple(rows) for key, rows in value.items()})

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.gpu import device_of
+from headrace.ops.sampling.sampled import SampledHop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_machinery import block_sampler
 from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import Seen
+from headrace.pipeline.data.types import TypedIds
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.lowered.sample_hop import Expand
@@ -121,16 +123,7 @@ class SampleFused(MapStage):
             )
             types = typed_ids(graph, sampled.n_id) if is_typed else None
             blocks = [
-                Block(
-                    indptr=one.indptr,
-                    indices=one.indices,
-                    num_src=one.num_src,
-                    num_dst=one.num_dst,
-                    edge_ids=one.edge_ids,
-                    weight=one.weights,
-                    types=None if types is None else types.first(one.num_src),
-                )
-                for one in reversed(sampled.hops)
+                _block(one, None if types is None else types.first(one.num_src)) for one in reversed(sampled.hops)
             ]
             found = batch.replace(
                 n_id=sampled.n_id,
@@ -143,3 +136,19 @@ class SampleFused(MapStage):
             return found, count_new(batch, found)
 
         return run
+
+
+def _block(hop: SampledHop, types: TypedIds | None) -> Block:
+    """Return a hop as a block. What the kernel returned fits together, and small batches feel the checks of `Block`."""
+    block = object.__new__(Block)
+    block.__dict__.update(
+        indptr=hop.indptr,
+        indices=hop.indices,
+        num_src=hop.num_src,
+        num_dst=hop.num_dst,
+        edge_ids=hop.edge_ids,
+        weight=hop.weights,
+        types=types,
+        bipartite=False,
+    )
+    return block

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 from hand_made import hand_made, legal
 
+import headrace as hr
 from headrace.ops.sampling.rules import LaborRule, NeighborRule
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fused import SampleFused
@@ -83,6 +86,15 @@ def test_fires_on_both_sides_of_a_stage_between():
     assert final_stages(plan).count(SampleFused) == 2
     fused, apart = plan.loader(), plan.loader(fuse_sampling=False)
     assert [batch.digest() for batch in fused] == [batch.digest() for batch in apart]
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_blocks_have_all_fields_and_pass_the_checks_that_they_are_made_without(name):
+    for batch in PLANS[name]().loader():
+        for block in batch.blocks:
+            made = {field.name: getattr(block, field.name) for field in fields(hr.Block)}
+            assert vars(block) == made
+            hr.Block(**made)
 
 
 def test_keeps_a_later_hop_that_expands_only_what_is_new():
