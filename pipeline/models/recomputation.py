@@ -1,4 +1,4 @@
-"""What modules drew in a part of a model that torch.utils.checkpoint calls once more, in the backward direction."""
+"""Draws and keys of dropout, the same again where torch.utils.checkpoint calls a part of a model once more."""
 
 from __future__ import annotations
 

@@ -61,13 +61,13 @@ PYG = (
         _GRAPHS + "test_copies_with_the_same_tensors_have_the_same_graph",
     ),
     Mutant(
-        "pipeline/compat/pyg/asked_graph.py",
+        "pipeline/compat/pyg/kept_graphs.py",
         "made = _sorted(made, time) if made_here else made",
         "made = made",
         _GRAPHS + "test_loaders_by_time_hold_the_edges_once[False]",
     ),
     Mutant(
-        "pipeline/compat/pyg/asked_graph.py",
+        "pipeline/compat/pyg/kept_graphs.py",
         "values = [store.get(name) for store in stores for name in names]",
         "values = []",
         _GRAPHS + "test_changed_attributes_and_numbers_of_nodes_are_another_graph",
@@ -115,13 +115,13 @@ PYG = (
         _DUE + "test_samplers_of_the_user_draw_in_the_order_of_the_loop",
     ),
     Mutant(
-        "pipeline/compat/pyg/own_stream.py",
+        "pipeline/compat/pyg/finish.py",
         "np.random.set_state(of_numpy)",
         "pass",
         _DUE + "test_random_transforms",
     ),
     Mutant(
-        "pipeline/compat/pyg/own_stream.py",
+        "pipeline/compat/pyg/finish.py",
         "stream_key(settings.seed, epoch, index,",
         "stream_key(settings.seed, epoch, 0,",
         _DUE + "test_random_transforms",
@@ -139,7 +139,7 @@ PYG = (
         _PARTS + "test_parts_of_another_graph_are_refused",
     ),
     Mutant(
-        "pipeline/compat/pyg/saved_parts.py",
+        "pipeline/compat/pyg/cluster.py",
         "fits = torch.equal(compressed, ptr2index(partition.indptr)) and",
         "fits =",
         _PARTS + "test_parts_are_compared_at_both_ends_of_edges",
@@ -163,13 +163,13 @@ PYG = (
         _COUNTS + "test_numbers_of_numpy_are_numbers",
     ),
     Mutant(
-        "pipeline/compat/pyg/torch_clusters.py",
+        "pipeline/compat/pyg/torch_samplers.py",
         "list(dict.fromkeys(positions.tolist()))",
         "sorted(positions.tolist())",
         _ORDER + "test_clusters_come_as_a_sampler_says",
     ),
     Mutant(
-        "pipeline/compat/pyg/steps.py",
+        "pipeline/compat/pyg/torch_samplers.py",
         "epoch * self._num_steps + int(positions[0])",
         "epoch * self._num_steps + index",
         _ORDER + "test_ranks_share_the_steps_of_an_epoch",
@@ -205,7 +205,7 @@ PYG = (
         _KINDS + "test_gather_of_a_tensor_around_another_one",
     ),
     Mutant(
-        "pipeline/compat/pyg/columns.py",
+        "pipeline/compat/pyg/attributes.py",
         "value.ndim == 1 and len(value) in counts.values()",
         "value.ndim > 0 and len(value) in counts.values()",
         "tests/pipeline/compat/test_columns.py::test_weights",

@@ -1,4 +1,4 @@
-"""Which attributes batches can take rows of; the others are refused by name when a loader is made."""
+"""Attributes and methods that loaders refuse when they are made: those without rows, and those that nothing calls."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from torch_geometric.data.storage import EdgeStorage, NodeStorage
 from torch_geometric.typing import TensorFrame
 from torch_geometric.utils import is_sparse
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.compat.pyg.adjacency import MATRICES
+from headrace.pipeline.compat.pyg.slicing import dim_of
+from headrace.pipeline.data.arrays import describe
 
 
 def check_attributes(data: Any, loader: str) -> None:
@@ -97,7 +99,7 @@ def _fault_of_tensor(store: Any, name: str, value: Tensor, sizes: set[int]) -> t
         return "a nested tensor", "{0} = torch.nested.to_padded_tensor({0}, 0.0)"
     if value.ndim == 0:
         return None
-    dim = _dim(store, name, value)
+    dim = dim_of(store, name, value)
     kind = str(value.layout).removeprefix("torch.")
     if not isinstance(dim, int):
         if is_sparse(value):
@@ -113,7 +115,7 @@ def _fault_of_tensor(store: Any, name: str, value: Tensor, sizes: set[int]) -> t
 
 
 def _fault_of_array(store: Any, name: str, value: np.ndarray[Any, Any], sizes: set[int]) -> tuple[str, str] | None:
-    dim = _dim(store, name, value) if value.ndim else None
+    dim = dim_of(store, name, value) if value.ndim else None
     if not isinstance(dim, int) or value.shape[dim] not in sizes:
         return None
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
@@ -143,5 +145,79 @@ def _sizes(store: Any) -> set[int]:
     return sizes
 
 
-def _dim(store: Any, name: str, value: Any) -> Any:
-    return store._parent().__cat_dim__(name, value, store)  # noqa: SLF001 - as PyG finds it
+def column(value: Any, label: str, argument: str, counts: dict[str, int]) -> Tensor:
+    """Return weights or times as a tensor of one dimension in CPU memory.
+
+    Parameters
+    ----------
+    value
+        What the data have under the name.
+    label
+        How a user writes it: ``data.time``.
+    argument
+        The argument that names it: "weight_attr" or "time_attr".
+    counts
+        What there may be one for each of: ``{"edges": 700}``.
+
+    Raises
+    ------
+    GraphError
+        If it is no such tensor; it says what came and what to write.
+    """
+    one = argument.removesuffix("_attr")
+    given = f"a {type(value).__name__}"
+    instead = f"give it one {one} for each"
+    fits = np.size(value) in counts.values() if isinstance(value, np.ndarray | list | tuple) else False
+    if isinstance(value, Tensor) and value.is_nested:
+        given = "a nested tensor"
+    elif isinstance(value, Tensor) and value.layout != torch.strided:
+        given = f"{describe(value)} of layout {str(value.layout).removeprefix('torch.')}"
+        instead = f"write {label} = {label}.to_dense()"
+    elif isinstance(value, Tensor):
+        if value.ndim == 1 and len(value) in counts.values():
+            return value.detach().cpu()
+        given = describe(value)
+        if value.numel() in counts.values():
+            instead = f"write {label} = {label}.reshape(-1)"
+    elif isinstance(value, np.ndarray):
+        given = f"a NumPy array {describe(value)}"
+        plain = value.dtype.kind in "biuf"
+        if fits:
+            as_numbers = "" if plain else '.astype("int64")' if value.dtype.kind in "mM" else '.astype("float64")'
+            instead = f"write {label} = torch.as_tensor({label}{as_numbers})"
+    elif fits:
+        given, instead = f"a {type(value).__name__} of {len(value)}", f"write {label} = torch.as_tensor({label})"
+    each = " or ".join(f"{count} {name}" for name, count in counts.items())
+    what = "an edge attribute" if argument == "weight_attr" else "an attribute of nodes or edges"
+    raise GraphError(
+        f"headrace.pyg: expected {argument} to name {what} of data, got {label.rpartition('.')[2]!r}, which is not a "
+        f"tensor with a {one} for each of {each} but {given} as {label}; {instead}"
+    )
+
+
+def is_overridden(loader: Any, name: str) -> bool:
+    """Return whether a subclass of the user, or the loader itself, has a method of its own."""
+    if name in vars(loader):
+        return True
+    for one in type(loader).__mro__:
+        if one.__module__.startswith("headrace."):
+            return False
+        if name in vars(one):
+            return True
+    return False
+
+
+def check_overrides(loader: Any, names: tuple[str, ...]) -> None:
+    """Refuse methods that PyG's loader would call for each batch, and a plan does not.
+
+    Raises
+    ------
+    InputError
+        If a subclass has one of them.
+    """
+    for name in names:
+        if is_overridden(loader, name):
+            raise InputError(
+                f"{type(loader).__name__}: expected no {name} of its own in a subclass, got one, which batches of a "
+                "plan do not pass through; override filter_fn(out), or pass transform= or transform_sampler_output="
+            )

@@ -1,27 +1,30 @@
-"""PyG's ``ClusterData`` and ``ClusterLoader`` without torch-sparse and pyg-lib."""
+"""PyG's ``ClusterData`` and ``ClusterLoader`` without torch-sparse and pyg-lib; clusters that were kept in a file."""
 
 from __future__ import annotations
 
 import copy
 import warnings
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch_geometric.index import ptr2index
 from torch_geometric.loader import ClusterData as PygClusterData
 from torch_geometric.loader import ClusterLoader as PygClusterLoader
 from torch_geometric.loader.cluster import Partition as PygPartition
 from torch_geometric.sampler import SamplerOutput
+from torch_geometric.sampler.base import DataType
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.compat.pyg.adjacency import MATRICES
 from headrace.pipeline.compat.pyg.attributes import check_attributes
+from headrace.pipeline.compat.pyg.graph import kind_of
 from headrace.pipeline.compat.pyg.kept_graphs import kept_graph
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
-from headrace.pipeline.compat.pyg.saved_parts import METIS, STREAM, check_clusters, check_saved_parts
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
-from headrace.pipeline.compat.pyg.torch_clusters import TorchClusters
+from headrace.pipeline.compat.pyg.torch_samplers import TorchClusters
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.partition.partition import Partition
@@ -188,3 +191,82 @@ def _graph_of(partition: Any) -> Graph:
         return Graph.from_coo(source, other, num_nodes=num_nodes)
 
     return kept_graph(partition, (), [partition.indptr, partition.index, partition.sparse_format], made)
+
+
+#: What made the parts.
+METIS, STREAM = "metis", "stream"
+
+
+def check_clusters(data: Any, sparse_format: Any) -> None:
+    """Refuse what cannot be cut into clusters.
+
+    Raises
+    ------
+    GraphError, InputError
+        For data of several types or without ``edge_index``, and for another format.
+    """
+    if kind_of(data) != DataType.homogeneous:
+        raise GraphError(
+            f"ClusterData: expected a Data, got a {type(data).__name__}; data.to_homogeneous() makes one of several "
+            "types"
+        )
+    if data.edge_index is None:
+        raise GraphError(
+            "ClusterData: expected data.edge_index, got data without one; of an adj_t it is "
+            "torch_geometric.utils.to_edge_index(data.adj_t)[0].flip(0)"
+        )
+    if sparse_format not in ("csr", "csc"):
+        raise InputError(f'ClusterData: expected sparse_format "csr" or "csc", got {sparse_format!r}')
+
+
+def check_saved_parts(data: Any, partition: Any, num_parts: int, sparse_format: str) -> None:
+    """Refuse parts that are not those of a graph; all of its edges are compared.
+
+    Parameters
+    ----------
+    data
+        The graph.
+    partition
+        What the file holds, PyG's ``Partition``.
+    num_parts, sparse_format
+        What is asked for.
+
+    Raises
+    ------
+    InputError
+        Saying what differs.
+    """
+    problem = _difference(data, partition, num_parts, sparse_format)
+    if problem is not None:
+        raise InputError(
+            f"ClusterData: expected parts of this graph in save_dir, got {problem}; delete the file, or pass another "
+            "save_dir or filename"
+        )
+    if getattr(partition, "made_by", None) == STREAM and find_spec("pymetis") is not None:
+        warnings.warn(
+            "ClusterData: the parts in save_dir are those of a streaming partition, which cuts more edges, though "
+            "pymetis is installed now; delete the file for parts of METIS",
+            stacklevel=4,
+        )
+
+
+def _difference(data: Any, partition: Any, num_parts: int, sparse_format: str) -> str | None:
+    """Return what differs; None where the parts fit."""
+    if not isinstance(partition, PygPartition):
+        return f"a {type(partition).__name__}"
+    sizes = (
+        ("parts", partition.partptr.numel() - 1, num_parts),
+        ("nodes", partition.node_perm.numel(), int(data.num_nodes)),
+        ("edges", partition.edge_perm.numel(), int(data.edge_index.shape[1])),
+    )
+    for what, came, wanted in sizes:
+        if came != wanted:
+            return f"those of {came} {what}, where {wanted} are wanted"
+    if partition.sparse_format != sparse_format:
+        return f"those in the format {partition.sparse_format!r}, where {sparse_format!r} is wanted"
+    place = torch.full_like(partition.node_perm, -1)
+    place[partition.node_perm] = torch.arange(len(place), device=place.device)
+    ends = [place[end[partition.edge_perm]] for end in data.edge_index]
+    compressed, other = ends if sparse_format == "csr" else ends[::-1]
+    fits = torch.equal(compressed, ptr2index(partition.indptr)) and torch.equal(other, partition.index)
+    return None if fits and bool((place >= 0).all()) else "those of other edges, or in another order"

@@ -1,12 +1,22 @@
-"""From a ``SamplerOutput`` to the batch that the user gets, as a stage."""
+"""Stages of loaders that call functions of PyG and the user: samplers, and those that finish batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock, RLock
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
-from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, Runner, RunSettings
+import numpy as np
+import torch
+
+from headrace.ops.random.rng import USER, stream_key
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, Runner
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,5 +46,99 @@ class Finish(MapStage):
         def run(batch: Any) -> tuple[Any, Counts]:
             made = self.function(batch, settings.num_threads)
             return made, {}
+
+        return run
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FinishAlone(Finish):
+    """Pass a batch through a function whose draws seed, epoch and batch number name, and nobody else sees.
+
+    The generators of torch, NumPy and Python are those of the process, so this runs in the thread of the training loop:
+    in another one its draws and those of the loop would be mixed as the clock says.
+
+    Parameters
+    ----------
+    number
+        Which of the functions of a batch it is: each has a stream.
+    """
+
+    keyed: ClassVar[bool] = True
+
+    number: int = 0
+
+    def runner(self, settings: RunSettings) -> Runner:
+        """Return the function that does it."""
+
+        def run(batch: Any, epoch: int, index: int) -> tuple[Any, Counts]:
+            with own_stream(stream_key(settings.seed, epoch, index, self.number, USER)):
+                return self.function(batch, settings.num_threads), {}
+
+        return run
+
+
+@contextmanager
+def own_stream(key: int) -> Iterator[None]:
+    """Let the generators of torch, NumPy and Python begin at a key, and put them back as they were."""
+    # Those of GPUs are there once something has used one.
+    generators = [torch.default_generator, *torch.cuda.default_generators]
+    states = [generator.get_state() for generator in generators]
+    of_numpy, of_python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002 - the one that users draw from
+    try:
+        for generator in generators:
+            generator.manual_seed(key)
+        np.random.seed([key & 0xFFFFFFFF, key >> 32])  # noqa: NPY002
+        random.seed(key)
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+        np.random.set_state(of_numpy)  # noqa: NPY002
+        random.setstate(of_python)
+
+
+#: By the id of a sampler, for as long as somebody samples with it or waits to.
+_locks: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_guard = Lock()
+
+
+def alone_with(sampler: Any) -> Any:
+    """Return a context in which no other thread samples with a sampler.
+
+    In PyG each worker process has a copy of it; here all threads, and all loaders that share it, have the one that the
+    user made, which may keep state from call to call.
+    """
+    with _guard:
+        lock = _locks.get(id(sampler))
+        if lock is None:
+            lock = _locks[id(sampler)] = RLock()
+        return lock
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ForeignSampler(MapStage):
+    """Let another ``BaseSampler`` sample; what it draws is named by no seed of the plan.
+
+    Parameters
+    ----------
+    sample
+        From the items of a batch, int64[num_seeds], to a ``SamplerOutput``. Workers call it at the same time: see
+        `alone_with`.
+    """
+
+    name: ClassVar[str] = "foreign_sampler"
+    gives: ClassVar[str | None] = CONVERTED
+
+    sample: Callable[[Any], Any]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"item_index"})
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(batch: MiniBatch) -> tuple[Any, Counts]:
+            return self.sample(batch.item_index), {}
 
         return run

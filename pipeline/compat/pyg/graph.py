@@ -19,8 +19,8 @@ from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.compat.pyg.adjacency import MATRICES, edges_of, matrix_of, warn_of_other_edges
-from headrace.pipeline.compat.pyg.asked_graph import AskedGraph
-from headrace.pipeline.compat.pyg.columns import column
+from headrace.pipeline.compat.pyg.attributes import column
+from headrace.pipeline.compat.pyg.kept_graphs import AskedGraph
 from headrace.pipeline.data.build_graph import check_has_nodes, graph_of_ends, joined_ends
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.times import EARLIEST

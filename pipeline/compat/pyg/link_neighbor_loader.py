@@ -14,10 +14,10 @@ from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, link_batch
-from headrace.pipeline.compat.pyg.foreign_sampler import ForeignSampler, alone_with
+from headrace.pipeline.compat.pyg.finish import ForeignSampler, alone_with
 from headrace.pipeline.compat.pyg.inputs import check_links
 from headrace.pipeline.compat.pyg.links import link_metadata
-from headrace.pipeline.compat.pyg.neighbor_plan_loader import NeighborPlanLoader
+from headrace.pipeline.compat.pyg.neighbor_loader import NeighborPlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.plan.plan import Plan
 

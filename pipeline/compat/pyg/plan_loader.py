@@ -16,10 +16,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.compat.pyg.attributes import check_attributes, warn_of_several_graphs
-from headrace.pipeline.compat.pyg.finish import Finish
-from headrace.pipeline.compat.pyg.overrides import check_overrides, is_overridden
-from headrace.pipeline.compat.pyg.own_stream import FinishAlone
+from headrace.pipeline.compat.pyg.attributes import (
+    check_attributes,
+    check_overrides,
+    is_overridden,
+    warn_of_several_graphs,
+)
+from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.run.checkpoint import LAST_EPOCH

@@ -17,7 +17,7 @@ from headrace.pipeline.compat.pyg.graph import graph_of
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
-from headrace.pipeline.compat.pyg.steps import Steps
+from headrace.pipeline.compat.pyg.torch_samplers import Steps
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.plan.plan import Plan

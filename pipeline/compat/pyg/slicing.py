@@ -72,7 +72,7 @@ def _take_nodes(store: Any, made: Any, node: Tensor, num_threads: int) -> None:
         if name == "num_nodes":
             made.num_nodes = len(node)
         elif store.is_node_attr(name):
-            made[name] = rows_of(value, node, _dim(store, name, value), num_threads=num_threads)
+            made[name] = rows_of(value, node, dim_of(store, name, value), num_threads=num_threads)
 
 
 def _take_edges(
@@ -90,11 +90,12 @@ def _take_edges(
                 made[name] = part
         elif store.is_edge_attr(name) and not (name == "num_nodes" or store.is_node_attr(name)):
             made[name] = (
-                None if edge is None else rows_of(value, edge, _dim(store, name, value), num_threads=num_threads)
+                None if edge is None else rows_of(value, edge, dim_of(store, name, value), num_threads=num_threads)
             )
 
 
-def _dim(store: Any, name: str, value: Any) -> Any:
+def dim_of(store: Any, name: str, value: Any) -> Any:
+    """Return the dimension along which batches join an attribute, as its object says; None for a new one."""
     return store._parent().__cat_dim__(name, value, store)  # noqa: SLF001 - as PyG finds it
 
 

@@ -1,4 +1,4 @@
-"""Batches in the order of one of torch's samplers: what ``sampler=`` and ``batch_sampler=`` of a DataLoader say."""
+"""Sources in the order of torch's samplers, ``sampler=`` and ``batch_sampler=``, and with a fixed number of batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.plan.source import BatchSource, SourceStage
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.stages.cluster_sampler import ClusterSampler
+from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.stages.item_source import ItemSource
+from headrace.pipeline.stages.own_items import OwnItemSource
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,3 +198,133 @@ def _seeded(key: int, batches: Any) -> Iterator[None]:
     finally:
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TorchClusters(ClusterSampler):
+    """Let each batch be the clusters that a batch sampler of torch names, as `TorchSampler` does with items.
+
+    The clusters are ranges of the nodes. One that is named twice in a batch is there once.
+
+    Parameters
+    ----------
+    batches
+        Yields a list of clusters for each batch.
+    """
+
+    name: ClassVar[str] = "torch_clusters"
+
+    batches: Iterable[Any] = field(default=(), kw_only=True)
+
+    def decisive(self) -> dict[str, Any]:
+        """Return the clusters, the seed and the kind of sampler."""
+        return {**super().decisive(), "batches": type(self.batches)}
+
+    def source(self, settings: RunSettings) -> BatchSource:
+        """Return what draws the batches."""
+        del settings
+        return _NamedClusters(self)
+
+
+class _NamedClusters(NamedBatches):
+    """Draws the batches of :class:`TorchClusters`."""
+
+    def __init__(self, stage: TorchClusters) -> None:
+        super().__init__(stage.batches, stage.seed)
+        self._ends = np.concatenate([[0], np.cumsum(stage.partition.sizes)])
+
+    def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
+        count = len(self._ends) - 1
+        if len(positions) and not 0 <= positions.min() <= positions.max() < count:
+            raise ItemsError(
+                f"ClusterLoader: expected the sampler to name clusters in [0, {count}), got {positions.tolist()[:9]}; "
+                "make it of the ClusterData"
+            )
+        clusters = list(dict.fromkeys(positions.tolist()))
+        ranges = [np.arange(self._ends[one], self._ends[one + 1]) for one in clusters]
+        seeds = torch.from_numpy(np.concatenate([np.empty(0, dtype=np.int64), *ranges]))
+        return MiniBatch.of_seeds(seeds, epoch=epoch, index=index, item_index=seeds, num_global_seeds=len(seeds))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Steps(SourceStage):
+    """Draw the batches of an ``ItemSampler`` one after the other, `num_steps` of them as an epoch.
+
+    Its epochs follow each other without regard to those: batch i of epoch e is number ``e * num_steps + i`` of all.
+
+    Parameters
+    ----------
+    drawn_from
+        The items.
+    num_steps
+        Batches of an epoch.
+    batches
+        A batch sampler of torch that names the steps of an epoch, one at a time, in the place of all in their order:
+        ranks that take different steps have together what one process has.
+    """
+
+    name: ClassVar[str] = "steps"
+
+    drawn_from: ItemSampler
+    num_steps: int
+    batches: Iterable[Any] | None = None
+
+    def decisive(self) -> dict[str, Any]:
+        named = {} if self.batches is None else {"batches": type(self.batches)}
+        return {"drawn_from": self.drawn_from, "num_steps": self.num_steps, **named}
+
+    @property
+    def seed(self) -> int:  # type: ignore[override]
+        """The seed of the items."""
+        seed: int = self.drawn_from.seed
+        return seed
+
+    @property
+    def largest_id(self) -> int | None:
+        return self.drawn_from.largest_id
+
+    def source(self, settings: RunSettings) -> BatchSource:
+        drawn_from = self.drawn_from.source(settings)
+        return _Steps(self, drawn_from) if self.batches is None else _NamedSteps(self, self.batches, drawn_from)
+
+
+def _batch_at(source: ItemSource | OwnItemSource, number: int) -> MiniBatch:
+    """Return a batch by its number over all epochs of the items."""
+    assert source.num_batches is not None  # items without a budget
+    return source.batch_at(*divmod(number, source.num_batches))
+
+
+class _Steps(BatchSource):
+    """Draws the batches of :class:`Steps`."""
+
+    def __init__(self, stage: Steps, source: ItemSource | OwnItemSource) -> None:
+        self._source = source
+        self.num_batches: int = stage.num_steps
+        self._epoch = self._next = 0
+
+    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
+        self._epoch, self._next = epoch, 0 if state is None else int(state["batch"])
+
+    def draw(self) -> MiniBatch:
+        if self._next >= self.num_batches:
+            raise StopIteration
+        batch = _batch_at(self._source, self._epoch * self.num_batches + self._next)
+        self._next += 1
+        return batch
+
+
+class _NamedSteps(NamedBatches):
+    """Draws the batches of :class:`Steps` that a sampler names."""
+
+    def __init__(self, stage: Steps, batches: Iterable[Any], source: ItemSource | OwnItemSource) -> None:
+        super().__init__(batches, stage.seed)
+        self._source, self._num_steps = source, stage.num_steps
+
+    def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
+        del index  # a batch is known by its step, whichever rank takes it
+        if len(positions) != 1 or not 0 <= positions[0] < self._num_steps:
+            raise ItemsError(
+                f"GraphSAINT: expected the sampler to name one of {self._num_steps} steps for each batch, got "
+                f"{positions.tolist()[:9]}; make it of range(num_steps), for batches of one"
+            )
+        return _batch_at(self._source, epoch * self._num_steps + int(positions[0]))

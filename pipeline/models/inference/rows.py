@@ -1,4 +1,4 @@
-"""Rows of nodes between layers: of all nodes in one source, or in one for each node type of a graph with types."""
+"""Rows of nodes between layers, in one source or one for each node type, and the batches that fetch them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregation over edges, as layers call it: of a block by kernels, of what ranks share as that does it."""
+"""Aggregation over edges, as layers call it, and checks of their input and arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GAT's layer on blocks."""
+"""GAT's layer on blocks, and the masks of its dropout, which belong to edges: the same for any number of ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph convolution of Kipf and Welling on blocks."""
+"""Graph convolutions on blocks, normalised by degrees: that of Kipf and Welling, and that of Cluster-GCN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphSAGE's layer on blocks."""
+"""The layers of GraphSAGE and GIN on blocks: a node's own row, and an aggregate of its neighbours'."""
 
 from __future__ import annotations
 
