@@ -48,7 +48,6 @@ NOT_FOR_A_LOADER = (
     "headrace.pipeline.passes.exclude_edges",
     "headrace.pipeline.passes.fetch_at_owners",
     "headrace.pipeline.passes.uva_gather",
-    "headrace.pipeline.run.meeting_of_ranks",
     "headrace.pipeline.run.same_plan",
     "headrace.pipeline.run.several_ranks",
     "headrace.pipeline.storage.sharded_feature",

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Seeds are 64-bit keys of the random streams.
 LARGEST_SEED = (1 << 64) - 1
 
+#: Epochs are 32-bit words of the random streams' counters.
+LAST_EPOCH = (1 << 32) - 1
+
 
 class BatchSource(ABC):
     """Runs a :class:`SourceStage`: yields minibatches in order, and can seek to any of them.

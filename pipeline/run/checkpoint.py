@@ -1,18 +1,18 @@
-"""Checkpoints of a loader: a few integers and a fingerprint of the plan."""
+"""Checkpoints of a loader: a few integers, a fingerprint of the plan, and the seed of plans that were given none."""
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.plan.errors import StateError
-from headrace.pipeline.plan.source import LARGEST_SEED
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.source import LARGEST_SEED, LAST_EPOCH, SourceStage
 
 FORMAT = 1
-
-#: Epochs are 32-bit words of the random streams' counters.
-LAST_EPOCH = (1 << 32) - 1
 
 
 def make_state(
@@ -65,11 +65,11 @@ def check_state(
             f"expected the state of a headrace loader, got {type(state).__name__}; pass what loader.state_dict() "
             "returned"
         )
-    _check_whole("format", state["format"], None)
+    whole_number(state["format"], "the state's format", 0, StateError)
     if state["format"] != FORMAT:
         raise StateError(f"the state has format {state['format']}; this version reads format {FORMAT}")
     if "seed" in state:  # older states have none
-        _check_whole("seed", state["seed"], LARGEST_SEED)
+        whole_number(state["seed"], "the state's seed", 0, StateError, LARGEST_SEED)
     theirs = state["plan"]
     if not isinstance(theirs, Mapping) or theirs.keys() != plan.keys() or _order(state) != list(plan):
         names = ", ".join(map(str, _order(state))) if isinstance(theirs, Mapping) else repr(theirs)
@@ -85,7 +85,7 @@ def check_state(
             "with as many ranks and the same items, or start anew without load_state_dict"
         )
     if state["batch_size"] is not None:
-        _check_whole("batch_size", state["batch_size"], None)
+        whole_number(state["batch_size"], "the state's batch_size", 0, StateError)
     if state["batch_size"] != batch_size and None in (state["batch_size"], batch_size):
         raise StateError(
             "the state is of another plan: batches of a number of items and batches cut otherwise, as by a budget, are "
@@ -103,12 +103,12 @@ def check_state(
                 f"the state is of another plan: stage {stage} differs (its parameters{seeds}, or the data it was "
                 f"given). Build the plan as it was, or start anew without load_state_dict"
             )
-    _check_whole("epoch", state["epoch"], LAST_EPOCH)
+    whole_number(state["epoch"], "the state's epoch", 0, StateError, LAST_EPOCH)
     source = state["source"]
     if source is not None:
         if not isinstance(source, Mapping) or "batch" not in source:
             raise StateError(f"expected the state's source to be None or hold a batch, got {source!r}")
-        _check_whole("batch", source["batch"], count(int(state["epoch"])))
+        whole_number(source["batch"], "the state's batch", 0, StateError, count(int(state["epoch"])))
 
 
 def _order(state: Mapping[str, Any]) -> list[Any]:
@@ -117,11 +117,27 @@ def _order(state: Mapping[str, Any]) -> list[Any]:
     return list(stages) if isinstance(stages, (Mapping, Sequence)) else [stages]
 
 
-def _check_whole(name: str, value: Any, largest: int | None) -> None:
+def with_seed_of_state(plan: Plan, state: object) -> Plan:
+    """Return the plan with the seed of a loader's state, or as it is where its source was given one.
+
+    States of older versions hold none. A plan to which none was given had seed 0 then.
+    """
+    source = plan.stages[0]
+    if not isinstance(source, SourceStage) or source.seed_given or not isinstance(state, Mapping):
+        return plan
+    stated = state.get("seed", 0)
     try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except (TypeError, ValueError, RuntimeError):  # tensors of several numbers raise the latter two
-        number = None
-    if number is None or number < 0 or (largest is not None and number > largest):
-        limit = "" if largest is None else f" and at most {largest}"
-        raise StateError(f"expected the state's {name} to be an integer of at least 0{limit}, got {value!r}")
+        seed = -1 if isinstance(stated, bool) else operator.index(stated)
+    except TypeError:
+        return plan  # whose fingerprint will not fit, as below
+    return with_seed(plan, seed) if 0 <= seed <= LARGEST_SEED else plan
+
+
+def with_seed(plan: Plan, seed: int) -> Plan:
+    """Return the plan with another seed, which still counts as one that was not given."""
+    source, *others = plan.stages
+    if isinstance(source, SourceStage) and source.seed == seed:
+        return plan
+    other = dataclasses.replace(source, seed=seed)  # type: ignore[call-arg] # a stage without a seed has none to settle
+    object.__setattr__(other, "seed_given", False)
+    return Plan([other, *others])

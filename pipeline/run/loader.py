@@ -21,21 +21,17 @@ from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
 from headrace.pipeline.plan.foreign_words import instead_on_loader
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.source import source_of
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import LAST_EPOCH, source_of
 from headrace.pipeline.plan.verify import check_data
-from headrace.pipeline.run.agreement import check_partition, check_ranks
 from headrace.pipeline.run.base_node import BaseNode
-from headrace.pipeline.run.checkpoint import LAST_EPOCH, check_state, make_state
-from headrace.pipeline.run.empty_shares import EmptyShares
+from headrace.pipeline.run.checkpoint import check_state, make_state, with_seed, with_seed_of_state
+from headrace.pipeline.run.hand_over import Tables
 from headrace.pipeline.run.iteration import Iteration, Position
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.nodes import Work, close_node, patience
-from headrace.pipeline.run.ranks import place_of, ranks_of
-from headrace.pipeline.run.shared_seed import with_seed, with_seed_of_state
-from headrace.pipeline.run.stats import Counters, Stats
-from headrace.pipeline.run.tables import Tables
-from headrace.pipeline.run.trace import Trace
+from headrace.pipeline.run.ranks import EmptyShares, check_partition, check_ranks, place_of, ranks_of
+from headrace.pipeline.run.stats import Counters, Stats, Trace
 
 if TYPE_CHECKING:
     from typing_extensions import Self, TypeVar
@@ -289,7 +285,7 @@ class Loader(Generic[Batch]):
 
     def node(self) -> BaseNode[Batch]:
         """Return a torchdata node that yields this loader's batches, one epoch per ``reset``."""
-        from headrace.pipeline.run.loader_node import LoaderNode
+        from headrace.pipeline.run.base_node import LoaderNode
 
         return LoaderNode(self)
 

@@ -1,21 +1,27 @@
-"""Lowering: from the final plan to running nodes. The only place that knows both."""
+"""Lowering: from the final plan to running nodes, or to a function of one batch. The only place that knows both."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.facts import facts_of
+from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.source import BatchSource, source_of
-from headrace.pipeline.plan.stage import ON_ITS_WAY, MapStage, RunSettings, Stage, WindowRunner, WindowStage
+from headrace.pipeline.plan.stage import ON_ITS_WAY, MapStage, Stage, WindowRunner, WindowStage
+from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
-from headrace.pipeline.run.deferred_prefetch import DeferredPrefetchNode
-from headrace.pipeline.run.hand_over import Drawing, Reading, hand_over, up_to_date
+from headrace.pipeline.run.hand_over import Drawing, Reading, Tables, hand_over, up_to_date
 from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, named, step_of
-from headrace.pipeline.run.prefetch_node import PrefetchNode
+from headrace.pipeline.run.prefetch_node import DeferredPrefetchNode, PrefetchNode
 from headrace.pipeline.run.window_node import WindowNode
 from headrace.pipeline.stages.prefetch import Prefetch
 
@@ -170,3 +176,42 @@ def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetc
         return PrefetchNode(node, steps, workers=1, depth=stage.depth, lockstep=True)
     kind = PrefetchNode if stage.eager else DeferredPrefetchNode
     return kind(node, steps, workers=stage.workers, depth=stage.depth)
+
+
+def one_batch(plan: Plan, *, num_threads: int | None = None) -> Callable[[MiniBatch], Any]:
+    """Return the function that runs all stages behind the source on a batch, in the thread that calls it.
+
+    What it draws is named by the seed of the plan, and by the epoch and the index of the batch. It holds no thread and
+    may be called from several at once.
+
+    Parameters
+    ----------
+    plan
+        The plan; its source draws nothing here.
+    num_threads
+        Threads that one kernel call may use at most; by default the machine's cores.
+
+    Raises
+    ------
+    PlanError
+        If the plan is not legal.
+    InputError
+        If the data of two stages do not fit together.
+    """
+    machine = replace(Machine.detect(), rank=0, world_size=1)
+    rewriting = rewrite(plan, machine, {"prefetch": False})
+    final = rewriting.final
+    check_data(plan)
+    check_data(final)
+    Tables(rewriting).check()
+    source = source_of(final)
+    settings = RunSettings(source.seed, source, machine.cores if num_threads is None else num_threads)
+    runners = [stage.runner(settings) for stage in final.stages if isinstance(stage, MapStage)]
+
+    def run(batch: MiniBatch) -> Any:
+        made: Any = batch
+        for runner in runners:
+            made, _ = runner(made)
+        return made
+
+    return run

@@ -2,14 +2,167 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.distributed.channel import Comm
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from headrace.ops.errors import PlanError
+from headrace.pipeline.distributed.channel import Comm, failure_of
+from headrace.pipeline.distributed.comm import loaders_of_job, texts_of_job, world_comm
 from headrace.pipeline.distributed.leaving import Loop
-from headrace.pipeline.distributed.same_place import SamePlace, Turn
+from headrace.pipeline.distributed.same_place import Notes, SamePlace, Turn
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import source_of
-from headrace.pipeline.run.meeting_of_ranks import meeting_of_ranks
 from headrace.pipeline.run.ranks import Ranks
 from headrace.pipeline.run.same_plan import agree
+
+
+class Meeting(ABC):
+    """Where the ranks of a loader meet once, before it makes a batch. All of them come, or refuse."""
+
+    comm: Comm | None = None
+    """The channel on which they make batches together, if they do."""
+
+    @abstractmethod
+    def refuse(self, reason: str) -> None:
+        """Let the other ranks know why this one makes no loader; waits for none."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Wait for the other ranks, if they meet on a channel.
+
+        Raises
+        ------
+        PeerError
+            If a rank refuses.
+        """
+
+    @abstractmethod
+    def told(self, what: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Tell the other ranks something that JSON holds; return what each rank told, in the order of the ranks.
+
+        Raises
+        ------
+        PeerError
+            If a rank refuses, ends or does not come.
+        """
+
+    @abstractmethod
+    def noted(self) -> tuple[Notes, int] | None:
+        """Return where ranks leave notes, and under which number those of this loader; None if they have no place."""
+
+
+class AtStore(Meeting):
+    """Ranks of torch.distributed that make batches for themselves meet at the store, which needs no process group."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+
+    def refuse(self, reason: str) -> None:
+        """Leave the reason at the store."""
+        texts_of_job(json.dumps({"refused": reason}), waits=False)
+
+    def begin(self) -> None:
+        """Do nothing: ranks wait where they tell each other."""
+
+    def told(self, what: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Tell and read it at the store."""
+        return told_in_job({"cooperative": False, **what}, self._rank)
+
+    def noted(self) -> tuple[Notes, int]:
+        """Return the store, and how many loaders the job has made."""
+        return loaders_of_job()
+
+
+class OnChannel(Meeting):
+    """Ranks with a channel meet on it.
+
+    Parameters
+    ----------
+    comm
+        The channel.
+    is_kept
+        Whether they make batches together on it.
+    """
+
+    def __init__(self, comm: Comm, *, is_kept: bool) -> None:
+        self._channel = comm
+        self.comm = comm if is_kept else None
+
+    def refuse(self, reason: str) -> None:
+        """Take the place of `begin`."""
+        self._channel.refuse(reason)
+
+    def begin(self) -> None:
+        """Meet on the channel."""
+        self._channel.begin()
+
+    def told(self, what: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Exchange it, in two collectives."""
+        text = torch.frombuffer(bytearray(json.dumps(what), "utf-8"), dtype=torch.uint8)
+        comm = self._channel
+        counts = comm.all_gather(len(text))
+        came = comm.all_to_all(text.repeat(comm.world_size), [len(text)] * comm.world_size, counts)
+        parts: tuple[torch.Tensor, ...] = came.split(counts)  # type: ignore[no-untyped-call]
+        return [json.loads(bytes(part.tolist())) for part in parts]
+
+    def noted(self) -> tuple[Notes, int] | None:
+        """Return where the channel keeps notes, if it does, and how often ranks have met on it."""
+        notes = self._channel.notes
+        return None if notes is None else (notes, self._channel.generation)
+
+
+def meeting_of_ranks(comm: Comm | None, rank: int, world_size: int, *, communicates: bool, in_job: bool) -> Meeting:
+    """Return where the ranks of a loader meet.
+
+    Parameters
+    ----------
+    comm
+        The channel that the user gave.
+    rank, world_size
+        This rank.
+    communicates
+        Whether ranks make batches together.
+    in_job
+        Whether the place is that of torch.distributed.
+
+    Raises
+    ------
+    PlanError
+        If ranks make batches together and others do not, or there is neither a channel nor torch.distributed.
+    """
+    if communicates:
+        if comm is None and in_job and world_size > 1:
+            told_in_job({"cooperative": True}, rank)  # before ranks wait for each other in new process groups
+        return OnChannel(world_comm() if comm is None else comm, is_kept=True)
+    return AtStore(rank) if comm is None else OnChannel(comm, is_kept=False)
+
+
+def told_in_job(what: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
+    """Return what each rank of torch.distributed tells at the store.
+
+    Raises
+    ------
+    PeerError
+        If a rank refuses, ends or does not come.
+    PlanError
+        If ranks that make batches together meet others.
+    """
+    told: list[dict[str, Any]] = [json.loads(text) for text in texts_of_job(json.dumps(what))]
+    for other, one in enumerate(told):
+        if "refused" in one:
+            raise failure_of(other, one["refused"], own_rank=rank)
+    together = [other for other, one in enumerate(told) if one["cooperative"]]
+    if 0 < len(together) < len(told):
+        alone = sorted(set(range(len(told))) - set(together))
+        raise PlanError(
+            f"loader: expected all ranks to make batches together, or none, got cooperative=True or shards on ranks "
+            f"{together}, neither on ranks {alone}; give all ranks the same switches, graph and features"
+        )
+    return told
 
 
 class SeveralRanks(Ranks):

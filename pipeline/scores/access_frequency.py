@@ -15,12 +15,10 @@ from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.source import LAST_EPOCH
 from headrace.pipeline.scores.arguments import shown
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.prefetch import Prefetch
-
-#: Profiling takes the epochs from here downwards, which training never reaches.
-LAST_EPOCH = (1 << 32) - 1
 
 
 def access_frequency(

@@ -235,7 +235,7 @@ RANKS = (
         "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
     ),
     Mutant(
-        "pipeline/run/agreement.py",
+        "pipeline/run/ranks.py",
         "if one.part not in (None, rank):",
         "if False:",
         _SHARDS + "test_shards_of_others_are_refused",

@@ -25,7 +25,7 @@ from headrace.pipeline.compat.pyg.attributes import (
 from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.run.checkpoint import LAST_EPOCH
+from headrace.pipeline.plan.source import LAST_EPOCH
 from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.stages.item_sampler import ItemSampler
 

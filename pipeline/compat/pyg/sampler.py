@@ -26,7 +26,7 @@ from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.run.one_batch import one_batch
+from headrace.pipeline.run.lower import one_batch
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 #: A call without a batch number takes its key from here: epochs are words of 32 bits, batches of 64.

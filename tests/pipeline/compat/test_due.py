@@ -27,7 +27,7 @@ from headrace.pyg import (
 @pytest.fixture(autouse=True)
 def _reads_ahead(monkeypatch):
     """Let threads work ahead from the fourth batch on, whatever the machine has to do."""
-    monkeypatch.setattr("headrace.pipeline.run.deferred_prefetch.LEAST_GAIN", -1.0)
+    monkeypatch.setattr("headrace.pipeline.run.prefetch_node.LEAST_GAIN", -1.0)
 
 
 LOADERS = {

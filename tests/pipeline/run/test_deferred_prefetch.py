@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.run import deferred_prefetch
-from headrace.pipeline.run.deferred_prefetch import BATCHES_TO_DECIDE, LEAST_GAIN, LONG_BATCH
+from headrace.pipeline.run import prefetch_node
+from headrace.pipeline.run.prefetch_node import BATCHES_TO_DECIDE, LEAST_GAIN, LONG_BATCH
 
 from plans import PLANS, items
 
@@ -29,7 +29,7 @@ def add(batch, *, seconds):
 
 @pytest.fixture
 def clock(monkeypatch):
-    monkeypatch.setattr(deferred_prefetch, "time", CLOCK)
+    monkeypatch.setattr(prefetch_node, "time", CLOCK)
     return CLOCK
 
 

@@ -106,7 +106,7 @@ def test_a_state_with_what_is_no_seed_does_not_change_the_plan(seed):
     loader, before = plan_under(4).loader(), plan(4).loader()
     for state in (plan(3).loader().state_dict(), loader.state_dict()):
         for one in (loader, before):
-            with pytest.raises(hr.StateError, match="the state's seed to be an integer of at least 0"):
+            with pytest.raises(hr.StateError, match="the state's seed to be an integer from 0"):
                 one.load_state_dict({**state, "seed": seed})
     assert digests(loader, 1) == digests(before, 1)
 

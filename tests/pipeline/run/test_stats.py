@@ -117,7 +117,7 @@ def test_profile_is_a_timeline(tmp_path):
 
 
 def test_a_timeline_holds_the_last_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.pipeline.run.trace.MOST_RECORDS", 6)
+    monkeypatch.setattr("headrace.pipeline.run.stats.MOST_RECORDS", 6)
     loader = PLANS["neighbor"]().loader()
     batches = len(list(loader))
     loader.profile(tmp_path / "trace.json")

@@ -112,7 +112,7 @@ def test_wherever_batches_are_made_ahead(ahead):
 
 
 def test_ahead_by_the_loader_itself(monkeypatch):
-    monkeypatch.setattr("headrace.pipeline.run.deferred_prefetch.LEAST_GAIN", -1.0)
+    monkeypatch.setattr("headrace.pipeline.run.prefetch_node.LEAST_GAIN", -1.0)
     x = table()
     assert numbers(sampled().fetch_feature(tables(x), node=["x"]), x.fill_, x_of) == []
 
