@@ -46,7 +46,7 @@ if _TYPE_CHECKING:
     from headrace.pipeline.distributed.local_comm import LocalGroup
     from headrace.pipeline.models import nn, sar
     from headrace.pipeline.models.cooperative import cooperative, sum_gradients
-    from headrace.pipeline.models.inference import inference
+    from headrace.pipeline.models.inference.run import inference
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.partition.report import PartitionReport
@@ -219,7 +219,7 @@ _MODULES = {
     "cached": "headrace.pipeline.storage.cached_store",
     "cooperative": "headrace.pipeline.models.cooperative",
     "gcn_norm": "headrace.pipeline.data.gcn_norm",
-    "inference": "headrace.pipeline.models.inference",
+    "inference": "headrace.pipeline.models.inference.run",
     "load_shards": "headrace.pipeline.storage.load_shards",
     "plan_tiers": "headrace.pipeline.plan.plan_tiers",
     "reorder": "headrace.pipeline.storage.reordering",

@@ -15,7 +15,6 @@ import pytest
 import headrace as hr
 import headrace.ops
 from headrace.ops.names import load
-from headrace.pipeline import stages
 from headrace.pipeline.data.later import METHODS, VERBS
 from headrace.pipeline.passes import PASSES
 
@@ -124,7 +123,7 @@ def test_no_garbage_is_collected_while_headrace_is_loaded(tmp_path, monkeypatch)
         gc.enable()
 
 
-def test_tables_name_the_file_of_each_stage_and_verb():
+def test_a_table_names_the_file_of_each_verb():
     """A new stage has its line there: without it, its verb would be there only when its file was loaded."""
     written: dict[str, str] = {}
     for path in sorted((TESTS.parent / "pipeline/stages").glob("*.py")):
@@ -133,10 +132,7 @@ def test_tables_name_the_file_of_each_stage_and_verb():
                 for decorator in node.decorator_list:
                     if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "verb":
                         written[ast.literal_eval(decorator.args[0])] = f"headrace.pipeline.stages.{path.stem}"
-                        assert node.name in stages.__all__
     assert written == VERBS
-    for name in stages.__all__:
-        assert getattr(stages, name).__name__ == name
     assert [name for name in ("loader", *VERBS) if not callable(getattr(hr.Plan, name))] == []
     assert set(METHODS) == {"loader"}
 

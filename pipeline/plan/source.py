@@ -128,6 +128,26 @@ class BatchSource(ABC):
             )
 
 
+class NumberedSource(BatchSource):
+    """Base of the sources that know each batch by its number: a subclass has `batch_at`, and knows its `count`."""
+
+    _epoch = _next = 0
+
+    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
+        """Go to the batch of the number in ``state``."""
+        self._epoch, self._next = epoch, 0 if state is None else int(state["batch"])
+
+    def draw(self) -> MiniBatch:
+        """Return the batch of that number, and go to the next one."""
+        num_batches = self.count(self._epoch)
+        assert num_batches is not None  # see above
+        if self._next >= num_batches:
+            raise StopIteration
+        batch = self.batch_at(self._epoch, self._next)
+        self._next += 1
+        return batch
+
+
 class SourceStage(Stage, Plan):
     """A stage that begins a plan. It is itself the shortest plan.
 

@@ -17,8 +17,7 @@ from __future__ import annotations
 from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.scores.access_frequency import access_frequency
 from headrace.pipeline.scores.inclusion import inclusion
-from headrace.pipeline.scores.out_degree import out_degree
-from headrace.pipeline.scores.reverse_pagerank import reverse_pagerank, weighted_reverse_pagerank
+from headrace.pipeline.scores.reverse_pagerank import out_degree, reverse_pagerank, weighted_reverse_pagerank
 
 __all__ = [
     "access_frequency",

@@ -13,8 +13,8 @@ from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.ops.random.shuffle import shuffled_range
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.source import BatchSource, SourceStage
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource, NumberedSource, SourceStage
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition.partition import Partition
@@ -111,7 +111,7 @@ class ClusterSampler(SourceStage):
         return _Clusters(self, settings)
 
 
-class _Clusters(BatchSource):
+class _Clusters(NumberedSource):
     """Draws the batches of a :class:`ClusterSampler`; each rank takes a contiguous share of a batch's nodes."""
 
     def __init__(self, stage: ClusterSampler, settings: RunSettings) -> None:
@@ -122,8 +122,6 @@ class _Clusters(BatchSource):
         self._ends = torch.tensor([0, *partition.sizes], device="cpu").cumsum(0).tolist()
         self.batch_size: int = stage.clusters_per_batch
         self._known: tuple[int, list[list[int]]] | None = None  # an epoch, and the clusters of its batches
-        self._epoch = 0
-        self._next = 0
         self.num_batches: int | None = len(self._batches(0)) if self._has_length() else None
         if self.num_batches == 0:
             raise ItemsError(
@@ -142,22 +140,12 @@ class _Clusters(BatchSource):
         """Return the number of batches of an epoch."""
         return len(self._batches(epoch)) if self.num_batches is None else self.num_batches
 
-    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
-        self._epoch = epoch
-        self._next = 0 if state is None else int(state["batch"])
-
-    def draw(self) -> MiniBatch:
-        batches = self._batches(self._epoch)
-        if self._next >= len(batches):
-            raise StopIteration
-        nodes = self._nodes_of(batches[self._next])
+    def batch_at(self, epoch: int, index: int) -> MiniBatch:
+        """Return this rank's share of batch ``index`` of ``epoch``."""
+        nodes = self._nodes_of(self._batches(epoch)[index])
         rank, world_size = self._settings.rank, self._settings.world_size
         seeds = nodes[len(nodes) * rank // world_size : len(nodes) * (rank + 1) // world_size]
-        batch = MiniBatch.of_seeds(
-            seeds, epoch=self._epoch, index=self._next, item_index=seeds, num_global_seeds=len(nodes)
-        )
-        self._next += 1
-        return batch
+        return MiniBatch.of_seeds(seeds, epoch=epoch, index=index, item_index=seeds, num_global_seeds=len(nodes))
 
     def _batches(self, epoch: int) -> list[list[int]]:
         """Return the clusters of the batches of an epoch; those without a node are left out, as are their batches."""

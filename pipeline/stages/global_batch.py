@@ -10,8 +10,8 @@ import torch
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.plan.checks import check_graph
-from headrace.pipeline.plan.source import BatchSource, SourceStage
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource, NumberedSource, SourceStage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +63,7 @@ class GlobalBatch(SourceStage):
         return _AllNodes(self.graph.num_nodes, settings)
 
 
-class _AllNodes(BatchSource):
+class _AllNodes(NumberedSource):
     """Draws the batch of a :class:`GlobalBatch`; each rank takes a contiguous share of the nodes."""
 
     num_batches: int = 1
@@ -72,19 +72,11 @@ class _AllNodes(BatchSource):
     def __init__(self, num_nodes: int, settings: RunSettings) -> None:
         self._num_nodes = num_nodes
         self._settings = settings
-        self._epoch = 0
-        self._drawn = 0
 
-    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
-        self._epoch = epoch
-        self._drawn = 0 if state is None else int(state["batch"])
-
-    def draw(self) -> MiniBatch:
-        if self._drawn:
-            raise StopIteration
-        self._drawn = 1
+    def batch_at(self, epoch: int, index: int) -> MiniBatch:
+        """Return this rank's share of the nodes."""
         rank, world_size = self._settings.rank, self._settings.world_size
         nodes = torch.arange(
             self._num_nodes * rank // world_size, self._num_nodes * (rank + 1) // world_size, device="cpu"
         )
-        return MiniBatch.of_seeds(nodes, epoch=self._epoch, index=0, item_index=nodes, num_global_seeds=self._num_nodes)
+        return MiniBatch.of_seeds(nodes, epoch=epoch, index=index, item_index=nodes, num_global_seeds=self._num_nodes)

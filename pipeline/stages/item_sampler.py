@@ -20,8 +20,7 @@ from headrace.pipeline.data.types import TypeName
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.plan.traits import Divided
-from headrace.pipeline.stages.item_source import ItemSource
-from headrace.pipeline.stages.own_items import OwnItemSource
+from headrace.pipeline.stages.item_source import ItemSource, OwnItemSource
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.label_range import LabelRange

@@ -1,13 +1,14 @@
-"""The source of an item sampler: each rank takes its share of every batch, without communication."""
+"""The sources of an item sampler: each rank takes its share of every batch, of common items or of its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import ItemsError, PlanError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
@@ -15,8 +16,8 @@ from headrace.pipeline.data.arrays import version_reader
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.item_budget import cut
 from headrace.pipeline.data.items import ItemSet, seed_batch
-from headrace.pipeline.plan.source import BatchSource
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import NumberedSource
 from headrace.pipeline.plan.traits import Watched
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 
     from headrace.pipeline.stages.item_sampler import ItemSampler
 
+
 #: `seeds`, `seed_index`, `item_index` and `n_id` of a batch.
 BYTES_PER_SEED = 4 * 8
 
 
-class DrawnItems(BatchSource):
+class DrawnItems(NumberedSource):
     """Draws the batches of an :class:`ItemSampler` one after the other, out of its items in the order of an epoch."""
 
     #: Whose order of items it is: ranks that share items have that of rank 0, which is the order of one process.
@@ -37,24 +39,7 @@ class DrawnItems(BatchSource):
     def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
         self._sampler = sampler
         self._settings = settings
-        self._epoch = 0
-        self._next = 0
         self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
-
-    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
-        self._epoch = epoch
-        self._next = 0 if state is None else int(state["batch"])
-
-    def draw(self) -> MiniBatch:
-        if self._next >= self.count(self._epoch):
-            raise StopIteration
-        batch = self.batch_at(self._epoch, self._next)
-        self._next += 1
-        return batch
-
-    def batch_at(self, epoch: int, index: int) -> MiniBatch:
-        """Return this rank's share of batch ``index`` of ``epoch``."""
-        raise NotImplementedError
 
     def watched(self) -> tuple[Watched, ...]:
         items, time = self._sampler.items, self._sampler.time
@@ -62,12 +47,6 @@ class DrawnItems(BatchSource):
         tensors = {what: tensor for what, tensor in named.items() if isinstance(tensor, torch.Tensor)}
         readers = {what: version_reader(tensor) for what, tensor in tensors.items()}
         return tuple(Watched(what, reader) for what, reader in readers.items() if reader is not None)
-
-    def count(self, epoch: int) -> int:
-        """Return the number of batches of an epoch."""
-        del epoch
-        assert self.num_batches is not None  # unless a subclass counts by epoch
-        return self.num_batches
 
     def _batch(
         self, positions: NDArray[np.int64], epoch: int, index: int, num_seeds: int, slots: torch.Tensor | None
@@ -188,3 +167,83 @@ class ItemSource(DrawnItems):
             order = self._positions(epoch, 0, len(sampler.items))
             known = self._cut = epoch, cut(sampler.cost.numpy()[order], sampler.budget, sampler.batch_size)
         return known[1]
+
+
+#: Batches that are looked through for an empty share before work starts.
+MOST_COUNTED = 1 << 12
+
+
+class OwnItemSource(DrawnItems):
+    """Draws the shares of one rank from its own items, by the numbers of items of all ranks.
+
+    A batch is the shares of all ranks, rank by rank: the slots of seeds, by which trees and negatives are drawn, count
+    through it.
+    """
+
+    def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
+        super().__init__(sampler, settings)
+        self.order_of = settings.rank  # each rank has one of its own
+        counts = settings.rank_items or (len(sampler.items),)
+        if len(counts) != settings.world_size:
+            raise PlanError(
+                f"item_sampler: items_per_rank=True expected ranks that tell each other how many items they have, got "
+                f"rank {settings.rank} of {settings.world_size} by hand; leave rank= and world_size= out under "
+                "torch.distributed, or give the loader a channel, comm=hr.LocalGroup(world_size).comms[rank]"
+            )
+        if not sum(counts):
+            raise ItemsError("ItemSampler needs at least one item on some rank; every rank has an empty set")
+        # Loaded where ranks bring items of their own.
+        from headrace.pipeline.data.rank_shares import RankShares
+
+        self._shares = RankShares(counts, sampler.batch_size, sampler.batch_size_per_rank, drop_last=sampler.drop_last)
+        size = sampler.batch_size
+        if size is None:
+            assert sampler.batch_size_per_rank is not None  # one of the two is set
+            size = sampler.batch_size_per_rank * settings.world_size
+        self.batch_size: int | None = size
+        self.num_batches: int = self._shares.num_batches
+        if self.num_batches == 0:
+            raise ItemsError(
+                f"drop_last leaves no batch: {sum(counts)} items of all ranks are fewer than one batch of {size}; "
+                "lower batch_size or set drop_last=False"
+            )
+
+    def batch_at(self, epoch: int, index: int) -> MiniBatch:
+        """Return this rank's share of batch ``index`` of ``epoch``."""
+        first, last, before, num_seeds = self._share(index)
+        slots = None if self._settings.world_size == 1 else torch.arange(before, before + last - first, device="cpu")
+        return self._batch(self._positions(epoch, first, last), epoch, index, num_seeds, slots)
+
+    @property
+    def smallest_share(self) -> int | None:
+        if self.num_batches > MOST_COUNTED:
+            return None
+        taken = [self._shares.before(batch)[self._settings.rank] for batch in range(self.num_batches + 1)]
+        return min(behind - before for before, behind in pairwise(taken))
+
+    def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
+        """Return the pairs of this rank in their slots; the others are unknown, and have the first of these."""
+        items: ItemSet = self._sampler.items
+        seeds, _ = items.take(self.whole_items(epoch, index).numpy())
+        return seeds
+
+    def whole_items(self, epoch: int, index: int) -> torch.Tensor:
+        first, last, before, num_seeds = self._share(index)
+        mine = torch.from_numpy(self._positions(epoch, first, last))
+        if not len(mine):
+            return mine
+        return torch.cat([mine[:1].expand(before), mine, mine[:1].expand(num_seeds - before - len(mine))])
+
+    def check_whole_seeds(self) -> None:
+        if self._settings.comm is not None:
+            raise PlanError(
+                "exclude_seed_edges: expected ranks that make batches together to know the pairs of all ranks, got "
+                "ItemSampler(items_per_rank=True), of which each knows its own; give all ranks the same items"
+            )
+
+    def _share(self, index: int) -> tuple[int, int, int, int]:
+        """Return where a rank's share begins and ends in its items, and in the batch where, of how many seeds."""
+        before, behind = self._shares.before(index), self._shares.before(index + 1)
+        sizes = [end - start for start, end in zip(before, behind, strict=True)]
+        rank = self._settings.rank
+        return before[rank], behind[rank], sum(sizes[:rank]), sum(sizes)

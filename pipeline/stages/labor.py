@@ -11,7 +11,7 @@ from headrace.ops.sampling.rules import MOST_ROUNDS, LaborImportanceRule, LaborR
 from headrace.pipeline.data.arrays import as_number, is_one_of, whole_number
 from headrace.pipeline.plan.checks import LARGEST_COUNT, check_flags
 from headrace.pipeline.plan.verbs import verb
-from headrace.pipeline.stages.tree_sampler import TreeSampler
+from headrace.pipeline.stages.hop_sampler import TreeSampler
 
 
 @verb("sample_layer_neighbor")

@@ -6,26 +6,20 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError, PlanError
-from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.sampling.saint import (
-    EdgeLaw,
-    NodeLaw,
     Subgraph,
-    inclusion_probability,
     induced_subgraph,
-    subgraph_weights,
 )
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.graph_machinery import kept
 from headrace.pipeline.lowered.compact import count_new
-from headrace.pipeline.plan.checks import check_flags, make_positive
+from headrace.pipeline.plan.checks import check_flags
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.traits import RankTraits
@@ -165,53 +159,3 @@ def warn_of_left_out(stage: SaintSampler, num_left_out: int, what: str, advice: 
     if num_left_out > 0:
         message = f"{stage.name}: {num_left_out} of {stage.graph.num_nodes} nodes {what}; {advice}"
         warnings.warn(message, UserWarning, stacklevel=2)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class DrawSampler(SaintSampler):
-    """Base of the samplers with subgraphs of ``budget`` independent draws: their norms are exact."""
-
-    never_drawn: ClassVar[str]
-    """Which nodes have no probability, for the warning."""
-
-    budget: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        make_positive(self, "budget")
-
-    def check(self, before: tuple[Stage, ...]) -> None:
-        super().check(before)
-        # Draws, and the table and the order by which each node is found once.
-        check_fits_memory(32 * self.budget, f"{self.name}: got budget = {self.budget:,}", "lower it")
-
-    @abstractmethod
-    def law(self) -> NodeLaw | EdgeLaw:
-        """Return the law of one draw."""
-
-    def make_norms(self, settings: RunSettings) -> SaintNorms:
-        del settings
-        law, degrees = self.law(), self.graph.in_degrees()
-        inclusion = inclusion_probability(law.probability, self.budget)
-        loss_weight = torch.where(inclusion > 0, 1.0 / (self.graph.num_nodes * inclusion), 0.0).float()
-        self._tell_of_never_drawn(law)
-
-        def edge_weight(subgraph: Subgraph, nodes: Tensor, num_threads: int) -> Tensor:
-            return subgraph_weights(subgraph, law, nodes, degrees[nodes], self.budget, num_threads=num_threads)
-
-        return SaintNorms(loss_weight, edge_weight)
-
-    def _tell_of_never_drawn(self, law: NodeLaw | EdgeLaw) -> None:
-        """Warn, once for a graph, of nodes without probability."""
-        name = f"nodes that {self.name} never draws"
-        tables = kept(self.graph).tables
-        if name not in tables:
-            tables[name] = num_left_out = int((law.probability == 0).sum())
-            num_drawn = self.graph.num_nodes - num_left_out
-            warn_of_left_out(
-                self,
-                num_left_out,
-                f"are never drawn, as they have no {self.never_drawn}, so the loss leaves them out",
-                "to have them drawn, add self-loops to the graph; to have the mean loss of the others, multiply it by "
-                f"{self.graph.num_nodes} / {num_drawn}",
-            )

@@ -35,7 +35,7 @@ EXCLUSION = (
         _BY_ID + "test_ranks_leave_out_what_one_process_does[batch]",
     ),
     Mutant(
-        "pipeline/stages/own_items.py",
+        "pipeline/stages/item_source.py",
         "mine[:1].expand(before), mine, mine[:1].expand(num_seeds - before - len(mine))",
         "mine, mine[:1].expand(num_seeds - len(mine))",
         "tests/pipeline/stages/test_items_per_rank.py::test_ranks_leave_out_the_edges_that_their_own_items_are[seed]",

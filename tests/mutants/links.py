@@ -255,7 +255,7 @@ LINKS = (
         "tests/pipeline/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
     ),
     Mutant(
-        "pipeline/stages/conversion.py",
+        "pipeline/stages/conversions.py",
         "if has_choice else []",
         "if has_choice else samplers",
         "tests/pipeline/interop/test_to_pyg_stage.py::test_a_subgraph_takes_the_place_of_the_hops_before_it",
@@ -289,7 +289,7 @@ LINKS = (
         _STRICTLY + "test_the_smallest_and_the_largest_integer[None]",
     ),
     Mutant(
-        "pipeline/stages/tree_sampler.py",
+        "pipeline/stages/hop_sampler.py",
         "Trees(self.time, self.window, self.strictly_before)",
         "Trees(self.time, self.window)",
         _STRICTLY + "test_earlier_repeats_of_a_link_stay",

@@ -126,7 +126,7 @@ RANKS = (
         _OWN + "test_even_ranks_take_even_shares",
     ),
     Mutant(
-        "pipeline/stages/own_items.py",
+        "pipeline/stages/item_source.py",
         "return before[rank], behind[rank], sum(sizes[:rank]), sum(sizes)",
         "return before[rank], behind[rank], 0, sum(sizes)",
         _OWN + "test_seeds_have_slots_of_their_own",

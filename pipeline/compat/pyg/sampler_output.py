@@ -10,9 +10,10 @@ from torch import Tensor
 from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.interop.typed import edges_by_type, nodes_by_type
-from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
-from headrace.pipeline.stages.conversion import Conversion
+from headrace.pipeline.interop.by_type import edges_by_type, nodes_by_type
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.stages.conversions import Conversion
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.data.times import as_times
-from headrace.pipeline.plan.source import BatchSource, SourceStage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.source import BatchSource, NumberedSource, SourceStage
 from headrace.pipeline.stages.cluster_sampler import ClusterSampler
 from headrace.pipeline.stages.item_sampler import ItemSampler
-from headrace.pipeline.stages.item_source import ItemSource
-from headrace.pipeline.stages.own_items import OwnItemSource
+from headrace.pipeline.stages.item_source import ItemSource, OwnItemSource
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -294,23 +294,16 @@ def _batch_at(source: ItemSource | OwnItemSource, number: int) -> MiniBatch:
     return source.batch_at(*divmod(number, source.num_batches))
 
 
-class _Steps(BatchSource):
+class _Steps(NumberedSource):
     """Draws the batches of :class:`Steps`."""
 
     def __init__(self, stage: Steps, source: ItemSource | OwnItemSource) -> None:
         self._source = source
         self.num_batches: int = stage.num_steps
-        self._epoch = self._next = 0
 
-    def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
-        self._epoch, self._next = epoch, 0 if state is None else int(state["batch"])
-
-    def draw(self) -> MiniBatch:
-        if self._next >= self.num_batches:
-            raise StopIteration
-        batch = _batch_at(self._source, self._epoch * self.num_batches + self._next)
-        self._next += 1
-        return batch
+    def batch_at(self, epoch: int, index: int) -> MiniBatch:
+        """Return batch number `index` of an epoch."""
+        return _batch_at(self._source, epoch * self.num_batches + index)
 
 
 class _NamedSteps(NamedBatches):

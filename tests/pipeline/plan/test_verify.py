@@ -264,7 +264,7 @@ def test_long_plans_are_not_taken_for_circles():
 
 
 def test_a_plan_begins_with_a_source():
-    from headrace.pipeline.stages import Prefetch
+    from headrace.pipeline.stages.prefetch import Prefetch
 
     with pytest.raises(hr.PlanError, match="begins with a source"):
         hr.Plan([Prefetch()]).loader()

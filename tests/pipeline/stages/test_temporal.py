@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.pipeline.stages.tree_sampler import TreeSampler
+from headrace.pipeline.stages.hop_sampler import TreeSampler
 
 MOMENTS = st.integers(-4, 4)
 EXPANDS = st.sampled_from(["all", "new"])
