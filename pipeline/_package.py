@@ -59,10 +59,9 @@ if _TYPE_CHECKING:
     from headrace.pipeline.run.loader import Loader
     from headrace.pipeline.run.stats import Stats
     from headrace.pipeline.stages.cluster_sampler import ClusterSampler
-    from headrace.pipeline.stages.global_batch import GlobalBatch
     from headrace.pipeline.stages.hop_sampler import HopSampler
     from headrace.pipeline.stages.item_sampler import ItemSampler
-    from headrace.pipeline.stages.node_source import NodeSource
+    from headrace.pipeline.stages.other_sources import GlobalBatch, NodeSource
     from headrace.pipeline.storage.cached_feature import CachedFeature
     from headrace.pipeline.storage.cached_store import cached
     from headrace.pipeline.storage.disk_feature import DiskFeature
@@ -171,7 +170,7 @@ _MODULES = {
     "FeatureError": "headrace.ops.errors",
     "FeatureSource": "headrace.pipeline.storage.feature_source",
     "FeatureStore": "headrace.pipeline.storage.features",
-    "GlobalBatch": "headrace.pipeline.stages.global_batch",
+    "GlobalBatch": "headrace.pipeline.stages.other_sources",
     "GpuCachedFeature": "headrace.pipeline.storage.gpu_cached_feature",
     "Graph": "headrace.pipeline.data.graph",
     "GraphError": "headrace.ops.errors",
@@ -194,7 +193,7 @@ _MODULES = {
     "MapStage": "headrace.pipeline.plan.stage",
     "MiniBatch": "headrace.pipeline.data.batch",
     "NeighborRule": "headrace.ops.sampling.rules",
-    "NodeSource": "headrace.pipeline.stages.node_source",
+    "NodeSource": "headrace.pipeline.stages.other_sources",
     "Partition": "headrace.pipeline.partition.partition",
     "PartitionReport": "headrace.pipeline.partition.report",
     "PeerError": "headrace.ops.errors",

@@ -6,9 +6,8 @@ from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
 from headrace.pipeline.models.recomputation import Draws, is_recomputing
-from headrace.pipeline.models.replace_modules import drop_elements, replace_modules, taken_over
+from headrace.pipeline.models.replace_modules import drop_elements, norm_over_ranks, replace_modules, taken_over
 from headrace.pipeline.models.running_batch import RUNNING
 
 #: What DGL's layers call the dropout of attention: its rows are the edges of a block.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import WindowStage
-from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.stages.steps import Prefetch
 
 # A thread that samples and one that exchanges rows, besides the training loop and that of the network.
 LEAST_CORES_TO_SPLIT = 4

@@ -2,7 +2,7 @@
 
 There are four kinds. A :class:`~headrace.pipeline.plan.source.SourceStage` begins a plan. A :class:`MapStage` returns a
 minibatch for a minibatch (a :class:`WindowStage` also sees the next ones). A :class:`MacroStage` expands to several
-stages. :class:`~headrace.pipeline.stages.prefetch.Prefetch` moves work to background threads. *Traits*, the class
+stages. :class:`~headrace.pipeline.stages.steps.Prefetch` moves work to background threads. *Traits*, the class
 variables and properties of :class:`Stage`, describe a stage to passes, the rules of legal plans and lowering, which use
 the type of a stage only in rules about that type.
 """

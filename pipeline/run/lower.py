@@ -23,7 +23,7 @@ from headrace.pipeline.run.hand_over import Drawing, Reading, Tables, hand_over,
 from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, named, step_of
 from headrace.pipeline.run.prefetch_node import DeferredPrefetchNode, PrefetchNode
 from headrace.pipeline.run.window_node import WindowNode
-from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.stages.steps import Prefetch
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm

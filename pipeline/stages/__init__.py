@@ -4,25 +4,25 @@ from headrace.pipeline.data.later import VERBS as _VERBS
 
 # The file of each verb.
 _FILES = {
-    "copy_to": "copy_to",
+    "copy_to": "steps",
     "exclude_seed_edges": "exclude_seed_edges",
     "fetch_feature": "fetch_feature",
     "induce_subgraph": "induce_subgraph",
     "make_bidirectional": "make_bidirectional",
-    "prefetch": "prefetch",
+    "prefetch": "steps",
     "sample_in_subgraph": "neighbor",
     "sample_ladies": "ladies",
-    "sample_layer_neighbor": "labor",
+    "sample_layer_neighbor": "neighbor",
     "sample_neighbor": "neighbor",
     "sample_pinsage": "pinsage",
-    "sample_saint_edge": "saint_draws",
-    "sample_saint_node": "saint_draws",
+    "sample_saint_edge": "saint_sampler",
+    "sample_saint_node": "saint_sampler",
     "sample_saint_walk": "saint_walk",
     "sample_shadow": "shadow",
     "sample_uniform_negative": "uniform_negative",
     "to_dgl": "conversions",
     "to_pyg": "conversions",
-    "transform": "transform",
+    "transform": "steps",
 }
 
 _VERBS.update({verb: f"{__name__}.{file}" for verb, file in _FILES.items()})

@@ -27,10 +27,7 @@ class Conversion(MapStage):
     changes_batches: ClassVar[bool] = False
     reads_at: ClassVar[Place | None] = CPU
     gives: ClassVar[str | None] = CONVERTED
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks"})
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id", "blocks"})
 
     def check(self, before: tuple[Stage, ...]) -> None:
         if any(stage.ranks.shares_layers for stage in before):

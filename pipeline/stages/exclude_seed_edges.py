@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -72,6 +72,8 @@ class ExcludeSeedEdges(Stage):
     [[1, 2], [0, 2]]
     """
 
+    reads: ClassVar[frozenset[str]] = frozenset({"seeds"})
+
     reverse: Any = field(default=False, kw_only=True)  # a bool, a mapping of edge types, or ids; a tensor of these then
     per: Literal["batch", "seed"] = field(default="batch", kw_only=True)
     by: Literal["ends", "edge_id"] = field(default="ends", kw_only=True)
@@ -106,10 +108,6 @@ class ExcludeSeedEdges(Stage):
             )
         object.__setattr__(self, "reverse", as_ids(self.reverse, "exclude_seed_edges: reverse", InputError))
         self.keep_seen(argument("exclude_seed_edges", "reverse", self.reverse))
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"seeds"})
 
     @property
     def excludes(self) -> str | None:

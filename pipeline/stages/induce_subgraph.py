@@ -65,6 +65,7 @@ class InduceSubgraph(MapStage):
     """
 
     ranks: ClassVar[RankTraits] = RankTraits(cooperates=False)
+    writes: ClassVar[frozenset[str]] = frozenset({"blocks", "num_sampled_nodes", "num_sampled_edges"})
 
     graph: GraphView
     edge_ids: bool = field(default=True, kw_only=True)
@@ -77,10 +78,6 @@ class InduceSubgraph(MapStage):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({"n_id", "num_sampled_nodes"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"blocks", "num_sampled_nodes", "num_sampled_edges"})
 
     def check(self, before: tuple[Stage, ...]) -> None:
         timed = [stage for stage in before if stage.num_hops and getattr(stage, "time", None) is not None]

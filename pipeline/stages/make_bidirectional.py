@@ -49,14 +49,8 @@ class MakeBidirectional(MapStage):
     """
 
     ranks: ClassVar[RankTraits] = RankTraits(cooperates=False)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks", "num_sampled_nodes"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"blocks", "num_sampled_nodes", "num_sampled_edges"})
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id", "blocks", "num_sampled_nodes"})
+    writes: ClassVar[frozenset[str]] = frozenset({"blocks", "num_sampled_nodes", "num_sampled_edges"})
 
     def check(self, before: tuple[Stage, ...]) -> None:
         for graph in (graph for _, graph in graphs_of(before) if node_types_of(graph).num_types > 1):

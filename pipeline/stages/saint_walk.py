@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -66,6 +67,8 @@ class SampleSaintWalk(SaintSampler):
         an ``ItemSampler``, whose batches can be drawn beforehand.
     """
 
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id"})
+
     walk_length: int
     num_samples: int | None = field(default=None, kw_only=True)
 
@@ -79,10 +82,6 @@ class SampleSaintWalk(SaintSampler):
                     f"{self.name}: expected norms=True beside num_samples={self.num_samples}, which is how many "
                     "subgraphs they are counted on, got False; leave num_samples out"
                 )
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id"})
 
     def check(self, before: tuple[Stage, ...]) -> None:
         super().check(before)

@@ -19,6 +19,8 @@ class Sampler(Stage):
     """Whether a graph may have types."""
 
     keeps_ids_sound: ClassVar[bool] = True
+    first_hop: ClassVar[int | None] = 0
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id", "num_sampled_nodes"})
 
     graph: GraphView
 
@@ -26,17 +28,9 @@ class Sampler(Stage):
         check_graph(self.name, self.graph, with_types=self.with_types)
 
     @property
-    def first_hop(self) -> int | None:
-        return 0
-
-    @property
     @abstractmethod
     def num_hops(self) -> int:
         """Hops that this stage samples."""
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
 
     @property
     def writes(self) -> frozenset[str]:

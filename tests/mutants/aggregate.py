@@ -184,7 +184,7 @@ AGGREGATE = (
         _AUTOGRAD + "test_gradients_of_reductions",
     ),
     Mutant(
-        "pipeline/models/nn/self_loops.py",
+        "pipeline/models/nn/aggregate.py",
         "kept = block.indices != destinations",
         "kept = torch.ones_like(destinations, dtype=torch.bool)",
         _LAYERS + "test_gat",

@@ -126,7 +126,7 @@ ORDER = (
         _RESUME + "test_batch_size_per_rank_refuses_another_number_of_ranks",
     ),
     Mutant(
-        "pipeline/stages/node_source.py",
+        "pipeline/stages/other_sources.py",
         'self._item = 0 if state is None else int(state["item"])',
         "self._item = 0",
         "tests/pipeline/run/test_torchdata.py::test_a_node_source_resumes_at_any_batch",

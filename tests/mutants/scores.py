@@ -41,7 +41,7 @@ SCORES = (
         _SCORES + "test_scores_are_their_formulas",
     ),
     Mutant(
-        "pipeline/scores/access_frequency.py",
+        "pipeline/scores/inclusion.py",
         "loader.set_epoch(LAST_EPOCH - back)",
         "loader.set_epoch(back)",
         _SCORES + "test_a_profile_is_of_batches_that_are_not_trained_on",

@@ -128,12 +128,9 @@ class ForeignSampler(MapStage):
 
     name: ClassVar[str] = "foreign_sampler"
     gives: ClassVar[str | None] = CONVERTED
+    reads: ClassVar[frozenset[str]] = frozenset({"item_index"})
 
     sample: Callable[[Any], Any]
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"item_index"})
 
     def runner(self, settings: RunSettings) -> Runner:
         del settings

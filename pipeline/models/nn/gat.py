@@ -15,8 +15,7 @@ from headrace.pipeline.data.arrays import as_number, describe
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
-from headrace.pipeline.models.nn.aggregate import Edges, check_input, columns, finite, is_block
-from headrace.pipeline.models.nn.self_loops import Looped, with_self_loops
+from headrace.pipeline.models.nn.aggregate import Edges, Looped, check_input, columns, finite, is_block, with_self_loops
 from headrace.pipeline.models.recomputation import Draws, DropoutKeys
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 

@@ -19,10 +19,10 @@ from headrace.pipeline.models.nn.aggregate import (
     check_is_block,
     check_knows_sources,
     columns,
+    destinations_of,
     finite,
     weight_of,
 )
-from headrace.pipeline.models.nn.self_loops import destinations_of
 
 
 class GCNConv(nn.Module):

@@ -13,9 +13,14 @@ from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.checks import check_module
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.models.nn.gat import GATConv
-from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
 from headrace.pipeline.models.recomputation import DropoutKeys
-from headrace.pipeline.models.replace_modules import check_replaceable, drop_elements, replace_modules, taken_over
+from headrace.pipeline.models.replace_modules import (
+    check_replaceable,
+    drop_elements,
+    norm_over_ranks,
+    replace_modules,
+    taken_over,
+)
 from headrace.pipeline.models.sar import dgl_layers, pyg_layers
 from headrace.pipeline.models.sar.rank_edges import check_same
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer

@@ -12,7 +12,7 @@ from ranks import run_ranks
 from torch import Tensor, nn
 
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.models.norm_over_ranks import norm_over_ranks
+from headrace.pipeline.models.replace_modules import norm_over_ranks
 
 
 def normalised(norm: nn.BatchNorm1d, parts: list[Tensor]) -> tuple[Tensor, Tensor, list[nn.BatchNorm1d]]:

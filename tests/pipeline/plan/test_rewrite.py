@@ -10,7 +10,7 @@ import headrace as hr
 from headrace.pipeline.passes import LOWERINGS, OPTIMISATIONS, PASSES, Pass, Promise, Rule, rewrite
 from headrace.pipeline.plan import rewriting, rules
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.stages.prefetch import Prefetch
+from headrace.pipeline.stages.steps import Prefetch
 
 from plans import PLANS, graph, items
 

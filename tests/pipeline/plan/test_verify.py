@@ -11,8 +11,8 @@ import headrace as hr
 from headrace.ops.sampling.rules import NeighborRule
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.plan.verify import verify
-from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.sampler import Sampler
+from headrace.pipeline.stages.steps import CopyTo
 
 from plans import PLANS, graph, items, store
 
@@ -264,7 +264,7 @@ def test_long_plans_are_not_taken_for_circles():
 
 
 def test_a_plan_begins_with_a_source():
-    from headrace.pipeline.stages.prefetch import Prefetch
+    from headrace.pipeline.stages.steps import Prefetch
 
     with pytest.raises(hr.PlanError, match="begins with a source"):
         hr.Plan([Prefetch()]).loader()

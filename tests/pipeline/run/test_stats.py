@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from headrace.pipeline.stages.transform import Transform
+from headrace.pipeline.stages.steps import Transform
 from headrace.pipeline.storage.terminal import shows_bars
 
 from plans import PLANS, items

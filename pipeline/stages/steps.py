@@ -1,0 +1,181 @@
+"""Stages for a batch as a whole: a function of the user, a copy to a device, background threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+
+from headrace.ops.errors import PlanError
+from headrace.ops.gpu import resolved
+from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data.place import Place
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.text import describe
+from headrace.pipeline.plan.traits import RankTraits
+from headrace.pipeline.plan.verbs import verb
+
+
+@verb("copy_to")
+@dataclass(frozen=True, eq=False, repr=False)
+class CopyTo(MapStage):
+    """Copy every tensor of the batch to a device.
+
+    Parameters
+    ----------
+    device
+        Anything ``torch.device`` takes, for example ``"cuda"`` or ``"cuda:1"``.
+
+    Raises
+    ------
+    PlanError
+        If torch does not know the name; when the loader is made, if the device cannot be used.
+    """
+
+    changes_batches: ClassVar[bool] = False
+    ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # each has its device
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
+    gives: ClassVar[str | None] = None
+    keeps_ids_sound: ClassVar[bool] = True
+
+    device: str
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "device", str(torch.device(self.device)))
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise PlanError(
+                f'copy_to: expected the name of a device of torch, got {self.device!r}; write "cuda", "cuda:1" or "cpu"'
+            ) from error
+
+    @property
+    def moves_to(self) -> Place | None:
+        return Place.parse(torch.device(self.device))
+
+    def runner(self, settings: RunSettings) -> Runner:
+        return self._copies(settings, non_blocking=False)
+
+    def launcher(self, settings: RunSettings) -> Runner:
+        return self._copies(settings, non_blocking=True)
+
+    def _copies(self, settings: RunSettings, *, non_blocking: bool) -> Runner:
+        del settings
+        try:
+            # With its index: a worker thread may have another current device.
+            device = torch.empty(0, device=resolved(self.device)).device
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+            # For devices that it was not built for, torch appends kernels and stack frames to the first sentence.
+            reason = str(error).partition("\n")[0].partition(". ")[0]
+            raise PlanError(
+                f"copy_to: expected a device that torch can use here, got {self.device!r} ({reason}); leave copy_to "
+                'out, or name another device, such as "cpu"'
+            ) from error
+
+        def run(batch: Any) -> tuple[Any, Counts]:
+            if isinstance(batch, MiniBatch):
+                moved = batch.to(device, non_blocking=non_blocking)
+                return moved, {"bytes": moved.num_bytes}
+            from headrace.pipeline.interop.conversions import converted_bytes, converted_to
+
+            copied = converted_to(batch, device)
+            return copied, {"bytes": converted_bytes(copied)}
+
+        return run
+
+
+#: More than any machine can run; a slip of the keyboard must not start a million threads.
+MOST_WORKERS = 1 << 12
+
+#: A place is made for each batch that may be held.
+MOST_DEPTH = 1 << 20
+
+
+@verb("prefetch")
+@dataclass(frozen=True, eq=False, repr=False)
+class Prefetch(Stage):
+    """Make batches in background threads during the training steps; their order stays.
+
+    Parameters
+    ----------
+    workers
+        Background threads, each making whole batches; 0 makes them in the training loop's own thread.
+    depth
+        The largest number of batches that are being made or waiting, beyond the one in the training loop. This bounds
+        the memory.
+    eager
+        Whether threads start with the epoch. Otherwise they start once the steps of the training loop take long enough
+        for prefetching to pay off. Ranks that make batches together are always eager.
+
+    Raises
+    ------
+    PlanError
+        For workers that are not 0 to 4,096 or a depth that is not 1 to 1,048,576.
+    """
+
+    changes_batches: ClassVar[bool] = False
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED, ON_ITS_WAY})
+    gives: ClassVar[str | None] = None
+    threads: ClassVar[bool] = True
+    keeps_ids_sound: ClassVar[bool] = True
+
+    workers: int = 1
+    depth: int = 2
+    eager: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("workers", 0, MOST_WORKERS), ("depth", 1, MOST_DEPTH)):
+            value = whole_number(getattr(self, name), f"prefetch: {name}", least, PlanError, most)
+            object.__setattr__(self, name, value)
+        check_switches("prefetch", PlanError, eager=self.eager)
+
+
+@verb("transform")
+@dataclass(frozen=True, eq=False, repr=False)
+class Transform(MapStage):
+    """Pass every batch through a function.
+
+    The function must depend on nothing but the batch; use ``batch.epoch`` and ``batch.index`` to key its own
+    randomness. It may run in a background thread, ahead of the training loop. It may run again for the same batch:
+    after a resume, and after a write to features that were read for the batch (`FeatureStore`). Return
+    ``batch.replace(...)``; do not change the batch.
+
+    Parameters
+    ----------
+    function
+        Takes a MiniBatch, returns a MiniBatch.
+
+    Raises
+    ------
+    PlanError
+        If `function` is not callable, or, when run, returns anything but a MiniBatch.
+    """
+
+    ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # a function may know its rank
+    calls_users: ClassVar[bool] = True
+
+    function: Callable[[MiniBatch], MiniBatch]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise PlanError(
+                f"transform: expected a function from MiniBatch to MiniBatch, got {type(self.function).__name__}"
+            )
+
+    def runner(self, settings: RunSettings) -> Runner:
+        del settings
+
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+            result = self.function(batch)
+            if not isinstance(result, MiniBatch):
+                raise PlanError(
+                    f"transform: expected {describe(self)} to return a MiniBatch, got {type(result).__name__}; "
+                    "return batch.replace(...), as a batch is not changed in place"
+                )
+            return result, {}
+
+        return run
