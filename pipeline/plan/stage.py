@@ -325,6 +325,19 @@ class MapStage(Stage):
         return self.runner(settings)
 
 
+class PlainStage(MapStage):
+    """A stage whose work depends on the batch and its own parameters alone: a subclass has `run`."""
+
+    @abstractmethod
+    def run(self, batch: Any) -> tuple[Any, Counts]:
+        """Return the batch that it makes of a batch, and what was counted."""
+
+    def runner(self, settings: RunSettings) -> Runner:
+        """Return `run`."""
+        del settings
+        return self.run
+
+
 class WindowRunner(ABC):
     """Runs a :class:`WindowStage`: learns of batches as they come into the window, and works on them as they leave it.
 

@@ -13,6 +13,7 @@ from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.ops.random.shuffle import shuffled_range
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, NumberedSource, SourceStage
 
@@ -93,9 +94,7 @@ class ClusterSampler(SourceStage):
             if getattr(self, name) is not None or name == "clusters_per_batch":
                 value = whole_number(getattr(self, name), f"ClusterSampler: {name}", least, ItemsError)
                 object.__setattr__(self, name, value)
-        for name in ("shuffle", "drop_last"):
-            if not isinstance(getattr(self, name), bool):
-                raise ItemsError(f"ClusterSampler: expected {name} to be True or False, got {getattr(self, name)!r}")
+        check_switches("ClusterSampler", ItemsError, shuffle=self.shuffle, drop_last=self.drop_last)
         if self.drop_last and self.clusters_per_batch > self.partition.num_parts:
             raise ItemsError(
                 f"ClusterSampler: drop_last leaves no batch: {self.partition.num_parts} clusters are fewer than the "

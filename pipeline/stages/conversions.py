@@ -11,14 +11,13 @@ from headrace.pipeline.data.graph_types import edge_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.interop.conversions import batch_to_dgl, batch_to_pyg, require_dgl, require_pyg
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import CONVERTED, Counts, PlainStage, Stage
 from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Conversion(MapStage):
+class Conversion(PlainStage):
     """Base of the stages after which a batch is not a MiniBatch: only prefetches and copies may follow.
 
     The batches are the same in another form, so a checkpoint can be loaded with or without the stage.
@@ -90,14 +89,9 @@ class ToPyg(Conversion):
                 'edge_ids=True where the sampler has them, or with expand="new"'
             )
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[Any, Counts]:
-            data = batch_to_pyg(batch)
-            return data, {"converted_nodes": int(data.num_nodes), "converted_edges": int(data.num_edges)}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[Any, Counts]:
+        data = batch_to_pyg(batch)
+        return data, {"converted_nodes": int(data.num_nodes), "converted_edges": int(data.num_edges)}
 
 
 @verb("to_dgl")
@@ -137,15 +131,10 @@ class ToDgl(Conversion):
         _check_pairs(before)
         require_dgl(self.name)
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[Any, Counts]:
-            num_edges = sum(block.num_edges for block in batch.blocks)
-            converted = batch_to_dgl(batch, pairs=batch.seeds.ndim == 2)
-            return converted, {"converted_nodes": batch.n_id.numel(), "converted_edges": num_edges}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[Any, Counts]:
+        num_edges = sum(block.num_edges for block in batch.blocks)
+        converted = batch_to_dgl(batch, pairs=batch.seeds.ndim == 2)
+        return converted, {"converted_nodes": batch.n_id.numel(), "converted_edges": num_edges}
 
 
 def _check_pairs(before: tuple[Stage, ...]) -> None:

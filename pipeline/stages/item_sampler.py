@@ -10,6 +10,7 @@ import torch
 
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.item_budget import as_costs
 from headrace.pipeline.data.item_edge_ids import as_edge_ids
 from headrace.pipeline.data.items import Items, ItemSet
@@ -123,8 +124,8 @@ class ItemSampler(SourceStage):
     items_per_rank: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.items_per_rank, bool):
-            raise ItemsError(f"ItemSampler: expected items_per_rank to be True or False, got {self.items_per_rank!r}")
+        switches = {name: getattr(self, name) for name in ("items_per_rank", "shuffle", "drop_last")}
+        check_switches("ItemSampler", ItemsError, **switches)
         if isinstance(self.items, Items) and self.time is None:
             object.__setattr__(self, "time", self.items.times)
         object.__setattr__(self, "items", ItemSet.of(self.items, allow_none=self.items_per_rank))
@@ -135,9 +136,6 @@ class ItemSampler(SourceStage):
         for name in ("batch_size", "batch_size_per_rank", "budget"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, whole_number(getattr(self, name), f"ItemSampler: {name}", 1, ItemsError))
-        for name in ("shuffle", "drop_last"):
-            if not isinstance(getattr(self, name), bool):
-                raise ItemsError(f"ItemSampler: expected {name} to be True or False, got {getattr(self, name)!r}")
         if self.cost is not None or self.budget is not None:
             self._check_budget()
             object.__setattr__(self, "cost", as_costs(self.cost, self.items))

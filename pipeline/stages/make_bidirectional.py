@@ -16,14 +16,14 @@ from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.interop.conversions import joined_edges
 from headrace.pipeline.lowered.compact import with_square_block
 from headrace.pipeline.plan.checks import graphs_of
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.stage import Counts, PlainStage, Stage
 from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.plan.verbs import verb
 
 
 @verb("make_bidirectional")
 @dataclass(frozen=True, eq=False, repr=False)
-class MakeBidirectional(MapStage):
+class MakeBidirectional(PlainStage):
     """Add the reverse of each sampled edge, so that messages flow in both directions.
 
     The batch then has *one* square block, which all layers of a model use. Of parallel edges of one type, one remains.
@@ -63,14 +63,9 @@ class MakeBidirectional(MapStage):
                     'and sample as it is, or use headrace.pyg.NeighborLoader(subgraph_type="bidirectional")'
                 )
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            block = bidirectional(batch)
-            return with_square_block(batch, block), {"bidirectional_edges": block.num_edges}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+        block = bidirectional(batch)
+        return with_square_block(batch, block), {"bidirectional_edges": block.num_edges}
 
 
 def bidirectional(batch: MiniBatch) -> Block:

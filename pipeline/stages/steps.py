@@ -15,7 +15,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, Stage
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, ON_ITS_WAY, Counts, MapStage, PlainStage, Runner, Stage
 from headrace.pipeline.plan.text import describe
 from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.plan.verbs import verb
@@ -136,7 +136,7 @@ class Prefetch(Stage):
 
 @verb("transform")
 @dataclass(frozen=True, eq=False, repr=False)
-class Transform(MapStage):
+class Transform(PlainStage):
     """Pass every batch through a function.
 
     The function must depend on nothing but the batch; use ``batch.epoch`` and ``batch.index`` to key its own
@@ -166,16 +166,11 @@ class Transform(MapStage):
                 f"transform: expected a function from MiniBatch to MiniBatch, got {type(self.function).__name__}"
             )
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            result = self.function(batch)
-            if not isinstance(result, MiniBatch):
-                raise PlanError(
-                    f"transform: expected {describe(self)} to return a MiniBatch, got {type(result).__name__}; "
-                    "return batch.replace(...), as a batch is not changed in place"
-                )
-            return result, {}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+        result = self.function(batch)
+        if not isinstance(result, MiniBatch):
+            raise PlanError(
+                f"transform: expected {describe(self)} to return a MiniBatch, got {type(result).__name__}; "
+                "return batch.replace(...), as a batch is not changed in place"
+            )
+        return result, {}

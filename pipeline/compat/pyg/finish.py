@@ -16,7 +16,7 @@ import torch
 from headrace.ops.random.rng import USER, stream_key
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, Runner
+from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, PlainStage, Runner
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +116,7 @@ def alone_with(sampler: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ForeignSampler(MapStage):
+class ForeignSampler(PlainStage):
     """Let another ``BaseSampler`` sample; what it draws is named by no seed of the plan.
 
     Parameters
@@ -132,10 +132,5 @@ class ForeignSampler(MapStage):
 
     sample: Callable[[Any], Any]
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[Any, Counts]:
-            return self.sample(batch.item_index), {}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[Any, Counts]:
+        return self.sample(batch.item_index), {}

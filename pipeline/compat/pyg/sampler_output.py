@@ -11,8 +11,7 @@ from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.interop.by_type import edges_by_type, nodes_by_type
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import Counts, Runner
+from headrace.pipeline.plan.stage import Counts
 from headrace.pipeline.stages.conversions import Conversion
 
 
@@ -99,27 +98,22 @@ class ToSamplerOutput(Conversion):
     both_ways: bool = False
     no_hops: bool = False
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[Any, Counts]:
-            flat = flat_output(batch)
-            if self.no_hops:
-                flat = replace(flat, num_nodes=flat.num_nodes[:1], num_edges=[])
-            order = None
-            if flat.slot is not None and batch.num_positives:
-                pair = _pair_of(len(batch.seeds), batch.num_positives)
-                flat, order = replace(flat, slot=pair[flat.slot]), _by_turns(pair)
-            out = self._typed(flat, batch) if batch.types is not None else self._plain(flat)
-            out.metadata = (batch.item_index,)
-            if batch.seeds.ndim == 2:
-                rows, times = self._rows(batch), batch.seed_time
-                if order is not None:
-                    rows, times = rows[order], None if times is None else times[order]
-                out.metadata = (batch.item_index[: batch.num_positives], rows, times)
-            return out, {"converted_nodes": len(flat.node), "converted_edges": flat.edge_index.shape[1]}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[Any, Counts]:
+        flat = flat_output(batch)
+        if self.no_hops:
+            flat = replace(flat, num_nodes=flat.num_nodes[:1], num_edges=[])
+        order = None
+        if flat.slot is not None and batch.num_positives:
+            pair = _pair_of(len(batch.seeds), batch.num_positives)
+            flat, order = replace(flat, slot=pair[flat.slot]), _by_turns(pair)
+        out = self._typed(flat, batch) if batch.types is not None else self._plain(flat)
+        out.metadata = (batch.item_index,)
+        if batch.seeds.ndim == 2:
+            rows, times = self._rows(batch), batch.seed_time
+            if order is not None:
+                rows, times = rows[order], None if times is None else times[order]
+            out.metadata = (batch.item_index[: batch.num_positives], rows, times)
+        return out, {"converted_nodes": len(flat.node), "converted_edges": flat.edge_index.shape[1]}
 
     def _plain(self, flat: FlatOutput) -> SamplerOutput:
         return SamplerOutput(
