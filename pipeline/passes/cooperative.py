@@ -27,9 +27,9 @@ from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
-from headrace.pipeline.stages.steps import CopyTo
 
 
 def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:

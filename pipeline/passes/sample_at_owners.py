@@ -14,9 +14,9 @@ from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.induce_subgraph import InduceInTrees, InduceSubgraph
 from headrace.pipeline.stages.item_sampler import ItemSampler
-from headrace.pipeline.stages.steps import CopyTo
 
 
 def _is_apart(stage: Stage, facts: Facts, machine: Machine) -> bool:

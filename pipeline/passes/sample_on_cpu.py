@@ -15,8 +15,8 @@ from headrace.pipeline.lowered.translate_ids import TranslateIds
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.sampler import Sampler
-from headrace.pipeline.stages.steps import CopyTo
 from headrace.pipeline.stages.uniform_negative import SampleUniformNegative
 
 

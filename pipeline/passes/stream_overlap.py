@@ -10,7 +10,8 @@ from headrace.pipeline.lowered.gpu.on_stream import OnStream, WaitStream
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import CONVERTED
-from headrace.pipeline.stages.steps import CopyTo, Prefetch
+from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.steps import Prefetch
 
 
 def _overlap(prefetch: Prefetch, copy: CopyTo, facts: Facts, machine: Machine) -> Window | None:

@@ -13,8 +13,8 @@ from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Rule, Window
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.stages.steps import CopyTo
 
 
 def _fetch_behind(fetch: FetchFeature, copy: CopyTo, facts: Facts, machine: Machine) -> Window | None:

@@ -4,7 +4,7 @@ from headrace.pipeline.data.later import VERBS as _VERBS
 
 # The file of each verb.
 _FILES = {
-    "copy_to": "steps",
+    "copy_to": "copy_to",
     "exclude_seed_edges": "exclude_seed_edges",
     "fetch_feature": "fetch_feature",
     "induce_subgraph": "induce_subgraph",

@@ -1,92 +1,19 @@
-"""Stages for a batch as a whole: a function of the user, a copy to a device, background threads."""
+"""Stages that any plan may have anywhere: a function of the user, and background threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-import torch
+from typing import ClassVar
 
 from headrace.ops.errors import PlanError
-from headrace.ops.gpu import resolved
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.data.place import Place
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, ON_ITS_WAY, Counts, MapStage, PlainStage, Runner, Stage
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, ON_ITS_WAY, Counts, PlainStage, Stage
 from headrace.pipeline.plan.text import describe
 from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.plan.verbs import verb
-
-
-@verb("copy_to")
-@dataclass(frozen=True, eq=False, repr=False)
-class CopyTo(MapStage):
-    """Copy every tensor of the batch to a device.
-
-    Parameters
-    ----------
-    device
-        Anything ``torch.device`` takes, for example ``"cuda"`` or ``"cuda:1"``.
-
-    Raises
-    ------
-    PlanError
-        If torch does not know the name; when the loader is made, if the device cannot be used.
-    """
-
-    changes_batches: ClassVar[bool] = False
-    ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # each has its device
-    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
-    gives: ClassVar[str | None] = None
-    keeps_ids_sound: ClassVar[bool] = True
-
-    device: str
-
-    def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "device", str(torch.device(self.device)))
-        except (RuntimeError, TypeError, ValueError) as error:
-            raise PlanError(
-                f'copy_to: expected the name of a device of torch, got {self.device!r}; write "cuda", "cuda:1" or "cpu"'
-            ) from error
-
-    @property
-    def moves_to(self) -> Place | None:
-        return Place.parse(torch.device(self.device))
-
-    def runner(self, settings: RunSettings) -> Runner:
-        return self._copies(settings, non_blocking=False)
-
-    def launcher(self, settings: RunSettings) -> Runner:
-        return self._copies(settings, non_blocking=True)
-
-    def _copies(self, settings: RunSettings, *, non_blocking: bool) -> Runner:
-        del settings
-        try:
-            # With its index: a worker thread may have another current device.
-            device = torch.empty(0, device=resolved(self.device)).device
-        except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-            # For devices that it was not built for, torch appends kernels and stack frames to the first sentence.
-            reason = str(error).partition("\n")[0].partition(". ")[0]
-            raise PlanError(
-                f"copy_to: expected a device that torch can use here, got {self.device!r} ({reason}); leave copy_to "
-                'out, or name another device, such as "cpu"'
-            ) from error
-
-        def run(batch: Any) -> tuple[Any, Counts]:
-            if isinstance(batch, MiniBatch):
-                moved = batch.to(device, non_blocking=non_blocking)
-                return moved, {"bytes": moved.num_bytes}
-            from headrace.pipeline.interop.conversions import converted_bytes, converted_to
-
-            copied = converted_to(batch, device)
-            return copied, {"bytes": converted_bytes(copied)}
-
-        return run
-
 
 #: More than any machine can run; a slip of the keyboard must not start a million threads.
 MOST_WORKERS = 1 << 12

@@ -11,8 +11,8 @@ import headrace as hr
 from headrace.ops.sampling.rules import NeighborRule
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.plan.verify import verify
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.sampler import Sampler
-from headrace.pipeline.stages.steps import CopyTo
 
 from plans import PLANS, graph, items, store
 
