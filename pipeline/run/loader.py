@@ -21,8 +21,8 @@ from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
 from headrace.pipeline.plan.foreign_words import instead_on_loader
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import LAST_EPOCH, source_of
+from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.checkpoint import check_state, make_state, with_seed, with_seed_of_state

@@ -10,13 +10,12 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.facts import facts_of
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.source import BatchSource, source_of
-from headrace.pipeline.plan.stage import ON_ITS_WAY, MapStage, Stage, WindowRunner, WindowStage
+from headrace.pipeline.plan.stage import ON_ITS_WAY, MapStage, RunSettings, Stage, WindowRunner, WindowStage
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.hand_over import Drawing, Reading, Tables, hand_over, up_to_date

@@ -14,8 +14,8 @@ from headrace.ops.random.shuffle import shuffled_range
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, NumberedSource, SourceStage
+from headrace.pipeline.plan.stage import RunSettings
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition.partition import Partition

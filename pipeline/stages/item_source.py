@@ -16,8 +16,8 @@ from headrace.pipeline.data.arrays import version_reader
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.item_budget import cut
 from headrace.pipeline.data.items import ItemSet, seed_batch
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import NumberedSource
+from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.plan.traits import Watched
 
 if TYPE_CHECKING:

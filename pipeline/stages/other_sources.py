@@ -13,8 +13,8 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.plan.checks import check_graph
-from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, NumberedSource, SourceStage
+from headrace.pipeline.plan.stage import RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

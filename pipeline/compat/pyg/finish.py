@@ -15,8 +15,7 @@ import torch
 
 from headrace.ops.random.rng import USER, stream_key
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.settings import RunSettings
-from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, PlainStage, Runner
+from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, PlainStage, Runner, RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

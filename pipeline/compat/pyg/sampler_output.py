@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.interop.by_type import edges_by_type, nodes_by_type
+from headrace.pipeline.interop.typed import edges_by_type, nodes_by_type
 from headrace.pipeline.plan.stage import Counts
 from headrace.pipeline.stages.conversions import Conversion
 

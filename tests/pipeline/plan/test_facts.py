@@ -7,7 +7,7 @@ import pytest
 import headrace as hr
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.passes import PASSES, Pass, Promise, Rule, rewrite
-from headrace.pipeline.plan.facts import Facts, facts_of
+from headrace.pipeline.plan.rules import Facts, facts_of
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.steps import Prefetch
 
