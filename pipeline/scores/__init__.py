@@ -12,8 +12,6 @@ They show which rows to keep in fast memory, before any row is read:
 ====================================  ======================================================================
 """
 
-from __future__ import annotations
-
 from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.scores.inclusion import access_frequency, inclusion
 from headrace.pipeline.scores.reverse_pagerank import out_degree, reverse_pagerank, weighted_reverse_pagerank

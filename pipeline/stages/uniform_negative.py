@@ -34,12 +34,7 @@ from headrace.pipeline.lowered.negative_pairs import (
     with_seeds,
 )
 from headrace.pipeline.lowered.negative_shares import first_of_share, shares
-from headrace.pipeline.plan.checks import (
-    LARGEST_COUNT,
-    check_flags,
-    check_graph,
-    check_pairs_come,
-)
+from headrace.pipeline.plan.checks import LARGEST_COUNT, check_flags, check_graph, check_pairs_come
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.verbs import verb

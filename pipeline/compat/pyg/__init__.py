@@ -15,11 +15,7 @@ sampler of headrace. With ``loader="neighbor"`` they make PyG's sampler, which n
 from headrace.pipeline.compat.pyg.cluster import ClusterData, ClusterLoader
 from headrace.pipeline.compat.pyg.link_neighbor_loader import LinkNeighborLoader
 from headrace.pipeline.compat.pyg.neighbor_loader import NeighborLoader
-from headrace.pipeline.compat.pyg.saint import (
-    GraphSAINTEdgeSampler,
-    GraphSAINTNodeSampler,
-    GraphSAINTRandomWalkSampler,
-)
+from headrace.pipeline.compat.pyg.saint import GraphSAINTEdgeSampler, GraphSAINTNodeSampler, GraphSAINTRandomWalkSampler
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.compat.pyg.shadow import ShaDowKHopSampler
 

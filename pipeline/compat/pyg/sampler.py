@@ -9,13 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.sampler import (
-    BaseSampler,
-    EdgeSamplerInput,
-    NegativeSampling,
-    NodeSamplerInput,
-    NumNeighbors,
-)
+from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampling, NodeSamplerInput, NumNeighbors
 from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import GraphError, InputError, ItemsError

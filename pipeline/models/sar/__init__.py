@@ -7,8 +7,6 @@
 =====================  ==================================================================================
 """
 
-from __future__ import annotations
-
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 from headrace.pipeline.models.sar.transfer import Counts
 from headrace.pipeline.models.sar.wrap import dropout_state, load_dropout_state, wrap

@@ -8,12 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headrace.ops.aggregate.attention import (
-    Attended,
-    attend,
-    attend_backward_destinations,
-    attend_backward_sources,
-)
+from headrace.ops.aggregate.attention import Attended, attend, attend_backward_destinations, attend_backward_sources
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
