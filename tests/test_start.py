@@ -29,8 +29,7 @@ MOST_FOR_A_LOADER = 67
 
 #: All of distributed/ but this: whether there are several ranks, how many share this machine, and how workers end.
 FOR_SEVERAL_RANKS = sorted(
-    {path.stem for path in (TESTS.parent / "pipeline/distributed").glob("*.py")}
-    - {"__init__", "job", "local_ranks", "closing"}
+    {path.stem for path in (TESTS.parent / "pipeline/distributed").glob("*.py")} - {"__init__", "job", "closing"}
 )
 
 #: What a loader of one process on the CPU has no use for.

@@ -1,4 +1,4 @@
-"""Rows on their way between the ranks that own nodes and the ranks that need them."""
+"""Rows on their way between the ranks that own nodes and the ranks that need them, and what that costs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,32 @@ from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.features.scatter import scatter_add_rows
 from headrace.ops.partition.owners import group_by_owner
 from headrace.ops.sampling.compact import compact, element_keys, nodes_and_slots
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.feature_names import FeatureName, types_of
+from headrace.pipeline.data.types import TypedIds, type_number
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.partition.partition import compactor_of
 from headrace.pipeline.partition.router import RankRouter
+
+
+@dataclass
+class Traffic:
+    """What a rank did together with the others.
+
+    Parameters
+    ----------
+    rounds
+        Times that it waited for all others, one after the other.
+    collectives
+        Collectives that it took part in. A round whose sizes the others do not know has two.
+    sent_bytes
+        Bytes that it sent to other ranks, without the sizes that precede them; what a sum over all ranks takes is
+        counted as if each rank sent its terms to every other.
+    """
+
+    rounds: int = 0
+    collectives: int = 0
+    sent_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -240,3 +263,37 @@ def take_rows(rows: Tensor, ids: Tensor) -> Tensor:
     Ids are an exchange's own, so that nobody waits for a device to look at them.
     """
     return gather_rows(rows.detach(), ids, num_threads=torch.get_num_threads(), trusted=True)
+
+
+def exchange_of(batch: MiniBatch, name: FeatureName) -> Exchange:
+    """Return the exchange of the rows of a feature: that of the batch, or of the nodes of its type alone."""
+    exchange = batch.exchanges[0]
+    return exchange if isinstance(name, str) else of_type(exchange, types_of(batch, name), name)
+
+
+def of_type(exchange: Exchange, types: TypedIds, name: FeatureName) -> Exchange:
+    """Return an exchange of nodes of one type, which are named by their numbers within it.
+
+    Both sides know of what type a node is by its id, so nothing is asked.
+    """
+    number = type_number(types.node_types, name[0])
+    owned, wanted = types.of(exchange.owned), types.of(exchange.wanted)
+    is_wanted, is_sent = wanted.types == number, owned.types[exchange.send_rows] == number
+    places = exchange.places
+    if places is not None:
+        places = wanted.numbers[places[wanted.types[places] == number]]
+
+    def counts(of_them: Tensor, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(int(part.sum()) for part in of_them.split(list(sizes)))  # type: ignore[no-untyped-call]
+
+    return Exchange(
+        owned=owned.within(name[0]),
+        wanted=wanted.within(name[0]),
+        num_own=int(is_wanted[: exchange.num_own].sum()),
+        send_rows=owned.numbers[exchange.send_rows[is_sent]],
+        send_counts=counts(is_sent, exchange.send_counts),
+        receive_counts=counts(is_wanted[exchange.num_own :], exchange.receive_counts),
+        places=places,
+        batch=exchange.batch,
+        stays=exchange.stays,
+    )

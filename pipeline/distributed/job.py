@@ -5,6 +5,7 @@ It loads nothing that only several ranks need, so that a process can ask here wh
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import Any
 
@@ -97,3 +98,28 @@ def begin_all_to_all(
 def begin_all_reduce(values: Tensor, group: Any) -> Any:
     """Begin to add up a tensor of a group's ranks, None for all, in place; return what is waited for."""
     return torch.distributed.all_reduce(values, group=group, async_op=True)
+
+
+#: Where launchers say how many ranks they have started on this machine: torchrun, Open MPI, MVAPICH, Intel MPI.
+_COUNTS = (
+    "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+)
+
+
+def ranks_here(world_size: int | None = None) -> int:
+    """Return how many ranks are on this machine: as the launcher says, or all, which is too many on several machines.
+
+    Parameters
+    ----------
+    world_size
+        All ranks; those of torch.distributed, where these are more.
+    """
+    for name in _COUNTS:
+        count = os.environ.get(name, "")
+        if count.isdecimal() and int(count) > 0:
+            return int(count)
+    _, of_job = rank_of_process(None, None)
+    return max(world_size or 1, of_job)

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
-from headrace.pipeline.distributed.traffic import Traffic
+from headrace.pipeline.distributed.exchange import Exchange, Traffic, exchange_ids
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 

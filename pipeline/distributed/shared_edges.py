@@ -13,8 +13,8 @@ from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_shard import EdgeShard
+from headrace.pipeline.distributed.exchange import Traffic
 from headrace.pipeline.distributed.mirrors import Mirrors, to_masters, to_mirrors
-from headrace.pipeline.distributed.traffic import Traffic
 from headrace.pipeline.partition.partition import compactor_of
 
 

@@ -1,14 +1,26 @@
-"""The trees that seeds grow in disjoint and temporal sampling: who is in which, and how far back each may look."""
+"""The trees that seeds grow in disjoint and temporal sampling: their roots, and how far back each may look."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
+import torch
 from torch import Tensor
 
+from headrace.ops.errors import InputError
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.sampling.compact import element_keys, nodes_and_slots, unique_and_inverse
 from headrace.ops.sampling.sampled import Trees as SeedTrees
+from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.times import earliest_allowed, latest_of
+from headrace.pipeline.data.graph_machinery import table
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.times import EARLIEST, Times, check_times, earliest_allowed, latest_of, times_of
+from headrace.pipeline.data.types import TypeOffsets
+from headrace.pipeline.plan.checks import check_graph
+from headrace.pipeline.plan.source import SourceStage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 
 
 @dataclass(frozen=True)
@@ -60,3 +72,140 @@ def of_elements(trees: SeedTrees, slot: Tensor) -> dict[str, Tensor | None]:
 
     slots = slot if trees.streams is None else of(trees.streams)
     return {"slots": slots, "bounds": of(trees.bounds), "lows": of(trees.lows)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlantTrees(MapStage):
+    """Give each seed a slot, the number of its tree, and find out when it is asked for.
+
+    Seed i has slot i, and repeats of a node stay what they are. Both ends of pair i have slot i; rows of seeds behind
+    the items, which are negatives, have the slots of the items again.
+
+    Parameters
+    ----------
+    graph
+        The graph that will be sampled.
+    time
+        Name of its times; None for trees without.
+    """
+
+    name: ClassVar[str] = "plant_trees"
+    lowered: ClassVar[bool] = True
+    with_types: ClassVar[bool] = True
+    plants_trees: ClassVar[bool] = True
+
+    graph: GraphView
+    time: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_graph(self.name, self.graph, with_types=True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"seeds", "item_index"})
+
+    @property
+    def writes(self) -> frozenset[str]:
+        times = set() if self.time is None else {"seed_time"}
+        return frozenset({"seed_index", "n_id", "num_sampled_nodes", "slot"} | times)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        source = before[0]
+        if self.time is None or not isinstance(source, SourceStage):
+            return
+        times, given = times_of(self.graph, self.time), source.seed_times
+        if isinstance(given, Tensor):
+            self._check_kind(given, times)
+        elif given not in (None, self.time):
+            raise InputError(
+                f"{self.origin.name}: expected times of seeds under the name of those of the graph, {self.time!r}, got "
+                f"{given!r}; pass an array, ItemSampler(items, time=graph.node_attrs[{given!r}][items])"
+            )
+        elif given is not None or (source.gives_no_times and len(before) == 1):  # a stage between may give some
+            self._check_nodes_have_times(times, source.gives_pairs)
+            self._check_types_have_times(times, source.all_seeds())
+
+    def runner(self, settings: RunSettings) -> Runner:
+        times = None if self.time is None else times_of(self.graph, self.time)
+
+        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+            return self.planted(batch, times, settings), {}
+
+        return run
+
+    def planted(self, batch: MiniBatch, times: Times | None, settings: RunSettings) -> MiniBatch:
+        """Return the batch with its seeds as roots, and their times, if the graph has some."""
+        planted = _planted(batch, self.graph.num_nodes)
+        if batch.seed_slot is None and settings.world_size > 1:  # a source that knows nothing of other ranks' seeds
+            slots = torch.arange(len(batch.item_index), device="cpu") * settings.world_size + settings.rank
+            planted = planted.replace(seed_slot=slots)
+        if times is None:
+            return planted
+        assert self.time is not None  # of which the times are
+        check_times(self.graph, self.time)
+        return planted.replace(seed_time=self._times_of_seeds(batch, times))
+
+    def _times_of_seeds(self, batch: MiniBatch, times: Times) -> Tensor:
+        """Return what the batch has, or the times of its nodes."""
+        given = batch.seed_time
+        if given is None:
+            self._check_nodes_have_times(times, batch.seeds.ndim > 1)
+            assert times.nodes is not None  # just looked at
+            own = gather_rows(times.nodes, self.graph.to_graph_ids(batch.seeds))
+            self._check_types_have_times(times, batch.seeds)
+            return own
+        self._check_kind(given, times)
+        if given.shape != batch.item_index.shape:
+            raise InputError(
+                f"{self.origin.name}: expected a time for each of {len(batch.item_index)} seeds, got {describe(given)}"
+            )
+        return given
+
+    def _check_nodes_have_times(self, times: Times, pairs: bool) -> None:
+        if times.nodes is None or pairs:
+            why = "pairs have none of their own" if pairs else f"nodes have no attribute {self.time!r}"
+            raise InputError(
+                f"{self.origin.name}: expected the times at which seeds are asked for, got none, and {why}; pass them "
+                "to the source, ItemSampler(items, time=...)"
+            )
+
+    def _check_types_have_times(self, times: Times, seeds: Tensor | None) -> None:
+        """Refuse seeds of a type whose nodes have been there always: at that time they find nothing that has a time."""
+        if seeds is None or self.graph.node_types is None:
+            return
+        types = self.graph.node_types
+        timeless = table(self.graph, f"types without times {self.time}", lambda: _types_without(times.nodes, types))
+        if timeless.any() and (found := timeless[types.numbers_of(seeds)].nonzero()).numel():
+            name = types.names[int(types.numbers_of(seeds[found[0]]))]
+            raise InputError(
+                f"{self.origin.name}: expected the times at which seeds are asked for, got none, and nodes of type "
+                f"{name!r} have no {self.time!r} of their own; pass them to the source, ItemSampler(items, time=...)"
+            )
+
+    def _check_kind(self, given: Tensor, times: Times) -> None:
+        if given.dtype != times.dtype:
+            raise InputError(
+                f"{self.origin.name}: expected times of seeds of the kind of those of the graph, {times.dtype}, got "
+                f"{describe(given)}; convert one of them"
+            )
+
+
+def _types_without(times: Tensor | None, types: TypeOffsets) -> Tensor:
+    """Return for each node type whether all its nodes have been there always: bool[num_types]."""
+    assert times is not None  # looked at by the caller
+    always = times == (EARLIEST if times.dtype == torch.int64 else -torch.inf)
+    ranges = [types.id_range(name) for name in types.names]
+    return torch.tensor([len(one) > 0 and bool(always[one.start : one.stop].all()) for one in ranges], device="cpu")
+
+
+def _planted(batch: MiniBatch, num_nodes: int) -> MiniBatch:
+    """Return the batch with its seeds as roots."""
+    seeds = batch.seeds
+    slot = torch.arange(len(seeds), device=seeds.device)
+    if seeds.ndim == 1:
+        return batch.replace(n_id=seeds, seed_index=slot, slot=slot, num_sampled_nodes=(len(seeds),))
+    slot = slot.remainder(max(len(batch.item_index), 1))
+    keys = element_keys(seeds.flatten(), slot.repeat_interleave(seeds.shape[1]), num_nodes)
+    elements, inverse = unique_and_inverse(keys)
+    nodes, slots = nodes_and_slots(elements, num_nodes)
+    return batch.replace(n_id=nodes, seed_index=inverse.view_as(seeds), slot=slots, num_sampled_nodes=(len(nodes),))

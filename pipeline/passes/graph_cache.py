@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows
-from headrace.pipeline.lowered.gpu.graph_cache import GraphCache
+from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows, GraphCache
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
 

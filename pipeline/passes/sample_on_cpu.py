@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.lowered.translate_ids import TranslateIds
+from headrace.pipeline.lowered.trees import PlantTrees
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import Stage

@@ -15,7 +15,7 @@ from headrace.ops.gpu_memory import free_gpu_memory
 from headrace.ops.memory_limit import own_room, shared_room
 from headrace.ops.memory_promises import promised
 from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.distributed.local_ranks import ranks_here
+from headrace.pipeline.distributed.job import ranks_here
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition.edge_partition import EdgePartition

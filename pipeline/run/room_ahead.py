@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.ops.features.memory_pool import trim_pool
-from headrace.pipeline.distributed.local_ranks import ranks_here
+from headrace.pipeline.distributed.job import ranks_here
 from headrace.pipeline.plan.machine import memory_room
 from headrace.pipeline.run.nodes import Work
 

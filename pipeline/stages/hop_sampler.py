@@ -13,10 +13,9 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.times import check_window, times_of
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.hop import Hop
-from headrace.pipeline.lowered.plant_trees import PlantTrees
 from headrace.pipeline.lowered.sample_hop import Expand, SampleHop
 from headrace.pipeline.lowered.translate_ids import in_graph_ids
-from headrace.pipeline.lowered.trees import Trees
+from headrace.pipeline.lowered.trees import PlantTrees, Trees
 from headrace.pipeline.plan.checks import check_edge_ids, check_expand, check_flags, check_weight
 from headrace.pipeline.plan.fanouts import Counts as FanoutsByHop
 from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of

@@ -23,17 +23,18 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import argument
 from headrace.pipeline.data.times import EndsByTime, NodesByTime, ends_by_time, nodes_by_time, times_of
 from headrace.pipeline.lowered.excluded import check_pairs
-from headrace.pipeline.lowered.negative_pairs import (
+from headrace.pipeline.lowered.negatives import (
+    first_of_share,
     graph_weights,
     in_graph_ids,
     known_of_all,
     labels_increase,
     labels_with_negatives,
     ranges_of,
+    shares,
     total_weight,
     with_seeds,
 )
-from headrace.pipeline.lowered.negative_shares import first_of_share, shares
 from headrace.pipeline.plan.checks import LARGEST_COUNT, check_flags, check_graph, check_pairs_come
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage

@@ -68,7 +68,7 @@ DATA = (
         "tests/pipeline/run/test_default_dtype.py::test_functions_give_the_same_numbers[gcn_norm-torch.float64]",
     ),
     Mutant(
-        "pipeline/lowered/negative_pairs.py",
+        "pipeline/lowered/negatives.py",
         "< num_positives).float()",
         "< num_positives).to(torch.get_default_dtype())",
         "tests/pipeline/run/test_default_dtype.py::test_plans_give_the_same_batches[link_negatives-torch.float64]",
@@ -313,7 +313,7 @@ DATA = (
         "tests/pipeline/data/test_type_attributes.py::test_times_have_room_for_that",
     ),
     Mutant(
-        "pipeline/lowered/plant_trees.py",
+        "pipeline/lowered/trees.py",
         "self._check_types_have_times(times, source.all_seeds())",
         "pass",
         "tests/pipeline/data/test_type_attributes.py::test_seeds_without_a_time_of_their_own_are_asked_for_one",

@@ -138,7 +138,7 @@ LINKS = (
         _PER_SEED + "test_each_tree_is_that_of_a_graph_without_its_own_edges[neighbor-True-False]",
     ),
     Mutant(
-        "pipeline/lowered/negative_shares.py",
+        "pipeline/lowered/negatives.py",
         '(torch.arange(first, first + count, device="cpu") < total % size).long()',
         "0",
         _PER_SEED + "test_negatives_are_asked_of_the_graph_of_their_pair[binary]",
@@ -187,26 +187,26 @@ LINKS = (
         _STAGE + "test_peers_19_ranks_draw_what_one_process_draws[binary-1.5-2]",
     ),
     Mutant(
-        "pipeline/lowered/negative_pairs.py",
+        "pipeline/lowered/negatives.py",
         "positive = y + 1 if shifts else y",
         "positive = y",
         _STAGE + "test_peers_17_labels_that_begin_at_0_move_up[from 0]",
     ),
     # Labels: a positive pair would have the class of negatives.
     Mutant(
-        "pipeline/lowered/negative_pairs.py",
+        "pipeline/lowered/negatives.py",
         "of_ranks = settings.rank_labels or (",
         "of_ranks = (",
         _LABELS + "test_ranks_that_bring_their_own_decide_together[alone]",
     ),
     Mutant(
-        "pipeline/lowered/negative_pairs.py",
+        "pipeline/lowered/negatives.py",
         "if smallest != 0 and any(one.has_zero for one in known):",
         "if False:",
         _LABELS + "test_labels_of_which_one_would_be_0_are_refused[-1 to 1]",
     ),
     Mutant(
-        "pipeline/lowered/negative_pairs.py",
+        "pipeline/lowered/negatives.py",
         "refused = are_zero(positive) | cannot_increase(y) if shifts else are_zero(positive)",
         "refused = cannot_increase(y) if shifts else ~are_zero(positive) & are_zero(positive)",
         _LABELS + "test_labels_written_to_begin_elsewhere_are_refused[0]",

@@ -127,7 +127,7 @@ TIERS = (
         "test_scores_that_are_no_numbers_are_refused_and_others_decide",
     ),
     Mutant(
-        "pipeline/distributed/local_ranks.py",
+        "pipeline/distributed/job.py",
         "return max(world_size or 1, of_job)",
         "return world_size or 1",
         "tests/pipeline/plan/test_machine.py::test_without_a_launcher_the_ranks_of_the_process_group_share_the_memory",

@@ -67,7 +67,7 @@ TYPED = (
         f"{_STAGES}::test_labels_of_seeds_of_another_type",
     ),
     Mutant(
-        "pipeline/distributed/typed_exchange.py",
+        "pipeline/distributed/exchange.py",
         "send_rows=owned.numbers[exchange.send_rows[is_sent]]",
         "send_rows=exchange.send_rows[is_sent]",
         f"{_MODELS}::test_ranks_together_make_the_batches_of_one",

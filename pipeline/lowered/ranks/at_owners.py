@@ -21,8 +21,7 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
-from headrace.pipeline.distributed.exchange import Exchange, exchange_ids
-from headrace.pipeline.distributed.traffic import Traffic
+from headrace.pipeline.distributed.exchange import Exchange, Traffic, exchange_ids
 from headrace.pipeline.lowered.excluded import excluder, is_left_out
 from headrace.pipeline.lowered.finders import Finder, FoundLayer, SampledHop
 from headrace.pipeline.lowered.induce_hop import InduceHop

@@ -15,8 +15,7 @@ from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.distributed.exchange import Exchange, take_rows
-from headrace.pipeline.distributed.typed_exchange import exchange_of
+from headrace.pipeline.distributed.exchange import Exchange, exchange_of, take_rows
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits

@@ -12,8 +12,8 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.traffic import Traffic
-from headrace.pipeline.lowered.plant_trees import PlantTrees
+from headrace.pipeline.distributed.exchange import Traffic
+from headrace.pipeline.lowered.trees import PlantTrees
 from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits
 

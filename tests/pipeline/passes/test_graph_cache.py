@@ -10,8 +10,7 @@ import torch
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.cache.line_cache import LineCache
-from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows
-from headrace.pipeline.lowered.gpu.graph_cache import GraphCache
+from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows, GraphCache
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.text import describe
 

@@ -13,7 +13,7 @@ import torch
 import headrace as hr
 from headrace.ops.memory_promises import Promised
 from headrace.pipeline.distributed import job
-from headrace.pipeline.distributed.local_ranks import ranks_here
+from headrace.pipeline.distributed.job import ranks_here
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import machine
 from headrace.pipeline.plan.machine import Machine

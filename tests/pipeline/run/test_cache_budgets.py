@@ -13,7 +13,7 @@ import torch
 
 import headrace as hr
 from headrace.ops.memory_promises import promised
-from headrace.pipeline.lowered.gpu.graph_cache import GraphCache
+from headrace.pipeline.lowered.gpu.fetch_rows import GraphCache
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import machine
 from headrace.pipeline.storage.cached_feature import bytes_per_row
