@@ -14,12 +14,11 @@ from torch_geometric.loader import ClusterData as PygClusterData
 from torch_geometric.loader import ClusterLoader as PygClusterLoader
 from torch_geometric.loader.cluster import Partition as PygPartition
 from torch_geometric.sampler import SamplerOutput
-from torch_geometric.sampler.base import DataType
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.compat.pyg.adjacency import MATRICES
 from headrace.pipeline.compat.pyg.attributes import check_attributes
-from headrace.pipeline.compat.pyg.graph import kind_of
+from headrace.pipeline.compat.pyg.graph import check_is_data
 from headrace.pipeline.compat.pyg.kept_graphs import kept_graph
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
@@ -205,11 +204,7 @@ def check_clusters(data: Any, sparse_format: Any) -> None:
     GraphError, InputError
         For data of several types or without ``edge_index``, and for another format.
     """
-    if kind_of(data) != DataType.homogeneous:
-        raise GraphError(
-            f"ClusterData: expected a Data, got a {type(data).__name__}; data.to_homogeneous() makes one of several "
-            "types"
-        )
+    check_is_data(data, "ClusterData")
     if data.edge_index is None:
         raise GraphError(
             "ClusterData: expected data.edge_index, got data without one; of an adj_t it is "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock, RLock
@@ -77,21 +77,29 @@ class FinishAlone(Finish):
 
 
 @contextmanager
-def own_stream(key: int) -> Iterator[None]:
-    """Let the generators of torch, NumPy and Python begin at a key, and put them back as they were."""
-    # Those of GPUs are there once something has used one.
-    generators = [torch.default_generator, *torch.cuda.default_generators]
+def seeded(generators: Sequence[torch.Generator], key: int) -> Iterator[None]:
+    """Let generators of torch begin at a key, and put them back as they were."""
     states = [generator.get_state() for generator in generators]
-    of_numpy, of_python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002 - the one that users draw from
     try:
         for generator in generators:
             generator.manual_seed(key)
-        np.random.seed([key & 0xFFFFFFFF, key >> 32])  # noqa: NPY002
-        random.seed(key)
         yield
     finally:
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
+
+
+@contextmanager
+def own_stream(key: int) -> Iterator[None]:
+    """Let the generators of torch, NumPy and Python begin at a key, and put them back as they were."""
+    of_numpy, of_python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002 - the one that users draw from
+    try:
+        # Those of GPUs are there once something has used one.
+        with seeded([torch.default_generator, *torch.cuda.default_generators], key):
+            np.random.seed([key & 0xFFFFFFFF, key >> 32])  # noqa: NPY002
+            random.seed(key)
+            yield
+    finally:
         np.random.set_state(of_numpy)  # noqa: NPY002
         random.setstate(of_python)
 

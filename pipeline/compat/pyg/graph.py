@@ -46,6 +46,20 @@ def kind_of(data: Any) -> DataType:
         ) from None
 
 
+def check_is_data(data: Any, loader: str) -> None:
+    """Refuse data of several types, and stores.
+
+    Raises
+    ------
+    GraphError
+        Naming the loader.
+    """
+    if kind_of(data) != DataType.homogeneous:
+        raise GraphError(
+            f"{loader}: expected a Data, got a {type(data).__name__}; data.to_homogeneous() makes one of several types"
+        )
+
+
 def graph_of(data: Any, weight_attr: str | None = None, time_attr: str | None = None) -> Graph:
     """Return the graph of a ``Data``, a ``HeteroData`` or a (FeatureStore, GraphStore).
 

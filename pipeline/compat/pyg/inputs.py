@@ -38,11 +38,8 @@ def check_nodes(data: Any, input_nodes: Any, input_time: Any = None, input_id: A
     size = None
     if ids is None or is_mask:
         size = _num_nodes(data, node_type)
-    if is_mask and size is not None and ids.shape != (size,):
-        raise ItemsError(
-            f"NeighborLoader: expected a mask with an entry for each of {size} nodes, got one of shape "
-            f"{list(ids.shape)}; pass ids where not all nodes have an entry"
-        )
+    if is_mask and size is not None:
+        check_mask(ids, size, "NeighborLoader")
     if ids is not None and not is_mask:
         ids = _whole_numbers(ids)
         if ids.ndim != 1:
@@ -52,6 +49,21 @@ def check_nodes(data: Any, input_nodes: Any, input_time: Any = None, input_id: A
     count = size if ids is None else int(ids.count_nonzero()) if is_mask else len(ids)
     for name, one, values in (("input_time", "a time", input_time), ("input_id", "an id", input_id)):
         _check_length("NeighborLoader", name, one, values, count, "seeds")
+
+
+def check_mask(mask: Tensor, num_nodes: int, loader: str) -> None:
+    """Refuse a mask of another size than the nodes.
+
+    Raises
+    ------
+    ItemsError
+        Naming the loader.
+    """
+    if mask.shape != (num_nodes,):
+        raise ItemsError(
+            f"{loader}: expected a mask with an entry for each of {num_nodes} nodes, got one of shape "
+            f"{list(mask.shape)}; pass ids where not all nodes have an entry"
+        )
 
 
 def check_links(data: Any, edge_label_index: Any, *, label: Any = None, time: Any = None, input_id: Any = None) -> None:

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.sampler import SamplerOutput
-from torch_geometric.sampler.base import DataType
 
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError, ItemsError
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.compat.pyg.adjacency import matrix_of
-from headrace.pipeline.compat.pyg.graph import graph_of, kind_of
+from headrace.pipeline.compat.pyg.graph import check_is_data, graph_of
+from headrace.pipeline.compat.pyg.inputs import check_mask
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data
@@ -69,11 +69,7 @@ class ShaDowKHopSampler(PlanLoader):
         **kwargs: Any,
     ) -> None:
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
-        if kind_of(data) != DataType.homogeneous:
-            raise GraphError(
-                f"ShaDowKHopSampler: expected a Data, got a {type(data).__name__}; data.to_homogeneous() makes one of "
-                "several types"
-            )
+        check_is_data(data, "ShaDowKHopSampler")
         self.data, self.num_neighbors, self.replace = data, num_neighbors, replace
         self.depth = whole_number(depth, "ShaDowKHopSampler: depth", 0, InputError)
         self.graph = graph_of(data)
@@ -81,11 +77,7 @@ class ShaDowKHopSampler(PlanLoader):
             node_idx = torch.arange(self.graph.num_nodes, device="cpu")
         node_idx = as_cpu_tensor(node_idx, "node_idx", ItemsError)
         if node_idx.dtype == torch.bool:
-            if node_idx.shape != (self.graph.num_nodes,):
-                raise ItemsError(
-                    f"ShaDowKHopSampler: expected a mask with an entry for each of {self.graph.num_nodes} nodes, got "
-                    f"one of shape {list(node_idx.shape)}; pass ids where not all nodes have an entry"
-                )
+            check_mask(node_idx, self.graph.num_nodes, "ShaDowKHopSampler")
             node_idx = node_idx.nonzero().squeeze(1)
         self.node_idx = node_idx
         super().__init__(range(len(node_idx)), **kwargs)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ import torch
 
 from headrace.ops.errors import ItemsError
 from headrace.ops.random.rng import SHUFFLE, stream_key
+from headrace.pipeline.compat.pyg.finish import seeded
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.items import ItemSet, seed_batch
 from headrace.pipeline.data.times import as_times
@@ -126,9 +127,11 @@ class NamedBatches(BatchSource):
         kept = [] if state is None else list(state.get("sampler_epochs", ()))  # older states have none
         if len(kept) == len(own):
             self._epochs = [int(one) for one in kept]
+        generators = [getattr(sampler, "generator", None) for sampler in _samplers_in(self._sampler)]
+        own_generators = [one for one in generators if isinstance(one, torch.Generator)]
         with (
             _told(self._told, self._epochs, own),
-            _seeded(stream_key(self._seed, epoch, 0, 0, SHUFFLE), self._sampler),
+            seeded([torch.default_generator, *own_generators], stream_key(self._seed, epoch, 0, 0, SHUFFLE)),
         ):
             self._batches = [np.asarray(one, dtype=np.int64).reshape(-1) for one in self._sampler]
 
@@ -183,21 +186,6 @@ def _told(samplers: list[Any], epochs: list[int], own: list[Any]) -> Iterator[No
         for sampler, epoch in zip(samplers, own, strict=True):
             if isinstance(epoch, int):
                 sampler.set_epoch(epoch)
-
-
-@contextmanager
-def _seeded(key: int, batches: Any) -> Iterator[None]:
-    """Let the generators that a sampler may draw from begin at a key, and put them back as they were."""
-    own = [getattr(sampler, "generator", None) for sampler in _samplers_in(batches)]
-    generators = [torch.default_generator, *(one for one in own if isinstance(one, torch.Generator))]
-    states = [generator.get_state() for generator in generators]
-    try:
-        for generator in generators:
-            generator.manual_seed(key)
-        yield
-    finally:
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
