@@ -186,6 +186,26 @@ def version_reader(tensor: Tensor) -> Callable[[], int] | None:
     return None if tensor.is_inference() else partial(attrgetter("_version"), tensor)
 
 
+def rows_at(rows: Tensor, positions: np.ndarray[Any, Any], name: str, error: type[InputError]) -> Tensor:
+    """Return a copy of the rows at some positions.
+
+    Raises
+    ------
+    error
+        If their memory was released since they were given. `name` says what they are.
+    """
+    try:
+        return rows[torch.from_numpy(positions)]
+    except RuntimeError as failure:
+        size = rows.untyped_storage().nbytes()
+        if size >= rows.nbytes:
+            raise
+        raise error(
+            f"expected {name} to have their memory of {rows.nbytes} bytes, got a storage that was resized to {size}; "
+            "make the plan anew"
+        ) from failure
+
+
 def refuse_gradient(array: object, name: str, error: type[InputError], read_by: str = "batch.n_id") -> None:
     """Refuse a tensor that learns: rows of batches are copies, through which no gradient would flow.
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, whole_number
+from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, rows_at, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
 from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
@@ -63,7 +63,8 @@ class ItemSet:
     edge_types
         Of pairs that came by edge type and are in the id space of a graph by now, what `types` was, in full names.
     masks
-        The masks that ids were given as, by which the ids are no more written.
+        The masks that ids were given as, and arrays by type that were put behind one another: writes to these do not
+        reach the items.
     """
 
     ids: range | torch.Tensor
@@ -118,13 +119,17 @@ class ItemSet:
         if isinstance(items, Mapping) and items:
             items, labels = labels_by_type(items, labels)
             by_type = {name: _ids(some, masks) for name, some in items.items()}
+            copied = {f"items of type {name!r}": ids for name, (ids, size) in by_type.items() if size is None}
+            masks += [_copied(what, ids) for what, ids in copied.items() if isinstance(ids, torch.Tensor)]
             tensors = {name: (_listed(ids), size) for name, (ids, size) in by_type.items()}
             ids, types = joined(tensors)
             mask_size, mask_sizes = None, tuple(size for _, size in by_type.values())
         else:
             ids, mask_size = _ids(items, masks)
         if types is not None and isinstance(labels, Mapping):
-            labels = joined_rows(labels, types, "labels", _as_labels)
+            parts = {name: _as_labels(some) for name, some in labels.items()}
+            masks += [_copied(f"labels of type {name!r}", part) for name, part in parts.items()]
+            labels = joined_rows(parts, types, "labels", _as_labels)
         elif labels is not None:
             labels = _as_labels(labels)
         if not allow_empty:
@@ -159,7 +164,11 @@ class ItemSet:
         twice = [name for i, (name, _) in enumerate(named) if name in dict(named[:i])]
         if twice:
             raise ItemsError(f"expected items of each edge type once, got {twice[0]!r} under two names; join them")
-        return ItemSet(ids, self.labels, edge_types=named)
+        return ItemSet(ids, self.labels, edge_types=named, masks=self.masks)
+
+    def also_of(self, what: str, array: torch.Tensor) -> ItemSet:
+        """Return the items with one more array of which there is a copy, such as their times."""
+        return dataclasses.replace(self, masks=(*self.masks, _copied(what, array)))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -176,10 +185,10 @@ class ItemSet:
 
     def take(self, positions: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the ids (int64) and labels at the given positions, int64[n]."""
-        labels = None if self.labels is None else self.labels[torch.from_numpy(positions)]
+        labels = None if self.labels is None else rows_at(self.labels, positions, "labels", ItemsError)
         if isinstance(self.ids, range):
             return torch.from_numpy(positions * self.ids.step + self.ids.start), labels
-        return self.ids[torch.from_numpy(positions)].to(torch.int64), labels
+        return rows_at(self.ids, positions, "items", ItemsError).to(torch.int64), labels
 
     def link_types(self, positions: NDArray[np.int64]) -> LinkTypes | None:
         """Return the edge types of the pairs at the given positions; None where they are not known."""
@@ -328,6 +337,11 @@ def _is_array(items: Any) -> bool:
     return isinstance(items, (torch.Tensor, np.ndarray))
 
 
+def _copied(what: str, array: torch.Tensor) -> Seen:
+    """Return an array as it is now, of which items hold a copy."""
+    return argument("ItemSampler", what, array, ItemsError)
+
+
 def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | None]:
     """Return the ids, and the length of the mask that they came as, if they did; it is added to the masks."""
     if isinstance(items, bool) or items is None:
@@ -354,7 +368,7 @@ def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | Non
     if ids.dtype == torch.bool:
         if ids.dim() != 1:
             raise ItemsError(f"expected a mask of items to have one dimension [num_nodes], got shape {list(ids.shape)}")
-        masks.append(argument("ItemSampler", "the mask of items", ids, ItemsError))  # before it is read
+        masks.append(_copied("the mask of items", ids))  # before it is read
         return ids.nonzero().reshape(-1), len(ids)
     if ids.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
         hint = "; make a mask of uint8 one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headrace.ops.errors import ItemsError
+
 
 class LabelRange(NamedTuple):
     """What is known of the labels of items, as ranks that bring their own tell it.
@@ -27,10 +29,32 @@ class LabelRange(NamedTuple):
 
     @staticmethod
     def of(labels: Tensor | None) -> LabelRange | None:
-        """Return it of some labels, [num_items, ...]; None where there are none."""
+        """Return it of some labels, [num_items, ...]; None where there are none.
+
+        Raises
+        ------
+        ItemsError
+            For complex labels, of which none is the smallest.
+        """
         if labels is None or not labels.numel():
             return None
+        check_real(labels)
         return LabelRange(float(labels.min()), bool(are_zero(labels).any()), bool(cannot_increase(labels).any()))
+
+
+def check_real(labels: Tensor) -> None:
+    """Refuse complex labels, of which none is the smallest.
+
+    Raises
+    ------
+    ItemsError
+        Saying so.
+    """
+    if labels.is_complex():
+        raise ItemsError(
+            f"expected labels beside negatives to be real numbers, of which negatives take 0, got {labels.dtype}; pass "
+            "torch.view_as_real(labels)"
+        )
 
 
 def are_zero(labels: Tensor) -> Tensor:

@@ -111,7 +111,7 @@ class Partition(ABC):
         Parameters
         ----------
         owners: integer[num_nodes]
-            The part of each node.
+            The part of each node. It is copied; later writes change no partition.
         num_parts
             Number of parts; by default one more than the largest owner.
 

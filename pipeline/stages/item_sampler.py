@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.item_budget import as_costs
 from headrace.pipeline.data.item_edge_ids import as_edge_ids
@@ -203,8 +203,12 @@ class ItemSampler(SourceStage):
     def _checked_time(self) -> torch.Tensor:
         types = self.items.types
         if types is not None and isinstance(self.time, Mapping):
+            for name, given in self.time.items():
+                self._note_copy(f"time of type {name!r}", given)
             return joined_rows(self.time, types, "time", lambda one: as_times(one, "time", ItemsError))
         time = as_times(self.time, "time", ItemsError)
+        if as_cpu_tensor(self.time, "time", ItemsError).data_ptr() != time.data_ptr():  # of another dtype
+            self._note_copy("time", self.time)
         if len(time) != len(self.items):
             of_all = len(time) == self.items.mask_size
             raise ItemsError(
@@ -212,6 +216,9 @@ class ItemSampler(SourceStage):
                 f"{'; pass time[mask]' if of_all else ''}"
             )
         return time
+
+    def _note_copy(self, what: str, given: Any) -> None:
+        object.__setattr__(self, "items", self.items.also_of(what, as_cpu_tensor(given, what, ItemsError)))
 
     def decisive(self) -> dict[str, Any]:
         # Who takes which share changes no batch.

@@ -39,12 +39,14 @@ class DrawnItems(NumberedSource):
     def __init__(self, sampler: ItemSampler, settings: RunSettings) -> None:
         self._sampler = sampler
         self._settings = settings
+        self._kept = sampler.items.masks  # of which items are copies
         self._listed: tuple[int, NDArray[np.int64]] | None = None  # an epoch, and the order of its items
 
     def watched(self) -> tuple[Watched, ...]:
         items, time = self._sampler.items, self._sampler.time
         named = {"items": items.ids, "labels of items": items.labels, "times of items": time}
         tensors = {what: tensor for what, tensor in named.items() if isinstance(tensor, torch.Tensor)}
+        tensors.update({one.what: one.array for one in self._kept})
         readers = {what: version_reader(tensor) for what, tensor in tensors.items()}
         return tuple(Watched(what, reader) for what, reader in readers.items() if reader is not None)
 
@@ -52,6 +54,8 @@ class DrawnItems(NumberedSource):
         self, positions: NDArray[np.int64], epoch: int, index: int, num_seeds: int, slots: torch.Tensor | None
     ) -> MiniBatch:
         """Return the batch of some items, in their slots among `num_seeds` of all ranks."""
+        for one in self._kept:
+            one.check_version()
         sampler = self._sampler
         return seed_batch(
             sampler.items,

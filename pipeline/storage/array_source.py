@@ -60,6 +60,8 @@ class ArraySource(FeatureSource):
         if tensor.ndim == 0:
             raise FeatureError(f"expected {name} to have one row per id, got a single number; pass an array")
         self._tensor = tensor
+        self._given = array if isinstance(array, Tensor) else tensor
+        self._name = name
         self._is_writable = _is_writable(array)
         self._digest = digest
         self._place = place or (DISK if _is_memory_map(array) else CPU)
@@ -100,6 +102,8 @@ class ArraySource(FeatureSource):
             return self.read_in_place(ids, to)
         self._readers.enter()
         try:
+            if self._given.data_ptr() != self._tensor.data_ptr():
+                raise self._replaced()
             rows = gather_rows(self._tensor, ids, num_threads=num_threads)
         finally:
             self._readers.leave()
@@ -125,10 +129,29 @@ class ArraySource(FeatureSource):
         """
         self._readers.enter()
         try:
+            if self._given.data_ptr() != self._tensor.data_ptr():
+                raise self._replaced()
             gather_rows(self._tensor, ids, out=out, places=places, num_threads=num_threads)
         finally:
             self._readers.leave()
         return {self._counter: ids.shape[0] * self.row_bytes}
+
+    def check_copies(self) -> None:
+        """Refuse a tensor that has other memory by now.
+
+        Raises
+        ------
+        FeatureError
+            If so.
+        """
+        if self._given.data_ptr() != self._tensor.data_ptr():
+            raise self._replaced()
+
+    def _replaced(self) -> FeatureError:
+        return FeatureError(
+            f"expected {self._name} to stay where it was when the store was made, got a tensor with other memory, by "
+            "tensor.set_ or tensor.data = ...; write into it, tensor.copy_(...), or make the store anew"
+        )
 
     def update(self, ids: Tensor, rows: Tensor) -> None:
         """Change the rows of `ids`, each once, in the array itself; a fingerprint that was taken is taken anew.

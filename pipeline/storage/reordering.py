@@ -18,6 +18,7 @@ from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.ranking import as_scores, ranking
 from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.copied_rows import CopiedRows
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, in_contract
 from headrace.pipeline.storage.features import FeatureStore, as_source
 from headrace.pipeline.storage.over_source import OverSource
@@ -176,8 +177,9 @@ def reorder(
     look-ups per batch, and cooperating ranks and shards need it. Draws depend on the graph's own ids, so samples differ
     from those before, with the same law.
 
-    Rows in memory are copied. Rows of memory maps and other sources stay in place, and are read through a table if ids
-    have changed.
+    Rows in memory are copied: after a write to the given ones, reads are refused; to change rows, call ``update`` of
+    the sources in the new store. Rows of memory maps and other sources stay in place, and are read through a table if
+    ids have changed.
 
     Parameters
     ----------
@@ -241,9 +243,34 @@ def _moved(store: FeatureStore, num_nodes: int, order: Tensor, rank: Tensor, *, 
         if whole.rows_in_place is None or whole.place != CPU:
             sources[name] = source if original_ids else ReorderedRows(source, order)
             continue
-        rows = ArraySource(source.read(order).rows, f"node feature {name!r}")
+        rows = _MovedRows(whole, order, f"node feature {name!r}")
         sources[name] = ReorderedRows(rows, rank) if original_ids else rows
     return FeatureStore(node=sources, edge=store.edge)
+
+
+class _MovedRows(ArraySource):
+    """A copy of rows in another order, which is refused where the rows themselves were written since."""
+
+    def __init__(self, source: FeatureSource, order: Tensor, name: str) -> None:
+        self._copied = CopiedRows(source)
+        self._copied.mark()
+        self._original, self._version = source, source.version
+        super().__init__(source.read(order).rows, name)
+
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
+        if self._original.version != self._version:
+            raise self._written()
+        return super().read(ids, num_threads=num_threads, to=to)
+
+    def check_copies(self) -> None:
+        if self._original.version != self._version or self._copied.were_written():
+            raise self._written()
+
+    def _written(self) -> FeatureError:
+        return FeatureError(
+            f"reorder: expected {self._name} to stay as it was when its rows were copied in the new order, got other "
+            "values, written in place; call reordered.store.node[name].update(ids, rows), or reorder once more"
+        )
 
 
 def _looked_up(table: Tensor, ids: ArrayLike | Tensor, what: str) -> Tensor:

@@ -19,6 +19,7 @@ from headrace.pipeline.compat.pyg.inputs import check_links
 from headrace.pipeline.compat.pyg.links import link_metadata
 from headrace.pipeline.compat.pyg.neighbor_loader import NeighborPlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
+from headrace.pipeline.data.label_range import check_real
 from headrace.pipeline.plan.plan import Plan
 
 
@@ -127,6 +128,8 @@ class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ig
                 f"headrace.pyg.Sampler, got {exclude_seed_edges!r} and {type(neighbor_sampler).__name__}, which cannot "
                 "leave out edges"
             )
+        if isinstance(edge_label, Tensor) and (neg_sampling is not None or neg_sampling_ratio is not None):
+            check_real(edge_label)
         check_links(data, edge_label_index, label=edge_label, time=edge_label_time, input_id=kwargs.get("input_id"))
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
         if neighbor_sampler is None:

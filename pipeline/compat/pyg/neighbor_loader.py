@@ -126,9 +126,11 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
     Differences from PyG:
 
     - The seed is fixed when the loader is made: `seed`, otherwise that of `generator`, otherwise
-      ``torch.initial_seed()``.
-    - ``num_workers`` are threads; ``worker_init_fn``, ``timeout`` and ``multiprocessing_context`` have no effect. With
-      ``num_workers=0`` one thread samples ahead if that saves time. All workers call stores at the same time.
+      ``torch.initial_seed()``. A new loader for each epoch begins with epoch 0 again, in the same order:
+      make one loader for all epochs, or call ``set_epoch(epoch)``.
+    - ``num_workers`` are threads; ``worker_init_fn``, ``timeout``, ``multiprocessing_context`` and ``in_order=False``
+      have no effect, of which a warning tells. With ``num_workers=0`` one thread samples ahead if that saves time. All
+      workers call stores at the same time.
     - `transform` and `transform_sampler_output` run in the training loop also with workers, because threads share the
       generators of torch, NumPy and Python. With workers, each batch has random streams keyed by the seed, the epoch
       and its number, in place of the stream of a PyG worker; the streams of the loop are not changed.

@@ -35,6 +35,9 @@ _LARGEST_SEED = (1 << 64) - 1
 PREFETCH_FACTOR = 2
 
 
+#: Arguments of torch's DataLoader that are for processes, with the defaults that scripts may as well pass.
+_UNUSED: dict[str, Any] = {"worker_init_fn": None, "timeout": 0, "multiprocessing_context": None, "in_order": True}
+
 #: What counts among the arguments of torch's DataLoader, which takes Python's own integers alone.
 _COUNTS = ("batch_size", "num_workers", "prefetch_factor")
 
@@ -83,9 +86,11 @@ class PlanLoader(DataLoader[Any]):
                 f"{type(self).__name__}: expected a batch_size, got None, which turns batches off; leave it out for "
                 "batches of one, or call loader([position]) for a single one"
             )
-        if arguments.get("worker_init_fn") is not None:
+        unused = [name for name, default in _UNUSED.items() if arguments.get(name, default) != default]
+        if unused:
             warnings.warn(
-                f"{type(self).__name__}: worker_init_fn is not called, as workers are threads of this process",
+                f"{type(self).__name__}: expected no {', '.join(unused)}, got it without effect, as workers are "
+                "threads of this process, which make batches in their order and are waited for; leave it out",
                 stacklevel=4,
             )
         # Lightning makes a loader anew of its attributes, these of torch's DataLoader among them.

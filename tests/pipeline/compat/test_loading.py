@@ -247,7 +247,9 @@ def test_refused_when_the_loader_is_made(data, options, error, match):
 
 
 def test_keywords_of_processes(data):
-    with pytest.warns(UserWarning, match="worker_init_fn is not called"):
+    with pytest.warns(
+        UserWarning, match="expected no worker_init_fn, timeout, multiprocessing_context, got it without effect"
+    ):
         loader = made(data, num_workers=3, worker_init_fn=print, timeout=5, multiprocessing_context="spawn")
     assert nodes_of(loader) == nodes_of(made(data))
 
