@@ -18,10 +18,9 @@ from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.ranking import as_scores, ranking
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.copied_rows import CopiedRows
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, in_contract
 from headrace.pipeline.storage.features import FeatureStore, as_source
-from headrace.pipeline.storage.over_source import OverSource
+from headrace.pipeline.storage.over_source import CopiedRows, OverSource
 from headrace.pipeline.storage.rows import Rows
 
 
