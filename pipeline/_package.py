@@ -51,11 +51,10 @@ if _TYPE_CHECKING:
     from headrace.pipeline.partition.partition import Partition
     from headrace.pipeline.partition.report import PartitionReport
     from headrace.pipeline.plan.machine import Machine
-    from headrace.pipeline.plan.plan import Plan
+    from headrace.pipeline.plan.plan import Plan, verb, verbs
     from headrace.pipeline.plan.plan_tiers import TierPlan, plan_tiers
     from headrace.pipeline.plan.source import BatchSource, SourceStage
     from headrace.pipeline.plan.stage import MacroStage, MapStage, RunSettings, Stage
-    from headrace.pipeline.plan.verbs import verb, verbs
     from headrace.pipeline.run.loader import Loader
     from headrace.pipeline.run.stats import Stats
     from headrace.pipeline.stages.cluster_sampler import ClusterSampler
@@ -226,8 +225,8 @@ _MODULES = {
     "split_nodes": "headrace.pipeline.data.split_nodes",
     "sum_gradients": "headrace.pipeline.models.cooperative",
     "sum_hook": "headrace.pipeline.distributed.comm",
-    "verb": "headrace.pipeline.plan.verbs",
-    "verbs": "headrace.pipeline.plan.verbs",
+    "verb": "headrace.pipeline.plan.plan",
+    "verbs": "headrace.pipeline.plan.plan",
     "write_shards": "headrace.pipeline.storage.write_shards",
 }
 _SUBMODULES = {

@@ -10,8 +10,7 @@ import textwrap
 from pathlib import Path
 
 from headrace.pipeline import stages as _stages  # noqa: F401 - fills the table of verbs
-from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.verbs import verbs
+from headrace.pipeline.plan.plan import Plan, verbs
 
 FILE = Path(__file__).resolve().parents[1] / "pipeline" / "plan" / "verb_signatures.pyi"
 

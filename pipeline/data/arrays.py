@@ -276,6 +276,15 @@ def as_ids(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Ten
     return ids
 
 
+def are_each_once(ids: Tensor) -> bool:
+    """Whether n ids are each of 0, ..., n - 1 once, int32[n] or int64[n]."""
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(ids):
+        return False
+    found = torch.zeros(len(ids), dtype=torch.bool, device="cpu")
+    found[ids.long()] = True
+    return bool(found.all())
+
+
 def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str, error: type[InputError]) -> Tensor:
     """Return bool[num_nodes] for a mask of that shape or for a list of ids.
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import check_csc, coo_to_csc
-from headrace.pipeline.data.arrays import as_ids, describe, whole_number
+from headrace.pipeline.data.arrays import are_each_once, as_ids, describe, whole_number
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.graph_types import order_by_type
 from headrace.pipeline.data.graph_view import as_attributes
@@ -137,17 +137,13 @@ def as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:
     ids = as_ids(edge_ids, "edge_ids", GraphError).contiguous()
     if ids.numel() != num_edges:
         raise GraphError(f"Graph.from_csc: expected edge_ids for {num_edges} edges, got {ids.numel()}")
-    if num_edges:
+    if not are_each_once(ids):
         low, high = (int(value) for value in torch.aminmax(ids))
-        in_range = low >= 0 and high < num_edges
-        seen = torch.zeros(num_edges, dtype=torch.bool, device="cpu")
-        if in_range:
-            seen[ids.long()] = True
-        if not bool(seen.all()):
-            raise GraphError(
-                f"Graph.from_csc: expected edge_ids to be a permutation of 0 to {num_edges - 1}, got ids from {low} to "
-                f"{high}{' with repeats' if in_range else ''}; keep other keys of your edges as an edge attribute"
-            )
+        repeats = " with repeats" if low >= 0 and high < num_edges else ""
+        raise GraphError(
+            f"Graph.from_csc: expected edge_ids to be a permutation of 0 to {num_edges - 1}, got ids from {low} to "
+            f"{high}{repeats}; keep other keys of your edges as an edge attribute"
+        )
     return ids
 
 

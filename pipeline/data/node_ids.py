@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.pipeline.data.arrays import are_each_once
 from headrace.pipeline.data.types import TypeOffsets
 
 if TYPE_CHECKING:
@@ -29,10 +30,7 @@ def check_node_ids(node_ids: Tensor, num_nodes: int, node_types: TypeOffsets | N
             f"Graph: expected node_ids of int64[{num_nodes}] in CPU memory, got {node_ids.dtype}"
             f"{list(node_ids.shape)} on {node_ids.device}"
         )
-    seen = torch.zeros(num_nodes, dtype=torch.bool, device="cpu")
-    if bool((node_ids >= 0).all()) and bool((node_ids < num_nodes).all()):
-        seen[node_ids] = True
-    if not bool(seen.all()):
+    if not are_each_once(node_ids):
         raise GraphError(f"Graph: expected node_ids to be each of the ids 0 to {num_nodes - 1} once, got others")
 
 

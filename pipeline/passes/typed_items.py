@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.item_edge_ids import edge_ids_in_space
+from headrace.pipeline.data.typed_items import edge_ids_in_space
 from headrace.pipeline.plan.checks import graphs_of
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Work, close_node, patience, stop_node
-from headrace.pipeline.storage.terminal import shows_bars
+from headrace.pipeline.storage.terminal import progress_bar
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.leaving import Loop
@@ -91,14 +91,11 @@ class Iteration(Iterator[Any]):
         self._bar: Any = None
         node.reset({"epoch": position.epoch, "source": position.source})
         if progress:
-            from tqdm.auto import tqdm
-
-            self._bar = tqdm(
+            self._bar = progress_bar(
                 total=position.count(position.epoch),
                 initial=position.batch,
                 desc=f"epoch {position.epoch}",
                 unit="batch",
-                disable=not shows_bars(),
             )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:

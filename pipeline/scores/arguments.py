@@ -9,7 +9,7 @@ from typing import TypeVar
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.storage.terminal import shows_bars
+from headrace.pipeline.storage.terminal import progress_bar
 
 T = TypeVar("T")
 
@@ -31,7 +31,5 @@ def check_damping(score: str, damping: float) -> float:
 
 def shown(steps: Iterable[T], total: int, what: str, unit: str, *, progress: bool) -> Iterator[T]:
     """Yield the steps, behind a progress bar where one is asked for and somebody watches."""
-    from tqdm.auto import tqdm
-
     check_switches(f"scores.{what}", progress=progress)
-    yield from tqdm(steps, total=total, desc=what, unit=unit, disable=not (progress and shows_bars()))
+    yield from progress_bar(steps, shown=progress, total=total, desc=what, unit=unit)

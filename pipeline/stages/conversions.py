@@ -11,8 +11,8 @@ from headrace.pipeline.data.graph_types import edge_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.interop.conversions import batch_to_dgl, batch_to_pyg, require_dgl, require_pyg
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import CONVERTED, Counts, PlainStage, Stage
-from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 

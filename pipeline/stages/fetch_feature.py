@@ -15,9 +15,9 @@ from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import check_shards_of_types, graphs_of, graphs_of_edges
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Runner, RunSettings, Stage
-from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.wanted import Wanted
 

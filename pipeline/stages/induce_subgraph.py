@@ -20,9 +20,9 @@ from headrace.pipeline.lowered.finders import Finder
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_graph
 from headrace.pipeline.plan.errors import PlanError
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.traits import RankTraits
-from headrace.pipeline.plan.verbs import verb
 
 
 @verb("induce_subgraph")

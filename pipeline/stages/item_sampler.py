@@ -12,11 +12,10 @@ from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.item_budget import as_costs
-from headrace.pipeline.data.item_edge_ids import as_edge_ids
 from headrace.pipeline.data.items import Items, ItemSet
 from headrace.pipeline.data.seen import argument
 from headrace.pipeline.data.times import as_times
-from headrace.pipeline.data.typed_items import joined_rows
+from headrace.pipeline.data.typed_items import as_edge_ids, joined_rows
 from headrace.pipeline.data.types import TypeName
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import RunSettings
@@ -282,11 +281,6 @@ class ItemSampler(SourceStage):
         if size is None:
             size = -(-(self.batch_size or 1) // world_size)
         return max(1, min(size, len(self.items) // world_size))
-
-    @property
-    def smallest_label(self) -> float | None:
-        known = self.label_range
-        return None if known is None else known.smallest
 
     @property
     def label_range(self) -> LabelRange | None:

@@ -10,8 +10,8 @@ from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_weight
 from headrace.pipeline.plan.fanouts import Counts as SizesByHop
 from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import MacroStage, Stage
-from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.hop_sampler import sampled
 from headrace.pipeline.stages.sampler import Sampler
 

@@ -16,9 +16,9 @@ from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.interop.conversions import joined_edges
 from headrace.pipeline.lowered.compact import with_square_block
 from headrace.pipeline.plan.checks import graphs_of
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import Counts, PlainStage, Stage
 from headrace.pipeline.plan.traits import RankTraits
-from headrace.pipeline.plan.verbs import verb
 
 
 @verb("make_bidirectional")

@@ -20,8 +20,8 @@ from headrace.pipeline.plan.checks import (
     make_positive,
 )
 from headrace.pipeline.plan.fanouts import rules_of
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import MacroStage, Stage
-from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.hop_sampler import TreeSampler, sampled
 from headrace.pipeline.stages.sampler import Sampler
 

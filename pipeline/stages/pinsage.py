@@ -16,8 +16,8 @@ from headrace.pipeline.plan.checks import (
     check_weight,
     make_positive,
 )
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import MacroStage, Stage
-from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.sampler import Sampler
 
 

@@ -32,10 +32,10 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_machinery import kept, table
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.plan.checks import check_flags, make_positive
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.traits import RankTraits
-from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.sampler import Sampler
 

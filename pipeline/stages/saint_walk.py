@@ -19,9 +19,9 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import kept
 from headrace.pipeline.plan.checks import MOST_STEPS, make_positive
 from headrace.pipeline.plan.fingerprint import fingerprint
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.source import LAST_EPOCH
 from headrace.pipeline.plan.stage import RunSettings, Stage
-from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, warn_of_left_out
 

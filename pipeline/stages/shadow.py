@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.pipeline.plan.checks import MOST_HOPS, check_edge_ids, check_flags, counts_by_hop, make_positive
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import MacroStage, Stage
-from headrace.pipeline.plan.verbs import verb
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 from headrace.pipeline.stages.neighbor import SampleNeighbor
 from headrace.pipeline.stages.sampler import Sampler

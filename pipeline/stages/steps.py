@@ -10,10 +10,10 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, ON_ITS_WAY, Counts, PlainStage, Stage
 from headrace.pipeline.plan.text import describe
 from headrace.pipeline.plan.traits import RankTraits
-from headrace.pipeline.plan.verbs import verb
 
 #: More than any machine can run; a slip of the keyboard must not start a million threads.
 MOST_WORKERS = 1 << 12

@@ -36,9 +36,9 @@ from headrace.pipeline.lowered.negatives import (
     with_seeds,
 )
 from headrace.pipeline.plan.checks import LARGEST_COUNT, check_flags, check_graph, check_pairs_come
+from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
-from headrace.pipeline.plan.verbs import verb
 
 #: `seeds` and `seed_index` of a negative: of its node in a triplet, and of both ends beside `item_index`.
 BYTES_OF_NODE = 2 * 8

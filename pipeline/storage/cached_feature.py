@@ -14,7 +14,7 @@ from typing_extensions import Self
 from headrace.ops import _native
 from headrace.ops.cache.index import POLICIES, SLOT_BYTES, CacheIndex
 from headrace.ops.errors import FeatureError
-from headrace.ops.features.gather import empty_rows, gather_rows
+from headrace.ops.features.gather import gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data.arrays import as_ids, is_one_of, shown, whole_number
@@ -25,7 +25,7 @@ from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
+from headrace.pipeline.storage.rows import Rows, add_counts, num_ids, read_by_writing
 
 #: The default policy in CPU memory.
 POLICY = "sieve"
@@ -183,9 +183,7 @@ class CachedFeature(OverSource):
             If an id is negative or not below num_rows, for a place other than CPU memory, and as for the source. The
             cache is then unchanged, except for evicted rows.
         """
-        check_to(self, to)
-        out = empty_rows((num_ids(ids, self), *self.shape[1:]), self.dtype)
-        return Rows(out, self.read_into(ids, out, num_threads=num_threads))
+        return read_by_writing(self, ids, num_threads=num_threads, to=to)
 
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1

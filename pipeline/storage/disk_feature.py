@@ -131,16 +131,6 @@ class DiskFeature(FeatureSource):
         return DISK
 
     @property
-    def num_rows(self) -> int:
-        """Return the number of rows."""
-        return self._shape[0]
-
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of one row."""
-        return int(np.prod(self._shape[1:], dtype=np.int64)) * self._dtype.itemsize if self.num_rows else 0
-
-    @property
     def dtype(self) -> torch_dtype:
         """Return the element type."""
         return self._dtype

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError
+from headrace.ops.features.gather import empty_rows
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.place import CPU, Place
 
@@ -113,6 +114,19 @@ def place_rows(
             "{} if it has none"
         )
     add_counts(totals, counts)
+
+
+def read_by_writing(source: FeatureSource, ids: Tensor, *, num_threads: int, to: Place) -> Rows:
+    """Return the rows of `ids`, which the `read_into` of a source writes to CPU memory.
+
+    Raises
+    ------
+    FeatureError
+        For another place, for what is no tensor of ids, and as of `read_into`.
+    """
+    check_to(source, to)
+    out = empty_rows((num_ids(ids, source), *source.shape[1:]), source.dtype)
+    return Rows(out, source.read_into(ids, out, num_threads=num_threads))
 
 
 def num_ids(ids: object, source: object) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError
-from headrace.ops.features.gather import empty_rows, gather_rows
+from headrace.ops.features.gather import gather_rows
 from headrace.pipeline.data.arrays import (
     as_cpu_tensor,
     as_ids,
@@ -32,7 +32,7 @@ from headrace.pipeline.partition.kinds import TypePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.storage.feature_source import FeatureSource
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
+from headrace.pipeline.storage.rows import Rows, add_counts, read_by_writing
 
 
 class ShardedFeature(FeatureSource):
@@ -255,9 +255,7 @@ class ShardedFeature(FeatureSource):
             If another rank owns one of them: only a loader can request rows from owners. Also for a place other than
             CPU memory.
         """
-        check_to(self, to)
-        out = empty_rows((num_ids(ids, self), *self._rows.shape[1:]), self.dtype)
-        return Rows(out, self.read_into(ids, out, num_threads=num_threads))
+        return read_by_writing(self, ids, num_threads=num_threads, to=to)
 
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1

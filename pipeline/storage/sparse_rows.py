@@ -46,7 +46,10 @@ class SparseRows(FeatureSource):
         self._values = as_cpu_tensor(data, "data", FeatureError)
         self._num_columns = whole_number(num_columns, "SparseRows: num_columns", 0, FeatureError)
         check_fits_memory(
-            self.row_bytes, f"SparseRows: a dense row of {num_columns} columns", "name fewer columns", FeatureError
+            4 * self._num_columns,
+            f"SparseRows: a dense row of {num_columns} columns",
+            "name fewer columns",
+            FeatureError,
         )
         ends = (int(self._indptr[0]), int(self._indptr[-1])) if len(self._indptr) else None
         if ends != (0, len(self._columns)) or bool((self._indptr.diff() < 0).any()):
@@ -63,16 +66,6 @@ class SparseRows(FeatureSource):
             raise FeatureError(f"SparseRows: expected columns in [0, {num_columns}), got {low} to {high}")
 
     @property
-    def num_rows(self) -> int:
-        """Return the number of rows."""
-        return len(self._indptr) - 1
-
-    @property
-    def row_bytes(self) -> int:
-        """Return the bytes of one dense row."""
-        return 4 * self._num_columns
-
-    @property
     def dtype(self) -> torch_dtype:
         """Return the element type of dense rows."""
         return torch.float32
@@ -80,7 +73,7 @@ class SparseRows(FeatureSource):
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the shape, num_rows first."""
-        return (self.num_rows, self._num_columns)
+        return len(self._indptr) - 1, self._num_columns
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:  # noqa: ARG002 - of the protocol
         """Return the rows of `ids`, float32[num_ids, num_columns]; bytes count as those of dense rows."""

@@ -1,11 +1,19 @@
-"""Whether somebody watches: progress bars are for terminals and notebooks, and fill log files otherwise."""
+"""Progress bars, which are for terminals and notebooks: in log files they only fill lines."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 
 def shows_bars() -> bool:
     """Return whether stderr is a terminal, or this is a notebook."""
     stderr = sys.stderr  # None where a program has no console
     return "ipykernel" in sys.modules or (stderr is not None and stderr.isatty())
+
+
+def progress_bar(steps: Any = None, *, shown: bool = True, **options: Any) -> Any:
+    """Return a bar of tqdm with its options, which shows nothing unless it is asked for and somebody watches."""
+    from tqdm.auto import tqdm
+
+    return tqdm(steps, disable=not (shown and shows_bars()), **options)

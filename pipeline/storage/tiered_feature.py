@@ -22,8 +22,8 @@ from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids
-from headrace.pipeline.storage.terminal import shows_bars
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids, read_by_writing
+from headrace.pipeline.storage.terminal import progress_bar
 from headrace.pipeline.storage.tiers import TierRouter, TiersOnGpu
 
 #: Rows are copied to their places in pieces of about so many bytes.
@@ -143,7 +143,7 @@ class TieredFeature(OverSource):
             If an id is negative or not below num_rows, or for a place to which it does not read.
         """
         self._check_unwritten()
-        num_asked = num_ids(ids, self)
+        num_ids(ids, self)  # refuses what is none
         if not isinstance(to, Place):
             check_to(self, to)  # refuses it
         # A thread may have another current device than that of the batch.
@@ -156,9 +156,7 @@ class TieredFeature(OverSource):
                 if num_rows:
                     add_counts(counts, {counter: num_rows * self.row_bytes})
             return Rows(rows, counts)
-        check_to(self, to)
-        out = empty_rows((num_asked, *self.shape[1:]), self.dtype)
-        return Rows(out, self.read_into(ids, out, num_threads=num_threads))
+        return read_by_writing(self, ids, num_threads=num_threads, to=to)
 
     def reads_to(self, place: Place) -> bool:
         """Whether rows can be read directly to a place: CPU memory, or the device that reads, if it reads all tiers."""
@@ -305,14 +303,12 @@ class TieredFeature(OverSource):
 
     def _read_tables(self, progress: bool) -> list[Tensor]:
         """Return copies of the rows at the devices and in host memory."""
-        from tqdm.auto import tqdm
-
         ids = [self._router.ids_at(place) for place in range(self._router.sizes.num_devices + 1)]
         tables = [empty_rows((len(one), *self.shape[1:]), self.dtype) for one in ids]
         total = sum(map(len, ids)) * self.row_bytes
         piece = max(_PIECE_BYTES // max(self.row_bytes, 1), 1)
-        silent = not (progress and shows_bars())
-        with tqdm(total=total, desc="rows to their places", unit="B", unit_scale=True, disable=silent) as bar:
+        options = {"desc": "rows to their places", "unit": "B", "unit_scale": True}
+        with progress_bar(shown=progress, total=total, **options) as bar:
             for one, table in zip(ids, tables, strict=True):
                 for start in range(0, len(one), piece):
                     rows, _ = self._source.read(one[start : start + piece])

@@ -14,7 +14,7 @@ from headrace.ops.features.gather import empty_rows
 from headrace.ops.features.pinned import Pinned
 from headrace.ops.features.tiers import GpuTables, TierSizes, gather_tables, locate_and_count, locate_rows
 from headrace.ops.gpu import is_readable, resolved
-from headrace.pipeline.data.arrays import as_ids
+from headrace.pipeline.data.arrays import are_each_once, as_ids
 from headrace.pipeline.data.place import CPU, PINNED, Place
 from headrace.pipeline.partition.router import Located, Router
 
@@ -107,11 +107,7 @@ class TierRouter(Router):
 def _checked_rank(rank: ArrayLike | Tensor) -> Tensor:
     ranks = as_ids(rank, "rank", FeatureError).contiguous()
     num_rows = len(ranks)
-    in_range = not num_rows or (int(ranks.min()) >= 0 and int(ranks.max()) < num_rows)
-    seen = torch.zeros(num_rows, dtype=torch.bool, device="cpu")
-    if in_range:
-        seen[ranks.long()] = True
-    if not in_range or not bool(seen.all()):
+    if not are_each_once(ranks):
         raise FeatureError(
             f"TierRouter: expected a rank from 0 to {num_rows - 1} for each of {num_rows} rows, each once; pass "
             "ranks, such as scores.argsort(descending=True).argsort()"

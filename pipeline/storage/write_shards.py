@@ -43,7 +43,7 @@ from headrace.pipeline.storage.shard_meta import (
     whole_folder,
 )
 from headrace.pipeline.storage.sharded_feature import ShardedFeature, owners_of_rows
-from headrace.pipeline.storage.terminal import shows_bars
+from headrace.pipeline.storage.terminal import progress_bar
 
 #: Bytes of rows that are read at a time.
 PIECE_BYTES = 8 << 20
@@ -107,11 +107,7 @@ def write_shards(
     UserWarning
         If there are drafts of runs that were killed.
     """
-    from tqdm.auto import tqdm
-
     check_switches("write_shards", overwrite=overwrite, progress=progress)
-    silent = not (progress and shows_bars())
-
     check_arguments(path, graph, partition, store, whole)
     check_can_be_cut(graph, partition, "write_shards")
     features = FeatureStore() if store is None else store
@@ -120,7 +116,7 @@ def write_shards(
     try:
         with (
             new_folder(Path(path), overwrite=overwrite, replaceable=holds_shards) as folder,
-            tqdm(total=total, desc="write shards", unit="B", unit_scale=True, disable=silent) as bar,
+            progress_bar(shown=progress, total=total, desc="write shards", unit="B", unit_scale=True) as bar,
         ):
             writer = _Writer(bar)
             shared = _write_common(writer, folder, graph, partition, features, meta)

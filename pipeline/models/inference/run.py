@@ -31,7 +31,7 @@ from headrace.pipeline.models.inference.rows import (
 from headrace.pipeline.models.inference.trial import LayerReturns, check_returned, try_layers
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.terminal import shows_bars
+from headrace.pipeline.storage.terminal import progress_bar
 
 
 def inference(
@@ -185,7 +185,8 @@ def inference(
         returned = try_layers(applied, batches, rows)
         last = _nodes_of_last(asked, returned[-1], named=nodes is not None)
         items_of = [{kind: every.get(kind) for kind in one.kinds} for one in returned[:-1]] + [last]
-        with _bar(sum(len(items or ()) for of_layer in items_of for items in of_layer.values()), progress) as bar:
+        total = sum(len(items or ()) for of_layer in items_of for items in of_layer.values())
+        with progress_bar(shown=progress, total=total, unit="node", unit_scale=True) as bar:
             for number, (layer, items_by_type) in enumerate(zip(applied, items_of, strict=True)):
                 bar.set_description(f"layer {number + 1} of {len(applied)}")
                 kept = {}
@@ -250,9 +251,3 @@ def _device_of(model: nn.Module, device: str | torch.device | None) -> torch.dev
         return as_device(device, "inference")
     parameter = next(model.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
-
-
-def _bar(total: int, progress: bool) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, unit="node", unit_scale=True, disable=not (progress and shows_bars()))

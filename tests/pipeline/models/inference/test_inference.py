@@ -144,7 +144,7 @@ def test_a_file_that_is_mapped_may_be_written_to_and_stays_as_it_is(tmp_path):
 
 
 def test_progress_counts_the_nodes_of_all_layers(monkeypatch, capsys):
-    monkeypatch.setattr("headrace.pipeline.models.inference.run.shows_bars", lambda: True)
+    monkeypatch.setattr("headrace.pipeline.storage.terminal.shows_bars", lambda: True)
     graph, store = graph_and_store()
     model, _ = network("hr SAGE")
     hr.inference(model, graph, store, nodes=range(10), progress=True)
