@@ -49,6 +49,8 @@ class Compact(MapStage):
     lowered: ClassVar[bool] = True
 
     takes: ClassVar[frozenset[str]] = frozenset({HOP})
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id", "num_sampled_nodes"})
+    writes: ClassVar[frozenset[str]] = frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
     graph: GraphView
     expand: Expand = field(default="all", kw_only=True)
     edge_ids: bool = field(default=True, kw_only=True)
@@ -58,14 +60,6 @@ class Compact(MapStage):
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph, with_types=True)
         check_expand(self.name, self.expand)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
 
     @property
     def num_hops(self) -> int:

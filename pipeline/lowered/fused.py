@@ -40,6 +40,7 @@ class SampleFused(MapStage):
 
     name: ClassVar[str] = "sample_fused"
     lowered: ClassVar[bool] = True
+    writes: ClassVar[frozenset[str]] = frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
 
     hops: tuple[Hop, ...]
     first_layer: int = field(default=0, kw_only=True)
@@ -75,10 +76,6 @@ class SampleFused(MapStage):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({"n_id", "num_sampled_nodes"}) | self.hops[0].reads
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
 
     @property
     def ranks(self) -> RankTraits:

@@ -42,6 +42,7 @@ class InduceHop(HopStage):
 
     name: ClassVar[str] = "induce_hop"
     lowered: ClassVar[bool] = True
+    by_node: ClassVar[bool] = False
 
     graph: GraphView
     edge_ids: bool = field(default=True, kw_only=True)
@@ -50,10 +51,6 @@ class InduceHop(HopStage):
     @property
     def takes_all(self) -> bool:
         return self.exclude is None
-
-    @property
-    def by_node(self) -> bool:
-        return False
 
     @property
     def reads(self) -> frozenset[str]:

@@ -41,6 +41,7 @@ class HopStage(MapStage):
     gives: ClassVar[str | None] = HOP
     with_types: ClassVar[bool] = True
     """Whether the graph may have types."""
+    num_hops: ClassVar[int] = 1
 
     layer: int = field(kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
@@ -81,10 +82,6 @@ class HopStage(MapStage):
     @property
     def first_hop(self) -> int | None:
         return self.layer
-
-    @property
-    def num_hops(self) -> int:
-        return 1
 
     @property
     def takes_all(self) -> bool:

@@ -9,27 +9,21 @@ from typing import ClassVar
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.plan.checks import check_graph
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.stage import Counts, PlainStage, Stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TranslateIds(MapStage):
+class TranslateIds(PlainStage):
     """Base of the two translations; the nodes of the batch stay the same."""
 
     lowered: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id"})
+    writes: ClassVar[frozenset[str]] = frozenset({"n_id"})
 
     graph: GraphView
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"n_id"})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,13 +32,8 @@ class ToGraphIds(TranslateIds):
 
     name: ClassVar[str] = "to_graph_ids"
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            return batch.replace(n_id=self.graph.to_graph_ids(batch.n_id)), {}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+        return batch.replace(n_id=self.graph.to_graph_ids(batch.n_id)), {}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,13 +42,8 @@ class ToOriginalIds(TranslateIds):
 
     name: ClassVar[str] = "to_original_ids"
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            return batch.replace(n_id=self.graph.to_original_ids(batch.n_id)), {}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+        return batch.replace(n_id=self.graph.to_original_ids(batch.n_id)), {}
 
 
 def in_graph_ids(graph: GraphView, stages: Iterable[Stage]) -> tuple[Stage, ...]:

@@ -93,16 +93,13 @@ class PlantTrees(MapStage):
     lowered: ClassVar[bool] = True
     with_types: ClassVar[bool] = True
     plants_trees: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"seeds", "item_index"})
 
     graph: GraphView
     time: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph, with_types=True)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"seeds", "item_index"})
 
     @property
     def writes(self) -> frozenset[str]:

@@ -41,6 +41,7 @@ class WalkHop(HopStage):
     name: ClassVar[str] = "walk_hop"
     lowered: ClassVar[bool] = True
     with_types: ClassVar[bool] = False
+    edge_ids: ClassVar[bool] = False  # a neighbour may be several edges away
 
     graph: GraphView
     num_neighbors: int
@@ -55,10 +56,6 @@ class WalkHop(HopStage):
         make_positive(self, "num_neighbors", "num_walks", "walk_length")
         check_steps(self.name, self.num_walks, self.walk_length)
         check_probability(self.name, "restart", self.restart)
-
-    @property
-    def edge_ids(self) -> bool:
-        return False  # a neighbour may be several edges away
 
     def runner(self, settings: RunSettings) -> Runner:
         weights = None if self.weight is None else walk_weights(self.graph, self.weight)

@@ -22,7 +22,7 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered.finders import SampledHop
 from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, frontier_of
 from headrace.pipeline.plan.checks import check_expand, check_graph
-from headrace.pipeline.plan.stage import FETCHED, Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.stage import FETCHED, Counts, PlainStage, Runner, RunSettings, Stage
 
 
 class GraphCache:
@@ -96,7 +96,7 @@ class FetchedHop(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FetchRows(MapStage):
+class FetchRows(PlainStage):
     """Copy the rows of the frontier to where the batch is: to a GPU each comes once, in whole lines.
 
     The pass ``split_sample`` makes it of a hop that looks at whole rows, where the graph does not fit in the GPU. Where
@@ -115,6 +115,7 @@ class FetchRows(MapStage):
     name: ClassVar[str] = "fetch_rows"
     lowered: ClassVar[bool] = True
     gives: ClassVar[str | None] = FETCHED
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id", "num_sampled_nodes"})
 
     graph: GraphView
     expand: Expand = field(default="all", kw_only=True)
@@ -124,27 +125,18 @@ class FetchRows(MapStage):
         check_graph(self.name, self.graph)
         check_expand(self.name, self.expand)
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
-
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[FetchedHop, Counts]:
-            nodes = frontier_of(batch, self.expand)
-            device = device_of(nodes)
-            arrays = self.graph if device is None else arrays_on(self.graph, device)
-            cache = None if device is None or self.cache is None else self.cache.of(arrays.indices, device)
-            try:
-                rows = fetch_rows(arrays.indptr, arrays.indices, nodes, cache=cache)
-            except torch.cuda.OutOfMemoryError as error:
-                why = str(error).partition(". ")[0]
-                warnings.warn(f"split_sample: rows are sampled in place, as {why}", UserWarning, stacklevel=2)
-                return FetchedHop(batch, None), {}
-            return FetchedHop(batch, rows), {"fetched_edges": len(rows.indices)}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[FetchedHop, Counts]:
+        nodes = frontier_of(batch, self.expand)
+        device = device_of(nodes)
+        arrays = self.graph if device is None else arrays_on(self.graph, device)
+        cache = None if device is None or self.cache is None else self.cache.of(arrays.indices, device)
+        try:
+            rows = fetch_rows(arrays.indptr, arrays.indices, nodes, cache=cache)
+        except torch.cuda.OutOfMemoryError as error:
+            why = str(error).partition(". ")[0]
+            warnings.warn(f"split_sample: rows are sampled in place, as {why}", UserWarning, stacklevel=2)
+            return FetchedHop(batch, None), {}
+        return FetchedHop(batch, rows), {"fetched_edges": len(rows.indices)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import exchange_ids
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, PlainStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.traits import Divided, RankTraits
 
 
@@ -40,13 +40,10 @@ class ExchangeIds(MapStage):
     lowered: ClassVar[bool] = True
 
     reads_at: ClassVar[Place | None] = CPU
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id", "num_sampled_nodes"})
 
     router: RankRouter
     renumber: bool = field(default=True, kw_only=True)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "num_sampled_nodes"})
 
     @property
     def writes(self) -> frozenset[str]:
@@ -125,7 +122,7 @@ def _num_layers(blocks: tuple[Block, ...]) -> int:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReturnIds(MapStage):
+class ReturnIds(PlainStage):
     """Put the nodes whose rows this rank needs in the place of those that it owns.
 
     Parameters
@@ -139,35 +136,27 @@ class ReturnIds(MapStage):
     lowered: ClassVar[bool] = True
     reads_at: ClassVar[Place | None] = CPU
     ranks: ClassVar[RankTraits] = RankTraits(keeps_rows=True)
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id", "exchanges"})
 
     keep: bool = field(default=True, kw_only=True)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "exchanges"})
 
     @property
     def writes(self) -> frozenset[str]:
         return frozenset({"n_id", "num_sampled_nodes"} | ({"slot"} if self.keep else set()))
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            exchange = batch.exchanges[0]
-            n_id = exchange.wanted if exchange.places is None else exchange.wanted[exchange.places]
-            if self.keep:
-                slot = exchange.wanted_slot
-                if slot is not None and exchange.places is not None:
-                    slot = slot[exchange.places]
-                return batch.replace(n_id=n_id, slot=slot), {}
-            *inner, last = batch.num_sampled_nodes
-            given_back = batch.replace(
-                n_id=n_id,
-                exchanges=batch.exchanges[1:],
-                comm=batch.comm if len(batch.exchanges) > 1 else None,
-                num_sampled_nodes=(*inner, last + len(n_id) - len(exchange.owned)),
-            )
-            return given_back, {}
-
-        return run
+    def run(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+        exchange = batch.exchanges[0]
+        n_id = exchange.wanted if exchange.places is None else exchange.wanted[exchange.places]
+        if self.keep:
+            slot = exchange.wanted_slot
+            if slot is not None and exchange.places is not None:
+                slot = slot[exchange.places]
+            return batch.replace(n_id=n_id, slot=slot), {}
+        *inner, last = batch.num_sampled_nodes
+        given_back = batch.replace(
+            n_id=n_id,
+            exchanges=batch.exchanges[1:],
+            comm=batch.comm if len(batch.exchanges) > 1 else None,
+            num_sampled_nodes=(*inner, last + len(n_id) - len(exchange.owned)),
+        )
+        return given_back, {}

@@ -68,16 +68,10 @@ class ExchangeRows(MapStage):
 
     reads_at: ClassVar[Place | None] = CPU
     ranks: ClassVar[RankTraits] = RankTraits(collective=True)
+    reads: ClassVar[frozenset[str]] = frozenset({"n_id", "exchanges", "node"})
+    writes: ClassVar[frozenset[str]] = frozenset({"node"})
 
     names: tuple[FeatureName, ...]
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"n_id", "exchanges", "node"})
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset({"node"})
 
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
