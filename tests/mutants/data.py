@@ -51,6 +51,12 @@ DATA = (
     ),
     Mutant(
         "pipeline/data/arrays.py",
+        "    return bool(found.all())",
+        "    return True",
+        "tests/pipeline/data/test_arrays.py::test_ids_that_are_not_each_once_are_refused",
+    ),
+    Mutant(
+        "pipeline/data/arrays.py",
         "isinstance(array, Tensor) and array.requires_grad",
         "False",
         "tests/pipeline/storage/test_features.py::test_what_learns_is_refused_with_what_to_write",

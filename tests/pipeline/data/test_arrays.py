@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -46,3 +48,19 @@ def test_what_is_no_dense_array_is_named(kind):
 
 def test_a_masked_array_that_masks_nothing():
     assert hr.FeatureStore(node={"x": np.ma.array([1, 2])}).node["x"].read(torch.tensor([1])).rows.tolist() == [2]
+
+
+@pytest.mark.parametrize("ids", [[0, 1, 1], [0, 1, 3], [-1, 0, 1]])
+@pytest.mark.parametrize(
+    "door",
+    [
+        lambda ids: hr.Graph.from_csc([0, 3, 3, 3], [0, 1, 2], edge_ids=ids),
+        lambda ids: dataclasses.replace(hr.Graph.from_coo([0, 1], [1, 2]), node_ids=ids),
+        lambda ids: hr.TieredFeature(torch.zeros(3, 1), ids, hr.TierSizes()),
+    ],
+    ids=["edge ids", "node ids", "ranks"],
+)
+def test_ids_that_are_not_each_once_are_refused(door, ids):
+    door(torch.tensor([2, 0, 1]))
+    with pytest.raises(hr.InputError, match=r"expected (edge_ids|node_ids) to be|expected a rank"):
+        door(torch.tensor(ids))
