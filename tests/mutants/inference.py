@@ -53,8 +53,8 @@ INFERENCE = (
     ),
     Mutant(
         "pipeline/models/inference/trial.py",
-        "[*nodes, *_of_other_types(batches.graph, nodes)]",
-        "nodes",
+        "[*nodes[1:], *_of_other_types(batches.graph, nodes)]",
+        "nodes[1:]",
         _TYPED + "test_peers_10_layers_by_relation_equal_the_whole_graphs[sage]",
     ),
     Mutant(
@@ -89,9 +89,15 @@ INFERENCE = (
     ),
     Mutant(
         "pipeline/models/inference/trial.py",
-        "if not _alike(out, out_alone, kind):",
+        "if not _alike(out, out_alone, kind, place):",
         "if False:",
         _REFUSALS + "test_layers_whose_rows_depend_on_the_batch",
+    ),
+    Mutant(
+        "pipeline/models/inference/trial.py",
+        "[*others[:1], node, *others[1:]]",
+        "[node, *others]",
+        _REFUSALS + "test_layers_that_read_rows_by_their_position[first]",
     ),
     Mutant(
         "pipeline/models/inference/trial.py",

@@ -54,9 +54,13 @@ def try_layers(layers: Sequence[Layer], batches: Batches, rows: Rows) -> list[La
     """
     returned: list[LayerReturns] = []
     for nodes in trials(batches.graph):
-        # Of every type there is a node, so that all that a layer returns is known.
-        together = batches.one([*nodes, *_of_other_types(batches.graph, nodes)], rows)
-        returned = _try_layers(layers, batches, rows, together, batches.one(nodes[:1], rows), nodes)
+        # The node is neither the first nor the last one, as it is alone. Of every type there is a node, so that all
+        # that a layer returns is known.
+        node, others = nodes[0], [*nodes[1:], *_of_other_types(batches.graph, nodes)]
+        if len(others) < 2:
+            others += _another(batches.graph, nodes)
+        together = batches.one([*others[:1], node, *others[1:]], rows)
+        returned = _try_layers(layers, batches, rows, together, batches.one([node], rows), nodes)
     return returned
 
 
@@ -66,22 +70,31 @@ def _try_layers(
     h: Any = rows.of(together)
     h_alone: Any = rows.of(alone)
     returned = []
+    place, kind = _place_of(together, nodes[0])
     for number, layer in enumerate(layers):
         out = apply_layer(number, layer, h, together, batches.edge)
         out_alone = apply_layer(number, layer, h_alone, alone, batches.edge)
-        kind = None if together.types is None else together.types.node_types.names[int(together.types.types[0])]
-        if not _alike(out, out_alone, kind):
+        if not _alike(out, out_alone, kind, place):
             raise InputError(
                 f"inference: expected layer {number} to give a node the same row whatever other nodes are in its "
                 f"batch, got different ones for node {nodes[0]} alone and beside {nodes[1:]}: it draws numbers, takes "
-                "means over the batch, or counts degrees of sources, whose in-edges are not all there. A graph "
-                'convolution takes hr.gcn_norm(graph) as a feature of edges: edge=["norm"], with normalize=False '
-                "(norm='none' in DGL)"
+                "means over the batch, reads the first rows, or counts degrees of sources, whose in-edges are not all "
+                'there. A graph convolution takes hr.gcn_norm(graph) as a feature of edges: edge=["norm"], with '
+                "normalize=False (norm='none' in DGL)"
             )
         kinds = {kind: Returned(tuple(one.shape[1:]), one.dtype) for kind, one in out.rows.items()}
         returned.append(LayerReturns(kinds, out.by_type))
         h, h_alone = (_some_rows(out, batch) for batch in (together, alone))
     return returned
+
+
+def _place_of(batch: MiniBatch, node: int) -> tuple[int, Kind]:
+    """Return which row among those of its type a seed has, and that type."""
+    place = int((batch.seeds == node).nonzero()[0])
+    if batch.types is None:
+        return place, None
+    types = batch.types.types[: place + 1]
+    return int((types[:place] == types[place]).sum()), batch.types.node_types.names[int(types[place])]
 
 
 def _some_rows(out: Output, batch: MiniBatch) -> Tensor | dict[TypeName, Tensor]:
@@ -109,6 +122,14 @@ def _of_other_types(graph: Graph, nodes: list[int]) -> list[int]:
     types = node_types_of(graph)
     ranges = [types.id_range(name) for name in types.names]
     return [ids.start for ids in ranges if len(ids) and not any(node in ids for node in nodes)]
+
+
+def _another(graph: Graph, nodes: list[int]) -> list[int]:
+    """Return a node that is none of these, one with few in-edges; none if there is none."""
+    first = torch.arange(min(graph.num_nodes, MOST_TRIALS), device="cpu")
+    fewest = (graph.indptr[first + 1] - graph.indptr[first]).argsort(stable=True)
+    known: list[int] = graph.to_original_ids(first[fewest]).tolist()
+    return [node for node in known if node not in nodes][:1]
 
 
 def telling_nodes(graph: Graph, edge_type: int | None = None) -> list[int]:
@@ -184,11 +205,11 @@ def check_returned(number: int, kind: Kind, output: Output, expected: LayerRetur
     return rows
 
 
-def _alike(together: Output, alone: Output, kind: Kind) -> bool:
-    """Whether the first node has the same row in both; it has none where its type gets none."""
+def _alike(together: Output, alone: Output, kind: Kind, place: int) -> bool:
+    """Whether the node alone has the same row beside others, at a place; it has none where its type gets none."""
     if kind not in together.rows or kind not in alone.rows:
         return kind not in together.rows and kind not in alone.rows
-    one, other = together.rows[kind][:1], alone.rows[kind]
+    one, other = together.rows[kind][place : place + 1], alone.rows[kind]
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     if not (one.is_floating_point() or one.is_complex()):

@@ -126,6 +126,32 @@ def test_layers_whose_rows_depend_on_the_batch(layer):
     refused(hr.InputError, "layer 0 to give a node the same row whatever other nodes are in its batch", layers=[layer])
 
 
+BY_POSITION = {
+    "first": lambda h, block: h[: block.num_dst] + h[0],
+    "last destination": lambda h, block: h[: block.num_dst] + h[block.num_dst - 1],
+    "last source": lambda h, block: h[: block.num_dst] + h[-1],
+    "position": lambda h, block: h[: block.num_dst] + torch.arange(block.num_dst)[:, None],
+    "differences": lambda h, block: h[: block.num_dst].cumsum(0),
+}
+
+
+@pytest.mark.parametrize("name", BY_POSITION)
+def test_layers_that_read_rows_by_their_position(name):
+    refused(
+        hr.InputError, "expected layer 0 to give a node the same row.*reads the first rows", layers=[BY_POSITION[name]]
+    )
+
+
+@pytest.mark.parametrize("name", ["first", "last destination", "position"])
+def test_layers_that_read_rows_by_their_position_in_small_graphs(name):
+    """Where an edge has nothing but its own two ends."""
+    graph = hr.Graph.from_coo([0], [1], num_nodes=5)
+    store = hr.FeatureStore(node={"x": torch.randn(5, WIDTH)})
+    refused(
+        hr.InputError, "expected layer 0 to give a node the same row", None, graph, store, layers=[BY_POSITION[name]]
+    )
+
+
 def test_models_of_pyg_that_are_not_layer_after_layer():
     models = pytest.importorskip("torch_geometric.nn.models")
     refused(hr.InputError, "jk='cat'", models.GraphSAGE(WIDTH, 4, 2, jk="cat"))
