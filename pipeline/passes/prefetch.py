@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import WindowStage
+from headrace.pipeline.plan.stage import WindowStage, runs_on_stream
 from headrace.pipeline.stages.steps import Prefetch
 
 # A thread that samples and one that exchanges rows, besides the training loop and that of the network.
@@ -24,8 +24,10 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
     rank to rank, another one before them samples the next batch on their way.
     """
     position = next((i for i, known in enumerate(facts) if known.place is not None), len(facts)) - 1
-    if facts[-1].threads or machine.cores < 2 or position == 1:
+    if facts[-1].threads or machine.cores < 2:
         return None
+    if position == 1:
+        return _behind_work_of_gpu(stages, machine)
     # One worker and two batches ahead hide sampling behind training: the kernels use the cores by themselves. It starts
     # where there is something to hide; ranks in lockstep cannot wait for that.
     eager = any(stage.ranks.collective for stage in stages)
@@ -34,6 +36,15 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
     if rows is None or machine.cores < LEAST_CORES_TO_SPLIT:
         return ahead
     return (*ahead[:rows], Prefetch(workers=1, depth=1), *ahead[rows:])
+
+
+def _behind_work_of_gpu(stages: Window, machine: Machine) -> Window | None:
+    """Add a prefetch behind what a GPU does for seeds that are copied there first, so that it is done ahead."""
+    place = stages[1].moves_to if len(stages) > 2 else None
+    if machine.gpus == 0 or place is None or place.kind != "cuda" or any(stage.ranks.collective for stage in stages):
+        return None
+    end = next((i for i in range(2, len(stages)) if not runs_on_stream(stages[i])), len(stages))
+    return None if end == 2 else (*stages[:end], Prefetch(workers=1, depth=2), *stages[end:])
 
 
 def _insert_before_window(

@@ -9,7 +9,7 @@ from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
 from headrace.pipeline.lowered.gpu.on_stream import OnStream, WaitStream
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import CONVERTED
+from headrace.pipeline.plan.stage import CONVERTED, runs_on_stream
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.steps import Prefetch
 
@@ -24,22 +24,22 @@ def _overlap(prefetch: Prefetch, copy: CopyTo, facts: Facts, machine: Machine) -
     return (prefetch, stream.made_of(copy), Prefetch(workers=1, depth=1), WaitStream().made_of(copy))
 
 
-def _overlap_ahead(copy: CopyTo, fetches: Window, prefetch: Prefetch, facts: Facts, machine: Machine) -> Window | None:
-    """Launch the copy, and the fetches after it, in the threads of a prefetch that follows."""
+def _overlap_ahead(copy: CopyTo, behind: Window, prefetch: Prefetch, facts: Facts, machine: Machine) -> Window | None:
+    """Launch the copy, and the sampling and fetches behind it, in the threads of a prefetch that follows."""
     del machine
     if prefetch.workers == 0:
         return None
-    stream = _on_stream(copy, fetches, facts)
+    stream = _on_stream(copy, behind, facts)
     return None if stream is None else (stream, prefetch, WaitStream())
 
 
-def _on_stream(copy: CopyTo, fetches: Window, facts: Facts) -> OnStream | None:
-    """Return a copy to a GPU, and fetches there, as one stage; None for another copy, and for converted batches."""
+def _on_stream(copy: CopyTo, behind: Window, facts: Facts) -> OnStream | None:
+    """Return a copy to a GPU, and stages there, as one stage; None for another copy, and for converted batches."""
     place = copy.moves_to
     if place is None or place.kind != "cuda" or facts.given == CONVERTED:
         return None
-    there = [fetch for fetch in fetches if isinstance(fetch, FetchTo) and fetch.place == place]
-    return OnStream((copy, *there), place) if len(there) == len(fetches) else None
+    there = [stage for stage in behind if runs_on_stream(stage)]
+    return OnStream((copy, *there), place) if len(there) == len(behind) else None
 
 
 def _take_along(

@@ -86,6 +86,8 @@ class _Names:
         if kind is not None:
             number = 1 + sum(name.startswith(kind) for name, _ in self._named.values())
             return self._named.setdefault(id(value), (f"{kind}#{number}", value))[0]
+        if isinstance(value, Stage):
+            return self.describe(value)
         if isinstance(value, ByRelation):
             return f"by relation {self._folded(value.rules)}"
         if isinstance(value, tuple):

@@ -69,12 +69,7 @@ class Plan(_Verbs):
     @property
     def names(self) -> tuple[str, ...]:
         """A unique name for each stage: the stage's own name, with a number from the second use on."""
-        seen: dict[str, int] = {}
-        names = []
-        for stage in self.stages:
-            count = seen[stage.name] = seen.get(stage.name, 0) + 1
-            names.append(stage.name if count == 1 else f"{stage.name}#{count}")
-        return tuple(names)
+        return names_of(self.stages)
 
     def then(self, stage: Stage) -> Plan:
         """Return the plan with one more stage. A verb creates the stage and calls this method."""
@@ -139,6 +134,16 @@ if TYPE_CHECKING:
 
     class Converted(ConvertedVerbs, Plan):
         """The type of plans that end in ``to_pyg()`` or ``to_dgl()``, possibly followed by a prefetch or a copy."""
+
+
+def names_of(stages: Iterable[Stage]) -> tuple[str, ...]:
+    """Return a unique name for each stage: its own name, with a number from the second use on."""
+    seen: dict[str, int] = {}
+    names = []
+    for stage in stages:
+        count = seen[stage.name] = seen.get(stage.name, 0) + 1
+        names.append(stage.name if count == 1 else f"{stage.name}#{count}")
+    return tuple(names)
 
 
 S = TypeVar("S", bound="type[Stage]")

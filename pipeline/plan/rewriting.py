@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from headrace.pipeline.plan.arguments import unknown_argument
 from headrace.pipeline.plan.errors import PlanError, UsageError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.plan import Plan, names_of
 from headrace.pipeline.plan.rules import Pass
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import render
@@ -48,8 +48,12 @@ class Rewriting:
 
         A stage that a pass has added on its own account, such as a prefetch, goes by its own name.
         """
+        return self.origins_of(self.final.stages)
+
+    def origins_of(self, stages: Sequence[Stage]) -> tuple[str, ...]:
+        """Return the same for stages of that plan, or for those inside one of them."""
         written = {id(stage): name for name, stage in zip(self.plan.names, self.plan.stages, strict=True)}
-        ran = zip(self.final.names, self.final.stages, strict=True)
+        ran = zip(names_of(stages), stages, strict=True)
         return tuple(written.get(id(stage.origin), name) for name, stage in ran)
 
     def explain(self, *, facts: bool = False) -> str:

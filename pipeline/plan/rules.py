@@ -142,10 +142,11 @@ class Facts:
         return fields if stage.moves_to is None else dict.fromkeys(fields, stage.moves_to)
 
     def _graphs_behind(self, stage: Stage) -> tuple[GraphView, ...]:
-        graph = getattr(stage, "graph", None)
-        if not isinstance(graph, GraphView) or any(graph is one for one in self.graphs):
-            return self.graphs
-        return (*self.graphs, graph)
+        graphs = self.graphs
+        for graph in stage.graphs:
+            if not any(graph is one for one in graphs):
+                graphs = (*graphs, graph)
+        return graphs
 
 
 #: The facts about the batch itself.

@@ -11,7 +11,7 @@ from headrace.pipeline.data.place import Place
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.plan import Plan, names_of
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.source import BatchSource, source_of
@@ -49,7 +49,9 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
     known = list(facts_of(plan.stages))[1:-1]
     stages = zip(plan.names[1:], rewriting.origins[1:], plan.stages[1:], known, strict=True)
     for i, (name, origin, stage, facts) in enumerate(stages, 1):
-        if isinstance(stage, MapStage):
+        if isinstance(stage, MapStage) and stage.inside:
+            chain.add_inside(stage, rewriting.origins_of(stage.inside))
+        elif isinstance(stage, MapStage):
             chain.add(name, origin, stage, ahead=i <= ahead)
         elif isinstance(stage, Prefetch):
             chain.add_threads(stage, None if facts.given == ON_ITS_WAY else facts.place)
@@ -105,6 +107,32 @@ class _Chain:
             self._put(WindowNode(self._node, tuple(self._steps), run, enter, step, lockstep=self._lockstep))
         else:
             self._steps.append(step)
+
+    def add_inside(self, stage: MapStage, origins: tuple[str, ...]) -> None:
+        """Let the stages inside one work on its side stream, ahead of the training loop."""
+        from headrace.pipeline.lowered.gpu.on_stream import OnItsWay, OnStream
+
+        assert isinstance(stage, OnStream)
+        parts = zip(names_of(stage.inside), origins, stage.inside, strict=True)
+        steps = [
+            step_of(name, origin, part, part.launcher(self._settings), self._settings) for name, origin, part in parts
+        ]
+        launch = stage.launcher_of()
+
+        def step(work: Work) -> Work:
+            def run(batch: MiniBatch) -> Work:
+                made = Work(batch, work.epoch, work.index, work.state, work.records, work.notes)
+                for one in steps:
+                    made = one(made)
+                return made
+
+            made, event = launch(work.batch, run)
+            made.batch = OnItsWay(made.batch, event)
+            return made
+
+        self._anew.add(stage, step)
+        watched = stage.watched()
+        self._steps.append(self._anew.read(Reading(stage.origin.name, watched)).noting(step) if watched else step)
 
     def add_threads(self, stage: Prefetch, place: Place | None) -> None:
         """Let threads do what was added so far, and hand over batches that lie at a place, if any do."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class StreamModel:
@@ -30,7 +34,8 @@ class StreamModel:
             self._local.queue = []
         self._local.inside = True
         try:
-            yield
+            with _InOrder(self), _ReadByHost(self):
+                yield
         finally:
             self._local.inside = False
 
@@ -59,6 +64,37 @@ class StreamModel:
             for place in range(position):
                 work, queue[place] = queue[place], _done
                 work()
+
+
+class _InOrder(TorchDispatchMode):
+    """Lets torch's own operations on a stream see what was put off before them.
+
+    They run at once, so all before them does, too; memory that they allocate or look at from another side is not read.
+    """
+
+    def __init__(self, streams: StreamModel) -> None:
+        super().__init__()
+        self._streams = streams
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        if not function.is_view and "empty" not in function.name():
+            self._streams.synchronize()
+        return function(*args, **(kwargs or {}))
+
+
+class _ReadByHost(TorchFunctionMode):
+    """The same for the reads of memory that torch does not dispatch on a CPU. On a GPU, the host waits there."""
+
+    def __init__(self, streams: StreamModel) -> None:
+        super().__init__()
+        self._streams = streams
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        if getattr(function, "__name__", None) in ("tolist", "numpy", "__array__"):
+            self._streams.synchronize()
+        return function(*args, **(kwargs or {}))
 
 
 def _done() -> None:

@@ -161,6 +161,21 @@ def test_trees_are_planted_on_the_cpu_and_grow_on_the_gpu(gpu):
     assert "trees are planted on the CPU: copy_to behind their roots" in text
 
 
+def test_stages_on_a_stream_count_for_themselves(gpu):
+    plan = copied(items().sample_neighbor(graph(), [4]).fetch_feature(store(), node=["x"]), 1)
+    counts = []
+    for overlap in (True, False):
+        with plan.loader(machine=MACHINE, stream_overlap=overlap) as loader:
+            for _ in loader:
+                pass
+            assert ("on_stream" in loader.explain()) == overlap
+            stats = loader.stats()
+            counts.append({name: stats["sample_neighbor"][name] for name in ("edges", "nodes", "batches")})
+            counts[-1]["rows"] = stats["fetch_feature"]["rows"]
+    assert counts[0] == counts[1]
+    assert counts[0]["edges"] > 0
+
+
 def test_a_missing_wait_is_found(gpu):
     """Streams of the stand-in run as late as they may: without a wait the rows of a batch are not there."""
     plan = items().sample_neighbor(graph(), [4]).fetch_feature(store(), node=["x"]).copy_to("cuda")

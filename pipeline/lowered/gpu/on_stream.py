@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 
 from headrace.ops.gpu import Event, record, resolved, side_stream, use_here
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.interop.conversions import converted_tensors
 from headrace.pipeline.plan.stage import MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, RunSettings, Stage
-from headrace.pipeline.plan.traits import Watched
+from headrace.pipeline.plan.traits import Divided, KnownNodes, Watched
 from headrace.pipeline.storage.rows import add_counts
+
+T = TypeVar("T")
 
 
 class OnItsWay(NamedTuple):
@@ -33,15 +37,15 @@ class OnItsWay(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OnStream(MapStage):
-    """Run stages on a side stream of the thread that runs this one, and go on before they are done.
+    """Run stages on a side stream of the thread that runs this one, and continue before they are done.
 
-    The pass ``stream_overlap`` makes it from a copy to a GPU and the fetches behind it. Copies are from pinned memory,
-    and do not block.
+    The pass ``stream_overlap`` makes it from a copy to a GPU, and the sampling and fetches behind it. Copies are from
+    pinned memory, and do not block. Lowering gives each stage a record of its own.
 
     Parameters
     ----------
     stages
-        The copy, and what comes behind it on the GPU.
+        The copy, and the stages behind it on the GPU.
     place
         The GPU.
     """
@@ -52,6 +56,10 @@ class OnStream(MapStage):
 
     stages: tuple[MapStage, ...]
     place: Place
+
+    @property
+    def inside(self) -> tuple[MapStage, ...]:
+        return self.stages
 
     @property
     def reads(self) -> frozenset[str]:
@@ -70,8 +78,29 @@ class OnStream(MapStage):
     def fetches(self) -> frozenset[tuple[str, FeatureName]]:
         return frozenset(feature for stage in self.stages for feature in stage.fetches)
 
+    @property
+    def first_hop(self) -> int | None:
+        return next((stage.first_hop for stage in self.stages if stage.first_hop is not None), None)
+
+    @property
+    def num_hops(self) -> int:
+        return sum(stage.num_hops for stage in self.stages)
+
+    @property
+    def graphs(self) -> tuple[GraphView, ...]:
+        return tuple(graph for stage in self.stages for graph in stage.graphs)
+
+    def divided(self) -> tuple[Divided, ...]:
+        return tuple(one for stage in self.stages for one in stage.divided())
+
+    def known_nodes(self) -> tuple[KnownNodes, ...]:
+        return tuple(one for stage in self.stages for one in stage.known_nodes())
+
     def watched(self) -> tuple[Watched, ...]:
         return tuple(one for stage in self.stages for one in stage.watched())
+
+    def tables_of(self) -> tuple[Seen, ...]:
+        return tuple(one for stage in self.stages for one in stage.tables_of())
 
     @property
     def moves_to(self) -> Place | None:
@@ -79,22 +108,39 @@ class OnStream(MapStage):
 
     def runner(self, settings: RunSettings) -> Runner:
         runners: list[Callable[[Any], tuple[Any, Counts]]] = [stage.launcher(settings) for stage in self.stages]
-        # With its index: a worker thread may have another current device.
-        device = torch.empty(0, device=resolved(str(self.place))).device
+        launch = self.launcher_of()
 
         def run(batch: MiniBatch) -> tuple[OnItsWay, Counts]:
             totals: dict[str, int] = {}
+
+            def launched(batch: Any) -> Any:
+                for runner in runners:
+                    batch, counts = runner(batch)
+                    add_counts(totals, counts)
+                return batch
+
+            made, event = launch(batch, launched)
+            return OnItsWay(made, event), totals
+
+        return run
+
+    def launcher_of(self) -> Callable[[MiniBatch, Callable[[MiniBatch], T]], tuple[T, Event]]:
+        """Return the function that calls another one on the side stream, with a batch, and returns an event behind it.
+
+        What the other one returns may still be in the making.
+        """
+        # With its index: a worker thread may have another current device.
+        device = torch.empty(0, device=resolved(str(self.place))).device
+
+        def launch(batch: MiniBatch, run: Callable[[MiniBatch], T]) -> tuple[T, Event]:
             # What is in memory of the host is there; what a GPU made before may still be in the making.
             in_the_making = not all(tensor.is_cpu for tensor in batch.tensors())
             batch = batch.pin_memory() if device.type == "cuda" and not in_the_making else batch
             with side_stream(device, behind_current=in_the_making):
-                for runner in runners:
-                    batch, counts = runner(batch)
-                    add_counts(totals, counts)
-                event = record(device)
-            return OnItsWay(batch, event), totals
+                made = run(batch)
+                return made, record(device)
 
-        return run
+        return launch
 
 
 @dataclass(frozen=True, eq=False, repr=False)

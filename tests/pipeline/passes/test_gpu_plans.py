@@ -35,9 +35,26 @@ def test_golden_plans(gpus):
 @pytest.mark.parametrize("gpus", GOLDEN)
 def test_golden_plans_of_seeds_that_are_copied_first(gpus):
     plan = items().copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"], edge=["e"])
-    there = ["item_sampler", "copy_to", "sample_fused", "fetch_to"]
+    there = ["item_sampler", "on_stream", "prefetch", "wait_stream"]
     here = ["item_sampler", "sample_fused", "prefetch", "copy_to", "fetch_feature"]
     assert names(plan, hr.Machine(cores=4, gpus=gpus)) == (there if gpus else here)
+    # The user's own prefetch is lifted as well.
+    assert names(plan.prefetch(), hr.Machine(cores=4, gpus=gpus))[:2] == (there if gpus else here)[:2]
+    final = rewrite(plan, hr.Machine(cores=4, gpus=gpus)).final
+    if gpus:
+        assert [stage.name for stage in final.stages[1].inside] == ["copy_to", "sample_fused", "fetch_to"]
+
+
+@pytest.mark.parametrize("num_behind", [0, 1])
+def test_functions_of_users_stay_on_the_stream_of_their_thread(num_behind):
+    """They may read what the training loop writes there."""
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [3])
+    if num_behind:
+        plan = plan.transform(dict)
+        assert names(plan)[-4:] == ["on_stream", "prefetch", "wait_stream", "transform"]
+        assert "on_stream" not in names(plan.prefetch())
+    else:
+        assert names(items().copy_to("cuda").transform(dict)) == ["item_sampler", "copy_to", "transform"]
 
 
 LARGE_GRAPH = {
@@ -52,7 +69,7 @@ def test_golden_plans_of_graphs_that_fit_and_that_do_not(memory, gpus):
     """All in-edges of the seeds, and three of those nodes each."""
     machine = hr.Machine(cores=4, gpus=gpus, gpu_memory=(memory,) * gpus)
     plan = items().copy_to("cuda").sample_neighbor(graph(), [-1, 3]).fetch_feature(store(), node=["x"])
-    assert names(plan, machine) == ["item_sampler", "copy_to", *LARGE_GRAPH[memory]]
+    assert names(plan, machine, prefetch=False) == ["item_sampler", "copy_to", *LARGE_GRAPH[memory]]
     assert names(trained(), machine) == ON_A_GPU
 
 

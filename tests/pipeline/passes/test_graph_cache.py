@@ -27,7 +27,8 @@ def labor(plan=None):
 
 
 def fetches(plan, machine=SMALL, **switches) -> list[FetchRows]:
-    return [stage for stage in rewrite(plan, machine, switches).final.stages if isinstance(stage, FetchRows)]
+    final = rewrite(plan, machine, {"prefetch": False, **switches}).final
+    return [stage for stage in final.stages if isinstance(stage, FetchRows)]
 
 
 def hits(plan, machine=SMALL):

@@ -50,24 +50,28 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", WHOLE_ROWS)
 def test_fires_on_hops_that_look_at_whole_rows(name):
-    assert names(WHOLE_ROWS[name](items().copy_to("cuda")), SMALL) == ["item_sampler", "copy_to", *SPLIT * 2]
+    assert names(WHOLE_ROWS[name](items().copy_to("cuda")), SMALL, prefetch=False) == [
+        "item_sampler",
+        "copy_to",
+        *SPLIT * 2,
+    ]
 
 
 def test_fires_on_single_hops_and_leaves_the_others_to_fusion():
     plan = items().copy_to("cuda").sample_neighbor(graph(), [-1, 3])
-    assert names(plan, SMALL) == ["item_sampler", "copy_to", *SPLIT, "sample_fused"]
+    assert names(plan, SMALL, prefetch=False) == ["item_sampler", "copy_to", *SPLIT, "sample_fused"]
 
 
 def test_fires_for_the_gpu_that_is_copied_to():
     machine = hr.Machine(cores=2, gpus=2, gpu_memory=(1 << 30, 1 << 13))
     for device, fires in (("cuda:0", False), ("cuda", False), ("cuda:1", True)):
         plan = items().copy_to(device).sample_layer_neighbor(graph(), [3])
-        assert ("fetch_rows" in names(plan, machine)) == fires
+        assert ("fetch_rows" in names(plan, machine, prefetch=False)) == fires
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_refuses_other_rules(name):
-    assert "fetch_rows" not in names(OTHERS[name](items().copy_to("cuda")), SMALL)
+    assert "fetch_rows" not in names(OTHERS[name](items().copy_to("cuda")), SMALL, prefetch=False)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +80,7 @@ def test_refuses_other_rules(name):
     ids=["it fits", "memory not known", "no GPU"],
 )
 def test_refuses_graphs_that_fit_and_machines_that_are_not_known(machine):
-    assert "fetch_rows" not in names(WHOLE_ROWS["labor"](items().copy_to("cuda")), machine)
+    assert "fetch_rows" not in names(WHOLE_ROWS["labor"](items().copy_to("cuda")), machine, prefetch=False)
 
 
 def test_refuses_batches_in_memory_of_the_cpu():
@@ -105,12 +109,12 @@ def test_what_has_been_copied_fits():
     kept(fresh).tables["arrays on cpu"] = arrays_on(fresh, torch.device("cpu"))
     for device, fires in (("cuda", False), ("cuda:1", False), ("cuda:0", True)):
         plan = items().copy_to(device).sample_layer_neighbor(fresh, [3])
-        assert ("fetch_rows" in names(plan, hr.Machine(gpus=2, gpu_memory=(5, 5)))) == fires
+        assert ("fetch_rows" in names(plan, hr.Machine(gpus=2, gpu_memory=(5, 5)), prefetch=False)) == fires
 
 
 def test_is_switched_off():
     plan = WHOLE_ROWS["labor"](items().copy_to("cuda"))
-    assert names(plan, SMALL, split_sample=False) == ["item_sampler", "copy_to", "sample_fused"]
+    assert names(plan, SMALL, split_sample=False, prefetch=False) == ["item_sampler", "copy_to", "sample_fused"]
 
 
 @pytest.mark.parametrize("name", WHOLE_ROWS)

@@ -19,7 +19,8 @@ from plans import NUM_NODES, graph, items, store, store_on_disk, unchanged
 
 def test_fires_for_rows_in_memory():
     assert "fetch_to" in names(fetched().copy_to("cuda"), stream_overlap=False)
-    assert "fetch_to" in names(items().copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"]))
+    there = items().copy_to("cuda").sample_neighbor(graph(), [3])
+    assert "fetch_to" in names(there.fetch_feature(store(), node=["x"]), stream_overlap=False)
 
 
 def test_refuses_other_devices_and_rows_on_disk():

@@ -53,8 +53,8 @@ def fetched():
 @pytest.mark.parametrize(
     ("plan", "switches"),
     [
-        (lambda: sampled_there().prefetch(), {}),
-        (lambda: sampled_there().prefetch(workers=2), {}),
+        (lambda: sampled_there().prefetch(), {"stream_overlap": False}),
+        (lambda: sampled_there().prefetch(workers=2), {"stream_overlap": False}),
         (lambda: fetched().to_pyg().copy_to("cuda").prefetch(), {}),
         (lambda: items().sample_neighbor(graph(), [3]).copy_to("cuda").prefetch(), {"stream_overlap": False}),
     ],
