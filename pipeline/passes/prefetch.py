@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import WindowStage, runs_on_stream
+from headrace.pipeline.plan.stage import WindowStage
 from headrace.pipeline.stages.steps import Prefetch
 
 # A thread that samples and one that exchanges rows, besides the training loop and that of the network.
@@ -43,6 +43,8 @@ def _behind_work_of_gpu(stages: Window, machine: Machine) -> Window | None:
     place = stages[1].moves_to if len(stages) > 2 else None
     if machine.gpus == 0 or place is None or place.kind != "cuda" or any(stage.ranks.collective for stage in stages):
         return None
+    from headrace.pipeline.lowered.gpu.on_stream import runs_on_stream
+
     end = next((i for i in range(2, len(stages)) if not runs_on_stream(stages[i])), len(stages))
     return None if end == 2 else (*stages[:end], Prefetch(workers=1, depth=2), *stages[end:])
 

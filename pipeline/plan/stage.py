@@ -27,8 +27,6 @@ from headrace.pipeline.plan.arguments import check_arguments
 from headrace.pipeline.plan.traits import Divided, KnownNodes, RankTraits, Shown, Watched, divided_graph, watched_tables
 
 if TYPE_CHECKING:
-    from typing import TypeGuard
-
     from typing_extensions import Self
 
     from headrace.pipeline.data.label_range import LabelRange
@@ -119,9 +117,6 @@ class _StageType(ABCMeta):
 #: The modules of members that passes, the rules of legal plans and lowering use.
 _MACHINERY = ("headrace.pipeline.plan.stage", "headrace.pipeline.plan.source", "headrace.pipeline.stages.sampler")
 _PLANS = "headrace.pipeline.plan.plan"
-
-#: The modules of our own stages.
-_WINGS_OF_STAGES = ("headrace.pipeline.stages.", "headrace.pipeline.lowered.")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -395,15 +390,6 @@ class WindowStage(MapStage):
         """
         del settings
         return None
-
-
-def runs_on_stream(stage: Stage) -> TypeGuard[MapStage]:
-    """Whether a stage behind a copy to a GPU may work there ahead of the training loop, on another stream.
-
-    Functions of users may read what the training loop writes on its own stream.
-    """
-    is_own = type(stage).__module__.startswith(_WINGS_OF_STAGES) and not stage.calls_users
-    return is_own and isinstance(stage, MapStage) and not isinstance(stage, WindowStage) and not stage.ranks.collective
 
 
 class MacroStage(Stage):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 
 import torch
 
@@ -15,11 +15,23 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.interop.conversions import converted_tensors
-from headrace.pipeline.plan.stage import MINIBATCH, ON_ITS_WAY, Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.stage import (
+    MINIBATCH,
+    ON_ITS_WAY,
+    Counts,
+    MapStage,
+    Runner,
+    RunSettings,
+    Stage,
+    WindowStage,
+)
 from headrace.pipeline.plan.traits import Divided, KnownNodes, Watched
 from headrace.pipeline.storage.rows import add_counts
 
 T = TypeVar("T")
+
+#: The modules of our own stages.
+_WINGS_OF_STAGES = ("headrace.pipeline.stages.", "headrace.pipeline.lowered.")
 
 
 class OnItsWay(NamedTuple):
@@ -162,3 +174,12 @@ class WaitStream(MapStage):
             return coming.arrived(), {}
 
         return run
+
+
+def runs_on_stream(stage: Stage) -> TypeGuard[MapStage]:
+    """Whether a stage behind a copy to a GPU may work there ahead of the training loop, on another stream.
+
+    Functions of users may read what the training loop writes on its own stream.
+    """
+    is_own = type(stage).__module__.startswith(_WINGS_OF_STAGES) and not stage.calls_users
+    return is_own and isinstance(stage, MapStage) and not isinstance(stage, WindowStage) and not stage.ranks.collective
