@@ -33,6 +33,7 @@ from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Stage
 from headrace.pipeline.plan.text import render
+from headrace.pipeline.plan.traits import graphs_of
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.feature_names import FeatureName
@@ -143,7 +144,7 @@ class Facts:
 
     def _graphs_behind(self, stage: Stage) -> tuple[GraphView, ...]:
         graphs = self.graphs
-        for graph in stage.graphs:
+        for graph in graphs_of(stage):
             if not any(graph is one for one in graphs):
                 graphs = (*graphs, graph)
         return graphs

@@ -212,12 +212,6 @@ class Stage(metaclass=_StageType):
         return 0
 
     @property
-    def graphs(self) -> tuple[GraphView, ...]:
-        """The graphs that the stage reads."""
-        graph = getattr(self, "graph", None)
-        return (graph,) if isinstance(graph, GraphView) else ()
-
-    @property
     def batch_dependency(self) -> float:
         """Batches over which the randomness changes: 1 if each batch has its own, infinite if all share one."""
         return 1
@@ -325,11 +319,6 @@ class MapStage(Stage):
 
         It returns the batch and the counts that ``loader.stats()`` adds up for this stage, ``{}`` for none.
         """
-
-    @property
-    def inside(self) -> tuple[MapStage, ...]:
-        """The stages that this one runs, each with a record of its own; none for most."""
-        return ()
 
     def launcher(self, settings: RunSettings) -> Runner:
         """Return a runner that enqueues the work on the current CUDA stream without waiting."""

@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.pipeline.data.arrays import version_reader
+from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.data.types import TypeOffsets
 
@@ -138,6 +139,15 @@ def shard_of_graph(graph: object) -> GraphShard | None:
     from headrace.pipeline.distributed.graph_shard import GraphShard
 
     return graph if isinstance(graph, GraphShard) else None
+
+
+def graphs_of(stage: Any) -> tuple[GraphView, ...]:
+    """Return the graphs that a stage reads: its own, or those of the stages that it runs."""
+    graphs: tuple[GraphView, ...] | None = getattr(stage, "graphs", None)
+    if graphs is not None:
+        return graphs
+    graph = getattr(stage, "graph", None)
+    return (graph,) if isinstance(graph, GraphView) else ()
 
 
 def divided_graph(graph: object) -> tuple[Divided, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.lowered.gpu.on_stream import OnItsWay, OnStream
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
@@ -49,8 +50,8 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
     known = list(facts_of(plan.stages))[1:-1]
     stages = zip(plan.names[1:], rewriting.origins[1:], plan.stages[1:], known, strict=True)
     for i, (name, origin, stage, facts) in enumerate(stages, 1):
-        if isinstance(stage, MapStage) and stage.inside:
-            chain.add_inside(stage, rewriting.origins_of(stage.inside))
+        if isinstance(stage, OnStream):
+            chain.add_on_stream(stage, rewriting.origins_of(stage.stages))
         elif isinstance(stage, MapStage):
             chain.add(name, origin, stage, ahead=i <= ahead)
         elif isinstance(stage, Prefetch):
@@ -108,12 +109,9 @@ class _Chain:
         else:
             self._steps.append(step)
 
-    def add_inside(self, stage: MapStage, origins: tuple[str, ...]) -> None:
-        """Let the stages inside one work on its side stream, ahead of the training loop."""
-        from headrace.pipeline.lowered.gpu.on_stream import OnItsWay, OnStream
-
-        assert isinstance(stage, OnStream)
-        parts = zip(names_of(stage.inside), origins, stage.inside, strict=True)
+    def add_on_stream(self, stage: OnStream, origins: tuple[str, ...]) -> None:
+        """Let the stages of one work on its side stream, ahead of the training loop."""
+        parts = zip(names_of(stage.stages), origins, stage.stages, strict=True)
         steps = [
             step_of(name, origin, part, part.launcher(self._settings), self._settings) for name, origin, part in parts
         ]

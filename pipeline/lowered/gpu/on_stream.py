@@ -25,7 +25,7 @@ from headrace.pipeline.plan.stage import (
     Stage,
     WindowStage,
 )
-from headrace.pipeline.plan.traits import Divided, KnownNodes, Watched
+from headrace.pipeline.plan.traits import Divided, KnownNodes, Watched, graphs_of
 from headrace.pipeline.storage.rows import add_counts
 
 T = TypeVar("T")
@@ -70,10 +70,6 @@ class OnStream(MapStage):
     place: Place
 
     @property
-    def inside(self) -> tuple[MapStage, ...]:
-        return self.stages
-
-    @property
     def reads(self) -> frozenset[str]:
         written: set[str] = set()
         read: set[str] = set()
@@ -100,7 +96,7 @@ class OnStream(MapStage):
 
     @property
     def graphs(self) -> tuple[GraphView, ...]:
-        return tuple(graph for stage in self.stages for graph in stage.graphs)
+        return tuple(graph for stage in self.stages for graph in graphs_of(stage))
 
     def divided(self) -> tuple[Divided, ...]:
         return tuple(one for stage in self.stages for one in stage.divided())

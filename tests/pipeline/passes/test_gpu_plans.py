@@ -42,7 +42,7 @@ def test_golden_plans_of_seeds_that_are_copied_first(gpus):
     assert names(plan.prefetch(), hr.Machine(cores=4, gpus=gpus))[:2] == (there if gpus else here)[:2]
     final = rewrite(plan, hr.Machine(cores=4, gpus=gpus)).final
     if gpus:
-        assert [stage.name for stage in final.stages[1].inside] == ["copy_to", "sample_fused", "fetch_to"]
+        assert [stage.name for stage in final.stages[1].stages] == ["copy_to", "sample_fused", "fetch_to"]
 
 
 @pytest.mark.parametrize("num_behind", [0, 1])
