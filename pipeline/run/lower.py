@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.lowered.gpu.on_stream import OnItsWay, OnStream
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
@@ -27,6 +26,7 @@ from headrace.pipeline.stages.steps import Prefetch
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm
+    from headrace.pipeline.lowered.gpu.on_stream import OnStream
 
 
 def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], BatchSource, tuple[Comm, ...]]:
@@ -50,7 +50,10 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
     known = list(facts_of(plan.stages))[1:-1]
     stages = zip(plan.names[1:], rewriting.origins[1:], plan.stages[1:], known, strict=True)
     for i, (name, origin, stage, facts) in enumerate(stages, 1):
-        if isinstance(stage, OnStream):
+        if isinstance(stage, MapStage) and stage.gives == ON_ITS_WAY:
+            from headrace.pipeline.lowered.gpu.on_stream import OnStream
+
+            assert isinstance(stage, OnStream)
             chain.add_on_stream(stage, rewriting.origins_of(stage.stages))
         elif isinstance(stage, MapStage):
             chain.add(name, origin, stage, ahead=i <= ahead)
@@ -111,6 +114,8 @@ class _Chain:
 
     def add_on_stream(self, stage: OnStream, origins: tuple[str, ...]) -> None:
         """Let the stages of one work on its side stream, ahead of the training loop."""
+        from headrace.pipeline.lowered.gpu.on_stream import OnItsWay
+
         parts = zip(names_of(stage.stages), origins, stage.stages, strict=True)
         steps = [
             step_of(name, origin, part, part.launcher(self._settings), self._settings) for name, origin, part in parts
