@@ -306,12 +306,7 @@ ENTRIES = {
         frozenset({3}),
     ),
     "shuffled_range": Entry(_native.shuffled_range, _range_arguments, check_range, frozenset({1, 2})),
-    "feistel_range": Entry(
-        _native.feistel_range,
-        lambda draw: [*_range_arguments(draw), *_set_arguments(draw)],
-        check_range,
-        frozenset({1, 2}),
-    ),
+    "feistel_range": Entry(_native.feistel_range, _range_arguments, check_range, frozenset({1, 2})),
     "coo_to_csc": Entry(_native.coo_to_csc, edge_list_arguments, check_csc_answer, frozenset({2, 3}), aligned=True),
     "check_csc": Entry(_native.check_csc, _check_csc_arguments, check_sound, frozenset({2}), aligned=True),
     "has_parallel_edges": Entry(

@@ -9,9 +9,9 @@ _REFUSALS = "tests/ops/sampling/test_sample_refusals.py::"
 
 KERNELS = (
     Mutant(
-        "ops/native/random/fisher_yates.cpp",
-        "static_cast<std::uint32_t>(i + 1))",
-        "static_cast<std::uint32_t>(i))",
+        "ops/native/random/shuffle.cpp",
+        "bounded(words, i + 1)",
+        "bounded(words, i)",
         "tests/ops/random/test_shuffle.py::test_long_lists_equal_reference",
     ),
     Mutant(

@@ -64,15 +64,14 @@ void bind_random(nb::module_& m) {
         return items_of(start, stop, [=](std::int64_t* out) { shuffled_range(num_items, start, stop, key, out); });
       },
       "num_items"_a, "start"_a, "stop"_a, "key"_a);
-  // For the tests, which compare the instruction sets; also of few items, of which shuffled_range lists the order.
+  // For the tests: also of few items, of which shuffled_range lists the order.
   m.def(
       "feistel_range",
-      [](std::uint64_t num_items, std::uint64_t start, std::uint64_t stop, std::uint64_t key, InstructionSet set) {
+      [](std::uint64_t num_items, std::uint64_t start, std::uint64_t stop, std::uint64_t key) {
         check_range(num_items, start, stop);
-        if (!has(set)) throw InputError("feistel_range: this machine lacks these instructions");
-        return items_of(start, stop, [=](std::int64_t* out) { feistel_range(num_items, start, stop, key, out, set); });
+        return items_of(start, stop, [=](std::int64_t* out) { feistel_range(num_items, start, stop, key, out); });
       },
-      "num_items"_a, "start"_a, "stop"_a, "key"_a, "instructions"_a);
+      "num_items"_a, "start"_a, "stop"_a, "key"_a);
 }
 
 }  // namespace headrace

@@ -64,7 +64,7 @@ class Stream {
         neighbors_(static_cast<std::size_t>(settings.num_parts), 0) {
     if (!settings.shuffle || graph.num_nodes > kMostListedItems) return;
     listed_.resize(graph.num_nodes);
-    fisher_yates(graph.num_nodes, settings.key, listed_.data());
+    shuffled_range(graph.num_nodes, 0, graph.num_nodes, settings.key, listed_.data());
   }
 
   void pass() {
@@ -83,7 +83,7 @@ class Stream {
   const std::int64_t* order_from(std::size_t begin, std::size_t count) {
     if (listed_.size() != 0) return listed_.data() + begin;
     if (settings_.shuffle) {
-      feistel_range(graph_.num_nodes, begin, begin + count, settings_.key, chunk_);
+      shuffled_range(graph_.num_nodes, begin, begin + count, settings_.key, chunk_);
     } else {
       for (std::size_t i = 0; i < count; ++i) chunk_[i] = static_cast<std::int64_t>(begin + i);
     }

@@ -14,7 +14,6 @@ from scipy import stats
 from headrace.ops import ItemsError, _native, reference, shuffled_range, stream_key
 from headrace.ops.random.shuffle import MOST_LISTED
 
-from instruction_sets import SETS
 from strategies import keys
 
 LISTED = 2**20  # items up to which an order is listed
@@ -23,10 +22,6 @@ LISTED = 2**20  # items up to which an order is listed
 def orders(num_items, num_keys, first=0, permute=_native.shuffled_range):
     """The orders of as many keys, int64[num_keys, num_items]."""
     return np.stack([permute(num_items, 0, num_items, key) for key in range(first, first + num_keys)])
-
-
-def feistel(num_items, start, stop, key):
-    return _native.feistel_range(num_items, start, stop, key, SETS[-1])
 
 
 def parity(order):
@@ -50,7 +45,7 @@ def test_is_a_permutation(num_items, key):
 
 @given(st.integers(0, 300), keys)
 def test_the_network_is_one_of_few_items_too(num_items, key):
-    assert sorted(feistel(num_items, 0, num_items, key).tolist()) == list(range(num_items))
+    assert sorted(_native.feistel_range(num_items, 0, num_items, key).tolist()) == list(range(num_items))
 
 
 @pytest.mark.parametrize("num_items", [2**16, 100_003, 2**20 - 1, 2**20, 2**20 + 1, 2**21, 3_000_017])
@@ -67,20 +62,17 @@ def test_equals_reference_anywhere(num_items, key, data):
 
 
 @given(st.one_of(st.integers(1, 70), st.integers(1, 2**62)), keys, st.data())
-def test_the_network_equals_reference_with_every_instruction_set(num_items, key, data):
+def test_the_network_equals_reference(num_items, key, data):
     start = data.draw(st.integers(0, num_items - 1))
     stop = min(num_items, start + data.draw(st.integers(0, 40)))
     expected = reference.feistel(num_items, start, stop, key)
-    for one in SETS:
-        assert np.array_equal(_native.feistel_range(num_items, start, stop, key, one), expected)
+    assert np.array_equal(_native.feistel_range(num_items, start, stop, key), expected)
 
 
 @pytest.mark.parametrize("num_items", [4096, 70_001])
 def test_long_lists_equal_reference(num_items):
-    """More than one buffer of words, and bounds of which some words are refused."""
-    for one in SETS:
-        assert _native.use_instruction_set(one)
-        assert np.array_equal(shuffled_range(num_items, 0, num_items, 8).numpy(), reference.fisher_yates(num_items, 8))
+    """Bounds of which some words are refused."""
+    assert np.array_equal(shuffled_range(num_items, 0, num_items, 8).numpy(), reference.fisher_yates(num_items, 8))
 
 
 @pytest.mark.slow
@@ -101,7 +93,7 @@ def test_the_network_takes_over_where_lists_end():
     assert MOST_LISTED == LISTED
     for num_items, is_network in ((LISTED, False), (LISTED + 1, True)):
         listed = shuffled_range(num_items, 7, 30, 2).numpy()
-        assert np.array_equal(listed, feistel(num_items, 7, 30, 2)) == is_network
+        assert np.array_equal(listed, _native.feistel_range(num_items, 7, 30, 2)) == is_network
 
 
 @pytest.mark.parametrize("num_items", [1, 2, 3, 4, 5, 2**20 + 1, 2**31 - 1, 2**31, 2**31 + 1, 2**40 + 12345, 2**62])
@@ -159,7 +151,7 @@ def test_all_orders_are_equally_likely(num_items):
 
 @pytest.mark.law
 @pytest.mark.parametrize("num_items", [16, 32, 64, 100])
-@pytest.mark.parametrize("permute", [_native.shuffled_range, feistel], ids=["listed", "network"])
+@pytest.mark.parametrize("permute", [_native.shuffled_range, _native.feistel_range], ids=["listed", "network"])
 def test_half_of_the_orders_are_odd(permute, num_items):
     """Of 4,000; five standard deviations are 158, so a share of odd ones outside of 0.46 to 0.54 is found."""
     odd = sum(map(parity, orders(num_items, 4_000, permute=permute).tolist()))
@@ -168,7 +160,7 @@ def test_half_of_the_orders_are_odd(permute, num_items):
 
 @pytest.mark.law
 @pytest.mark.parametrize("num_items", [8, 16, 100])
-@pytest.mark.parametrize("permute", [_native.shuffled_range, feistel], ids=["listed", "network"])
+@pytest.mark.parametrize("permute", [_native.shuffled_range, _native.feistel_range], ids=["listed", "network"])
 def test_each_item_is_equally_likely_at_each_place(permute, num_items):
     """Chi-square of the place-by-item table over 20,000 keys."""
     table = np.zeros((num_items, num_items))
@@ -180,7 +172,7 @@ def test_each_item_is_equally_likely_at_each_place(permute, num_items):
 
 
 @pytest.mark.law
-@pytest.mark.parametrize("permute", [_native.shuffled_range, feistel], ids=["listed", "network"])
+@pytest.mark.parametrize("permute", [_native.shuffled_range, _native.feistel_range], ids=["listed", "network"])
 def test_pairs_are_equally_likely(permute):
     """Chi-square of the ordered pairs in the first two places of 12 items, over 40,000 keys: 132 pairs, 303 each."""
     table = orders(12, 40_000, first=10**7, permute=permute)
@@ -189,14 +181,14 @@ def test_pairs_are_equally_likely(permute):
     assert stats.chisquare(counts[~np.eye(12, dtype=bool)]).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("permute", [_native.shuffled_range, feistel], ids=["listed", "network"])
+@pytest.mark.parametrize("permute", [_native.shuffled_range, _native.feistel_range], ids=["listed", "network"])
 def test_neighbouring_items_are_separated(permute):
     """Serial correlation of 100,000 places has standard deviation 0.003; 0.016 is five of them."""
     items = permute(100_000, 0, 100_000, 5).astype(float)
     assert abs(np.corrcoef(items[:-1], items[1:])[0, 1]) < 0.016
 
 
-@pytest.mark.parametrize("permute", [_native.shuffled_range, feistel], ids=["listed", "network"])
+@pytest.mark.parametrize("permute", [_native.shuffled_range, _native.feistel_range], ids=["listed", "network"])
 def test_epochs_are_independent(permute):
     """Of 10,000 items about one stays in place from epoch to epoch (Poisson of mean 1); orders are uncorrelated."""
     one, two = (permute(10_000, 0, 10_000, stream_key(3, epoch, 0, 0, 0)) for epoch in (0, 1))
