@@ -1,4 +1,4 @@
-"""What hops number: nodes, or nodes in trees, as ``ops/native/sampling/fused_trees.cpp`` does."""
+"""What hops number: nodes, or nodes in trees, as ``ops/native/sampling/fused_elements.hpp`` does."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from headrace.cuda.launch import launch
 
 
 class Numbering:
-    """The ids of a minibatch, and the numbers that stand for them: twin of ``ops/native/sampling/compactor.cpp``.
+    """The ids of a minibatch, and the numbers that stand for them: twin of ``ops/native/sampling/compact.cpp``.
 
     Parameters
     ----------

@@ -13,6 +13,20 @@ Int64Array: TypeAlias = NDArray[np.int64]
 IdArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 WeightArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 Excluded: TypeAlias = tuple[Int64Array, Int64Array, Int64Array, Int64Array | None]
+Trees: TypeAlias = tuple[Int64Array, int, Int64Array | None, Int64Array | None, Int64Array | None]
+EdgeRows: TypeAlias = tuple[Int64Array, IdArray, IdArray | None]
+Scores: TypeAlias = tuple[
+    NDArray[Any],
+    NDArray[Any],
+    NDArray[Any] | None,
+    NDArray[Any] | None,
+    float,
+    int,
+    int,
+    float,
+    Int64Array | None,
+]
+State: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 Block: TypeAlias = tuple[Int64Array, IdArray, Int64Array | None, NDArray[np.float32] | None, int]
 
 def rule_traits() -> dict[str, dict[str, bool]]: ...
@@ -60,22 +74,8 @@ class FusedSampler:
         want_edge_ids: bool,
         num_threads: int,
         excluded: Excluded | None = None,
-    ) -> tuple[Int64Array, list[Block], list[int], list[int]]: ...
-    def sample_trees(
-        self,
-        seeds: Int64Array,
-        slots: Int64Array,
-        num_trees: int,
-        streams: Int64Array | None,
-        bounds: Int64Array | None,
-        lows: Int64Array | None,
-        rules: Sequence[Sequence[Rule]],
-        keys: Sequence[Keys],
-        expand_new: bool,
-        want_edge_ids: bool,
-        num_threads: int,
-        excluded: Excluded | None = None,
-    ) -> tuple[Int64Array, list[Block], list[int], list[int], Int64Array]: ...
+        trees: Trees | None = None,
+    ) -> tuple[Int64Array, list[Block], list[int], list[int], Int64Array | None]: ...
 
 class NegativeLaw(Enum):
     UNIFORM = 0
@@ -346,91 +346,59 @@ def join_hops(
     indptrs: list[Int64Array], indices: list[IdArray], edge_ids: list[Int64Array] | None
 ) -> tuple[Int64Array, Int64Array | None, list[Int64Array], list[int]]: ...
 def spmm(
-    indptr: Int64Array,
-    indices: IdArray,
+    rows: EdgeRows,
     x: NDArray[Any],
     out: NDArray[Any],
     weights: NDArray[Any] | None,
-    positions: IdArray | None,
     divisors: NDArray[Any] | None,
     fresh: bool,
     num_threads: int,
 ) -> None: ...
 def spmm_extreme(
-    indptr: Int64Array,
-    indices: IdArray,
+    rows: EdgeRows,
     x: NDArray[Any],
     out: NDArray[Any],
     winners: Int64Array,
     weights: NDArray[Any] | None,
-    positions: IdArray | None,
     largest: bool,
     fresh: bool,
     last: bool,
     num_threads: int,
 ) -> None: ...
 def spmm_winners(
-    indptr: Int64Array,
-    indices: IdArray,
+    rows: EdgeRows,
     gradients: NDArray[Any],
     winners: Int64Array,
     out: NDArray[Any],
     weights: NDArray[Any] | None,
-    positions: IdArray | None,
     fresh: bool,
     num_threads: int,
 ) -> None: ...
 def sddmm(
-    indptr: Int64Array,
-    indices: IdArray,
+    rows: EdgeRows,
     a: NDArray[Any],
     b: NDArray[Any],
     out: NDArray[Any],
-    positions: IdArray | None,
     winners: Int64Array | None,
     num_threads: int,
 ) -> None: ...
 def attend(
-    indptr: Int64Array,
-    indices: IdArray,
-    source: NDArray[Any],
-    destination: NDArray[Any],
+    rows: EdgeRows,
+    scores: Scores,
     x: NDArray[Any],
-    largest: NDArray[Any],
-    sums: NDArray[Any],
-    out: NDArray[Any],
-    edge: NDArray[Any] | None,
-    weights: NDArray[Any] | None,
-    positions: IdArray | None,
-    slope: float,
-    key: int,
-    threshold: int,
-    kept_scale: float,
-    edge_ids: Int64Array | None,
+    state: State,
     fresh: bool,
     last: bool,
     num_threads: int,
 ) -> None: ...
 def attend_backward(
-    indptr: Int64Array,
-    indices: IdArray,
-    source: NDArray[Any],
-    destination: NDArray[Any],
+    rows: EdgeRows,
+    scores: Scores,
     x: NDArray[Any],
-    largest: NDArray[Any],
-    sums: NDArray[Any],
-    out: NDArray[Any],
+    state: State,
     gradients: NDArray[Any],
     by_scores: NDArray[Any],
     by_other: NDArray[Any] | None,
-    edge: NDArray[Any] | None,
-    weights: NDArray[Any] | None,
-    positions: IdArray | None,
-    slope: float,
-    key: int,
-    threshold: int,
-    kept_scale: float,
-    edge_ids: Int64Array | None,
     to_sources: bool,
     num_threads: int,
 ) -> None: ...

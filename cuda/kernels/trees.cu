@@ -1,4 +1,4 @@
-// Twin of what ops/native/sampling/fused_trees.cpp knows of elements: a node in a tree is one number, the slot of the
+// Twin of what ops/native/sampling/fused_elements.hpp knows of elements: a node in a tree is one number, the slot of the
 // tree above the id of the node, which has `bits`.
 
 #include <cstdint>

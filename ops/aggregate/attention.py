@@ -7,22 +7,11 @@ from typing import NamedTuple
 import torch
 from torch.autograd.graph import increment_version
 
-from headrace.ops import _native
 from headrace.ops._arrays import Array
-from headrace.ops.aggregate import on_gpu, on_torch
+from headrace.ops.aggregate import on_cpu, on_gpu, on_torch
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
-from headrace.ops.aggregate.edges import (
-    Edges,
-    as_edges,
-    check_shape,
-    check_table,
-    check_written,
-    count_rows,
-    new_rows,
-    table,
-)
+from headrace.ops.aggregate.edges import EdgeRows, by_device, check_shape, check_table, check_written, new_rows
 from headrace.ops.errors import FeatureError
-from headrace.ops.gpu import kernels_for
 
 __all__ = [
     "Attended",
@@ -92,10 +81,11 @@ def attend(
     GraphError, FeatureError
         As for `spmm`.
     """
-    stage = "attend"
+    rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "attend")
+    stage = rows.stage
     check_table(x, "x", stage)
     _check_scores(scores, x, stage)
-    num_rows = count_rows(indptr, stage)
+    num_rows = rows.num_rows
     shape = (num_rows, scores.heads)
     check_shape(scores.destination, "destination", stage, shape, x)
     if state is not None:
@@ -104,34 +94,9 @@ def attend(
             raise FeatureError(message)
         for name, part, of in zip(Attended._fields, state, ((num_rows, *x.shape[1:]), shape, shape), strict=True):
             check_written(part, name, stage, of, x)
-    device, fresh = kernels_for(x), state is None
-    if device is None and not x.is_cpu:
-        return Attended(*on_torch.attend(indptr, indices, x, scores, positions, state, last))
     found = state or Attended(new_rows(num_rows, x), *(x.new_empty(shape) for _ in range(2)))
-    if device is not None:
-        on_gpu.attend(
-            indptr, indices, x, scores, positions, found, device, fresh=fresh, last=last, trusted=trusted is True
-        )
-    else:
-        edges = as_edges(indptr, indices, positions, num_threads, stage)
-        edge, weight, options = scores.arguments(stage)
-        _native.attend(
-            edges.indptr,
-            edges.indices,
-            table(scores.source),
-            table(scores.destination),
-            table(x),
-            table(found.largest),
-            table(found.sums),
-            table(found.out),
-            edge,
-            weight,
-            edges.positions,
-            *options,
-            fresh,
-            last,
-            edges.num_threads,
-        )
+    add = by_device(x, on_cpu.attend, on_gpu.attend, on_torch.attend)
+    add(rows, x, scores, found, fresh=state is None, last=last)
     if state is not None:
         for part in found:  # one by one, for older torch
             increment_version(part)
@@ -175,29 +140,18 @@ def attend_backward_destinations(
     GraphError, FeatureError
         As for `attend`.
     """
-    stage = "attend_backward_destinations"
-    _check_backward(x, scores, attended, gradient, stage)
+    rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "attend_backward_destinations")
+    _check_backward(x, scores, attended, gradient, rows.stage)
     if out is not None:
-        check_written(out, "out", stage, tuple(scores.destination.shape), x)
+        check_written(out, "out", rows.stage, tuple(scores.destination.shape), x)
     if edge_out is not None:
-        check_written(edge_out, "edge_out", stage, (len(edge_out), scores.heads), x)
-    device = kernels_for(x)
-    if device is None and not x.is_cpu:
-        return on_torch.attend_backward_destinations(
-            indptr, indices, x, scores, attended, gradient, positions, out, edge_out
-        )
+        check_written(edge_out, "edge_out", rows.stage, (len(edge_out), scores.heads), x)
     by_edge = edge_out
     if by_edge is None and scores.edge is not None:
         by_edge = torch.zeros_like(scores.edge, memory_format=torch.contiguous_format)
     result = torch.zeros_like(scores.destination, memory_format=torch.contiguous_format) if out is None else out
-    if device is not None:
-        on_gpu.attend_backward(
-            indptr, indices, x, scores, attended, gradient, positions, result, device,
-            by_edge=by_edge, stage=stage, trusted=trusted is True,
-        )  # fmt: skip
-    else:
-        edges = as_edges(indptr, indices, positions, num_threads, stage)
-        _backward(edges, x, scores, attended, gradient, result, by_edge, to_sources=False, stage=stage)
+    add = by_device(x, on_cpu.attend_backward, on_gpu.attend_backward, on_torch.attend_backward)
+    add(rows, x, scores, attended, gradient, result, by_edge=by_edge)
     for tensor in (out, edge_out):
         if tensor is not None:
             increment_version(tensor)
@@ -234,35 +188,21 @@ def attend_backward_sources(
     GraphError, FeatureError
         As for `attend`.
     """
-    stage = "attend_backward_sources"
-    _check_backward(x, scores, attended, gradient, stage)
-    if out is not None:
-        by_scores, by_x = out
-        check_written(by_scores, "out[0]", stage, tuple(scores.source.shape), x)
-        check_written(by_x, "out[1]", stage, tuple(x.shape), x)
-    device = kernels_for(x)
-    written_over = out is not None and x.numel() > 0 and out[1].data_ptr() == x.data_ptr()
-    if written_over and (device is not None or not x.is_cpu):
-        # Elsewhere than on a CPU rows are read while others are written.
-        apart = by_scores, torch.zeros_like(x)
-        attend_backward_sources(
-            indptr, indices, x, scores, attended, gradient,
-            positions=positions, out=apart, num_threads=num_threads, trusted=trusted,
-        )  # fmt: skip
-        return by_scores, x.copy_(apart[1])
-    if device is None and not x.is_cpu:
-        return on_torch.attend_backward_sources(indptr, indices, x, scores, attended, gradient, positions, out)
+    rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "attend_backward_sources")
+    _check_backward(x, scores, attended, gradient, rows.stage)
     if out is None:
-        by_scores = x.new_zeros(scores.source.shape)
-        by_x = new_rows(len(x), x).zero_()
-    if device is not None:
-        on_gpu.attend_backward(
-            indptr, indices, x, scores, attended, gradient, positions, by_scores, device,
-            by_x=by_x, stage=stage, trusted=trusted is True,
-        )  # fmt: skip
+        by_scores, by_x = x.new_zeros(scores.source.shape), new_rows(len(x), x).zero_()
     else:
-        edges = as_edges(indptr, indices, positions, num_threads, stage)
-        _backward(edges, x, scores, attended, gradient, by_scores, by_x, to_sources=True, stage=stage)
+        by_scores, by_x = out
+        check_written(by_scores, "out[0]", rows.stage, tuple(scores.source.shape), x)
+        check_written(by_x, "out[1]", rows.stage, tuple(x.shape), x)
+    add = by_device(x, on_cpu.attend_backward, on_gpu.attend_backward, on_torch.attend_backward)
+    # Elsewhere than on a CPU rows are read while others are written.
+    apart = add is not on_cpu.attend_backward and x.numel() > 0 and by_x.data_ptr() == x.data_ptr()
+    target = torch.zeros_like(x) if apart else by_x
+    add(rows, x, scores, attended, gradient, by_scores, by_x=target)
+    if apart:
+        by_x.copy_(target)
     if out is not None:
         increment_version(by_scores)
         increment_version(by_x)
@@ -290,37 +230,3 @@ def _check_backward(
         ("gradient", *Attended._fields), (gradient, *attended), (rows, rows, heads, heads), strict=True
     ):
         check_shape(part, name, stage, shape, x)
-
-
-def _backward(
-    edges: Edges,
-    x: torch.Tensor,
-    scores: AttentionScores,
-    attended: Attended,
-    gradient: torch.Tensor,
-    by_scores: torch.Tensor,
-    by_other: torch.Tensor | None,
-    *,
-    to_sources: bool,
-    stage: str,
-) -> None:
-    edge, weight, options = scores.arguments(stage)
-    _native.attend_backward(
-        edges.indptr,
-        edges.indices,
-        table(scores.source),
-        table(scores.destination),
-        table(x),
-        table(attended.largest),
-        table(attended.sums),
-        table(attended.out),
-        table(gradient),
-        table(by_scores),
-        None if by_other is None else table(by_other),
-        edge,
-        weight,
-        edges.positions,
-        *options,
-        to_sources,
-        edges.num_threads,
-    )

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
-from headrace.ops._arrays import Array, as_key, as_numpy
-from headrace.ops.aggregate.edges import check_shape, check_table, table, vector
+from headrace.ops._arrays import Array, as_key
+from headrace.ops.aggregate.edges import check_shape, check_table
 from headrace.ops.errors import FeatureError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-#: Edge scores, weights, and then slope, key, threshold, scale and ids of dropout.
-_Arguments: TypeAlias = (
-    "tuple[NDArray[Any] | None, NDArray[Any] | None, tuple[float, int, int, float, NDArray[np.int64] | None]]"
-)
 
 
 @dataclass(frozen=True)
@@ -144,14 +136,3 @@ class AttentionScores:
         if self.weight is not None:
             check_table(self.weight, "weight", stage, like=x)
             check_shape(self.weight, "weight", stage, (len(self.weight),), x)
-
-    def arguments(self, stage: str) -> _Arguments:
-        """Return the last arguments of kernels: edge scores, weights, ... of `dropout`; without positions."""
-        edge = None if self.edge is None else table(self.edge)
-        weight = None if self.weight is None else vector(self.weight)
-        if self.dropout is None:
-            return edge, weight, (float(self.slope), 0, 0, 1.0, None)
-        ids = self.dropout.edge_ids
-        names = None if ids is None else as_numpy(ids, "edge_ids", stage=stage)
-        dropout = self.dropout
-        return edge, weight, (float(self.slope), dropout.key, dropout.threshold, dropout.kept_scale, names)

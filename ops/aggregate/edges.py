@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,62 +13,75 @@ import torch
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, graph_arrays
 from headrace.ops.errors import FeatureError, GraphError
 from headrace.ops.features.gather import empty_rows
+from headrace.ops.gpu import kernels_for
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from headrace.ops import _native
 
 DTYPES = (torch.float32, torch.float64)
+Kernel = TypeVar("Kernel", bound=Callable[..., None])
 
 
 @dataclass(frozen=True)
-class Edges:
-    """Rows of edges as kernels take them: int64[num_rows + 1], int32 or int64[num_edges] twice."""
+class EdgeRows:
+    """Rows of edges as an aggregation is given them; what they hold is checked where it is read.
 
-    indptr: NDArray[np.int64]
-    indices: _native.IdArray
-    positions: _native.IdArray | None
-    num_threads: int
+    Attributes
+    ----------
+    indptr, indices, positions, num_threads, trusted
+        As for `spmm`.
+    stage : str
+        The aggregation, which errors name.
+    """
+
+    indptr: Array
+    indices: Array
+    positions: Array | None
+    num_threads: int | None
+    trusted: bool
+    stage: str
 
     @property
     def num_rows(self) -> int:
-        """Rows."""
+        """Rows.
+
+        Raises
+        ------
+        GraphError
+            For an `indptr` without entries.
+        """
+        if len(self.indptr) == 0:
+            message = f"{self.stage}: expected indptr to have num_nodes + 1 entries, got none"
+            raise GraphError(message)
         return len(self.indptr) - 1
 
+    def on_cpu(self) -> tuple[_native.EdgeRows, int]:
+        """Return rows as kernels of the CPU take them, and how many threads may work; their lengths are checked.
 
-def count_rows(indptr: Array, stage: str) -> int:
-    """Return how many rows of edges there are.
+        Raises
+        ------
+        GraphError
+            For other types, dtypes, lengths or devices.
+        """
+        starts, others = graph_arrays(self.indptr, self.indices, self.stage)
+        places = None
+        if self.positions is not None:
+            places = as_numpy(self.positions, "positions", stage=self.stage, dtypes=ID_DTYPES, error=GraphError)
+            self.check_positions(places.size, others.size)
+            if places.dtype != others.dtype:
+                others, places = others.astype(np.int64, copy=False), places.astype(np.int64, copy=False)
+        return (starts, others, places), as_num_threads(self.num_threads, stage=self.stage)
 
-    Raises
-    ------
-    GraphError
-        For an `indptr` without entries.
-    """
-    if len(indptr) == 0:
-        message = f"{stage}: expected indptr to have num_nodes + 1 entries, got none"
-        raise GraphError(message)
-    return len(indptr) - 1
+    def check_positions(self, count: int, num_edges: int) -> None:
+        """Check how many positions there are.
 
-
-def as_edges(indptr: Array, indices: Array, positions: Array | None, num_threads: int | None, stage: str) -> Edges:
-    """Check rows of edges in O(1); what they hold is checked where it is read.
-
-    Raises
-    ------
-    GraphError
-        For other types, dtypes, lengths or devices.
-    """
-    starts, others = graph_arrays(indptr, indices, stage)
-    places = None
-    if positions is not None:
-        places = as_numpy(positions, "positions", stage=stage, dtypes=ID_DTYPES, error=GraphError)
-        if places.shape != others.shape:
-            message = f"{stage}: expected positions to have one entry per edge ({others.size}), got {places.size}"
-            raise GraphError(message)
-        if places.dtype != others.dtype:
-            others, places = others.astype(np.int64, copy=False), places.astype(np.int64, copy=False)
-    return Edges(starts, others, places, as_num_threads(num_threads, stage=stage))
+        Raises
+        ------
+        GraphError
+            If they are not as many as edges.
+        """
+        if count != num_edges:
+            raise GraphError(f"{self.stage}: expected positions to have one entry per edge ({num_edges}), got {count}")
 
 
 def check_table(value: torch.Tensor, name: str, stage: str, *, rows: int | None = None, like: Any = None) -> None:
@@ -157,18 +171,7 @@ def readable(value: torch.Tensor) -> torch.Tensor:
     return plain.view(plain.shape[0], math.prod(plain.shape[1:]))
 
 
-def table(value: torch.Tensor) -> NDArray[Any]:
-    """Return a CPU tensor as the table that its kernels read."""
-    array: NDArray[Any] = readable(value).numpy()
-    return array
-
-
-def vector(value: torch.Tensor) -> NDArray[Any]:
-    """Return a CPU tensor of one dimension as kernels read it."""
-    return table(value).reshape(-1)
-
-
-def check_weight(weight: torch.Tensor, x: torch.Tensor, stage: str) -> torch.Tensor:
+def check_weight(weight: torch.Tensor | None, x: torch.Tensor, stage: str) -> None:
     """Check weights [num_positions], or [num_positions, heads] for rows [num_rows, heads, ...].
 
     Raises
@@ -176,6 +179,8 @@ def check_weight(weight: torch.Tensor, x: torch.Tensor, stage: str) -> torch.Ten
     FeatureError
         For another shape, dtype or device.
     """
+    if weight is None:
+        return
     check_table(weight, "weight", stage, like=x)
     if weight.ndim > 2 or (weight.ndim == 2 and (x.ndim < 2 or weight.shape[1] != x.shape[1] or x.shape[1] == 0)):
         message = (
@@ -183,9 +188,15 @@ def check_weight(weight: torch.Tensor, x: torch.Tensor, stage: str) -> torch.Ten
             f"got {list(weight.shape)} for rows {list(x.shape[1:])}"
         )
         raise FeatureError(message)
-    return weight
 
 
 def new_rows(num_rows: int, x: torch.Tensor) -> torch.Tensor:
     """Return an uninitialised tensor of as many rows as those of `x`."""
     return empty_rows((num_rows, *x.shape[1:]), x.dtype, x.device)
+
+
+def by_device(x: torch.Tensor, on_cpu: Kernel, on_gpu: Kernel, on_torch: Kernel) -> Kernel:
+    """Return the one of three that works where a tensor is: torch's operations where there are no kernels."""
+    if kernels_for(x) is not None:
+        return on_gpu
+    return on_cpu if x.is_cpu else on_torch

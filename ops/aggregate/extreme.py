@@ -7,22 +7,19 @@ from typing import NamedTuple
 import torch
 from torch.autograd.graph import increment_version
 
-from headrace.ops import _native
 from headrace.ops._arrays import Array
-from headrace.ops.aggregate import on_gpu, on_torch
+from headrace.ops.aggregate import on_cpu, on_gpu, on_torch
 from headrace.ops.aggregate.edges import (
-    as_edges,
+    EdgeRows,
+    by_device,
     check_table,
     check_weight,
     check_winners,
     check_written,
-    count_rows,
     is_readable,
     new_rows,
-    table,
 )
 from headrace.ops.errors import FeatureError
-from headrace.ops.gpu import kernels_for
 
 
 class Extremes(NamedTuple):
@@ -76,9 +73,10 @@ def spmm_extreme(
     GraphError, FeatureError
         As for `spmm`.
     """
-    stage = "spmm_extreme"
+    rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "spmm_extreme")
+    stage = rows.stage
     check_table(x, "x", stage)
-    shape = (count_rows(indptr, stage), *x.shape[1:])
+    shape = (rows.num_rows, *x.shape[1:])
     if state is not None:
         if not isinstance(state, Extremes):
             message = f"{stage}: expected state to be Extremes, got {type(state).__name__}"
@@ -88,31 +86,10 @@ def spmm_extreme(
         if not is_readable(state.winners):
             message = f"{stage}: expected winners to be contiguous, got strides {list(state.winners.stride())}"
             raise FeatureError(message)
-    weight = None if weight is None else check_weight(weight, x, stage)
-    device, fresh = kernels_for(x), state is None
-    if device is None and not x.is_cpu:
-        return Extremes(*on_torch.spmm_extreme(indptr, indices, x, largest, weight, positions, state, last))
+    check_weight(weight, x, stage)
     found = state or Extremes(new_rows(shape[0], x), torch.empty(shape, dtype=torch.int64, device=x.device))
-    if device is not None:
-        on_gpu.spmm_extreme(
-            indptr, indices, x, weight, positions, found, device,
-            largest=largest, fresh=fresh, last=last, trusted=trusted is True,
-        )  # fmt: skip
-    else:
-        edges = as_edges(indptr, indices, positions, num_threads, stage)
-        _native.spmm_extreme(
-            edges.indptr,
-            edges.indices,
-            table(x),
-            table(found.values),
-            table(found.winners),
-            None if weight is None else table(weight),
-            edges.positions,
-            largest,
-            fresh,
-            last,
-            edges.num_threads,
-        )
+    find = by_device(x, on_cpu.spmm_extreme, on_gpu.spmm_extreme, on_torch.spmm_extreme)
+    find(rows, x, weight, found, largest=largest, fresh=state is None, last=last)
     if state is not None:
         for part in found:  # one by one, for older torch
             increment_version(part)
@@ -149,34 +126,15 @@ def spmm_winners(
     GraphError, FeatureError
         As for `spmm`.
     """
-    stage = "spmm_winners"
-    check_table(gradients, "gradients", stage)
-    check_winners(winners, stage, tuple(gradients.shape), gradients)
-    num_rows = count_rows(indptr, stage)
+    rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "spmm_winners")
+    check_table(gradients, "gradients", rows.stage)
+    check_winners(winners, rows.stage, tuple(gradients.shape), gradients)
     if out is not None:
-        check_written(out, "out", stage, (num_rows, *gradients.shape[1:]), gradients)
-    weight = None if weight is None else check_weight(weight, gradients, stage)
-    device, fresh = kernels_for(gradients), out is None
-    if device is None and not gradients.is_cpu:
-        return on_torch.spmm_winners(indptr, indices, gradients, winners, weight, positions, out)
-    result = new_rows(num_rows, gradients) if out is None else out
-    if device is not None:
-        on_gpu.spmm_winners(
-            indptr, indices, gradients, winners, weight, positions, result, device, fresh=fresh, trusted=trusted is True
-        )
-    else:
-        edges = as_edges(indptr, indices, positions, num_threads, stage)
-        _native.spmm_winners(
-            edges.indptr,
-            edges.indices,
-            table(gradients),
-            table(winners),
-            table(result),
-            None if weight is None else table(weight),
-            edges.positions,
-            fresh,
-            edges.num_threads,
-        )
+        check_written(out, "out", rows.stage, (rows.num_rows, *gradients.shape[1:]), gradients)
+    check_weight(weight, gradients, rows.stage)
+    result = new_rows(rows.num_rows, gradients) if out is None else out
+    add = by_device(gradients, on_cpu.spmm_winners, on_gpu.spmm_winners, on_torch.spmm_winners)
+    add(rows, gradients, winners, weight, result, fresh=out is None)
     if out is not None:
         increment_version(out)
     return result

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from headrace.ops._arrays import Array
-from headrace.ops.aggregate.edges import readable
+from headrace.ops.aggregate.edges import EdgeRows, readable
 from headrace.ops.errors import GraphError
 from headrace.ops.gpu import device_errors, on_device
 
 if TYPE_CHECKING:
     from headrace.cuda.attention import Scores, State
-    from headrace.cuda.edge_rows import EdgeRows
+    from headrace.cuda.edge_rows import EdgeRows as GpuEdgeRows
     from headrace.cuda.faults import Fault
     from headrace.ops.aggregate.attention import Attended
     from headrace.ops.aggregate.attention_scores import AttentionScores
@@ -26,65 +25,52 @@ _IDS = (torch.int32, torch.int64)
 _UNCOUNTED = torch.iinfo(torch.int64).max
 
 
-def edge_rows(
-    indptr: Array,
-    indices: Array,
-    positions: Array | None,
-    device: torch.device,
-    *,
-    num_others: int,
-    num_positions: int | None,
-    stage: str,
-    trusted: bool,
-) -> EdgeRows:
+def edge_rows(rows: EdgeRows, device: torch.device, *, num_others: int, num_positions: int | None) -> GpuEdgeRows:
     """Return rows of edges as kernels take them; unless they are trusted, they are looked at, and the host waits.
 
     Parameters
     ----------
-    indptr, indices, positions
-        As for `spmm`.
+    rows
+        What was given.
     device
         Where kernels run.
     num_others
         Rows of the table that indices lead to.
     num_positions
         Entries of arrays of edges; None: there is no such array, and positions are names alone.
-    stage, trusted
-        Who asks, and whether rows are known to be good.
 
     Raises
     ------
     GraphError
         If they are none.
     """
-    from headrace.cuda.edge_rows import EdgeRows, check_edge_rows
+    from headrace.cuda.edge_rows import EdgeRows as GpuEdgeRows
+    from headrace.cuda.edge_rows import check_edge_rows
     from headrace.cuda.faults import Fault
 
-    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError)
-    others = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
+    stage = rows.stage
+    starts = on_device(rows.indptr, "indptr", device, stage=stage, error=GraphError)
+    others = on_device(rows.indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
     places = None
-    if positions is not None:
-        places = on_device(positions, "positions", device, stage=stage, dtypes=_IDS, error=GraphError)
-        if len(places) != len(others):
-            raise GraphError(
-                f"{stage}: expected positions to have one entry per edge ({len(others)}), got {len(places)}"
-            )
+    if rows.positions is not None:
+        places = on_device(rows.positions, "positions", device, stage=stage, dtypes=_IDS, error=GraphError)
+        rows.check_positions(len(places), len(others))
         if places.dtype != others.dtype:
             others, places = others.long(), places.long()
     if places is None and num_positions is not None and num_positions < len(others):
         raise GraphError(f"{stage}: expected an entry for each of {len(others)} edges, got {num_positions}")
-    rows = EdgeRows(starts, others, places)
-    if not trusted:
+    found = GpuEdgeRows(starts, others, places)
+    if rows.trusted is not True:  # nothing else is a promise
         most = _UNCOUNTED if num_positions is None else num_positions
         try:
             with device_errors():
-                check_edge_rows(rows, num_others, most, device)
+                check_edge_rows(found, num_others, most, device)
         except Fault as fault:
-            raise _wrong_rows(fault, rows, num_others, most, stage) from fault
-    return rows
+            raise _wrong_rows(fault, found, num_others, most, stage) from fault
+    return found
 
 
-def _wrong_rows(fault: Fault, rows: EdgeRows, num_others: int, num_positions: int, stage: str) -> GraphError:
+def _wrong_rows(fault: Fault, rows: GpuEdgeRows, num_others: int, num_positions: int, stage: str) -> GraphError:
     i, indptr = fault.item, rows.indptr
     match fault.kind:
         case "wrong ends":
@@ -102,169 +88,114 @@ def _wrong_rows(fault: Fault, rows: EdgeRows, num_others: int, num_positions: in
 
 
 def spmm(
-    indptr: Array,
-    indices: Array,
+    rows: EdgeRows,
     x: torch.Tensor,
     weight: torch.Tensor | None,
-    positions: Array | None,
     divisors: torch.Tensor | None,
     out: torch.Tensor,
-    device: torch.device,
     *,
     fresh: bool,
-    trusted: bool,
 ) -> None:
     """Do what `headrace.ops.spmm` does."""
     from headrace.cuda.spmm import spmm
 
-    factors, num_positions = _weights(weight)
-    rows = edge_rows(
-        indptr, indices, positions, device,
-        num_others=len(x), num_positions=num_positions, stage="spmm", trusted=trusted,
-    )  # fmt: skip
+    factors, edges = _weights_and_edges(rows, x, weight)
     by = None if divisors is None else readable(divisors)
     with device_errors():
-        spmm(rows, readable(x), factors, by, readable(out), fresh=fresh)
+        spmm(edges, readable(x), factors, by, readable(out), fresh=fresh)
 
 
-def sddmm(
-    indptr: Array,
-    indices: Array,
-    a: torch.Tensor,
-    b: torch.Tensor,
-    positions: Array | None,
-    winners: torch.Tensor | None,
-    out: torch.Tensor,
-    device: torch.device,
-    *,
-    trusted: bool,
-) -> None:
+def sddmm(rows: EdgeRows, a: torch.Tensor, b: torch.Tensor, winners: torch.Tensor | None, out: torch.Tensor) -> None:
     """Do what `headrace.ops.sddmm` does."""
     from headrace.cuda.spmm import sddmm
 
-    rows = edge_rows(
-        indptr, indices, positions, device,
-        num_others=len(b), num_positions=len(out), stage="sddmm", trusted=trusted,
-    )  # fmt: skip
+    edges = edge_rows(rows, a.device, num_others=len(b), num_positions=len(out))
     with device_errors():
-        sddmm(rows, readable(a), readable(b), readable(out), None if winners is None else readable(winners))
+        sddmm(edges, readable(a), readable(b), readable(out), None if winners is None else readable(winners))
 
 
 def spmm_extreme(
-    indptr: Array,
-    indices: Array,
+    rows: EdgeRows,
     x: torch.Tensor,
     weight: torch.Tensor | None,
-    positions: Array | None,
     found: Extremes,
-    device: torch.device,
     *,
     largest: bool,
     fresh: bool,
     last: bool,
-    trusted: bool,
 ) -> None:
     """Do what `headrace.ops.spmm_extreme` does."""
     from headrace.cuda.spmm import spmm_extreme
 
-    factors, num_positions = _weights(weight)
-    rows = edge_rows(
-        indptr, indices, positions, device,
-        num_others=len(x), num_positions=num_positions, stage="spmm_extreme", trusted=trusted,
-    )  # fmt: skip
+    factors, edges = _weights_and_edges(rows, x, weight)
     values, winners = map(readable, found)
     with device_errors():
-        spmm_extreme(rows, readable(x), factors, values, winners, largest=largest, fresh=fresh, last=last)
+        spmm_extreme(edges, readable(x), factors, values, winners, largest=largest, fresh=fresh, last=last)
 
 
 def spmm_winners(
-    indptr: Array,
-    indices: Array,
+    rows: EdgeRows,
     gradients: torch.Tensor,
     winners: torch.Tensor,
     weight: torch.Tensor | None,
-    positions: Array | None,
     out: torch.Tensor,
-    device: torch.device,
     *,
     fresh: bool,
-    trusted: bool,
 ) -> None:
     """Do what `headrace.ops.spmm_winners` does."""
     from headrace.cuda.spmm import spmm_winners
 
-    factors, num_positions = _weights(weight)
-    rows = edge_rows(
-        indptr, indices, positions, device,
-        num_others=len(gradients), num_positions=num_positions, stage="spmm_winners", trusted=trusted,
-    )  # fmt: skip
+    factors, edges = _weights_and_edges(rows, gradients, weight)
     with device_errors():
-        spmm_winners(rows, readable(gradients), readable(winners), factors, readable(out), fresh=fresh)
+        spmm_winners(edges, readable(gradients), readable(winners), factors, readable(out), fresh=fresh)
 
 
 def attend(
-    indptr: Array,
-    indices: Array,
-    x: torch.Tensor,
-    scores: AttentionScores,
-    positions: Array | None,
-    found: Attended,
-    device: torch.device,
-    *,
-    fresh: bool,
-    last: bool,
-    trusted: bool,
+    rows: EdgeRows, x: torch.Tensor, scores: AttentionScores, found: Attended, *, fresh: bool, last: bool
 ) -> None:
     """Do what `headrace.ops.attend` does."""
     from headrace.cuda.attention import attend
 
-    given, num_positions = _scores(scores, device, "attend")
-    rows = edge_rows(
-        indptr, indices, positions, device,
-        num_others=len(x), num_positions=num_positions, stage="attend", trusted=trusted,
-    )  # fmt: skip
+    given, num_positions = _scores(scores, x.device, rows.stage)
+    edges = edge_rows(rows, x.device, num_others=len(x), num_positions=num_positions)
     with device_errors():
-        attend(rows, given, readable(x), _state(found), fresh=fresh, last=last)
+        attend(edges, given, readable(x), _state(found), fresh=fresh, last=last)
 
 
 def attend_backward(
-    indptr: Array,
-    indices: Array,
+    rows: EdgeRows,
     x: torch.Tensor,
     scores: AttentionScores,
     attended: Attended,
     gradient: torch.Tensor,
-    positions: Array | None,
     by_score: torch.Tensor,
-    device: torch.device,
     *,
     by_edge: torch.Tensor | None = None,
     by_x: torch.Tensor | None = None,
-    stage: str,
-    trusted: bool,
 ) -> None:
-    """Do what `headrace.ops.aggregate.attention.attend_backward_destinations` does, or `..._sources` with `by_x`."""
+    """Do what `attend_backward_destinations` does, or `attend_backward_sources` with `by_x`."""
     from headrace.cuda.attention import attend_backward
 
-    given, num_positions = _scores(scores, device, stage, by_edge)
+    given, num_positions = _scores(scores, x.device, rows.stage, by_edge)
     num_others = len(scores.source if by_x is None else scores.destination)
-    rows = edge_rows(
-        indptr, indices, positions, device,
-        num_others=num_others, num_positions=num_positions, stage=stage, trusted=trusted,
-    )  # fmt: skip
-    if rows.num_rows != len(by_score):
-        raise GraphError(f"{stage}: expected a row of edges for each row of scores, got {rows.num_rows}")
+    edges = edge_rows(rows, x.device, num_others=num_others, num_positions=num_positions)
+    if edges.num_rows != len(by_score):
+        raise GraphError(f"{rows.stage}: expected a row of edges for each row of scores, got {edges.num_rows}")
     written = [None if one is None else readable(one) for one in (by_edge, by_x)]
     with device_errors():
         attend_backward(
-            rows, given, readable(x), _state(attended), readable(gradient), readable(by_score),
+            edges, given, readable(x), _state(attended), readable(gradient), readable(by_score),
             by_edge=written[0], by_x=written[1],
         )  # fmt: skip
 
 
-def _weights(weight: torch.Tensor | None) -> tuple[torch.Tensor | None, int | None]:
-    """Return weights as [num_positions, heads], and how many positions there are."""
-    return (None, None) if weight is None else (readable(weight), len(weight))
+def _weights_and_edges(
+    rows: EdgeRows, x: torch.Tensor, weight: torch.Tensor | None
+) -> tuple[torch.Tensor | None, GpuEdgeRows]:
+    """Return weights as [num_positions, heads], and the edges that they and rows of `x` belong to."""
+    num_positions = None if weight is None else len(weight)
+    edges = edge_rows(rows, x.device, num_others=len(x), num_positions=num_positions)
+    return None if weight is None else readable(weight), edges
 
 
 def _state(attended: Attended) -> State:

@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from headrace.ops._arrays import Array
     from headrace.ops.aggregate.attention import Attended
     from headrace.ops.aggregate.attention_scores import AttentionScores
+    from headrace.ops.aggregate.edges import EdgeRows
     from headrace.ops.aggregate.extreme import Extremes
 
 
-def _edges(
-    indptr: Array, indices: Array, positions: Array | None, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _edges(rows: EdgeRows, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the row of each edge, where it leads to, and its position."""
-    starts, others = (torch.as_tensor(array, device=device) for array in (indptr, indices))
-    rows = torch.arange(len(starts) - 1, device=device).repeat_interleave(starts.diff(), output_size=others.numel())
-    if positions is None:
+    starts, others = (torch.as_tensor(array, device=device) for array in (rows.indptr, rows.indices))
+    numbers = torch.arange(rows.num_rows, device=device).repeat_interleave(starts.diff(), output_size=others.numel())
+    if rows.positions is None:
         places = torch.arange(others.numel(), device=device)
     else:
-        places = torch.as_tensor(positions, device=device).long()
-    return rows, others.long(), places
+        places = torch.as_tensor(rows.positions, device=device).long()
+    return numbers, others.long(), places
 
 
 def _per_row(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -37,99 +35,83 @@ def _messages(x: torch.Tensor, others: torch.Tensor, weight: torch.Tensor | None
 
 
 def spmm(
-    indptr: Array,
-    indices: Array,
+    rows: EdgeRows,
     x: torch.Tensor,
     weight: torch.Tensor | None,
-    positions: Array | None,
     divisors: torch.Tensor | None,
-    out: torch.Tensor | None,
-) -> torch.Tensor:
+    out: torch.Tensor,
+    *,
+    fresh: bool,
+) -> None:
     """Add up messages by `index_add_`."""
-    rows, others, places = _edges(indptr, indices, positions, x.device)
+    numbers, others, places = _edges(rows, x.device)
     with torch.no_grad():
-        result = x.new_zeros(len(indptr) - 1, *x.shape[1:]) if out is None else out
-        result.index_add_(0, rows, _messages(x, others, weight, places))
-        return result if divisors is None else result.div_(_per_row(divisors, result))
+        if fresh:
+            out.zero_()
+        out.index_add_(0, numbers, _messages(x, others, weight, places))
+        if divisors is not None:
+            out.div_(_per_row(divisors, out))
 
 
-def sddmm(
-    indptr: Array,
-    indices: Array,
-    a: torch.Tensor,
-    b: torch.Tensor,
-    heads: int | None,
-    positions: Array | None,
-    winners: torch.Tensor | None,
-    out: torch.Tensor | None,
-) -> torch.Tensor:
+def sddmm(rows: EdgeRows, a: torch.Tensor, b: torch.Tensor, winners: torch.Tensor | None, out: torch.Tensor) -> None:
     """Multiply the two rows of each edge and add up."""
-    rows, others, places = _edges(indptr, indices, positions, a.device)
+    numbers, others, places = _edges(rows, a.device)
     with torch.no_grad():
-        products = a[rows] * b[others]
+        products = a[numbers] * b[others]
         if winners is not None:
-            products = products.where(winners[rows] == _per_row(places, products), 0)
-        products = products.flatten(1 if heads is None else 2).sum(-1) if products.ndim > 1 else products
-        result = torch.empty_like(products) if out is None else out
-        result[places] = products
-        return result
+            products = products.where(winners[numbers] == _per_row(places, products), 0)
+        out[places] = products.flatten(out.ndim).sum(-1) if products.ndim > 1 else products
 
 
 def spmm_extreme(
-    indptr: Array,
-    indices: Array,
+    rows: EdgeRows,
     x: torch.Tensor,
-    largest: bool,
     weight: torch.Tensor | None,
-    positions: Array | None,
-    state: Extremes | None,
+    found: Extremes,
+    *,
+    largest: bool,
+    fresh: bool,
     last: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> None:
     """Take extremes by `scatter_reduce`, and then the lowest position that has them."""
-    rows, others, places = _edges(indptr, indices, positions, x.device)
-    shape = (len(indptr) - 1, *x.shape[1:])
+    numbers, others, places = _edges(rows, x.device)
+    shape, most = found.values.shape, torch.iinfo(torch.int64).max
     none = -torch.inf if largest else torch.inf
     with torch.no_grad():
         messages = _messages(x, others, weight, places)
-        numbers = _per_row(places, messages).expand(messages.shape)
-        if state is not None:
-            held = state.winners.flatten(1) >= 0 if state.winners.ndim > 1 else state.winners >= 0
-            held = held.view(shape)
-            rows = torch.cat([rows, torch.arange(shape[0], device=x.device)])
-            messages = torch.cat([messages, state.values.where(held, none)])
-            numbers = torch.cat([numbers, state.winners.where(held, torch.iinfo(torch.int64).max)])
-        index = _per_row(rows, messages).expand(messages.shape)
+        positions = _per_row(places, messages).expand(messages.shape)
+        if not fresh:
+            held = found.winners >= 0
+            numbers = torch.cat([numbers, torch.arange(shape[0], device=x.device)])
+            messages = torch.cat([messages, found.values.where(held, none)])
+            positions = torch.cat([positions, found.winners.where(held, most)])
+        index = _per_row(numbers, messages).expand(messages.shape)
         values = torch.full(shape, none, dtype=x.dtype, device=x.device)
         values.scatter_reduce_(0, index, messages, "amax" if largest else "amin")
-        best = values[rows]
+        best = values[numbers]
         wins = (messages == best) | (messages.isnan() & best.isnan())
-        most = torch.iinfo(torch.int64).max
         winners = torch.full(shape, most, device=x.device)
-        winners.scatter_reduce_(0, index, numbers.where(wins, most), "amin")
+        winners.scatter_reduce_(0, index, positions.where(wins, most), "amin")
         winners = winners.where(winners != most, -1)
-        if last:
-            values = values.where(winners >= 0, 0)
-        if state is None:
-            return values, winners
-        return state.values.copy_(values), state.winners.copy_(winners)
+        found.values.copy_(values.where(winners >= 0, 0) if last else values)
+        found.winners.copy_(winners)
 
 
 def spmm_winners(
-    indptr: Array,
-    indices: Array,
+    rows: EdgeRows,
     gradients: torch.Tensor,
     winners: torch.Tensor,
     weight: torch.Tensor | None,
-    positions: Array | None,
-    out: torch.Tensor | None,
-) -> torch.Tensor:
+    out: torch.Tensor,
+    *,
+    fresh: bool,
+) -> None:
     """Add up gradients where edges have won."""
-    rows, others, places = _edges(indptr, indices, positions, gradients.device)
+    numbers, others, places = _edges(rows, gradients.device)
     with torch.no_grad():
         messages = _messages(gradients, others, weight, places)
         messages = messages.where(winners[others] == _per_row(places, messages), 0)
-        result = gradients.new_zeros(len(indptr) - 1, *gradients.shape[1:]) if out is None else out
-        return result.index_add_(0, rows, messages)
+        (out.zero_() if fresh else out).index_add_(0, numbers, messages)
 
 
 def _scores(
@@ -169,37 +151,29 @@ def _exponentials(
 
 
 def attend(
-    indptr: Array,
-    indices: Array,
-    x: torch.Tensor,
-    scores: AttentionScores,
-    positions: Array | None,
-    state: Attended | None,
-    last: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    rows: EdgeRows, x: torch.Tensor, scores: AttentionScores, found: Attended, *, fresh: bool, last: bool
+) -> None:
     """Compute scores, their softmax and the sums, each as an array of all edges."""
-    rows, others, places = _edges(indptr, indices, positions, x.device)
+    numbers, others, places = _edges(rows, x.device)
+    out, largest, sums = found
     with torch.no_grad():
-        _, score = _scores(scores, others, rows, places)
-        shape = (len(indptr) - 1, scores.heads)
-        if state is None:
-            largest, sums = x.new_full(shape, -torch.inf), x.new_zeros(shape)
-            out = x.new_zeros(shape[0], *x.shape[1:])
-        else:
-            out, largest, sums = state
+        _, score = _scores(scores, others, numbers, places)
+        if fresh:
+            largest.fill_(-torch.inf)
+            for part in (out, sums):
+                part.zero_()
         before = largest.clone()
         # NaN would stay the largest one for ever: it comes in by its exponential.
         finite = score.where(~score.isnan(), -torch.inf)
-        largest.scatter_reduce_(0, rows[:, None].expand(score.shape), finite, "amax")
+        largest.scatter_reduce_(0, numbers[:, None].expand(score.shape), finite, "amax")
         factor = torch.where(before == -torch.inf, 1, (before - largest).exp())
-        exps = _exponentials(score, largest[rows], scores.weight, places)
-        sums.mul_(factor).index_add_(0, rows, exps)
+        exps = _exponentials(score, largest[numbers], scores.weight, places)
+        sums.mul_(factor).index_add_(0, numbers, exps)
         out.mul_(_per_row(factor, out))
         kept = exps * _kept(scores, places, exps)
-        out.index_add_(0, rows, _per_row(kept, x) * x[others])
+        out.index_add_(0, numbers, _per_row(kept, x) * x[others])
         if last:
             out.div_(_per_row(torch.where(sums == 0, 1, sums), out))
-        return out, largest, sums
 
 
 def _gradients(
@@ -224,44 +198,24 @@ def _gradients(
     return torch.where(_is_kept(plain), by_score, by_score * scores.slope), attention * kept
 
 
-def attend_backward_destinations(
-    indptr: Array,
-    indices: Array,
+def attend_backward(
+    rows: EdgeRows,
     x: torch.Tensor,
     scores: AttentionScores,
     attended: Attended,
     gradient: torch.Tensor,
-    positions: Array | None,
-    out: torch.Tensor | None,
-    edge_out: torch.Tensor | None,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Add up the gradients of scores by destination."""
-    rows, others, places = _edges(indptr, indices, positions, x.device)
+    by_score: torch.Tensor,
+    *,
+    by_edge: torch.Tensor | None = None,
+    by_x: torch.Tensor | None = None,
+) -> None:
+    """Add up the gradients of scores by destination, or of scores and of rows by source."""
+    numbers, others, places = _edges(rows, x.device)
+    destinations, sources = (numbers, others) if by_x is None else (others, numbers)
     with torch.no_grad():
-        by_score, _ = _gradients(rows, others, places, x, scores, attended, gradient)
-        if edge_out is None and scores.edge is not None:
-            edge_out = torch.zeros_like(scores.edge)
-        if edge_out is not None:
-            edge_out[places] = by_score
-        result = torch.zeros_like(scores.destination) if out is None else out
-        return result.index_add_(0, rows, by_score), edge_out
-
-
-def attend_backward_sources(
-    indptr: Array,
-    indices: Array,
-    x: torch.Tensor,
-    scores: AttentionScores,
-    attended: Attended,
-    gradient: torch.Tensor,
-    positions: Array,
-    out: tuple[torch.Tensor, torch.Tensor] | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Add up the gradients of scores and of rows by source."""
-    sources, rows, places = _edges(indptr, indices, positions, x.device)
-    with torch.no_grad():
-        by_score, attention = _gradients(rows, sources, places, x, scores, attended, gradient)
-        by_source, by_x = (torch.zeros_like(scores.source), torch.zeros_like(x)) if out is None else out
-        by_source.index_add_(0, sources, by_score)
-        by_x.index_add_(0, sources, _per_row(attention, x) * gradient[rows])
-        return by_source, by_x
+        of_edges, attention = _gradients(destinations, sources, places, x, scores, attended, gradient)
+        by_score.index_add_(0, numbers, of_edges)
+        if by_edge is not None:
+            by_edge[places] = of_edges
+        if by_x is not None:
+            by_x.index_add_(0, sources, _per_row(attention, x) * gradient[destinations])

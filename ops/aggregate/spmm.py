@@ -5,23 +5,19 @@ from __future__ import annotations
 import torch
 from torch.autograd.graph import increment_version
 
-from headrace.ops import _native
 from headrace.ops._arrays import Array
-from headrace.ops.aggregate import on_gpu, on_torch
+from headrace.ops.aggregate import on_cpu, on_gpu, on_torch
 from headrace.ops.aggregate.edges import (
-    as_edges,
+    EdgeRows,
+    by_device,
     check_shape,
     check_table,
     check_weight,
     check_winners,
     check_written,
-    count_rows,
     new_rows,
-    table,
-    vector,
 )
 from headrace.ops.errors import FeatureError
-from headrace.ops.gpu import kernels_for
 
 
 def spmm(
@@ -82,38 +78,19 @@ def spmm(
     >>> ops.spmm(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), x).tolist()
     [[6.0], [1.0]]
     """
-    stage = "spmm"
-    check_table(x, "x", stage)
-    num_rows = count_rows(indptr, stage)
+    rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "spmm")
+    check_table(x, "x", rows.stage)
+    shape = (rows.num_rows, *x.shape[1:])
     if out is not None:
-        check_written(out, "out", stage, (num_rows, *x.shape[1:]), x)
+        check_written(out, "out", rows.stage, shape, x)
         if x.numel() and out.data_ptr() == x.data_ptr():
-            message = f"{stage}: expected out not to be x, whose rows are read while it is written"
+            message = f"{rows.stage}: expected out not to be x, whose rows are read while it is written"
             raise FeatureError(message)
     if divisors is not None:
-        check_shape(divisors, "divisors", stage, (num_rows,), x)
-    weight = None if weight is None else check_weight(weight, x, stage)
-    device, fresh = kernels_for(x), out is None
-    if device is None and not x.is_cpu:
-        return on_torch.spmm(indptr, indices, x, weight, positions, divisors, out)
-    result = new_rows(num_rows, x) if out is None else out
-    if device is not None:
-        on_gpu.spmm(
-            indptr, indices, x, weight, positions, divisors, result, device, fresh=fresh, trusted=trusted is True
-        )
-    else:
-        edges = as_edges(indptr, indices, positions, num_threads, stage)
-        _native.spmm(
-            edges.indptr,
-            edges.indices,
-            table(x),
-            table(result),
-            None if weight is None else table(weight),
-            edges.positions,
-            None if divisors is None else vector(divisors),
-            fresh,
-            edges.num_threads,
-        )
+        check_shape(divisors, "divisors", rows.stage, shape[:1], x)
+    check_weight(weight, x, rows.stage)
+    result = new_rows(rows.num_rows, x) if out is None else out
+    by_device(x, on_cpu.spmm, on_gpu.spmm, on_torch.spmm)(rows, x, weight, divisors, result, fresh=out is None)
     if out is not None:
         increment_version(out)  # autograd has not seen the write
     return result
@@ -155,8 +132,9 @@ def sddmm(
     GraphError, FeatureError
         As for `spmm`.
     """
-    stage = "sddmm"
-    check_table(a, "a", stage, rows=count_rows(indptr, stage))
+    rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "sddmm")
+    stage = rows.stage
+    check_table(a, "a", stage, rows=rows.num_rows)
     check_table(b, "b", stage, like=a)
     if a.shape[1:] != b.shape[1:] or (heads is not None and (a.ndim < 2 or a.shape[1] != heads or heads < 1)):
         message = f"{stage}: expected rows of one shape, [heads = {heads}, ...], got {list(a.shape)}, {list(b.shape)}"
@@ -166,24 +144,8 @@ def sddmm(
         check_winners(winners, stage, tuple(a.shape), a)
     if out is not None:
         check_written(out, "out", stage, (len(out), *shape[1:]), a)
-    device = kernels_for(a)
-    if device is None and not a.is_cpu:
-        return on_torch.sddmm(indptr, indices, a, b, heads, positions, winners, out)
-    given, out = out, torch.empty(shape, dtype=a.dtype, device=a.device) if out is None else out
-    if device is not None:
-        on_gpu.sddmm(indptr, indices, a, b, positions, winners, out, device, trusted=trusted is True)
-    else:
-        edges = as_edges(indptr, indices, positions, num_threads, stage)
-        _native.sddmm(
-            edges.indptr,
-            edges.indices,
-            table(a),
-            table(b),
-            table(out),
-            edges.positions,
-            None if winners is None else table(winners),
-            edges.num_threads,
-        )
-    if given is not None:
-        increment_version(given)
-    return out
+    result = torch.empty(shape, dtype=a.dtype, device=a.device) if out is None else out
+    by_device(a, on_cpu.sddmm, on_gpu.sddmm, on_torch.sddmm)(rows, a, b, winners, result)
+    if out is not None:
+        increment_version(out)
+    return result

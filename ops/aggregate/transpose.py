@@ -10,7 +10,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_count, as_num_threads, graph_arrays
 from headrace.ops.aggregate import on_gpu
-from headrace.ops.aggregate.edges import count_rows
+from headrace.ops.aggregate.edges import EdgeRows
 from headrace.ops.errors import GraphError
 from headrace.ops.gpu import kernels_for
 from headrace.ops.graphs.rows import starts_of
@@ -61,13 +61,12 @@ def transpose_csc(
     stage = "transpose_csc"
     num_src = as_count(num_src, "num_src", stage=stage, error=GraphError)
     check_fits_memory(8 * (num_src + 1), f"{stage}: got num_src = {num_src:,}", "is it a slip?", GraphError)
-    count_rows(indptr, stage)
+    rows = EdgeRows(indptr, indices, None, num_threads, trusted, stage)
+    num_dst = rows.num_rows
     device = kernels_for(indices)
     if device is not None:
-        rows = on_gpu.edge_rows(
-            indptr, indices, None, device, num_others=num_src, num_positions=None, stage=stage, trusted=trusted is True
-        )
-        return _sorted(rows.indptr, rows.indices, num_src)
+        found = on_gpu.edge_rows(rows, device, num_others=num_src, num_positions=None)
+        return _sorted(found.indptr, found.indices, num_src)
     if isinstance(indices, torch.Tensor) and not indices.is_cpu and not indices.is_meta:
         return _sorted(torch.as_tensor(indptr, device=indices.device), indices, num_src)
     starts, sources = graph_arrays(indptr, indices, stage)
@@ -84,7 +83,6 @@ def transpose_csc(
         wrong = int(((sources < 0) | (sources >= num_src)).argmax())
         message = f"{stage}: indices[{wrong}] = {sources[wrong]} is no source: expected 0 <= it < num_src = {num_src}"
         raise GraphError(message)
-    num_dst = len(degrees)
     destinations = np.repeat(np.arange(num_dst, dtype=sources.dtype), degrees)
     # As an edge list in the other direction; the ids of both sides are below one bound there.
     begins, ends, places = _native.coo_to_csc(

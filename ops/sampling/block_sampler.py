@@ -202,22 +202,16 @@ class BlockSampler:
             message = f"{stage}: expected seeds on the GPU that the sampler was made for, got others; move them there"
             raise InputError(message)
         nodes = as_numpy(seeds, "seeds", stage=stage, error=ItemsError)
-        hops_asked = (
+        n_id, blocks, num_nodes, num_edges, slots = sampler.sample(
+            nodes,
             self._native_rules(rules, stage),
             [native_keys(key, rule, stage) for key, rule in zip(keys, rules, strict=True)],
             expand == "new",
             edge_ids,
             as_num_threads(num_threads, stage=stage),
             native_excluded(excluded, stage),
+            None if trees is None else tree_arrays(trees, stage),
         )
-        slots = None
-        if trees is None:
-            n_id, blocks, num_nodes, num_edges = sampler.sample(nodes, *hops_asked)
-        else:
-            tree_slots, streams, bounds, lows = tree_arrays(trees, stage)
-            n_id, blocks, num_nodes, num_edges, slots = sampler.sample_trees(
-                nodes, tree_slots, trees.num_trees, streams, bounds, lows, *hops_asked
-            )
         hops = [
             SampledHop(
                 torch.from_numpy(starts),

@@ -86,10 +86,8 @@ class Trees(NamedTuple):
     lows: torch.Tensor | None = None
 
 
-def tree_arrays(
-    trees: Trees, stage: str
-) -> tuple[_native.Int64Array, _native.Int64Array | None, _native.Int64Array | None, _native.Int64Array | None]:
-    """Return the arrays of trees as kernels take them: slots, streams, bounds and lower bounds.
+def tree_arrays(trees: Trees, stage: str) -> _native.Trees:
+    """Return trees as kernels take them.
 
     Raises
     ------
@@ -101,4 +99,5 @@ def tree_arrays(
         return None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
 
     slots = as_numpy(trees.slots, "slots", stage=stage, error=ItemsError)
-    return slots, view(trees.streams, "streams"), view(trees.bounds, "bounds"), view(trees.lows, "lows")
+    of_trees = view(trees.streams, "streams"), view(trees.bounds, "bounds"), view(trees.lows, "lows")
+    return slots, trees.num_trees, *of_trees

@@ -51,7 +51,7 @@ def _by_head(x: np.ndarray, weights: Any) -> np.ndarray:
 
 def _spmm(indptr: Any, indices: Any, x: Any, weights: Any, positions: Any, threads: Any) -> Any:
     out = np.zeros((len(indptr) - 1, x.shape[1]), x.dtype)
-    _native.spmm(indptr, indices, x, out, weights, positions, None, True, threads)
+    _native.spmm((indptr, indices, positions), x, out, weights, None, True, threads)
     return out
 
 
@@ -69,7 +69,7 @@ def _check_spmm(arguments: list[Any], answer: Any) -> None:
 def _extreme(indptr: Any, indices: Any, x: Any, weights: Any, positions: Any, threads: Any) -> Any:
     out = np.zeros((len(indptr) - 1, x.shape[1]), x.dtype)
     winners = np.zeros(out.shape, np.int64)
-    _native.spmm_extreme(indptr, indices, x, out, winners, weights, positions, True, True, True, threads)
+    _native.spmm_extreme((indptr, indices, positions), x, out, winners, weights, True, True, True, threads)
     return out, winners
 
 
@@ -87,7 +87,7 @@ def _check_extreme(arguments: list[Any], answer: Any) -> None:
 def _winners(indptr: Any, indices: Any, x: Any, weights: Any, positions: Any, threads: Any) -> Any:
     """Of each column the edge at position 1 has won."""
     out = np.zeros((len(indptr) - 1, x.shape[1]), x.dtype)
-    _native.spmm_winners(indptr, indices, x, np.ones(x.shape, np.int64), out, weights, positions, True, threads)
+    _native.spmm_winners((indptr, indices, positions), x, np.ones(x.shape, np.int64), out, weights, True, threads)
     return out
 
 
@@ -104,7 +104,7 @@ def _check_winners(arguments: list[Any], answer: Any) -> None:
 
 def _sddmm(indptr: Any, indices: Any, x: Any, positions: Any, threads: Any) -> Any:
     out = np.zeros((len(indices), 1), x.dtype)
-    _native.sddmm(indptr, indices, x, x, out, positions, None, threads)
+    _native.sddmm((indptr, indices, positions), x, x, out, None, threads)
     return out
 
 
@@ -141,10 +141,8 @@ def _attend(
     key, threshold, ids, threads = rest
     out = np.zeros((len(indptr) - 1, x.shape[1]), x.dtype)
     largest, sums = (np.zeros((len(out), scores.shape[1]), x.dtype) for _ in range(2))
-    _native.attend(
-        indptr, indices, scores, scores, x, largest, sums, out, by_edge, weights, positions, SLOPE, key, threshold, 2.0,
-        ids, True, True, threads,
-    )  # fmt: skip
+    given = (scores, scores, by_edge, weights, SLOPE, key, threshold, 2.0, ids)
+    _native.attend((indptr, indices, positions), given, x, (out, largest, sums), True, True, threads)
     return out, largest, sums
 
 
@@ -177,10 +175,11 @@ def _attend_backward(*arguments: Any) -> Any:
     out, largest, sums = _attend(*arguments)
     by_scores = np.zeros(largest.shape, x.dtype)
     other = np.zeros((len(indices), scores.shape[1]), x.dtype)
+    given = (scores, scores, by_edge, weights, SLOPE, key, threshold, 2.0, ids)
+    gradients = np.ones(out.shape, x.dtype)
     _native.attend_backward(
-        indptr, indices, scores, scores, x, largest, sums, out, np.ones(out.shape, x.dtype), by_scores, other, by_edge,
-        weights, positions, SLOPE, key, threshold, 2.0, ids, False, threads,
-    )  # fmt: skip
+        (indptr, indices, positions), given, x, (out, largest, sums), gradients, by_scores, other, False, threads
+    )
     return by_scores, other
 
 

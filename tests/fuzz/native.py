@@ -240,7 +240,7 @@ def _fused_arguments(draw: Draw) -> list[Any]:
 
 
 def _check_fused(arguments: list[Any], answer: Any) -> None:
-    n_id, blocks, num_nodes, num_edges = answer
+    n_id, blocks, num_nodes, num_edges, _ = answer
     check_blocks(values(arguments[0]), values(arguments[1]), values(arguments[6]), n_id, num_nodes)
     check_compact(arguments[6], n_id, n_id, np.arange(len(n_id)))
     assert sum(len(indices) for _, indices, _, _, _ in blocks) == sum(num_edges)

@@ -57,8 +57,9 @@ def _trees(*arguments: Any) -> Any:
     sampler = _native.FusedSampler(indptr, indices, edge_ids, weights, first_number=first_number, times=times)
     kinds, limits, num_rounds, *rest = arguments[12:]
     rules = [[_native.Rule(*one, weights is not None)] for one in zip(kinds, limits, num_rounds, strict=True)]
-    sampler.sample_trees(*arguments[6:12], rules, *rest)
-    return sampler.sample_trees(*arguments[6:12], rules, *rest)
+    seeds, trees = arguments[6], arguments[7:12]
+    sampler.sample(seeds, rules, *rest, trees=trees)
+    return sampler.sample(seeds, rules, *rest, trees=trees)
 
 
 def _check_trees(arguments: list[Any], answer: Any) -> None:
@@ -82,5 +83,7 @@ def _check_trees(arguments: list[Any], answer: Any) -> None:
 
 NATIVE_ENTRIES = {
     "order_of_rows": Entry(_native.order_of_rows, _order_arguments, _check_order, frozenset({2}), aligned=True),
-    "FusedSampler.sample_trees": Entry(_trees, _trees_arguments, _check_trees, frozenset({13, 14, 18}), aligned=True),
+    "FusedSampler.sample in trees": Entry(
+        _trees, _trees_arguments, _check_trees, frozenset({13, 14, 18}), aligned=True
+    ),
 }

@@ -45,15 +45,15 @@ KERNELS = (
         "tests/ops/core/test_wide_ids.py::test_the_table_compares_whole_ids",
     ),
     Mutant(
-        "ops/native/sampling/compactor.cpp",
+        "ops/native/sampling/compact.cpp",
         'check_nodes("seen", seen, num_seen, num_nodes);',
         "",
         "tests/ops/sampling/test_compact.py::test_compactor_refuses_what_is_no_node",
     ),
     Mutant(
-        "ops/native/sampling/fused.cpp",
-        "if (n_id.size() == num_seeds) return;",
-        "if (n_id.size() != 0) return;",
+        "ops/native/sampling/fused_elements.hpp",
+        "if (n_id_.size() == num_seeds) return;",
+        "if (n_id_.size() != 0) return;",
         _REFUSALS + "test_refuses_bad_seeds_and_goes_on",
     ),
     Mutant(

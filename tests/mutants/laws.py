@@ -146,9 +146,9 @@ LAWS = (
         _TREES + "test_draws_by_weight_in_a_window",
     ),
     Mutant(
-        "ops/native/sampling/fused_trees.cpp",
-        "keys_.of(static_cast<std::int64_t>(neighbors[e]), slots_[i])",
-        "keys_.of(static_cast<std::int64_t>(neighbors[e]), 0)",
+        "ops/native/sampling/fused_elements.hpp",
+        "keys_.of(static_cast<std::int64_t>(chunk.neighbors[e]), slots_[first_dst + i])",
+        "keys_.of(static_cast<std::int64_t>(chunk.neighbors[e]), 0)",
         _TREES + "test_trees_equal_the_reference",
     ),
     Mutant(

@@ -1,15 +1,18 @@
-// What the binding files share: array types and the hand-over of a Buffer to NumPy. Bindings only check types and
-// lengths, release the GIL and call a kernel; the Python modules beside ops/native are the public face.
+// What the binding files share: array types, the way of a Buffer to NumPy, and who has the interpreter's lock. Bindings
+// only check types and lengths, release the lock and call a kernel; the Python modules beside ops/native are the public
+// face.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/variant.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "core/buffer.hpp"
 #include "core/errors.hpp"
@@ -18,6 +21,10 @@
 namespace headrace {
 
 namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+// The name of an argument that holds arrays, which are taken as they are or not at all: nobody would see a copy.
+constexpr auto operator""_array(const char* name, std::size_t /*length*/) { return nb::arg(name).noconvert(); }
 
 template <class T>
 using InArray = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -27,6 +34,10 @@ template <class T>
 using StridedArray = nb::ndarray<const T, nb::ndim<1>, nb::device::cpu>;
 template <class T>
 using OutArray = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+// Arrays of either width, or None; their arguments are marked with none().
+using AnyIds = std::variant<std::monostate, InArray<std::int32_t>, InArray<std::int64_t>>;
+using AnyWeights = std::variant<std::monostate, InArray<float>, InArray<double>>;
 
 template <class Array>
 auto data_or_null(const std::optional<Array>& array) {
@@ -42,6 +53,30 @@ OutArray<T> to_numpy(Buffer<T>&& buffer) {
   return OutArray<T>(data, {size}, owner);
 }
 
+template <class T>
+nb::object to_numpy_or_none(Buffer<T>&& buffer, bool present) {
+  return present ? nb::cast(to_numpy(std::move(buffer))) : nb::none();
+}
+
+template <class... T>
+nb::tuple arrays(Buffer<T>&... buffers) {
+  return nb::make_tuple(to_numpy(std::move(buffers))...);
+}
+
+// What body() returns, while other threads of Python run.
+template <class Body>
+auto unlocked(const Body& body) {
+  const nb::gil_scoped_release release;
+  return body();
+}
+
+// Call bind(number) with a number of each width that ids have: a function then has an overload for each.
+template <class Bind>
+void for_both_widths(const Bind& bind) {
+  bind(std::int32_t{});
+  bind(std::int64_t{});
+}
+
 // The lengths that kernels take for granted. Contents (rows, ids) are checked where they are read.
 inline std::size_t num_nodes_of(const InArray<std::int64_t>& indptr) {
   if (indptr.shape(0) == 0) throw GraphError("expected indptr to have num_nodes + 1 entries, got none");
@@ -55,23 +90,20 @@ void check_length(const char* name, std::size_t length, std::size_t expected, co
               "), got " + std::to_string(length));
 }
 
-void bind_random(nb::module_& m);
-void bind_graph(nb::module_& m);
-void bind_sample(nb::module_& m);
-void bind_layer(nb::module_& m);
-void bind_gather(nb::module_& m);
-void bind_tiers(nb::module_& m);
-void bind_disk(nb::module_& m);
-void bind_walk(nb::module_& m);
-void bind_saint(nb::module_& m);
-void bind_scatter(nb::module_& m);
-void bind_owners(nb::module_& m);
-void bind_dropout(nb::module_& m);
-void bind_partition(nb::module_& m);
-void bind_join_hops(nb::module_& m);
-void bind_cache(nb::module_& m);
-void bind_spread(nb::module_& m);
+template <class Error = GraphError, class Array>
+void check_length(const char* name, const std::optional<Array>& array, std::size_t expected, const char* per = "edge") {
+  if (array) check_length<Error>(name, array->shape(0), expected, per);
+}
+
 void bind_aggregate(nb::module_& m);
+void bind_cache(nb::module_& m);
+void bind_features(nb::module_& m);
+void bind_graph(nb::module_& m);
+void bind_layer(nb::module_& m);
 void bind_links(nb::module_& m);
+void bind_partition(nb::module_& m);
+void bind_random(nb::module_& m);
+void bind_sample(nb::module_& m);
+void bind_walk(nb::module_& m);
 
 }  // namespace headrace

@@ -10,8 +10,6 @@
 namespace headrace {
 namespace {
 
-using nb::literals::operator""_a;
-
 // A look-up that ends without a word, as when Python was interrupted, has failed.
 class BoundLookup {
  public:
@@ -59,8 +57,7 @@ void make_index(CacheIndex* memory, CachePolicy policy, std::int64_t capacity, s
 }
 
 BoundLookup look_up(CacheIndex& index, const InArray<std::int64_t>& ids) {
-  const nb::gil_scoped_release release;
-  return {index, index.look_up(ids.data(), ids.shape(0))};
+  return {index, unlocked([&] { return index.look_up(ids.data(), ids.shape(0)); })};
 }
 
 // An array of a look-up, which lives as long as that.
@@ -93,24 +90,22 @@ void bind_cache(nb::module_& m) {
       .def_prop_ro("holds_slots", &BoundLookup::holds_slots)
       .def("finish", &BoundLookup::finish, "filled"_a, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<CacheIndex>(m, "CacheIndex")
-      .def("__init__", &make_index, "policy"_a, "capacity"_a, "num_rows"_a, "fixed"_a.noconvert().none() = nb::none(),
-           "levels"_a.noconvert().none() = nb::none())
-      .def("look_up", &look_up, "ids"_a.noconvert(), nb::keep_alive<0, 1>())
+      .def("__init__", &make_index, "policy"_a, "capacity"_a, "num_rows"_a, "fixed"_array = nb::none(),
+           "levels"_array = nb::none())
+      .def("look_up", &look_up, "ids"_array, nb::keep_alive<0, 1>())
       .def(
           "invalidate",
           [](CacheIndex& index, const InArray<std::int64_t>& ids) {
-            const nb::gil_scoped_release release;
-            index.invalidate(ids.data(), ids.shape(0));
+            unlocked([&] { index.invalidate(ids.data(), ids.shape(0)); });
           },
-          "ids"_a.noconvert())
+          "ids"_array)
       .def("invalidate_all", &CacheIndex::invalidate_all, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "expect",
           [](CacheIndex& index, const InArray<std::int64_t>& ids) {
-            const nb::gil_scoped_release release;
-            index.expect(ids.data(), ids.shape(0));
+            unlocked([&] { index.expect(ids.data(), ids.shape(0)); });
           },
-          "ids"_a.noconvert())
+          "ids"_array)
       .def("expect_nothing", &CacheIndex::expect_nothing, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("counts",
                    [](CacheIndex& index) {

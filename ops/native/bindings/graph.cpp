@@ -9,15 +9,13 @@
 #include "graphs/csc.hpp"
 #include "graphs/csc_buckets.hpp"
 #include "graphs/row_order.hpp"
+#include "graphs/spread.hpp"
 #include "sampling/compact.hpp"
-#include "sampling/compactor.hpp"
 #include "sampling/parallel_edges.hpp"
 #include "sampling/typed_rows.hpp"
 
 namespace headrace {
 namespace {
-
-using nb::literals::operator""_a;
 
 // Ids below 2^31 are stored in 32 bits.
 bool fits_narrow(std::size_t num_values) {
@@ -30,8 +28,7 @@ nb::tuple place(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, s
   Buffer<std::int64_t> indptr;
   Buffer<Index> indices;
   Buffer<EdgeId> edge_ids;
-  {
-    const nb::gil_scoped_release release;
+  unlocked([&] {
     indptr = Buffer<std::int64_t>::long_lived(num_nodes + 1);
     indices = Buffer<Index>::long_lived(num_edges);
     if (!sorted) edge_ids = Buffer<EdgeId>::long_lived(num_edges);
@@ -41,10 +38,9 @@ nb::tuple place(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, s
       count_rows(dst, num_edges, num_nodes, indptr.data(), num_threads);
       place_edges(src, dst, num_edges, num_nodes, indptr.data(), indices.data(), edge_ids.data(), num_threads);
     }
-  }
-  nb::object ids = nb::none();
-  if (!sorted) ids = nb::cast(to_numpy(std::move(edge_ids)));
-  return nb::make_tuple(to_numpy(std::move(indptr)), to_numpy(std::move(indices)), ids);
+  });
+  return nb::make_tuple(to_numpy(std::move(indptr)), to_numpy(std::move(indices)),
+                        to_numpy_or_none(std::move(edge_ids), !sorted));
 }
 
 template <class Id>
@@ -55,11 +51,7 @@ nb::tuple coo_to_csc(const StridedArray<Id>& src_array, const StridedArray<Id>& 
   const std::size_t num_edges = src_array.shape(0);
   check_length("coo_to_csc: dst", dst_array.shape(0), num_edges);
   if (num_nodes == std::numeric_limits<std::size_t>::max()) throw std::bad_alloc();  // num_nodes + 1 would be 0
-  bool sorted = false;
-  {
-    const nb::gil_scoped_release release;
-    sorted = check_edges(src, dst, num_edges, num_nodes, num_threads);
-  }
+  const bool sorted = unlocked([&] { return check_edges(src, dst, num_edges, num_nodes, num_threads); });
   const auto finish = [&](auto placer) { return placer(src, dst, num_edges, num_nodes, sorted, num_threads); };
   using Narrow = std::int32_t;
   using Wide = std::int64_t;
@@ -71,44 +63,14 @@ nb::tuple coo_to_csc(const StridedArray<Id>& src_array, const StridedArray<Id>& 
 
 // compact(seen, neighbors) by one way of renumbering.
 template <class Id, class Compact>
-nb::tuple compacted(const InArray<std::int64_t>& seen, const InArray<Id>& neighbors, Compact&& compact) {
+nb::tuple compacted(const InArray<std::int64_t>& seen, const InArray<Id>& neighbors, const Compact& compact) {
   Buffer<std::int64_t> ids;
   Buffer<Id> local;
-  {
-    const nb::gil_scoped_release release;
+  unlocked([&] {
     local.resize(neighbors.shape(0));
     ids = compact(seen.data(), seen.shape(0), neighbors.data(), neighbors.shape(0), local.data());
-  }
-  return nb::make_tuple(to_numpy(std::move(ids)), to_numpy(std::move(local)));
-}
-
-template <class Id>
-void bind_ids(nb::module_& m) {
-  m.def("coo_to_csc", &coo_to_csc<Id>, "src"_a.noconvert(), "dst"_a.noconvert(), "num_nodes"_a, "num_threads"_a);
-  m.def(
-      "check_csc",
-      [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
-        check_csc(CscView<Id>{indptr.data(), num_nodes_of(indptr), indices.data(), indices.shape(0)}, num_threads);
-      },
-      "indptr"_a.noconvert(), "indices"_a.noconvert(), "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
-  m.def(
-      "has_parallel_edges",
-      [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
-        return has_parallel_edges(CscView<Id>{indptr.data(), num_nodes_of(indptr), indices.data(), indices.shape(0)},
-                                  num_threads);
-      },
-      "indptr"_a.noconvert(), "indices"_a.noconvert(), "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
-  m.def(
-      "compact",
-      [](const InArray<std::int64_t>& seen, const InArray<Id>& neighbors) {
-        return compacted<Id>(seen, neighbors, [](auto... arguments) { return compact(arguments...); });
-      },
-      "seen"_a.noconvert(), "neighbors"_a.noconvert());
-}
-
-template <class Id>
-nb::tuple compact_again(Compactor& compactor, const InArray<std::int64_t>& seen, const InArray<Id>& neighbors) {
-  return compacted<Id>(seen, neighbors, [&](auto... arguments) { return compactor.compact(arguments...); });
+  });
+  return arrays(ids, local);
 }
 
 nb::object order_of_rows(const InArray<std::int64_t>& indptr, const InArray<std::int64_t>& keys, int num_threads) {
@@ -116,14 +78,13 @@ nb::object order_of_rows(const InArray<std::int64_t>& indptr, const InArray<std:
   const std::size_t num_edges = keys.shape(0);
   check_ends(indptr, num_edges);
   Buffer<std::int64_t> order;
-  {
-    const nb::gil_scoped_release release;
-    if (!rows_ascend(indptr.data(), num_nodes, keys.data(), num_edges, num_threads)) {
-      order = Buffer<std::int64_t>::long_lived(num_edges);
-      order_rows(indptr.data(), num_nodes, keys.data(), num_edges, order.data(), num_threads);
-    }
-  }
-  return order.size() == 0 ? nb::none() : nb::cast(to_numpy(std::move(order)));
+  unlocked([&] {
+    if (rows_ascend(indptr.data(), num_nodes, keys.data(), num_edges, num_threads)) return;
+    order = Buffer<std::int64_t>::long_lived(num_edges);
+    order_rows(indptr.data(), num_nodes, keys.data(), num_edges, order.data(), num_threads);
+  });
+  const bool present = order.size() != 0;
+  return to_numpy_or_none(std::move(order), present);
 }
 
 // Refuse what does not rise from 0, to `end` where that is known.
@@ -137,43 +98,100 @@ void check_rises(const char* name, const InArray<std::int64_t>& offsets, std::op
   }
 }
 
-OutArray<std::int64_t> typed_rows(const InArray<std::int64_t>& indptr, nb::handle edge_ids,
+OutArray<std::int64_t> typed_rows(const InArray<std::int64_t>& indptr, const AnyIds& edge_ids,
                                   const InArray<std::int64_t>& first_edges, const InArray<std::int64_t>& first_nodes,
                                   const InArray<bool>& ends, int num_threads) {
   const std::size_t num_nodes = num_nodes_of(indptr);
-  const AnyIds ids = any_ids(edge_ids);
-  Buffer<std::int64_t> row_ptr;
-  {
-    const nb::gil_scoped_release release;
+  return to_numpy(unlocked([&] {
     check_rises("indptr", indptr);
     check_rises("first_nodes", first_nodes, num_nodes);
     check_rises("relation_offsets", first_edges);
     const auto num_edges = static_cast<std::size_t>(indptr.data()[num_nodes]);
-    if (ids.index() != 0) check_length("typed_rows: edge_ids", size(ids), num_edges);
+    if (edge_ids.index() != 0) check_length("typed_rows: edge_ids", size(edge_ids), num_edges);
     const std::size_t num_types = first_nodes.shape(0) - 1;
     const std::size_t num_relations = first_edges.shape(0) - 1;
     check_length("typed_rows: ends", ends.shape(0), num_types * num_relations, "node type and relation");
-    row_ptr =
-        find_typed_rows(indptr.data(), num_nodes, view(ids), num_edges,
-                        {first_nodes.data(), num_types, first_edges.data(), num_relations, ends.data()}, num_threads);
-  }
-  return to_numpy(std::move(row_ptr));
+    return find_typed_rows(indptr.data(), num_nodes, view(edge_ids), num_edges,
+                           {first_nodes.data(), num_types, first_edges.data(), num_relations, ends.data()},
+                           num_threads);
+  }));
+}
+
+template <class Index>
+OutArray<double> sums_of(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
+                         const InArray<double>& values, int num_threads) {
+  return to_numpy(unlocked([&] {
+    const CscView<Index> graph = view(indptr, indices);
+    check_length<InputError>("values", values.shape(0), graph.num_nodes, "node");
+    auto sums = Buffer<double>::long_lived(graph.num_nodes);
+    sum_to_sources(graph, values.data(), sums.data(), num_threads);
+    return sums;
+  }));
+}
+
+template <class Index>
+OutArray<double> reached_by(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
+                            const InArray<double>& frontier, const InArray<double>& row_picks,
+                            const MaybeArray<float>& edge_picks, const MaybeArray<std::int64_t>& order,
+                            int num_threads) {
+  return to_numpy(unlocked([&] {
+    const CscView<Index> graph = view(indptr, indices);
+    check_length<InputError>("frontier", frontier.shape(0), graph.num_nodes, "node");
+    check_length<InputError>("row_picks", row_picks.shape(0), graph.num_nodes, "node");
+    check_length<InputError>("edge_picks", edge_picks, graph.num_edges);
+    check_length<InputError>("order", order, graph.num_nodes, "node");
+    auto reached = Buffer<double>::long_lived(graph.num_nodes);
+    if (order) {
+      reach_sources_together(graph, frontier.data(), row_picks.data(), order->data(), reached.data(), num_threads);
+    } else {
+      reach_sources(graph, frontier.data(), row_picks.data(), data_or_null(edge_picks), reached.data(), num_threads);
+    }
+    return reached;
+  }));
 }
 
 }  // namespace
 
 void bind_graph(nb::module_& m) {
-  m.def("order_of_rows", &order_of_rows, "indptr"_a.noconvert(), "keys"_a.noconvert(), "num_threads"_a);
-  m.def("typed_rows", &typed_rows, "indptr"_a.noconvert(), "edge_ids"_a.none(), "first_edges"_a.noconvert(),
-        "first_nodes"_a.noconvert(), "ends"_a.noconvert(), "num_threads"_a);
-  bind_ids<std::int32_t>(m);
-  bind_ids<std::int64_t>(m);
-  nb::class_<Compactor>(m, "Compactor")
+  m.def("order_of_rows", &order_of_rows, "indptr"_array, "keys"_array, "num_threads"_a);
+  m.def("typed_rows", &typed_rows, "indptr"_array, "edge_ids"_array.none(), "first_edges"_array, "first_nodes"_array,
+        "ends"_array, "num_threads"_a);
+  nb::class_<Compactor> compactor(m, "Compactor");
+  compactor
       .def(nb::init<std::size_t, std::uint32_t, std::size_t>(), "num_nodes"_a, "first_number"_a = 1,
            "most_slots"_a = NodeMap::kMostSlots)
-      .def("scratch_bytes", &Compactor::scratch_bytes, nb::call_guard<nb::gil_scoped_release>())
-      .def("compact", &compact_again<std::int32_t>, "seen"_a.noconvert(), "neighbors"_a.noconvert())
-      .def("compact", &compact_again<std::int64_t>, "seen"_a.noconvert(), "neighbors"_a.noconvert());
+      .def("scratch_bytes", &Compactor::scratch_bytes, nb::call_guard<nb::gil_scoped_release>());
+  for_both_widths([&](auto width) {
+    using Id = decltype(width);
+    m.def("coo_to_csc", &coo_to_csc<Id>, "src"_array, "dst"_array, "num_nodes"_a, "num_threads"_a);
+    m.def(
+        "check_csc",
+        [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
+          check_csc(view(indptr, indices), num_threads);
+        },
+        "indptr"_array, "indices"_array, "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
+    m.def(
+        "has_parallel_edges",
+        [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
+          return has_parallel_edges(view(indptr, indices), num_threads);
+        },
+        "indptr"_array, "indices"_array, "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
+    m.def(
+        "compact",
+        [](const InArray<std::int64_t>& seen, const InArray<Id>& neighbors) {
+          return compacted(seen, neighbors, [](auto... arguments) { return compact(arguments...); });
+        },
+        "seen"_array, "neighbors"_array);
+    compactor.def(
+        "compact",
+        [](Compactor& compactor, const InArray<std::int64_t>& seen, const InArray<Id>& neighbors) {
+          return compacted(seen, neighbors, [&](auto... arguments) { return compactor.compact(arguments...); });
+        },
+        "seen"_array, "neighbors"_array);
+    m.def("sum_to_sources", &sums_of<Id>, "indptr"_array, "indices"_array, "values"_array, "num_threads"_a);
+    m.def("reach_sources", &reached_by<Id>, "indptr"_array, "indices"_array, "frontier"_array, "row_picks"_array,
+          "edge_picks"_array.none(), "order"_array.none(), "num_threads"_a);
+  });
 }
 
 }  // namespace headrace

@@ -1,30 +1,31 @@
+#include <nanobind/stl/vector.h>
+
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "bindings/bindings.hpp"
 #include "bindings/views.hpp"
 #include "links/find_edges.hpp"
 #include "links/negatives.hpp"
+#include "sampling/join_hops.hpp"
 
 namespace headrace {
 namespace {
-
-using nb::literals::operator""_a;
 
 template <class Index>
 nb::tuple edges_of_pairs(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
                          const InArray<std::int64_t>& sources, const InArray<std::int64_t>& destinations,
                          int num_threads, const MaybeArray<std::int64_t>& slots) {
   check_length<ItemsError>("find_edges: destinations", destinations.shape(0), sources.shape(0), "source");
-  if (slots) check_length<ItemsError>("find_edges: slots", slots->shape(0), sources.shape(0), "source");
-  FoundEdges found;
-  {
-    const nb::gil_scoped_release release;
-    found = find_edges(view(indptr, indices), sources.data(), destinations.data(), data_or_null(slots),
-                       sources.shape(0), num_threads);
-  }
-  const nb::object of_trees = slots ? nb::cast(to_numpy(std::move(found.slots))) : nb::none();
+  check_length<ItemsError>("find_edges: slots", slots, sources.shape(0), "source");
+  FoundEdges found = unlocked([&] {
+    return find_edges(view(indptr, indices), sources.data(), destinations.data(), data_or_null(slots), sources.shape(0),
+                      num_threads);
+  });
   return nb::make_tuple(to_numpy(std::move(found.rows)), to_numpy(std::move(found.starts)),
-                        to_numpy(std::move(found.positions)), of_trees);
+                        to_numpy(std::move(found.positions)),
+                        to_numpy_or_none(std::move(found.slots), slots.has_value()));
 }
 
 template <class Index>
@@ -39,28 +40,45 @@ OutArray<std::int64_t> negatives(const InArray<std::int64_t>& indptr, const InAr
   if (law == NegativeNodes::Law::kWeight) {
     check_length<InputError>("sums", sums ? sums->shape(0) : 0, num_nodes, "node");
   }
-  if (sources) check_length<ItemsError>("draw_negatives: sources", sources->shape(0), num_pairs, "pair");
+  check_length<ItemsError>("draw_negatives: sources", sources, num_pairs, "pair");
   const bool repeats = order && law == NegativeNodes::Law::kUniform;
-  if (order && !repeats) check_length<InputError>("draw_negatives: order", order->shape(0), num_nodes, "node");
-  if (prefix) check_length<InputError>("draw_negatives: prefix", prefix->shape(0), num_pairs, "pair");
+  if (!repeats) check_length<InputError>("draw_negatives: order", order, num_nodes, "node");
+  check_length<InputError>("draw_negatives: prefix", prefix, num_pairs, "pair");
   const NegativeNodes nodes{
       first, last, law, data_or_null(sums), data_or_null(order), repeats ? order->shape(0) : num_nodes};
-  Buffer<std::int64_t> drawn;
-  {
-    const nb::gil_scoped_release release;
-    drawn = draw_negatives(view(indptr, indices), nodes, counts.data(), num_pairs, data_or_null(sources),
-                           data_or_null(prefix), first_pair, key, num_threads);
-  }
-  return to_numpy(std::move(drawn));
+  return to_numpy(unlocked([&] {
+    return draw_negatives(view(indptr, indices), nodes, counts.data(), num_pairs, data_or_null(sources),
+                          data_or_null(prefix), first_pair, key, num_threads);
+  }));
 }
 
-template <class Index>
-void bind(nb::module_& m) {
-  m.def("find_edges", &edges_of_pairs<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "sources"_a.noconvert(),
-        "destinations"_a.noconvert(), "num_threads"_a, "slots"_a.noconvert().none() = nb::none());
-  m.def("draw_negatives", &negatives<Index>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "first"_a, "last"_a,
-        "law"_a, "sums"_a.noconvert().none(), "counts"_a.noconvert(), "sources"_a.noconvert().none(),
-        "order"_a.noconvert().none(), "prefix"_a.noconvert().none(), "first_pair"_a, "key"_a, "num_threads"_a);
+void check_hops(const char* name, std::size_t num_arrays, std::size_t num_hops) {
+  if (num_arrays == num_hops) return;
+  throw InputError(std::string("join_hops: expected ") + name + " of " + std::to_string(num_hops) +
+                   " hops, as there are indptrs, got those of " + std::to_string(num_arrays));
+}
+
+// Arrays are held here: lists can be changed by other threads while the kernel runs.
+nb::tuple joined_hops(const std::vector<InArray<std::int64_t>>& indptrs, const std::vector<AnyIds>& indices,
+                      const std::optional<std::vector<InArray<std::int64_t>>>& edge_ids) {
+  const std::size_t num_hops = indptrs.size();
+  check_hops("indices", indices.size(), num_hops);
+  if (edge_ids) check_hops("edge_ids", edge_ids->size(), num_hops);
+  if (!edge_ids && num_hops > 1) throw InputError("join_hops: several hops need edge_ids, got none");
+  std::vector<HopEdges> hops;
+  for (std::size_t h = 0; h < num_hops; ++h) {
+    if (indices[h].index() == 0) throw nb::type_error("expected indices of each hop, got None");
+    const std::size_t num_edges = size(indices[h]);
+    hops.push_back({indptrs[h].data(), num_nodes_of(indptrs[h]), view(indices[h]), num_edges, nullptr});
+    if (!edge_ids) continue;
+    check_length("edge_ids", (*edge_ids)[h].shape(0), num_edges);
+    hops[h].edge_ids = (*edge_ids)[h].data();
+  }
+  JoinedHops joined = unlocked([&] { return join_hops(hops); });
+  nb::list kept;
+  for (Buffer<std::int64_t>& positions : joined.kept) kept.append(to_numpy(std::move(positions)));
+  return nb::make_tuple(to_numpy(std::move(joined.edge_index)),
+                        to_numpy_or_none(std::move(joined.edge_ids), edge_ids.has_value()), kept, joined.num_checked);
 }
 
 }  // namespace
@@ -70,8 +88,15 @@ void bind_links(nb::module_& m) {
       .value("UNIFORM", NegativeNodes::Law::kUniform)
       .value("IN_DEGREE", NegativeNodes::Law::kInDegree)
       .value("WEIGHT", NegativeNodes::Law::kWeight);
-  bind<std::int32_t>(m);
-  bind<std::int64_t>(m);
+  for_both_widths([&](auto width) {
+    using Index = decltype(width);
+    m.def("find_edges", &edges_of_pairs<Index>, "indptr"_array, "indices"_array, "sources"_array, "destinations"_array,
+          "num_threads"_a, "slots"_array = nb::none());
+    m.def("draw_negatives", &negatives<Index>, "indptr"_array, "indices"_array, "first"_a, "last"_a, "law"_a,
+          "sums"_array.none(), "counts"_array, "sources"_array.none(), "order"_array.none(), "prefix"_array.none(),
+          "first_pair"_a, "key"_a, "num_threads"_a);
+  });
+  m.def("join_hops", &joined_hops, "indptrs"_array, "indices"_array, "edge_ids"_array.none());
 }
 
 }  // namespace headrace

@@ -37,18 +37,10 @@ NB_MODULE(_native, m) {
   headrace::bind_graph(m);
   headrace::bind_sample(m);
   headrace::bind_layer(m);
-  headrace::bind_gather(m);
-  headrace::bind_tiers(m);
-  headrace::bind_disk(m);
+  headrace::bind_features(m);
   headrace::bind_walk(m);
-  headrace::bind_saint(m);
-  headrace::bind_scatter(m);
-  headrace::bind_owners(m);
-  headrace::bind_dropout(m);
   headrace::bind_partition(m);
-  headrace::bind_join_hops(m);
   headrace::bind_cache(m);
-  headrace::bind_spread(m);
   headrace::bind_aggregate(m);
   headrace::bind_links(m);
 }

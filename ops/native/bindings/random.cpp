@@ -3,6 +3,7 @@
 #include "bindings/bindings.hpp"
 #include "core/instruction_set.hpp"
 #include "random/bounded.hpp"
+#include "random/dropout.hpp"
 #include "random/philox.hpp"
 #include "random/shuffle.hpp"
 #include "random/stream.hpp"
@@ -18,19 +19,28 @@ void check_range(std::uint64_t num_items, std::uint64_t start, std::uint64_t sto
 
 template <class Write>
 OutArray<std::int64_t> items_of(std::uint64_t start, std::uint64_t stop, const Write& write) {
-  Buffer<std::int64_t> items;
-  {
-    const nb::gil_scoped_release release;
-    items.resize(static_cast<std::size_t>(stop - start));
+  return to_numpy(unlocked([&] {
+    Buffer<std::int64_t> items(static_cast<std::size_t>(stop - start));
     write(items.data());
+    return items;
+  }));
+}
+
+OutArray<bool> mask(std::uint64_t key, const InArray<std::int64_t>& ids, std::size_t width, std::uint64_t threshold,
+                    int num_threads) {
+  constexpr std::size_t kMostWords = std::size_t{1} << 33;  // of the stream of one id
+  if (width > kMostWords || (width != 0 && ids.shape(0) > (std::size_t{1} << 62) / width)) {
+    throw InputError("dropout_mask: a mask of " + std::to_string(ids.shape(0)) + " rows of " + std::to_string(width) +
+                     " elements is too large");
   }
-  return to_numpy(std::move(items));
+  Buffer<bool> kept(ids.shape(0) * width);
+  unlocked([&] { dropout_mask(key, ids.data(), ids.shape(0), width, threshold, kept.data(), num_threads); });
+  return to_numpy(std::move(kept));
 }
 
 }  // namespace
 
 void bind_random(nb::module_& m) {
-  using nb::literals::operator""_a;
   nb::enum_<InstructionSet>(m, "InstructionSet")
       .value("PORTABLE", InstructionSet::kPortable)
       .value("AVX2", InstructionSet::kAvx2)
@@ -72,6 +82,7 @@ void bind_random(nb::module_& m) {
         return items_of(start, stop, [=](std::int64_t* out) { feistel_range(num_items, start, stop, key, out); });
       },
       "num_items"_a, "start"_a, "stop"_a, "key"_a);
+  m.def("dropout_mask", &mask, "key"_a, "ids"_array, "width"_a, "threshold"_a, "num_threads"_a);
 }
 
 }  // namespace headrace

@@ -1,8 +1,11 @@
-// Arrays of several dtypes in the bindings, and the kernels' views of them.
+// The kernels' views of arrays of graphs.
 #pragma once
+
+#include <nanobind/stl/tuple.h>
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <variant>
 
@@ -14,30 +17,17 @@
 
 namespace headrace {
 
-using AnyIds = std::variant<std::monostate, InArray<std::int32_t>, InArray<std::int64_t>>;
-
-inline AnyIds any_ids(nb::handle array) {
-  if (array.is_none()) return {};
-  if (InArray<std::int32_t> narrow; nb::try_cast(array, narrow, false)) return narrow;
-  if (InArray<std::int64_t> wide; nb::try_cast(array, wide, false)) return wide;
-  throw nb::type_error("expected a contiguous one-dimensional array of int32 or int64");
-}
-
-using AnyWeights = std::variant<std::monostate, InArray<float>, InArray<double>>;
-
-inline AnyWeights any_weights(nb::handle array) {
-  if (array.is_none()) return {};
-  if (InArray<float> narrow; nb::try_cast(array, narrow, false)) return narrow;
-  if (InArray<double> wide; nb::try_cast(array, wide, false)) return wide;
-  throw nb::type_error("expected a contiguous one-dimensional array of float32 or float64");
-}
-
-inline EdgeWeights view(const AnyWeights& weights) {
-  EdgeWeights view;
-  if (const auto* narrow = std::get_if<InArray<float>>(&weights)) view.narrow = narrow->data();
-  if (const auto* wide = std::get_if<InArray<double>>(&weights)) view.wide = wide->data();
+// The kernels' view of ids or weights: one of two pointers, or none.
+template <class View, class Narrow, class Wide>
+View view_of(const std::variant<std::monostate, InArray<Narrow>, InArray<Wide>>& any) {
+  View view;
+  if (const auto* narrow = std::get_if<InArray<Narrow>>(&any)) view.narrow = narrow->data();
+  if (const auto* wide = std::get_if<InArray<Wide>>(&any)) view.wide = wide->data();
   return view;
 }
+
+inline EdgeIds view(const AnyIds& ids) { return view_of<EdgeIds>(ids); }
+inline EdgeWeights view(const AnyWeights& weights) { return view_of<EdgeWeights>(weights); }
 
 // Entries of an AnyIds or an AnyWeights; 0 of none.
 template <class AnyArray>
@@ -50,13 +40,6 @@ std::size_t size(const AnyArray& any) {
           return array.shape(0);
       },
       any);
-}
-
-inline EdgeIds view(const AnyIds& ids) {
-  EdgeIds view;
-  if (const auto* narrow = std::get_if<InArray<std::int32_t>>(&ids)) view.narrow = narrow->data();
-  if (const auto* wide = std::get_if<InArray<std::int64_t>>(&ids)) view.wide = wide->data();
-  return view;
 }
 
 template <class Index>
@@ -75,45 +58,25 @@ inline void check_ends(const InArray<std::int64_t>& indptr, std::size_t num_edge
 
 template <class Index>
 HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const AnyIds& edge_ids,
-                     const AnyWeights& weights) {
+                     const AnyWeights& weights, const MaybeArray<std::int64_t>& times = {}) {
   const CscView<Index> csc = view(indptr, indices);
   if (edge_ids.index() != 0) check_length("edge_ids", size(edge_ids), csc.num_edges);
   if (weights.index() != 0) check_length("weights", size(weights), csc.num_edges);
-  return {csc, view(edge_ids), view(weights)};
+  check_length("times", times, csc.num_edges);
+  return {csc, view(edge_ids), view(weights), data_or_null(times)};
 }
 
 // (rows, starts, positions, slots or None) as find_edges returns them, or None; all are borrowed.
-struct AnyExcluded {
-  InArray<std::int64_t> rows;
-  InArray<std::int64_t> starts;
-  InArray<std::int64_t> positions;
-  MaybeArray<std::int64_t> slots;
-  bool given = false;
-};
-
-inline AnyExcluded any_excluded(nb::handle excluded) {
-  AnyExcluded any;
-  if (excluded.is_none()) return any;
-  nb::tuple parts;
-  any.given = nb::try_cast(excluded, parts) && parts.size() == 4 && nb::try_cast(parts[0], any.rows, false) &&
-              nb::try_cast(parts[1], any.starts, false) && nb::try_cast(parts[2], any.positions, false);
-  if (any.given && !parts[3].is_none()) {
-    InArray<std::int64_t> slots;
-    any.given = nb::try_cast(parts[3], slots, false);
-    any.slots = std::move(slots);
-  }
-  if (!any.given) throw nb::type_error("expected excluded edges as contiguous arrays of int64, or None");
-  return any;
-}
+using AnyExcluded = std::optional<
+    std::tuple<InArray<std::int64_t>, InArray<std::int64_t>, InArray<std::int64_t>, MaybeArray<std::int64_t>>>;
 
 inline std::optional<ExcludedRows> view(const AnyExcluded& excluded) {
-  if (!excluded.given) return std::nullopt;
-  const std::size_t num_rows = excluded.rows.shape(0);
-  check_length<InputError>("excluded edges: starts", excluded.starts.shape(0), num_rows + 1, "row and one more");
-  if (excluded.slots) check_length<InputError>("excluded edges: slots", excluded.slots->shape(0), num_rows, "row");
-  return ExcludedRows{excluded.rows.data(),        num_rows,
-                      excluded.starts.data(),      excluded.positions.data(),
-                      excluded.positions.shape(0), data_or_null(excluded.slots)};
+  if (!excluded) return std::nullopt;
+  const auto& [rows, starts, positions, slots] = *excluded;
+  const std::size_t num_rows = rows.shape(0);
+  check_length<InputError>("excluded edges: starts", starts.shape(0), num_rows + 1, "row and one more");
+  check_length<InputError>("excluded edges: slots", slots, num_rows, "row");
+  return ExcludedRows{rows.data(), num_rows, starts.data(), positions.data(), positions.shape(0), data_or_null(slots)};
 }
 
 inline Rule rule_of(Rule::Kind kind, std::int64_t fanout, std::int64_t rounds = 0, bool by_weight = false) {

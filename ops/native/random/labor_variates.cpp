@@ -28,13 +28,7 @@ void one_by_one(std::uint64_t key, const Index* nodes, Numbers numbers, std::siz
 
 #if defined(__x86_64__)
 
-HEADRACE_AVX2 inline __m256i load4(const std::int32_t* ids) {
-  return _mm256_cvtepi32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(ids)));
-}
-
-HEADRACE_AVX2 inline __m256i load4(const std::int64_t* ids) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ids));
-}
+using headrace::load4;
 
 HEADRACE_AVX2 inline __m256i load4(const std::uint32_t* numbers) {
   return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));

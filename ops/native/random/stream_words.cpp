@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "random/vector_philox.hpp"
-#include "random/vector_words.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -51,22 +50,6 @@ HEADRACE_AVX2 void words_avx2(const StreamKeys& keys, std::uint64_t id, std::uin
   }
 }
 
-// GCC takes the undefined registers in its own AVX-512 header for our omission (GCC bug 105593).
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-
-HEADRACE_AVX512 void words_avx512(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block,
-                                  std::size_t count, std::uint32_t* out) {
-  for (std::size_t i = 0; i < count; i += 32) {
-    const Words32 words = words_from_block(keys, id, first_block + static_cast<std::uint32_t>(i / 4));
-    _mm512_storeu_si512(out + i, words.front);
-    _mm512_storeu_si512(out + i + 16, words.back);
-  }
-}
-
-#pragma GCC diagnostic pop
-
 #endif
 
 }  // namespace
@@ -74,8 +57,7 @@ HEADRACE_AVX512 void words_avx512(const StreamKeys& keys, std::uint64_t id, std:
 void stream_words(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
                   std::uint32_t* out, InstructionSet set) {
 #if defined(__x86_64__)
-  if (set == InstructionSet::kAvx512) return words_avx512(keys, id, first_block, count, out);
-  if (set == InstructionSet::kAvx2) return words_avx2(keys, id, first_block, count, out);
+  if (set != InstructionSet::kPortable) return words_avx2(keys, id, first_block, count, out);
 #endif
   static_cast<void>(set);
   words_portable(keys, id, first_block, count, out);

@@ -24,7 +24,7 @@ struct StreamKeys {
 };
 
 // Entries that `out` must have room for behind the last word it is asked for.
-constexpr std::size_t kWordsSlack = 32;
+constexpr std::size_t kWordsSlack = 16;
 
 // out[i] = word 4 * first_block + i of the stream of `id`, i < count. Every instruction set gives the same.
 void stream_words(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,

@@ -6,9 +6,20 @@
 
 #include <immintrin.h>
 
+#include <cstdint>
+
 #include "core/instruction_set.hpp"
 
 namespace headrace {
+
+// Four ids, each in 64 bits.
+HEADRACE_AVX2 HEADRACE_INLINE __m256i load4(const std::int32_t* ids) {
+  return _mm256_cvtepi32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(ids)));
+}
+
+HEADRACE_AVX2 HEADRACE_INLINE __m256i load4(const std::int64_t* ids) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ids));
+}
 
 HEADRACE_AVX2 HEADRACE_INLINE void philox_round(__m256i& c0, __m256i& c1, __m256i& c2, __m256i& c3, __m256i key0,
                                                 __m256i key1) {

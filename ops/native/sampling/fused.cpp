@@ -4,7 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "sampling/block_sink.hpp"
+#include "core/errors.hpp"
+#include "core/id_range.hpp"
+#include "core/room.hpp"
+#include "sampling/fused_elements.hpp"
 #include "sampling/typed_hop.hpp"
 #include "weighted/running_sums.hpp"
 
@@ -13,86 +16,61 @@ namespace {
 
 constexpr std::size_t kMostElements = std::size_t{1} << 63;  // no array has so many slots: a table keeps them
 
-[[noreturn]] void refuse_size() {
-  throw InputError("BlockSampler.sample: one minibatch reaches more than " + std::to_string(NodeMap::kMostLocalIds) +
-                   " nodes, more than a local id can number; use smaller batches or fanouts");
-}
-
-void append_seeds(const std::int64_t* seeds, std::size_t num_seeds, NodeMap& map, Buffer<std::int64_t>& n_id) {
-  if (num_seeds > NodeMap::kMostLocalIds) refuse_size();
-  n_id.ensure_spare(num_seeds + 1);
-  Buffer<std::int64_t> local(num_seeds);
-  n_id.resize(map.number(seeds, num_seeds, local.data(), n_id.data(), 0));
-  if (n_id.size() == num_seeds) return;
-  std::size_t i = 0;
-  while (local[i] == static_cast<std::int64_t>(i)) ++i;
-  throw ItemsError("BlockSampler.sample: seeds[" + std::to_string(local[i]) + "] and seeds[" + std::to_string(i) +
-                   "] are both " + std::to_string(seeds[i]) +
-                   ": expected unique seeds; pass them through unique_and_inverse");
-}
-
-constexpr std::size_t kEdgesPerCheck = std::size_t{1} << 20;  // between checks that local ids suffice
-
-// Appends the picks of a hop to a block: sources get local ids, new ones go behind n_id in order of first occurrence.
-template <class Index>
-class NodeSink : public BlockSink<Index> {
+// Appends the picks of a hop to a block: sources get local ids, new ones in order of first occurrence.
+template <class Index, class Elements>
+class BlockSink : public HopSink<Index> {
  public:
-  NodeSink(SampledBlock<Index>& block, std::size_t num_nodes, bool want_edge_ids, NodeMap& map,
-           Buffer<std::int64_t>& n_id)
-      : BlockSink<Index>(block, num_nodes, want_edge_ids, "BlockSampler.sample"), map_(map), n_id_(n_id) {}
+  // Of destinations from `first_dst` on.
+  BlockSink(SampledBlock<Index>& block, Elements& elements, std::size_t first_dst, std::size_t num_nodes,
+            bool want_edge_ids)
+      : block_(block), elements_(elements), next_dst_(first_dst), num_nodes_(num_nodes), want_edge_ids_(want_edge_ids) {
+    if (block.indptr.size() == 0) block.indptr.push_back(0);
+  }
+
+  void expect(std::size_t num_dst, std::uint64_t limit) override {
+    block_.indptr.ensure_spare(num_dst);
+    to_come_ = RowsToCome(num_dst, limit);
+  }
+
+  bool wants_edges() const override { return want_edge_ids_; }
 
   void append(const Hop<Index>& chunk) override {
     const std::size_t num_dst = chunk.indptr.size() - 1;
+    const std::size_t num_edges = chunk.neighbors.size();
+    check_sources(chunk.neighbors.data(), num_edges);
     const std::int64_t start = block_.indptr[block_.indptr.size() - 1];
     block_.indptr.ensure_spare(num_dst);
     for (std::size_t i = 1; i <= num_dst; ++i) block_.indptr.push_back(start + chunk.indptr[i]);
-    const std::size_t num_edges = chunk.neighbors.size();
-    make_room(num_dst, num_edges);
-    for (std::size_t first = 0; first < num_edges; first += kEdgesPerCheck) {
-      renumber(chunk.neighbors.data() + first, std::min(kEdgesPerCheck, num_edges - first));
+    const std::size_t likely = to_come_.take(num_dst, num_edges);
+    if (num_edges > block_.indices.spare()) {
+      block_.indices.ensure_spare(likely);
+      if (want_edge_ids_) block_.edge_ids.ensure_spare(likely);
     }
-    this->append_edges(chunk);
+    elements_.make_room(num_edges, likely);
+    elements_.number(chunk, next_dst_, block_.indices.data() + block_.indices.size());
+    next_dst_ += num_dst;
+    block_.indices.resize(block_.indices.size() + num_edges);
+    if (want_edge_ids_) block_.edge_ids.extend(chunk.edges);
+    // Hops of rules that give no weights say nothing about the others' edges: then the shared block has none either.
+    block_.has_weights &= chunk.has_weights;
+    if (block_.has_weights) block_.weights.extend(chunk.weights);
   }
 
  private:
-  // Make room for a chunk and, where it does not fit, for those that follow it too.
-  void make_room(std::size_t num_dst, std::size_t num_edges) {
-    const std::size_t likely = to_come_.take(num_dst, num_edges);
-    if (num_edges <= block_.indices.spare() && most_fresh(num_edges) <= n_id_.spare()) return;
-    this->make_room_for_edges(likely);
-    grow_n_id(most_fresh(likely));
+  void check_sources(const Index* sources, std::size_t count) const {
+    const std::size_t foreign = first_out_of_range(sources, 0, count, num_nodes_);
+    if (foreign == count) return;
+    throw GraphError(std::string(Elements::kCaller) + ": indices hold " + std::to_string(sources[foreign]) +
+                     ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes_) +
+                     "; run check_csc on the graph");
   }
 
-  // What the map may write behind n_id.
-  std::size_t most_fresh(std::size_t num_edges) const { return std::min(num_edges, num_nodes_ - n_id_.size()) + 1; }
-
-  // The frontier is read from n_id while new ids go behind it: what n_id held before it grew stays until the hop is
-  // over.
-  void grow_n_id(std::size_t extra) {
-    if (extra <= n_id_.spare()) return;
-    outgrown_.emplace_back();
-    Buffer<std::int64_t> larger;
-    larger.ensure_spare(n_id_.size() + std::max(extra, n_id_.size() / 2));
-    larger.extend(n_id_);
-    outgrown_.back() = std::exchange(n_id_, std::move(larger));
-  }
-
-  void renumber(const Index* neighbors, std::size_t num_edges) {
-    this->check_sources(neighbors, num_edges);
-    std::int64_t* const n_id = n_id_.data();
-    Index* const indices = block_.indices.data() + block_.indices.size();
-    const std::size_t num_seen = map_.number(neighbors, num_edges, indices, n_id, n_id_.size());
-    if (num_seen > NodeMap::kMostLocalIds) refuse_size();
-    n_id_.resize(num_seen);
-    block_.indices.resize(block_.indices.size() + num_edges);
-  }
-
-  using BlockSink<Index>::block_;
-  using BlockSink<Index>::num_nodes_;
-  using BlockSink<Index>::to_come_;
-  NodeMap& map_;
-  Buffer<std::int64_t>& n_id_;
-  std::vector<Buffer<std::int64_t>> outgrown_;
+  SampledBlock<Index>& block_;
+  Elements& elements_;
+  std::size_t next_dst_;
+  const std::size_t num_nodes_;
+  const bool want_edge_ids_;
+  RowsToCome to_come_;
 };
 
 }  // namespace
@@ -116,32 +94,42 @@ std::size_t FusedSampler<Index>::scratch_bytes() {
 template <class Index>
 Sampled<Index> FusedSampler<Index>::sample(const std::int64_t* seeds, std::size_t num_seeds,
                                            const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids,
-                                           int num_threads, const std::optional<ExcludedRows>& excluded) {
-  check_frontier(seeds, num_seeds, num_nodes_, "BlockSampler.sample: seeds");
+                                           int num_threads, const std::optional<ExcludedRows>& excluded,
+                                           const std::optional<Trees>& trees) {
+  const std::string caller = trees ? TreeElements::kCaller : NodeElements::kCaller;
+  check_frontier(seeds, num_seeds, num_nodes_, (caller + ": seeds").c_str());
   HopGraph<Index> graph = graph_for(hops, num_threads);
   if (!want_edge_ids) graph.edge_ids = {};
   std::optional<ExcludedEdges<Index>> excluded_edges;
-  if (excluded.has_value()) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded, false);
-  std::unique_ptr<NodeMap> map = maps_.take();
+  if (excluded) graph.excluded = &excluded_edges.emplace(graph.csc, *excluded, trees.has_value());
+  NodeMapPool& maps = trees ? element_maps_ : maps_;
+  std::unique_ptr<NodeMap> map = maps.take();
   Sampled<Index> sampled;
-  append_seeds(seeds, num_seeds, *map, sampled.n_id);
   sampled.num_nodes.push_back(static_cast<std::int64_t>(num_seeds));
-  std::size_t first_dst = 0;
-  for (const HopSpec& spec : hops) {
-    if (expand == Expand::kAll || sampled.blocks.empty()) sampled.blocks.emplace_back();
-    SampledBlock<Index>& block = sampled.blocks.back();
-    const std::size_t num_seen = sampled.n_id.size();
-    const std::size_t num_edges = block.indices.size();
-    NodeSink<Index> sink(block, num_nodes_, want_edge_ids, *map, sampled.n_id);
-    const Frontier frontier{sampled.n_id.data() + first_dst, num_seen - first_dst};
-    sample_frontier(graph, frontier, spec, num_threads, sink);
-    block.num_src = sampled.n_id.size();
-    sampled.num_nodes.push_back(static_cast<std::int64_t>(sampled.n_id.size() - num_seen));
-    sampled.num_edges.push_back(static_cast<std::int64_t>(block.indices.size() - num_edges));
-    if (expand == Expand::kNew) first_dst = num_seen;
+  const auto grow = [&](auto elements) {
+    std::size_t first_dst = 0;
+    for (const HopSpec& spec : hops) {
+      if (expand == Expand::kAll || sampled.blocks.empty()) sampled.blocks.emplace_back();
+      SampledBlock<Index>& block = sampled.blocks.back();
+      const std::size_t num_seen = elements.size();
+      const std::size_t num_edges = block.indices.size();
+      BlockSink<Index, decltype(elements)> sink(block, elements, first_dst, num_nodes_, want_edge_ids);
+      sample_frontier(graph, elements.frontier(first_dst), spec, num_threads, sink);
+      elements.end_hop();
+      block.num_src = elements.size();
+      sampled.num_nodes.push_back(static_cast<std::int64_t>(elements.size() - num_seen));
+      sampled.num_edges.push_back(static_cast<std::int64_t>(block.indices.size() - num_edges));
+      if (expand == Expand::kNew) first_dst = num_seen;
+    }
+    map->clear(elements.size());
+    elements.take(sampled);
+  };
+  if (trees) {
+    grow(TreeElements(*map, num_nodes_, *trees, seeds, num_seeds));
+  } else {
+    grow(NodeElements(*map, num_nodes_, seeds, num_seeds));
   }
-  map->clear(sampled.n_id.size());
-  maps_.give_back(std::move(map));
+  maps.give_back(std::move(map));
   return sampled;
 }
 

@@ -69,15 +69,11 @@ class FusedSampler {
   FusedSampler(const HopGraph<Index>& graph, std::vector<Relation> relations, std::size_t num_nodes,
                std::uint32_t first_number, std::size_t most_slots);
 
+  // In trees, if there are any: then seeds are distinct within a tree, and slots of excluded edges name trees by what
+  // keys their draws.
   Sampled<Index> sample(const std::int64_t* seeds, std::size_t num_seeds, const std::vector<HopSpec>& hops,
-                        Expand expand, bool want_edge_ids, int num_threads,
-                        const std::optional<ExcludedRows>& excluded = {});
-
-  // The same in trees; the elements are distinct (node, slot). Slots of excluded edges name trees by what keys their
-  // draws. In fused_trees.cpp.
-  Sampled<Index> sample_trees(const std::int64_t* seeds, std::size_t num_seeds, const Trees& trees,
-                              const std::vector<HopSpec>& hops, Expand expand, bool want_edge_ids, int num_threads,
-                              const std::optional<ExcludedRows>& excluded = {});
+                        Expand expand, bool want_edge_ids, int num_threads, const std::optional<ExcludedRows>& excluded,
+                        const std::optional<Trees>& trees);
 
   // Bytes of running sums, of parallel edges, and of the node maps that no call uses now.
   std::size_t scratch_bytes();

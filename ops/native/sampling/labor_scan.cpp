@@ -66,14 +66,6 @@ std::size_t keep_portable(std::uint32_t* high, const std::uint32_t* offsets, std
 // upper halves hold leftovers, which the 32 x 32 bit multiplication does not read. Returns the first words. Two vectors
 // at a time hide the multiplier's latency.
 
-HEADRACE_AVX2 HEADRACE_INLINE __m256i load4(const std::int32_t* ids) {
-  return _mm256_cvtepi32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(ids)));
-}
-
-HEADRACE_AVX2 HEADRACE_INLINE __m256i load4(const std::int64_t* ids) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ids));
-}
-
 HEADRACE_AVX2 HEADRACE_INLINE __m256i high_words_avx2(__m256i front, __m256i back, std::uint64_t key) {
   __m256i c0[2] = {front, back};
   __m256i c1[2] = {_mm256_srli_epi64(front, 32), _mm256_srli_epi64(back, 32)};

@@ -173,4 +173,4 @@ def test_a_source_that_is_no_node_is_refused():
     zero = np.zeros(1, np.int64)
     rule = _native.Rule("neighbor", -1)
     with pytest.raises(GraphError, match="indices hold 5, which is not a node id"):
-        sampler.sample_trees(zero, zero, 1, None, None, None, [[rule]], [0], False, True, 1)
+        sampler.sample(zero, [[rule]], [0], False, True, 1, trees=(zero, 1, None, None, None))
