@@ -1,5 +1,5 @@
-// Twin of what ops/native/sampling/fused_elements.hpp knows of elements: a node in a tree is one number, the slot of the
-// tree above the id of the node, which has `bits`.
+// Twin of what ops/native/sampling/fused_elements.hpp knows of elements: a node in a tree is one number, the slot of
+// the tree above the id of the node, which has `bits`.
 
 #include <cstdint>
 
