@@ -132,7 +132,7 @@ void sample_at_once(RandomGraph<Index> random, const Case& one, const Variant& v
   rule.by_weight = variant.weighted;
   const std::vector<HopSpec> hops{{{rule}, 1}, {{rule}, 2}};
   const auto sample = [&](FusedSampler<Index>& sampler, int num_threads) {
-    return sampler.sample(seeds.data(), seeds.size(), hops, variant.expand, variant.want_edge_ids, num_threads);
+    return sampler.sample(seeds.data(), seeds.size(), hops, variant.expand, variant.want_edge_ids, num_threads, {}, {});
   };
   FusedSampler<Index> alone(graph, {}, kNumNodes, 1, variant.most_slots);
   const auto expected = sample(alone, 1);
