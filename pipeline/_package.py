@@ -63,6 +63,9 @@ if _TYPE_CHECKING:
     from headrace.pipeline.stages.other_sources import GlobalBatch, NodeSource
     from headrace.pipeline.storage.cached_feature import CachedFeature
     from headrace.pipeline.storage.cached_store import cached
+    from headrace.pipeline.storage.dataset.id_map import IdMap
+    from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+    from headrace.pipeline.storage.dataset.write_dataset import save_dataset
     from headrace.pipeline.storage.disk_feature import DiskFeature
     from headrace.pipeline.storage.feature_source import FeatureSource
     from headrace.pipeline.storage.features import FeatureStore
@@ -83,6 +86,7 @@ __all__ = [
     "CachedFeature",
     "ClusterSampler",
     "Comm",
+    "Dataset",
     "DeviceError",
     "DiskFeature",
     "EdgePartition",
@@ -96,6 +100,7 @@ __all__ = [
     "GraphError",
     "HeadraceError",
     "HopSampler",
+    "IdMap",
     "InputError",
     "ItemSampler",
     "Items",
@@ -142,9 +147,11 @@ __all__ = [
     "inference",
     "load_shards",
     "nn",
+    "open_dataset",
     "plan_tiers",
     "reorder",
     "sar",
+    "save_dataset",
     "scores",
     "split_links",
     "split_nodes",
@@ -162,6 +169,7 @@ _MODULES = {
     "CachedFeature": "headrace.pipeline.storage.cached_feature",
     "ClusterSampler": "headrace.pipeline.stages.cluster_sampler",
     "Comm": "headrace.pipeline.distributed.channel",
+    "Dataset": "headrace.pipeline.storage.dataset.open_dataset",
     "DeviceError": "headrace.ops.errors",
     "DiskFeature": "headrace.pipeline.storage.disk_feature",
     "EdgePartition": "headrace.pipeline.partition.edge_partition",
@@ -175,6 +183,7 @@ _MODULES = {
     "GraphError": "headrace.ops.errors",
     "HeadraceError": "headrace.ops.errors",
     "HopSampler": "headrace.pipeline.stages.hop_sampler",
+    "IdMap": "headrace.pipeline.storage.dataset.id_map",
     "InputError": "headrace.ops.errors",
     "ItemSampler": "headrace.pipeline.stages.item_sampler",
     "Items": "headrace.pipeline.data.items",
@@ -219,8 +228,10 @@ _MODULES = {
     "gcn_norm": "headrace.pipeline.data.gcn_norm",
     "inference": "headrace.pipeline.models.inference.run",
     "load_shards": "headrace.pipeline.storage.load_shards",
+    "open_dataset": "headrace.pipeline.storage.dataset.open_dataset",
     "plan_tiers": "headrace.pipeline.plan.plan_tiers",
     "reorder": "headrace.pipeline.storage.reordering",
+    "save_dataset": "headrace.pipeline.storage.dataset.write_dataset",
     "split_links": "headrace.pipeline.data.split_links",
     "split_nodes": "headrace.pipeline.data.split_nodes",
     "sum_gradients": "headrace.pipeline.models.cooperative",
@@ -246,6 +257,7 @@ _FUNCTIONS |= {
     ),
     "adj_t_of": "headrace.pipeline.interop.conversions",
     "shard": "headrace.pipeline.distributed.graph_shard",
+    **dict.fromkeys(("load_graph", "save_graph"), "headrace.pipeline.storage.dataset.open_dataset"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from headrace.pipeline.data.changed_graph import ChangedGraph
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.later import later
 from headrace.pipeline.data.types import TypeCounts, TypeOffsets
 
 if TYPE_CHECKING:
@@ -254,6 +256,44 @@ class Graph(ChangedGraph, GraphView):
         from headrace.pipeline.data.dgl_graphs import graph_from_dgl
 
         return graph_from_dgl(cls, graph, edge_attrs, node_attrs, num_threads)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the graph to a folder of ``.npy`` files, for `load`: the folder is a data set (`hr.save_dataset`).
+
+        Parameters
+        ----------
+        path
+            The folder to make; it appears when it is complete.
+        overwrite
+            Replace a data set at `path`.
+
+        Raises
+        ------
+        InputError
+            If `path` exists and may not be replaced.
+        OSError
+            If it cannot be written.
+        """
+        later("save_graph")(self, path, overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, memory_map: bool = True) -> Graph:
+        """Return the graph of a data set, such as `save` wrote; nothing is unpickled.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        memory_map
+            Leave the arrays on disk until they are read.
+
+        Raises
+        ------
+        InputError
+            If the folder holds no data set, or a file is missing or damaged.
+        """
+        loaded: Graph = later("load_graph")(path, memory_map)
+        return loaded
 
     @property
     def num_edges(self) -> int:

@@ -1,0 +1,1 @@
+"""Data sets on disk: a folder of arrays with a manifest."""

@@ -1,0 +1,141 @@
+"""The ids that nodes have outside a data set, and back.
+
+Integers are one array. Texts are the bytes of all of them in UTF-8, one behind the other, with the start of each.
+``order`` sorts the ids, texts by their bytes; null where they are sorted already.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.checks import as_list
+
+
+class IdMap:
+    """Translate between the users' own ids of nodes and those of a data set, which count from 0.
+
+    Parameters
+    ----------
+    values
+        The users' ids, int64[num_nodes]; or bytes of texts, uint8.
+    starts: int64[num_nodes + 1], optional
+        The start of each text.
+    order: int64[num_nodes], optional
+        The nodes in the order of the users' ids; None where they have that order.
+    """
+
+    def __init__(self, values: NDArray[Any], starts: NDArray[Any] | None, order: NDArray[Any] | None) -> None:
+        self.values = values
+        self.starts = starts
+        self.order = order
+
+    @staticmethod
+    def of(ids: ArrayLike | Tensor | Sequence[str], name: str) -> IdMap:
+        """Return the map of ids as users have them: integers, or texts in a list or an array.
+
+        Raises
+        ------
+        InputError
+            If they are neither, or one is there twice.
+        """
+        if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO":
+            ids = ids.tolist()
+        if isinstance(ids, list | tuple) and ids and all(isinstance(one, str) for one in ids):
+            encoded = [one.encode() for one in ids]
+            _refuse_repeats([one.decode() for one in encoded], name)
+            starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+            order = sorted(range(len(encoded)), key=encoded.__getitem__)
+            found = IdMap(np.frombuffer(b"".join(encoded), np.uint8), starts, np.array(order, np.int64))
+        else:
+            values = as_cpu_tensor(ids, f"ids of {name}", InputError)
+            if values.ndim != 1 or values.dtype.is_floating_point or values.dtype == torch.bool:
+                raise InputError(f"expected ids of {name} to be integers or texts, got {describe(values)}")
+            array = values.to(torch.int64).numpy()
+            _refuse_repeats(array, name)
+            found = IdMap(array, None, np.argsort(array, kind="stable"))
+        assert found.order is not None
+        if bool((found.order[1:] > found.order[:-1]).all()):
+            found.order = None
+        return found
+
+    def __len__(self) -> int:
+        return len(self.values) if self.starts is None else len(self.starts) - 1
+
+    def external(self, ids: ArrayLike | Tensor) -> Tensor | list[str]:
+        """Return the users' ids of nodes: int64[n], or a list of texts.
+
+        Raises
+        ------
+        InputError
+            If there are no such nodes.
+        """
+        ours = _as_int64(ids)
+        if ours.size and not 0 <= int(ours.min()) <= int(ours.max()) < len(self):
+            raise InputError(
+                f"ids: expected nodes in [0, {len(self)}), got {int(ours.min())} to {int(ours.max())}; are they ids of "
+                "another type?"
+            )
+        if self.starts is None:
+            return torch.from_numpy(np.asarray(self.values[ours]))
+        return [self._text(int(one)).decode(errors="replace") for one in ours]
+
+    def ours(self, ids: ArrayLike | Tensor | Sequence[str]) -> Tensor:
+        """Return the nodes that have the users' ids, int64[n].
+
+        Raises
+        ------
+        InputError
+            If an id is unknown, or of another kind.
+        """
+        if self.starts is None:
+            wanted = _as_int64(ids)
+            at = np.searchsorted(self.values, wanted, sorter=self.order)
+            at = np.minimum(at, max(0, len(self) - 1))
+            found = at if self.order is None else np.asarray(self.order[at])
+            unknown = wanted[self.values[found] != wanted] if len(self) else wanted
+            if len(unknown):
+                raise InputError(f"ids: there is no node with the id {int(unknown[0])} ({len(unknown)} such ids)")
+            return torch.from_numpy(np.asarray(found, np.int64))
+        texts: list[Any] = [ids] if isinstance(ids, str) else as_list(ids, "ids", "texts")
+        if not all(isinstance(one, str) for one in texts):
+            raise InputError("ids: expected texts, as the data set has them, got others; pass str(id) of each")
+        return torch.tensor([self._find(one) for one in texts], dtype=torch.int64, device="cpu")
+
+    def _text(self, node: int) -> bytes:
+        assert self.starts is not None
+        return bytes(self.values[int(self.starts[node]) : int(self.starts[node + 1])].tobytes())
+
+    def _find(self, text: str) -> int:
+        def of_place(place: int) -> bytes:
+            return self._text(place if self.order is None else int(self.order[place]))
+
+        key = text.encode()
+        place = bisect_left(range(len(self)), key, key=of_place)
+        if place == len(self) or of_place(place) != key:
+            raise InputError(f"ids: there is no node with the id {text!r}")
+        return place if self.order is None else int(self.order[place])
+
+    def __repr__(self) -> str:
+        return f"IdMap({len(self)} {'integers' if self.starts is None else 'texts'})"
+
+
+def _as_int64(ids: Any) -> NDArray[np.int64]:
+    values = as_cpu_tensor(ids, "ids", InputError)
+    if values.dtype.is_floating_point or values.dtype == torch.bool or values.is_complex():
+        raise InputError(f"ids: expected integers, got {describe(values)}; pass texts to a data set that has texts")
+    return np.atleast_1d(values.to(torch.int64).numpy())
+
+
+def _refuse_repeats(ids: Any, name: str) -> None:
+    repeated = len(ids) - len(set(ids)) if isinstance(ids, list) else len(ids) - len(np.unique(ids))
+    if repeated:
+        raise InputError(f"expected each id of {name} once, got {repeated} repeats; remove them")

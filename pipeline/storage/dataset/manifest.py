@@ -1,0 +1,173 @@
+"""The manifest of a data set, ``dataset.json``: what the folder holds, in JSON.
+
+==================  ==================================================================================================
+``format``          "headrace data set"
+``version``         1; another version is refused by its number
+``num_nodes``       int, at least 1
+``num_edges``       int
+``node_types``      null, or ``[["user", 10], …]``: names and counts, in the order of the ids
+``edge_types``      null, or ``[[["user", "buys", "item"], 20], …]``
+``graph``           ``indptr`` int64[num_nodes + 1] and ``indices`` int32 or int64[num_edges], the in-neighbours of each
+                    node; or null: ``edge_ids`` and ``node_ids``, as in `hr.Graph`; ``edge_attrs`` and ``node_attrs``,
+                    arrays by name, edges in CSC order
+``features``        ``[{"of": "node" or "edge", "type": null or a type, "name": "x", "rows": array}, …]``
+``items``           ``{"train": [{"type": null or a type, "ids": array, "labels": null or array, "times": null or
+                    array}, …]}``
+``ids``             ``[{"type": "node" or a node type, "values": array, "starts": null or array, "order": null or
+                    array}, …]``: the users' own ids, see `headrace.pipeline.storage.dataset.id_map`
+``notes``           an object, not read: sources, options and counts of a conversion
+==================  ==================================================================================================
+
+An array is ``{"file": "graph.indptr.npy", "dtype": "int64", "shape": [11], "sha256": null or "…"}``: a ``.npy`` file
+below the folder, a dtype by its name in torch, and the checksum of the whole file as ``sha256sum`` prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data.type_offsets import TypeName
+from headrace.pipeline.storage.regular_file import parse_json, read_limited
+from headrace.pipeline.storage.rows_meta import dtype_of
+from headrace.pipeline.storage.shard_meta import write_json
+from headrace.pipeline.storage.typed_meta import Counts
+
+MANIFEST, FORMAT, VERSION = "dataset.json", "headrace data set", 1
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """Where an array is, and what it must be."""
+
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+    sha256: str | None = None
+
+    @property
+    def torch_dtype(self) -> torch_dtype:
+        """The dtype."""
+        return dtype_of(self.dtype)
+
+
+@dataclass(frozen=True)
+class FeatureFile:
+    """A feature of nodes or of edges, of all or of one type."""
+
+    of: str
+    type: TypeName | None
+    name: str
+    rows: ArrayFile
+
+
+@dataclass(frozen=True)
+class ItemFiles:
+    """Items of one type, or of a graph without types."""
+
+    type: TypeName | None
+    ids: ArrayFile
+    labels: ArrayFile | None
+    times: ArrayFile | None
+
+
+@dataclass(frozen=True)
+class IdFiles:
+    """The users' ids of the nodes of a type: integers, or texts as bytes with the start of each."""
+
+    type: str
+    values: ArrayFile
+    starts: ArrayFile | None
+    order: ArrayFile | None
+
+
+@dataclass(frozen=True)
+class GraphFiles:
+    """The arrays of a graph."""
+
+    indptr: ArrayFile
+    indices: ArrayFile
+    edge_ids: ArrayFile | None = None
+    node_ids: ArrayFile | None = None
+    edge_attrs: Mapping[str, ArrayFile] = field(default_factory=dict)
+    node_attrs: Mapping[str, ArrayFile] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that ``dataset.json`` holds."""
+
+    num_nodes: int
+    num_edges: int
+    node_types: Counts | None
+    edge_types: Counts | None
+    graph: GraphFiles
+    features: tuple[FeatureFile, ...] = ()
+    items: Mapping[str, tuple[ItemFiles, ...]] = field(default_factory=dict)
+    ids: tuple[IdFiles, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Write ``dataset.json``."""
+        write_json(folder / MANIFEST, {"format": FORMAT, "version": VERSION, **asdict(self)})
+
+    @staticmethod
+    def read(folder: Path) -> Manifest:
+        """Read ``dataset.json``, and check each field.
+
+        Raises
+        ------
+        InputError
+            If there is none, it is of another format or version, or a field is not as documented.
+        """
+        path = folder / MANIFEST
+        try:
+            fields = parse_json(read_limited(path))
+        except OSError as cause:
+            raise InputError(
+                f"open_dataset: expected a folder with {MANIFEST}, but {path} cannot be read ({cause.strerror}); "
+                "name a folder that hr.save_dataset or headrace convert made"
+            ) from cause
+        except ValueError as cause:
+            raise InputError(f"open_dataset: expected JSON in {path}, but {cause}; copy the data set again") from cause
+        if fields.get("format") != FORMAT:
+            raise InputError(
+                f"open_dataset: expected the format {FORMAT!r} in {path}, got {str(fields.get('format'))[:40]!r}; name "
+                "a folder that hr.save_dataset or headrace convert made"
+            )
+        if fields.get("version") != VERSION or isinstance(fields.get("version"), bool):
+            raise InputError(
+                f"open_dataset: expected version {VERSION} in {path}, got {str(fields.get('version'))[:40]}; open it "
+                "with the headrace that wrote it, or convert again"
+            )
+        from headrace.pipeline.storage.dataset.manifest_fields import manifest_of
+
+        try:
+            return manifest_of(fields)
+        except KeyError as cause:
+            raise InputError(f"open_dataset: expected the field {cause} in {path}, but it is missing") from cause
+        except (InputError, ValueError, TypeError, AttributeError) as cause:
+            raise InputError(f"open_dataset: {path}: {cause}; see help(hr.save_dataset) for the format") from cause
+
+
+def holds_dataset(folder: Path) -> bool:
+    """Whether a folder holds a data set, of any version."""
+    try:
+        return parse_json(read_limited(folder / MANIFEST)).get("format") == FORMAT
+    except (InputError, OSError, ValueError):
+        return False
+
+
+def arrays_of(manifest: Manifest) -> list[ArrayFile]:
+    """Return all arrays of a data set, each once."""
+    graph = manifest.graph
+    found: list[ArrayFile | None] = [graph.indptr, graph.indices, graph.edge_ids, graph.node_ids]
+    found += [*graph.edge_attrs.values(), *graph.node_attrs.values(), *(one.rows for one in manifest.features)]
+    found += [array for runs in manifest.items.values() for one in runs for array in (one.ids, one.labels, one.times)]
+    found += [array for one in manifest.ids for array in (one.values, one.starts, one.order)]
+    return list({array.file: array for array in found if array is not None}.values())
