@@ -32,11 +32,10 @@ from typing import Any
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.storage.regular_file import parse_json, read_limited
-from headrace.pipeline.storage.rows_meta import dtype_of
+from headrace.pipeline.data.types import TypeName
+from headrace.pipeline.storage.opened_files import parse_json, read_limited
+from headrace.pipeline.storage.rows_meta import Counts, dtype_of
 from headrace.pipeline.storage.shard_meta import write_json
-from headrace.pipeline.storage.typed_meta import Counts
 
 MANIFEST, FORMAT, VERSION = "dataset.json", "headrace data set", 1
 

@@ -12,7 +12,7 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.feature_names import is_name
-from headrace.pipeline.data.type_offsets import TypeName
+from headrace.pipeline.data.types import TypeName
 from headrace.pipeline.storage.dataset.manifest import (
     ArrayFile,
     FeatureFile,
@@ -21,8 +21,7 @@ from headrace.pipeline.storage.dataset.manifest import (
     ItemFiles,
     Manifest,
 )
-from headrace.pipeline.storage.rows_meta import MOST, count_of, list_of, text_of
-from headrace.pipeline.storage.typed_meta import Counts, read_counts
+from headrace.pipeline.storage.rows_meta import MOST, Counts, count_of, list_of, read_counts, text_of
 
 _IDS = (torch.int32, torch.int64)
 

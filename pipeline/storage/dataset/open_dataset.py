@@ -24,7 +24,7 @@ from headrace.pipeline.storage.dataset.manifest import MANIFEST, ArrayFile, Item
 from headrace.pipeline.storage.dataset.opened_graph import OpenedGraph
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.typed_meta import offsets_of
+from headrace.pipeline.storage.rows_meta import offsets_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,9 @@ from torch import Tensor
 from headrace.ops.errors import GraphError
 from headrace.ops.graphs.csc import check_csc
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_machinery import Kept
 from headrace.pipeline.data.node_ids import check_node_ids
-from headrace.pipeline.data.type_offsets import TypeOffsets
+from headrace.pipeline.data.types import TypeOffsets
 
 
 class _Checked:
@@ -60,6 +61,7 @@ class OpenedGraph(Graph):
             node_types=types[0],
             edge_types=types[1],
             edge_times=None,
+            _kept=Kept(),
             unchecked=(label, indptr, indices, node_ids),
         )
         return graph
@@ -83,6 +85,11 @@ class OpenedGraph(Graph):
         except GraphError as cause:
             raise GraphError(f"{label}: the graph is damaged: {cause}; copy it again, or convert again") from cause
         vars(self).update(indptr=indptr, indices=indices, node_ids=node_ids)
+
+    def __repr__(self) -> str:
+        if "indptr" in vars(self):
+            return super().__repr__()
+        return f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges}, not read yet)"
 
     @property
     def num_nodes(self) -> int:

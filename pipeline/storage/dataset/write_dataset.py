@@ -18,9 +18,8 @@ from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.items import Items, ItemSet
 from headrace.pipeline.data.times import as_times
-from headrace.pipeline.data.type_offsets import TypeName
-from headrace.pipeline.data.typed_ids import type_number
 from headrace.pipeline.data.typed_items import TypeRuns, joined_rows
+from headrace.pipeline.data.types import TypeName, type_number
 from headrace.pipeline.storage.dataset.folder_writer import PIECE_BYTES, FolderWriter
 from headrace.pipeline.storage.dataset.id_map import IdMap
 from headrace.pipeline.storage.dataset.manifest import (
@@ -35,8 +34,8 @@ from headrace.pipeline.storage.dataset.manifest import (
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.new_folder import check_is_free, new_folder
+from headrace.pipeline.storage.rows_meta import counts_of
 from headrace.pipeline.storage.terminal import shows_bars
-from headrace.pipeline.storage.typed_meta import counts_of
 
 _STAGE = "save_dataset"
 

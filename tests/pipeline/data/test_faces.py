@@ -10,7 +10,7 @@ FACES = {
     "Graph": """
         by_original_ids by_time content_digest edge_attrs edge_ids edge_permutation edge_times edge_types
         edge_weights from_coo from_csc from_dgl from_pyg from_scipy has_parallel_edges in_degrees is_typed
-        node_ids node_types num_edges num_local_edges num_nodes original_edge_ids reordered shard share_memory
+        load node_ids node_types num_edges num_local_edges num_nodes original_edge_ids reordered save shard share_memory
         to_graph_ids to_original_ids undirected untyped with_reverse with_self_loops
     """,
     "FeatureStore": "check content_digest from_pyg share_memory",

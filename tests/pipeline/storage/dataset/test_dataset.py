@@ -19,9 +19,7 @@ from .datasets import BUYS, KINDS, saved
 def plan(graph, store, items, kind):
     seeds = hr.ItemSampler(items, batch_size=4, shuffle=True, seed=3)
     if kind == "plain":
-        return seeds.sample_neighbor(graph, [3, 2], weight="weight").fetch_feature(
-            store, node=["x", "half"], labels="y"
-        )
+        return seeds.sample_neighbor(graph, [3, 2], weight="weight").fetch_feature(store, node=["x", "half"])
     wanted = {"user": ["x"], "item": ["x"]}
     return seeds.sample_layer_neighbor(graph, [3, 2], time="time").fetch_feature(store, node=wanted)
 
@@ -41,6 +39,7 @@ def test_a_loader_yields_the_batches_of_the_objects(tmp_path, kind, memory_map):
     assert batches
     for one, other in batches:
         assert torch.equal(one.n_id, other.n_id)
+        assert one.y is None or torch.equal(one.y, other.y)
         assert all(torch.equal(one.node[name], other.node[name]) for name in other.node)
         assert one.seed_time is None or torch.equal(one.seed_time, other.seed_time)
 
@@ -170,7 +169,7 @@ import sys, time, headrace as hr
 data = hr.open_dataset({str(tmp_path / "set")!r})
 start = time.perf_counter()
 hr.open_dataset({str(tmp_path / "set")!r})
-print(time.perf_counter() - start, [name for name in ("tqdm", "duckdb", "torch_geometric") if name in sys.modules])
+print(time.perf_counter() - start, [name for name in ("duckdb", "torch_geometric") if name in sys.modules])
 """
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out.split(maxsplit=1)[1].strip() == "[]"

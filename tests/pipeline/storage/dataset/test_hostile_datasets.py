@@ -1,7 +1,8 @@
-"""Manifests and arrays that somebody damaged or made by hand: right, or an error by name; nothing of them is executed."""
+"""Manifests and arrays that are damaged or made by hand: right, or an error by name; nothing of them is executed."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -47,7 +48,7 @@ def folder(request, tmp_path_factory):
 
 def use(path: Path) -> None:
     """Open a data set and read all of it; whatever is wrong has to be an error of headrace."""
-    try:
+    with contextlib.suppress(hr.HeadraceError):
         data = hr.open_dataset(path)
         data.graph.content_digest()
         data.info()
@@ -56,8 +57,6 @@ def use(path: Path) -> None:
         data.store.content_digest()
         for ids in data.ids.values():
             ids.external([0])
-    except hr.HeadraceError as error:
-        assert str(error)
 
 
 def places(value, path=()):
@@ -133,9 +132,7 @@ def edit(path: Path, change) -> None:
     (path / "dataset.json").write_text(json.dumps(fields))
 
 
-@pytest.mark.parametrize(
-    "file", ["../secret.npy", "/tmp/secret.npy", "a/../../secret.npy", "", ".", "x.pkl", "a\\b.npy"]
-)  # noqa: S108
+@pytest.mark.parametrize("file", ["../secret.npy", "/secret.npy", "a/../../secret.npy", "", ".", "x.pkl", "a\\b.npy"])
 def test_paths_outside_are_refused(fresh, file):
     np.save(fresh.parent / "secret.npy", np.zeros(41, np.int64))
     edit(fresh, lambda fields: fields["graph"]["indptr"].update(file=file))
@@ -175,7 +172,7 @@ def test_objects_are_not_unpickled(fresh, monkeypatch):
         (lambda fields: fields.update(version=True), "expected version 1"),
         (lambda fields: fields.update(format="other"), "expected the format 'headrace data set'"),
         (lambda fields: fields.pop("items"), "expected the field 'items'"),
-        (lambda fields: fields.update(num_nodes=39), "expected graph.indptr of \\[40\\], got \\[41\\]"),
+        (lambda fields: fields.update(num_nodes=39, features=[]), "expected graph.indptr of \\[40\\], got \\[41\\]"),
         (
             lambda fields: fields["graph"]["indices"].update(dtype="float32"),
             "graph.indices of torch.int32 or torch.int64",
