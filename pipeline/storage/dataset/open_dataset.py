@@ -45,7 +45,7 @@ class Dataset:
         By node type ("node" in a graph without types) the users' own ids: ``ids["node"].external(ours)`` and
         ``ids["node"].ours(external)``.
     notes
-        What the writer noted, such as the sources and counts of a conversion.
+        Notes of the writer, such as the sources and counts of a conversion.
     """
 
     path: Path
@@ -106,7 +106,7 @@ class Dataset:
 def open_dataset(path: str | os.PathLike[str], *, memory_map: bool = True) -> Dataset:
     """Open a data set that `save_dataset` or ``headrace convert`` wrote.
 
-    Arrays are memory maps: opening takes milliseconds, whatever their sizes, and computes no checksum
+    Arrays are memory maps: opening takes milliseconds for any size, and computes no checksum
     (``data.verify()`` does). Checked are the manifest, and that each array is a regular file below the folder, with the
     dtype and shape of the manifest and the length of its header. Ids of the graph are checked when it is first sampled.
     No Python object is unpickled, and nothing in the folder is executed.

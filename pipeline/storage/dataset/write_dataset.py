@@ -154,7 +154,7 @@ def write_ids(writer: FolderWriter, name: str, ids: IdMap) -> IdFiles:
     """Write the users' ids of a node type."""
     arrays = {"values": ids.values, "starts": ids.starts, "order": ids.order}
     files = {
-        what: None if array is None else writer.tensor(("ids", name, what), torch.as_tensor(array.copy()))
+        what: None if array is None else writer.tensor(("ids", name, what), torch.as_tensor(array.copy(), device="cpu"))
         for what, array in arrays.items()
     }
     values = files["values"]
