@@ -58,21 +58,36 @@ void check_hops(const char* name, std::size_t num_arrays, std::size_t num_hops) 
                    " hops, as there are indptrs, got those of " + std::to_string(num_arrays));
 }
 
-// Arrays are held here: lists can be changed by other threads while the kernel runs.
-nb::tuple joined_hops(const std::vector<InArray<std::int64_t>>& indptrs, const std::vector<AnyIds>& indices,
-                      const std::optional<std::vector<InArray<std::int64_t>>>& edge_ids) {
+InArray<std::int64_t> wide_array(nb::handle array) {
+  if (InArray<std::int64_t> wide; nb::try_cast(array, wide, false) && wide.is_valid()) return wide;
+  throw nb::type_error("expected a contiguous one-dimensional array of int64");
+}
+
+AnyIds some_ids(nb::handle array) {
+  if (InArray<std::int32_t> narrow; nb::try_cast(array, narrow, false) && narrow.is_valid()) return narrow;
+  return wide_array(array);
+}
+
+// One array at a time: a cast of a whole list takes None for an array.
+nb::tuple joined_hops(const nb::list& indptrs, const nb::list& indices, const std::optional<nb::list>& edge_ids) {
   const std::size_t num_hops = indptrs.size();
   check_hops("indices", indices.size(), num_hops);
   if (edge_ids) check_hops("edge_ids", edge_ids->size(), num_hops);
   if (!edge_ids && num_hops > 1) throw InputError("join_hops: several hops need edge_ids, got none");
+  // Lists can be changed by other threads while the kernel runs: what it reads is held here.
+  std::vector<InArray<std::int64_t>> held_indptrs;
+  std::vector<AnyIds> held_sources;
+  std::vector<InArray<std::int64_t>> held_edge_ids;
   std::vector<HopEdges> hops;
   for (std::size_t h = 0; h < num_hops; ++h) {
-    if (indices[h].index() == 0) throw nb::type_error("expected indices of each hop, got None");
-    const std::size_t num_edges = size(indices[h]);
-    hops.push_back({indptrs[h].data(), num_nodes_of(indptrs[h]), view(indices[h]), num_edges, nullptr});
+    held_indptrs.push_back(wide_array(indptrs[h]));
+    held_sources.push_back(some_ids(indices[h]));
+    const std::size_t num_edges = size(held_sources[h]);
+    hops.push_back({held_indptrs[h].data(), num_nodes_of(held_indptrs[h]), view(held_sources[h]), num_edges, nullptr});
     if (!edge_ids) continue;
-    check_length("edge_ids", (*edge_ids)[h].shape(0), num_edges);
-    hops[h].edge_ids = (*edge_ids)[h].data();
+    held_edge_ids.push_back(wide_array((*edge_ids)[h]));
+    check_length("edge_ids", held_edge_ids[h].shape(0), num_edges);
+    hops[h].edge_ids = held_edge_ids[h].data();
   }
   JoinedHops joined = unlocked([&] { return join_hops(hops); });
   nb::list kept;

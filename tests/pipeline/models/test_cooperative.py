@@ -294,8 +294,8 @@ def test_only_the_loader_runs_stages():
     def callers(call: str) -> list[str]:
         return sorted(path.name for path in pipeline.rglob("*.py") if re.search(call, path.read_text()))
 
-    # Where a launcher is what a runner is; and plans of one batch, which are checked as a loader checks its own.
-    assert callers(r"\.runner\(") == ["lower.py", "one_batch.py", "stage.py"]
+    # Where a launcher is a runner; plans of one batch are lowered in the same file, and checked there.
+    assert callers(r"\.runner\(") == ["lower.py", "stage.py"]
     assert callers(r"\.launcher\(") == ["on_stream.py"]
     assert callers(r"(?<!def )\bstep_of\(") == ["lower.py"]
     assert callers(r"(?<!def )(?<!\.)\blower\(") == ["loader.py"]

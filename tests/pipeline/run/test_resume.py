@@ -185,7 +185,7 @@ def test_nonsense_is_refused():
         ({"source": {"batch": "1"}}, "batch to be an integer .* got '1'"),
         ({"stages": None}, "another plan"),
         ({"stages": "items"}, "another plan"),
-        ({"source": {"batch": 99}}, "at most 6"),
+        ({"source": {"batch": 99}}, "from 0 to 6"),
         ({"source": {"batch": -1}}, "batch"),
         ({"source": {}}, "source"),
         ({"source": 3}, "source"),
