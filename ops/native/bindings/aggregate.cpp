@@ -58,6 +58,7 @@ constexpr std::size_t kUncounted = std::numeric_limits<std::size_t>::max();
 template <class Index>
 EdgeRows<Index> rows_of(const EdgeArrays<Index>& edges, std::size_t num_others,
                         std::size_t num_positions = kUncounted) {
+  check_parts(edges);
   const auto& [indptr, indices, positions] = edges;
   check_length("positions", positions, indices.shape(0));
   const auto most = static_cast<std::size_t>(std::numeric_limits<Index>::max());
@@ -133,6 +134,7 @@ struct Scores {
   std::size_t num_positions = kUncounted;
 
   explicit Scores(const ScoreArrays<Value>& given) {
+    check_parts(given);
     const auto& [source, destination, edge, weights, slope, key, threshold, kept_scale, edge_ids] = given;
     scores = {source.shape(1),
               source.data(),
@@ -162,6 +164,7 @@ struct Scores {
 
   template <class Table>
   void check_state(const StateTables<Table>& state, std::size_t width) const {
+    check_parts(state);
     check_heads(width, scores.heads);
     check_shape("out", std::get<0>(state), num_destinations, width);
     check_shape("largest", std::get<1>(state), num_destinations, scores.heads);

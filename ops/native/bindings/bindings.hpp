@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -38,6 +39,22 @@ using OutArray = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 // Arrays of either width, or None; their arguments are marked with none().
 using AnyIds = std::variant<std::monostate, InArray<std::int32_t>, InArray<std::int64_t>>;
 using AnyWeights = std::variant<std::monostate, InArray<float>, InArray<double>>;
+
+template <class... Traits>
+bool is_there(const nb::ndarray<Traits...>& array) {
+  return array.is_valid();
+}
+template <class Other>
+bool is_there(const Other& /*other*/) {
+  return true;
+}
+
+// Casts of tuples take None for any array in them.
+template <class... Parts>
+void check_parts(const std::tuple<Parts...>& given) {
+  const bool are_there = std::apply([](const auto&... part) { return (is_there(part) && ...); }, given);
+  if (!are_there) throw nb::type_error("expected an array in each place that needs one, got None");
+}
 
 template <class Array>
 auto data_or_null(const std::optional<Array>& array) {

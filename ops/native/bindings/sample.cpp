@@ -99,6 +99,7 @@ using AnyTrees = std::optional<std::tuple<InArray<std::int64_t>, std::size_t, Ma
 
 std::optional<Trees> trees_of(const AnyTrees& trees, std::size_t num_seeds) {
   if (!trees) return std::nullopt;
+  check_parts(*trees);
   const auto& [slots, num_trees, streams, bounds, lows] = *trees;
   check_length<ItemsError>("sample_trees: slots", slots.shape(0), num_seeds, "seed");
   check_length<ItemsError>("sample_trees: streams", streams, num_trees, "tree");

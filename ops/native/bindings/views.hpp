@@ -72,6 +72,7 @@ using AnyExcluded = std::optional<
 
 inline std::optional<ExcludedRows> view(const AnyExcluded& excluded) {
   if (!excluded) return std::nullopt;
+  check_parts(*excluded);
   const auto& [rows, starts, positions, slots] = *excluded;
   const std::size_t num_rows = rows.shape(0);
   check_length<InputError>("excluded edges: starts", starts.shape(0), num_rows + 1, "row and one more");
