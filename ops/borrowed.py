@@ -29,7 +29,8 @@ class Borrowed:
     __slots__ = ("_addresses", "_tensors")
 
     def __init__(self, arrays: Iterable[Any]) -> None:
-        self._tensors = [array for array in arrays if isinstance(array, torch.Tensor)]
+        # Sparse tensors have no memory of their own, and kernels refuse them.
+        self._tensors = [one for one in arrays if isinstance(one, torch.Tensor) and one.layout == torch.strided]
         self._addresses = [tensor.data_ptr() for tensor in self._tensors]
 
     def moved(self) -> bool:
