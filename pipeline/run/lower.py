@@ -54,7 +54,7 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
             from headrace.pipeline.lowered.gpu.on_stream import OnStream
 
             assert isinstance(stage, OnStream)
-            chain.add_on_stream(stage, rewriting.origins_of(stage.stages))
+            chain.add_on_stream(origin, stage, rewriting.origins_of(stage.stages))
         elif isinstance(stage, MapStage):
             chain.add(name, origin, stage, ahead=i <= ahead)
         elif isinstance(stage, Prefetch):
@@ -102,24 +102,20 @@ class _Chain:
         step = step_of(name, origin, stage, run, settings)
         if ahead:
             again = stage.again(settings) if isinstance(stage, WindowStage) else run
-            self._anew.add(stage, None if again is None else step_of(name, origin, stage, again, settings))
-            watched = stage.watched()
-            if watched:
-                step = self._anew.read(Reading(origin, watched)).noting(step)
+            once_more = None if again is None else step_of(name, origin, stage, again, settings)
+            step = self._anew.add(stage, origin, step, once_more)
         if isinstance(run, WindowRunner):
             enter = named(name, origin, run.enter, settings)
             self._put(WindowNode(self._node, tuple(self._steps), run, enter, step, lockstep=self._lockstep))
         else:
             self._steps.append(step)
 
-    def add_on_stream(self, stage: OnStream, origins: tuple[str, ...]) -> None:
+    def add_on_stream(self, origin: str, stage: OnStream, origins: tuple[str, ...]) -> None:
         """Let the stages of one work on its side stream, ahead of the training loop."""
         from headrace.pipeline.lowered.gpu.on_stream import OnItsWay
 
-        parts = zip(names_of(stage.stages), origins, stage.stages, strict=True)
-        steps = [
-            step_of(name, origin, part, part.launcher(self._settings), self._settings) for name, origin, part in parts
-        ]
+        parts = zip(names_of(stage.stages), origins, stage.stages, stage.launchers(self._settings), strict=True)
+        steps = [step_of(*part, self._settings) for part in parts]
         launch = stage.launcher_of()
 
         def step(work: Work) -> Work:
@@ -133,9 +129,7 @@ class _Chain:
             made.batch = OnItsWay(made.batch, event)
             return made
 
-        self._anew.add(stage, step)
-        watched = stage.watched()
-        self._steps.append(self._anew.read(Reading(stage.origin.name, watched)).noting(step) if watched else step)
+        self._steps.append(self._anew.add(stage, origin, step, step))
 
     def add_threads(self, stage: Prefetch, place: Place | None) -> None:
         """Let threads do what was added so far, and hand over batches that lie at a place, if any do."""
@@ -168,14 +162,15 @@ class _Anew:
         self._stages: list[tuple[Stage, Step | None]] = []  # None: of what cannot be made once more
         self._readings: list[tuple[int, Reading]] = [] if drawing is None else [(0, drawing)]
 
-    def add(self, stage: Stage, step: Step | None) -> None:
-        """Add a stage, and what it does once more."""
-        self._stages.append((stage, step))
-
-    def read(self, reading: Reading) -> Reading:
-        """Return a reading by the stage that was added last."""
+    def add(self, stage: Stage, origin: str, step: Step, again: Step | None) -> Step:
+        """Add a stage, and what it does once more; return its step, which notes what it read that may be written."""
+        self._stages.append((stage, again))
+        watched = stage.watched()
+        if not watched:
+            return step
+        reading = Reading(origin, watched)
         self._readings.append((len(self._stages) - 1, reading))
-        return reading
+        return reading.noting(step)
 
     def settle(self) -> bool:
         """Tell each reading what is behind it, as far as batches are not due; return whether there is one."""

@@ -115,7 +115,7 @@ class OnStream(MapStage):
         return self.place
 
     def runner(self, settings: RunSettings) -> Runner:
-        runners: list[Callable[[Any], tuple[Any, Counts]]] = [stage.launcher(settings) for stage in self.stages]
+        runners = self.launchers(settings)
         launch = self.launcher_of()
 
         def run(batch: MiniBatch) -> tuple[OnItsWay, Counts]:
@@ -131,6 +131,10 @@ class OnStream(MapStage):
             return OnItsWay(made, event), totals
 
         return run
+
+    def launchers(self, settings: RunSettings) -> list[Callable[[Any], tuple[Any, Counts]]]:
+        """Return the launcher of each stage."""
+        return [stage.launcher(settings) for stage in self.stages]
 
     def launcher_of(self) -> Callable[[MiniBatch, Callable[[MiniBatch], T]], tuple[T, Event]]:
         """Return the function that calls another one on the side stream, with a batch, and returns an event behind it.
