@@ -10,8 +10,7 @@ not communicate, and the layer keeps no trace.
 from __future__ import annotations
 
 import dataclasses
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,21 +22,12 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.fewer_nodes import FewerNodes
 from headrace.pipeline.models.other_nodes import OtherNodes
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+from headrace.pipeline.models.trials import TRIAL, are_alike, least_unit, rows_of, unit_of
 from headrace.pipeline.models.without_trace import Generators, call_without_trace
-
-#: What rows may differ by, of the largest element, in this many units in the last place: kernels may add up in another
-#: order.
-UNITS = 16
-
-#: The least of these units: that of float32 on GPUs, whose products may have 10 bits (TF32).
-LEAST_UNIT, LEAST_UNIT_ON_GPUS = 2**-17, 2**-10
 
 #: What may be done to other nodes: edges may end at any row, or at the block's destinations; rows are added, or not. A
 #: layer that does not take such an input is tried with the next one.
 _ATTEMPTS = ((True, True), (True, False), (False, True), (False, False))
-
-#: Ranks that are threads share torch's generators, which a trial puts back: one trial at a time.
-_TRIAL = threading.Lock()
 
 
 def try_layer(
@@ -67,7 +57,7 @@ def try_layer(
         return False
     trial = _Trial(number, layer, args, kwargs, others, running)
     kind = f"{type(layer).__module__}.{type(layer).__name__}"
-    with _TRIAL:
+    with TRIAL:
         has_unseen = trial.passes_unseen_messages()
     if has_unseen:
         raise InputError(
@@ -76,7 +66,7 @@ def try_layer(
             "has from elsewhere: from an attribute, an object of another kind or positions in another form; pass them "
             "as arguments, so that they can be looked into"
         )
-    with _TRIAL:
+    with TRIAL:
         is_passed = trial.is_passed()
     if is_passed:
         return True
@@ -185,27 +175,7 @@ class _Trial:
             return None
         finally:
             RUNNING.reset(token)
-        return next(_rows(out), None)
+        return next(rows_of(out), None)
 
     def _are_alike(self, expected: Tensor, got: Tensor) -> bool:
-        one, other = expected.double(), got.double()
-        if one.shape != other.shape:
-            return False
-        largest = float(one.nan_to_num(0.0, 0.0, 0.0).abs().max()) if one.numel() else 0.0
-        return torch.allclose(one, other, rtol=0.0, atol=UNITS * self._unit(expected) * largest, equal_nan=True)
-
-    def _unit(self, rows: Tensor) -> float:
-        """Return the unit in the last place of 1, of the least precise numbers that the layer may compute with."""
-        product = torch.ones(1, 1, device=rows.device) @ torch.ones(1, 1, device=rows.device)  # as under torch.autocast
-        floats = [one for one in (rows, product, *self.layer.parameters()) if one.is_floating_point()]
-        least = LEAST_UNIT_ON_GPUS if rows.is_cuda else LEAST_UNIT
-        return max(least, *(torch.finfo(one.dtype).eps for one in floats))
-
-
-def _rows(out: Any) -> Iterator[Tensor]:
-    if isinstance(out, Tensor):
-        if out.is_floating_point() and out.layout == torch.strided and out.dim():
-            yield out
-    elif isinstance(out, tuple | list | Mapping):
-        for one in out.values() if isinstance(out, Mapping) else out:
-            yield from _rows(one)
+        return are_alike(expected, got, max(least_unit(expected), unit_of(expected, self.layer)))

@@ -13,6 +13,8 @@ from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.other_nodes import (
     CannotBeMadeError,
     OtherNodes,
+    check_is_of_block,
+    coordinates_of,
     dgl_block_of,
     is_edge_list,
     is_matrix,
@@ -47,6 +49,8 @@ class FewerNodes:
         self.destinations = slice(first, block.num_dst)  # that are left
         self._num_dst = block.num_dst - first
         self.has_rows = False  # whether any argument so far had rows of nodes
+        #: The block of the destinations that are left.
+        self.block = self._block_of(stays)
 
     def __call__(self, argument: Any) -> Any:
         """Return the changed argument.
@@ -70,10 +74,8 @@ class FewerNodes:
             return argument
         raise CannotBeMadeError
 
-    @property
-    def block(self) -> Block:
-        """The block of the destinations that are left."""
-        block, stays = self._block, self._stays[self._block.num_edges]
+    def _block_of(self, stays: Tensor) -> Block:
+        block = self._block
         return dataclasses.replace(
             block,
             indptr=self._indptr,
@@ -129,8 +131,7 @@ class FewerNodes:
 
     def _matrix(self, matrix: Tensor) -> Tensor:
         """Return a matrix of the edges that are left: [num_dst or num_src, num_src], or transposed."""
-        coordinates = matrix if matrix.layout == torch.sparse_coo else matrix.to_sparse(layout=torch.sparse_coo)
-        indices, values = coordinates._indices(), coordinates._values()  # noqa: SLF001 - in their order, as they are
+        indices, values = coordinates_of(matrix)
         sizes = {self._block.num_dst: self._num_dst, self._block.num_src: len(self._sources)}
         if matrix.dim() != 2 or not sizes.keys() >= set(matrix.shape):
             raise CannotBeMadeError
@@ -140,8 +141,7 @@ class FewerNodes:
 
     def _dgl_block(self, graph: Any) -> Any:
         """Return a block of DGL with the edges that are left; out-degrees, which ranks count together, stay."""
-        if len(graph.canonical_etypes) != 1 or graph.num_src_nodes() != self._block.num_src:
-            raise CannotBeMadeError
+        check_is_of_block(graph, self._block)
         edges = self._edges(*graph.edges(order="eid"))
         degrees = graph.out_degrees()[self._sources]
         return dgl_block_of(graph, edges, (len(self._sources), self._num_dst), degrees, self._rows)

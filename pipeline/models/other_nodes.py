@@ -186,10 +186,8 @@ class Change:
 
     def _matrix(self, matrix: Tensor) -> Tensor:
         """Return a matrix with entries for other edges: [num_dst or num_src, num_src], or transposed."""
-        block, coordinates = self._block, matrix
-        if matrix.layout != torch.sparse_coo:
-            coordinates = matrix.to_sparse(layout=torch.sparse_coo)
-        indices, values = coordinates._indices(), coordinates._values()  # noqa: SLF001 - in their order, as they are
+        block = self._block
+        indices, values = coordinates_of(matrix)
         place = self._place_of_ends(indices[0], indices[1])
         shape = tuple(matrix.shape if place == 0 else reversed(matrix.shape))
         if matrix.dim() != 2 or place is None or shape not in ((block.num_dst, block.num_src), (block.num_src,) * 2):
@@ -201,8 +199,7 @@ class Change:
 
     def _dgl_block(self, graph: Any) -> Any:
         """Return a block of DGL with other edges; out-degrees, which ranks count together, stay."""
-        if len(graph.canonical_etypes) != 1 or graph.num_src_nodes() != self._block.num_src:
-            raise CannotBeMadeError
+        check_is_of_block(graph, self._block)
         edges = self._moved(*graph.edges(order="eid"))
         size = (graph.num_src_nodes() + self._num_more, graph.num_dst_nodes())
         degrees = nn.functional.pad(graph.out_degrees(), (0, self._num_more), value=1)
@@ -237,6 +234,18 @@ def is_matrix(tensor: Tensor) -> bool:
 def is_edge_list(tensor: Tensor) -> bool:
     """Whether a tensor may be an ``edge_index``."""
     return tensor.dim() == 2 and len(tensor) == 2 and tensor.dtype in _DTYPES_OF_IDS
+
+
+def coordinates_of(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the coordinates and the values of a sparse matrix, in their order."""
+    coordinates = matrix if matrix.layout == torch.sparse_coo else matrix.to_sparse(layout=torch.sparse_coo)
+    return coordinates._indices(), coordinates._values()  # noqa: SLF001 - as they are
+
+
+def check_is_of_block(graph: Any, block: Block) -> None:
+    """Refuse a block of DGL of several relations, or of other sources than a block has."""
+    if len(graph.canonical_etypes) != 1 or graph.num_src_nodes() != block.num_src:
+        raise CannotBeMadeError
 
 
 def dgl_block_of(

@@ -18,8 +18,8 @@ from torch.nn.parameter import is_lazy
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.models.cooperative_trial import _TRIAL, LEAST_UNIT, LEAST_UNIT_ON_GPUS, UNITS, _rows
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+from headrace.pipeline.models.trials import TRIAL, are_alike, least_unit, rows_of, unit_of
 from headrace.pipeline.models.without_trace import Generators, call_without_trace
 
 #: With fewer rows than these, a row more or less may show nothing.
@@ -110,13 +110,13 @@ def _works_row_by_row(
         generators.restore()
         token = RUNNING.set(None)
         try:
-            return next(_rows(call_without_trace(module, args, kwargs, training=training)), None)
+            return next(rows_of(call_without_trace(module, args, kwargs, training=training)), None)
         except Exception:  # noqa: BLE001 - fewer rows may be none that the module takes
             return None
         finally:
             RUNNING.reset(token)
 
-    with _TRIAL:
+    with TRIAL:
         # Ours would meet other ranks, or take new masks.
         training = not any(isinstance(one, ours) for one in module.modules())
         expected = call(args, kwargs, training=training)
@@ -165,17 +165,8 @@ def _every_other(argument: Any, num_rows: int) -> Any:
 
 
 def _are_alike(expected: Tensor, got: Tensor, module: nn.Module) -> bool:
-    if expected.shape != got.shape:
-        return False
-    ones = torch.ones(1, 1, dtype=got.dtype, device=got.device)
-    floats = [one for one in (got, ones @ ones, *module.parameters()) if one.is_floating_point()]
-    least = LEAST_UNIT_ON_GPUS if got.is_cuda else LEAST_UNIT
-    # The product is of the dtype that torch.autocast computes with.
-    unit = max(torch.finfo(one.dtype).eps for one in floats)
-    unit = max(unit, least) if unit > torch.finfo(torch.float64).eps else unit
-    one, other = expected.detach().double(), got.detach().double()  # a module may return what it got
-    largest = float(one.nan_to_num(0.0, 0.0, 0.0).abs().max()) if one.numel() else 0.0
-    return torch.allclose(one, other, rtol=0.0, atol=UNITS * unit * largest, equal_nan=True)
+    unit = unit_of(got, module, got.dtype)
+    return are_alike(expected, got, max(unit, least_unit(got)) if unit > torch.finfo(torch.float64).eps else unit)
 
 
 def _mixes_rows(module: nn.Module) -> InputError:
