@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
@@ -29,11 +30,22 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 #: What NumPy raises for files that are none of its own.
 DAMAGED = (ValueError, EOFError, TypeError, OverflowError, SyntaxError, RecursionError, TokenError)
 
+#: Bytes of rows that are read, and of files that are written, at a time.
+PIECE_BYTES = 8 << 20
+
 #: Elements of the largest array that can be addressed.
 _MOST = 1 << 60
 
 
-def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: Iterable[Tensor]) -> None:
+def write_array(
+    path: Path,
+    dtype: torch_dtype,
+    shape: tuple[int, ...],
+    pieces: Iterable[Tensor],
+    *,
+    header_written: Callable[[bytes], object] = len,
+    piece_written: Callable[[memoryview], object] = len,
+) -> None:
     """Write an array to a new file whose pieces follow each other along the first dimension.
 
     Written as a stream rather than through a memory map, so that a full disk is an error and not a signal.
@@ -46,6 +58,8 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
         Of the whole array. Of a dtype that NumPy lacks the file has records of one field, named after it.
     pieces
         Contiguous tensors of that dtype.
+    header_written, piece_written
+        Called with the bytes of the header, and with those of each piece, when they are written.
 
     Raises
     ------
@@ -59,7 +73,10 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
     num_rows = 0
     with path.open("xb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(numpy_dtype(dtype)), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
+        head = io.BytesIO()
+        np.lib.format.write_array_header_1_0(head, header)
+        file.write(head.getvalue())
+        header_written(head.getvalue())
         for piece in pieces:
             num_rows += len(piece)
             if piece.dtype != dtype or piece.shape[1:] != shape[1:]:
@@ -68,7 +85,9 @@ def write_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: 
                     f"{path.stem}: expected {expected}, got pieces of "
                     f"{describe(piece)}; let its source return the rows that its dtype and shape declare"
                 )
-            file.write(piece.reshape(-1).view(stored).numpy().data)
+            content = piece.reshape(-1).view(stored).numpy().data
+            file.write(content)
+            piece_written(content)
         if num_rows != shape[0]:
             raise FeatureError(f"{path.stem}: expected {shape[0]} rows, got {num_rows}; let its source return them all")
         # What is renamed into place afterwards must not turn up empty after a loss of power.
@@ -93,10 +112,14 @@ def read_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory
     InputError
         If there is no such file, or it holds something else.
     """
+    return as_cpu_tensor(open_stored(path, dtype, shape, memory_map=memory_map), str(path), InputError).view(dtype)
+
+
+def open_stored(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory_map: bool) -> NDArray[Any]:
+    """Return the array of a file as it is stored; `read_array` has the parameters and errors."""
     # Files of before the records hold such dtypes as integers.
     stored = (numpy_dtype(dtype), bits_dtype(stored_dtype(dtype)))
-    array = open_array(path, memory_map=memory_map, expected=(stored, shape))
-    return as_cpu_tensor(array, str(path), InputError).view(dtype)
+    return open_array(path, memory_map=memory_map, expected=(stored, shape))
 
 
 def open_array(

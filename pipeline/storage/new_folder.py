@@ -9,6 +9,7 @@ without a BOOT lies where there are no locks; both are only reported.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -24,6 +25,9 @@ from headrace.ops.errors import InputError
 
 if sys.platform != "win32":
     import fcntl
+
+#: Errors of the system that say that there is no room for more, on the disk or for this user.
+DISK_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

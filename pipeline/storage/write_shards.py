@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import shutil
@@ -27,10 +26,10 @@ from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.arguments_of_shards import check_arguments
-from headrace.pipeline.storage.array_file import read_array, write_array
+from headrace.pipeline.storage.array_file import PIECE_BYTES, read_array, write_array
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.new_folder import new_folder
+from headrace.pipeline.storage.new_folder import DISK_FULL, new_folder
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, counts_of, file_of
 from headrace.pipeline.storage.shard_meta import (
@@ -44,11 +43,6 @@ from headrace.pipeline.storage.shard_meta import (
 )
 from headrace.pipeline.storage.sharded_feature import ShardedFeature, owners_of_rows
 from headrace.pipeline.storage.terminal import progress_bar
-
-#: Bytes of rows that are read at a time.
-PIECE_BYTES = 8 << 20
-
-_DISK_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 def write_shards(
@@ -126,7 +120,7 @@ def write_shards(
             ]
             replace(meta, shared=shared, parts=tuple(parts)).write(folder)
     except OSError as cause:
-        if cause.errno in _DISK_FULL:
+        if cause.errno in DISK_FULL:
             raise _disk_full(Path(path), total, cause) from cause
         raise
 
@@ -139,13 +133,8 @@ class _Writer:
 
     def write(self, path: Path, dtype: torch_dtype, shape: tuple[int, ...], pieces: Iterator[Tensor]) -> str:
         """Write one file, and return its fingerprint."""
-        write_array(path, dtype, shape, self._counted(pieces))
+        write_array(path, dtype, shape, pieces, piece_written=lambda content: self._bar.update(content.nbytes))
         return digest_of_array(path.name, read_array(path, dtype, shape, memory_map=True))
-
-    def _counted(self, pieces: Iterator[Tensor]) -> Iterator[Tensor]:
-        for piece in pieces:
-            yield piece
-            self._bar.update(piece.numel() * piece.element_size())
 
 
 def _describe(

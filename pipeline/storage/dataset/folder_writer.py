@@ -11,12 +11,9 @@ from urllib.parse import quote
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.pipeline.storage.array_file import write_array
+from headrace.pipeline.storage.array_file import PIECE_BYTES, write_array
 from headrace.pipeline.storage.dataset.manifest import ArrayFile
 from headrace.pipeline.storage.rows_meta import name_of
-
-#: Bytes that are read or written at a time.
-PIECE_BYTES = 8 << 20
 
 
 class FolderWriter:
@@ -36,19 +33,20 @@ class FolderWriter:
             file = f"array-{len(self._names)}"
         self._names.add(file.lower())
         path = self.folder / f"{file}.npy"
-        write_array(path, dtype, shape, self._counted(pieces))
-        return ArrayFile(path.name, name_of(dtype), tuple(map(int, shape)), sha256_of(path))
+        digest = hashlib.sha256()
+
+        def count(content: memoryview) -> None:
+            digest.update(content)
+            self._written(content.nbytes)
+
+        write_array(path, dtype, shape, pieces, header_written=digest.update, piece_written=count)
+        return ArrayFile(path.name, name_of(dtype), tuple(map(int, shape)), digest.hexdigest())
 
     def tensor(self, parts: Iterable[str], tensor: Tensor) -> ArrayFile:
         """Write a tensor."""
         rows = max(1, PIECE_BYTES // max(1, tensor[:1].nbytes))
         pieces = (tensor[start : start + rows].contiguous() for start in range(0, len(tensor), rows))
         return self.write(parts, tensor.dtype, tuple(tensor.shape), pieces)
-
-    def _counted(self, pieces: Iterator[Tensor]) -> Iterator[Tensor]:
-        for piece in pieces:
-            yield piece
-            self._written(piece.nbytes)
 
 
 def sha256_of(path: Path) -> str:

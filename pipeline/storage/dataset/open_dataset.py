@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind
+from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.items import Items
-from headrace.pipeline.data.narrow_dtypes import bits_dtype, numpy_dtype
-from headrace.pipeline.storage.array_file import open_array, stored_dtype
+from headrace.pipeline.storage.array_file import open_stored, read_array
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes, sha256_of
 from headrace.pipeline.storage.dataset.id_map import IdMap
 from headrace.pipeline.storage.dataset.manifest import MANIFEST, ArrayFile, ItemFiles, Manifest, arrays_of
@@ -181,20 +180,24 @@ class _Reader:
         self._folder = folder
         self._memory_map = memory_map
 
-    def array(self, described: ArrayFile) -> NDArray[Any]:
-        """Return an array as the manifest describes it."""
+    def path(self, described: ArrayFile) -> Path:
+        """Return the file of an array, which must be below the folder."""
         path = self._folder / described.file
         if not Path(os.path.realpath(path)).is_relative_to(self._folder):
             raise InputError(
                 f"open_dataset: expected {path} to be below the folder, got a link to outside; copy the file there"
             )
-        dtype = described.torch_dtype
-        stored = (numpy_dtype(dtype), bits_dtype(stored_dtype(dtype)))
-        return open_array(path, memory_map=self._memory_map, expected=(stored, described.shape))
+        return path
+
+    def array(self, described: ArrayFile) -> NDArray[Any]:
+        """Return an array as the manifest describes it."""
+        dtype, shape = described.torch_dtype, described.shape
+        return open_stored(self.path(described), dtype, shape, memory_map=self._memory_map)
 
     def needed_tensor(self, described: ArrayFile) -> Tensor:
         """Return an array as a tensor."""
-        return as_cpu_tensor(self.array(described), described.file, InputError).view(described.torch_dtype)
+        dtype, shape = described.torch_dtype, described.shape
+        return read_array(self.path(described), dtype, shape, memory_map=self._memory_map)
 
     def tensor(self, described: ArrayFile | None) -> Tensor | None:
         """Return an array as a tensor, if there is one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,8 @@ from headrace.pipeline.data.items import Items, ItemSet
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.typed_items import TypeRuns, joined_rows
 from headrace.pipeline.data.types import TypeName, type_number
-from headrace.pipeline.storage.dataset.folder_writer import PIECE_BYTES, FolderWriter
+from headrace.pipeline.storage.array_file import PIECE_BYTES
+from headrace.pipeline.storage.dataset.folder_writer import FolderWriter
 from headrace.pipeline.storage.dataset.id_map import IdMap
 from headrace.pipeline.storage.dataset.manifest import (
     ArrayFile,
@@ -33,9 +33,9 @@ from headrace.pipeline.storage.dataset.manifest import (
 )
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.new_folder import check_is_free, new_folder
+from headrace.pipeline.storage.new_folder import DISK_FULL, check_is_free, new_folder
 from headrace.pipeline.storage.rows_meta import counts_of
-from headrace.pipeline.storage.terminal import shows_bars
+from headrace.pipeline.storage.terminal import progress_bar
 
 _STAGE = "save_dataset"
 
@@ -106,8 +106,6 @@ def save_dataset(
     >>> [data.ids["node"].external(batch.seeds) for batch in plan.loader()]
     [['a', 'c']]
     """
-    from tqdm.auto import tqdm
-
     check_switches(_STAGE, overwrite=overwrite, progress=progress)
     check_kind(path, (str, os.PathLike), f"{_STAGE}: expected path to be a folder", "name it", InputError)
     advice = "save a graph before it is cut into shards"
@@ -122,11 +120,10 @@ def save_dataset(
     maps = {name: _id_map(graph, name, one) for name, one in (ids or {}).items()}
     folder = Path(path)
     check_is_free(folder, overwrite=overwrite, replaceable=holds_dataset, what="a data set")
-    silent = not (progress and shows_bars())
     try:
         with (
             new_folder(folder, overwrite=overwrite, replaceable=holds_dataset, what="a data set") as draft,
-            tqdm(desc="save data set", unit="B", unit_scale=True, disable=silent) as bar,
+            progress_bar(shown=progress, desc="save data set", unit="B", unit_scale=True) as bar,
         ):
             writer = FolderWriter(draft, bar.update)
             Manifest(
@@ -141,7 +138,7 @@ def save_dataset(
                 notes or {},
             ).write(draft)
     except OSError as cause:
-        if cause.errno == errno.ENOSPC:
+        if cause.errno in DISK_FULL:
             raise OSError(cause.errno, f"{_STAGE}: the disk is full; make room, and save again", str(path)) from cause
         raise
     except TypeError as cause:
