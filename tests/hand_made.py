@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.fused import SampleFused
-from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchAndExchange, FetchOwned
 from headrace.pipeline.lowered.sample_hop import RuleHop, SampleHop

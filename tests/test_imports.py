@@ -319,3 +319,24 @@ def test_native_arrows_point_down(file):
     assert all((NATIVE / name).is_file() for name in found), "an include names the folder: core/buffer.hpp"
     wrong = [name for name in found if name.split("/")[0] not in allowed]
     assert not wrong, f"{folder}/ includes {', '.join(sorted(NATIVE_BELOW[folder])) or 'nothing'} alone: {wrong}"
+
+
+#: Modules of `pipeline/lowered/` whose one class is the base of stages elsewhere.
+BASES_ALONE = {"_fetch_stage"}
+
+
+def test_lowered_files_with_an_underscore_are_those_without_a_stage():
+    from importlib import import_module
+
+    from headrace.pipeline.plan.stage import Stage
+
+    seen = set()
+    for path in MODULES:
+        if not path.is_relative_to("pipeline/lowered") or path.name == "__init__.py":
+            continue
+        module = import_module(".".join(("headrace", *path.with_suffix("").parts)))
+        own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
+        holds = any(issubclass(one, Stage) for one in own) and path.stem not in BASES_ALONE
+        assert holds != path.name.startswith("_"), f"{path}: expected an underscore where no stage is defined"
+        seen.add(holds)
+    assert seen == {True, False}

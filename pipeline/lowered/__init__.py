@@ -1,1 +1,1 @@
-"""What passes say: stages without verbs, which nobody writes by hand."""
+"""Stages without verbs, which only passes produce. The stages share the files with an underscore."""

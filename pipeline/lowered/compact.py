@@ -14,7 +14,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.finders import FoundLayer, SampledHop
+from headrace.pipeline.lowered._finders import FoundLayer, SampledHop
 from headrace.pipeline.lowered.sample_hop import Expand, HopStage
 from headrace.pipeline.plan.checks import check_expand, check_graph
 from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, RunSettings, Stage

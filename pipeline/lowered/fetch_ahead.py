@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.lowered._fetch_stage import FetchStage
 from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, WindowRunner, WindowStage
 from headrace.pipeline.storage.reads_ahead import reads_ahead
 from headrace.pipeline.storage.wanted import Wanted

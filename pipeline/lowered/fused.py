@@ -14,8 +14,8 @@ from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import Seen
 from headrace.pipeline.data.types import TypedIds
+from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.lowered.compact import count_new
-from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.lowered.sample_hop import Expand
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_weight
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings

@@ -14,8 +14,8 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.excluded import SeedEdges
-from headrace.pipeline.lowered.finders import FoundLayer
+from headrace.pipeline.lowered._excluded import SeedEdges
+from headrace.pipeline.lowered._finders import FoundLayer
 from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.stage import Counts, Runner, RunSettings

@@ -15,8 +15,8 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.data.seen import Seen
-from headrace.pipeline.lowered.finders import HERE, Finder, SampledHop
-from headrace.pipeline.lowered.hop import Hop
+from headrace.pipeline.lowered._finders import HERE, Finder, SampledHop
+from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_weight
 from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.traits import Divided, RankTraits

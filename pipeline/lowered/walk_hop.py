@@ -13,7 +13,7 @@ from headrace.ops.sampling.walk import WeightSums, pinsage_neighbors, weight_sum
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.finders import SampledHop
+from headrace.pipeline.lowered._finders import SampledHop
 from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.plan.checks import (
     check_probability,

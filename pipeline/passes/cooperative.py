@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.data.place import CPU
+from headrace.pipeline.lowered._finders import HERE
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.finders import HERE
+from headrace.pipeline.lowered.ranks._together import Together
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
 from headrace.pipeline.lowered.ranks.plant_trees_together import PlantTreesTogether
-from headrace.pipeline.lowered.ranks.together import Together
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition

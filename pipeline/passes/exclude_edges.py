@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.pipeline.lowered.excluded import SeedEdges
+from headrace.pipeline.lowered._excluded import SeedEdges
+from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds, seed_edge_ids
 from headrace.pipeline.lowered.sample_hop import SampleHop
-from headrace.pipeline.lowered.seed_edge_ids import SeedEdgeIds, seed_edge_ids
 from headrace.pipeline.plan.checks import graphs_of_edges
 from headrace.pipeline.plan.errors import InputError, PlanError
 from headrace.pipeline.plan.machine import Machine

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.lowered._finders import HERE
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.finders import HERE
 from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.sample_hop import SampleHop
 from headrace.pipeline.plan.machine import Machine

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.data.place import CPU
+from headrace.pipeline.lowered._finders import HERE
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.finders import HERE
-from headrace.pipeline.lowered.ranks.at_owners import AtOwners
+from headrace.pipeline.lowered.ranks._at_owners import AtOwners
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.passes.shards import owners_of
 from headrace.pipeline.plan.errors import PlanError

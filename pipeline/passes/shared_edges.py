@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.lowered.ranks._shared_edges import SharedEdges
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds
-from headrace.pipeline.lowered.ranks.shared_edges import SharedEdges
 from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.router import RankRouter

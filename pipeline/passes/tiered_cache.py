@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.pipeline.data.place import CPU, DISK
-from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.lowered._fetch_stage import FetchStage
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rules import Facts, Rule, Window
 from headrace.pipeline.plan.stage import Stage

@@ -20,7 +20,7 @@ from torch import Tensor
 from headrace.ops.graphs.spread import reach_sources
 from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, NeighborRule
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.hop import Hop
+from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.lowered.sample_hop import SampleHop
 
 #: Edges that are worked on at once, of one row more where it is longer.

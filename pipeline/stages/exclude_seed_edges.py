@@ -11,7 +11,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.arrays import as_ids, is_one_of
 from headrace.pipeline.data.seen import argument
-from headrace.pipeline.lowered.excluded import SeedEdges, seed_edges
+from headrace.pipeline.lowered._excluded import SeedEdges, seed_edges
 from headrace.pipeline.plan.checks import check_pairs_come
 from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import Stage

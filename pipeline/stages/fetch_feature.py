@@ -13,7 +13,7 @@ from headrace.ops.errors import FeatureError, PlanError
 from headrace.pipeline.data.feature_names import FeatureName, LabelNames, is_name, seeds_of_others
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.lowered._fetch_stage import FetchStage
 from headrace.pipeline.plan.checks import check_shards_of_types, graphs_of, graphs_of_edges
 from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.source import SourceStage

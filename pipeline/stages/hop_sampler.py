@@ -11,8 +11,8 @@ from headrace.ops.errors import GraphError, InputError
 from headrace.ops.sampling.rules import Rule
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.times import check_window, times_of
+from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.lowered.sample_hop import Expand, SampleHop
 from headrace.pipeline.lowered.translate_ids import in_graph_ids
 from headrace.pipeline.lowered.trees import PlantTrees, Trees

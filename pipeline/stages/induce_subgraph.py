@@ -14,9 +14,9 @@ from headrace.ops.sampling.saint import Subgraph, induced_subgraph
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.lowered._excluded import SeedEdges, excluder, is_left_out
+from headrace.pipeline.lowered._finders import Finder
 from headrace.pipeline.lowered.compact import Compact, with_square_block
-from headrace.pipeline.lowered.excluded import SeedEdges, excluder, is_left_out
-from headrace.pipeline.lowered.finders import Finder
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_graph
 from headrace.pipeline.plan.errors import PlanError

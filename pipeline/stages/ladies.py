@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.sampling.rules import LadiesRule
-from headrace.pipeline.lowered.hop import Hop
+from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_weight
 from headrace.pipeline.plan.fanouts import Counts as SizesByHop
 from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of

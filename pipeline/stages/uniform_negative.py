@@ -22,8 +22,8 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import argument
 from headrace.pipeline.data.times import EndsByTime, NodesByTime, ends_by_time, nodes_by_time, times_of
-from headrace.pipeline.lowered.excluded import check_pairs
-from headrace.pipeline.lowered.negatives import (
+from headrace.pipeline.lowered._excluded import check_pairs
+from headrace.pipeline.lowered._negatives import (
     first_of_share,
     graph_weights,
     in_graph_ids,

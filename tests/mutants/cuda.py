@@ -149,7 +149,7 @@ CUDA = (
         _EXCLUDED + "test_rows_come_in_any_order",
     ),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "found = exclude.find(graph, pairs, settings",
         "found = exclude.find(graph, pairs[1:], settings",
         _PLANS + "test_edges_of_a_type_are_left_out_on_the_gpu",

@@ -74,7 +74,7 @@ DATA = (
         "tests/pipeline/run/test_default_dtype.py::test_functions_give_the_same_numbers[gcn_norm-torch.float64]",
     ),
     Mutant(
-        "pipeline/lowered/negatives.py",
+        "pipeline/lowered/_negatives.py",
         "< num_positives).float()",
         "< num_positives).to(torch.get_default_dtype())",
         "tests/pipeline/run/test_default_dtype.py::test_plans_give_the_same_batches[link_negatives-torch.float64]",
@@ -172,13 +172,13 @@ DATA = (
     ),
     # Passes and the machine.
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
         "replace(self, rule=other.rule, key_layer=other.key_layer, edge_ids=other.edge_ids) == other",
         _FUSE + "test_refuses_hops_of_which_one_has_edge_ids",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
         "replace(self, rule=other.rule, key_layer=other.key_layer, weight=other.weight) == other",
         _FUSE + "test_refuses_hops_that_disagree",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _BY_ID = "tests/pipeline/stages/test_exclude_by_edge_id.py::"
-_IDS = "pipeline/lowered/seed_edge_ids.py"
+_IDS = "pipeline/lowered/_seed_edge_ids.py"
 _REFERENCE = _BY_ID + "test_edges_are_those_of_the_reference"
 _BATCHES = _BY_ID + "test_batches_are_those_of_a_graph_without_the_edges"
 _TREES = _BY_ID + "test_each_tree_is_that_of_a_graph_without_its_own_edge"
 
 EXCLUSION = (
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "return between if ids is None else",
         "return between if True else",
         _BATCHES + "[neighbor-False-True]",
@@ -23,13 +23,13 @@ EXCLUSION = (
     Mutant(_IDS, "graph.original_edge_ids(found.positions)", "found.positions", _REFERENCE + "[False]"),
     Mutant(_IDS, "slots = None if found.slots is None else found.slots[full]", "slots = None", _REFERENCE + "[True]"),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "of_trees = None if ids is None else ids.take(pair_of)",
         "of_trees = ids",
         _BY_ID + "test_negatives_leave_out_the_edge_of_their_pair[seed-binary]",
     ),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "batch.item_index[: len(pairs)] if source is None else source.whole_items(batch.epoch, batch.index)",
         "batch.item_index[: len(pairs)]",
         _BY_ID + "test_ranks_leave_out_what_one_process_does[batch]",

@@ -65,13 +65,13 @@ GRAPH_FETCH = (
         _CACHE + "test_a_cache_is_for_one_array_on_one_device",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "return self.weight is None and self.trees is None",
         "return self.trees is None",
         _SPLIT + "test_refuses_other_rules",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "return self.weight is None and self.trees is None",
         "return self.weight is None",
         _SPLIT + "test_refuses_other_rules",

@@ -22,7 +22,7 @@ LINKS = (
         "tests/pipeline/plan/test_sizes.py::test_negatives_of_a_batch[binary-1-51]",
     ),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "(back[0], back[2]) != (there[2], there[0])",
         "back == there == ()",
         _EXCLUDE + "test_refuses_types_that_are_not_there_and_seeds_without_theirs",
@@ -83,25 +83,25 @@ LINKS = (
         _EXCLUDED + "test_many_sources_of_one_row_are_found",
     ),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "back if self.reverse else back[:1]",
         "back[:1]",
         _EXCLUDE + "test_peers_18_excluded_seed_edges_and_their_reverses_are_absent[labor]",
     ),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "batch.seeds if batch.num_positives is None else batch.seeds[: batch.num_positives, :2]",
         "batch.seeds[:, :2]",
         _EXCLUDE + "test_negatives_are_not_excluded[binary]",
     ),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "if settings.world_size > 1:",
         "if settings.world_size < 1:",
         _STAGE + "test_peers_19_ranks_draw_what_one_process_draws[triplet-2-3]",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "self.trees is None and self.exclude is None",
         "self.trees is None",
         "tests/pipeline/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
@@ -132,19 +132,19 @@ LINKS = (
         _BY_TREE + "test_refuses_what_find_edges_does_not_return",
     ),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "slots=None if slots is None else trees,",
         "slots=None,",
         _PER_SEED + "test_each_tree_is_that_of_a_graph_without_its_own_edges[neighbor-True-False]",
     ),
     Mutant(
-        "pipeline/lowered/negatives.py",
+        "pipeline/lowered/_negatives.py",
         '(torch.arange(first, first + count, device="cpu") < total % size).long()',
         "0",
         _PER_SEED + "test_negatives_are_asked_of_the_graph_of_their_pair[binary]",
     ),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "gone = gone + size * excluded.slots",
         "gone = gone + 0 * excluded.slots",
         _PER_SEED + "test_each_tree_is_that_of_a_graph_without_its_own_edges[shadow-True-False]",
@@ -187,26 +187,26 @@ LINKS = (
         _STAGE + "test_peers_19_ranks_draw_what_one_process_draws[binary-1.5-2]",
     ),
     Mutant(
-        "pipeline/lowered/negatives.py",
+        "pipeline/lowered/_negatives.py",
         "positive = y + 1 if shifts else y",
         "positive = y",
         _STAGE + "test_peers_17_labels_that_begin_at_0_move_up[from 0]",
     ),
     # Labels: a positive pair would have the class of negatives.
     Mutant(
-        "pipeline/lowered/negatives.py",
+        "pipeline/lowered/_negatives.py",
         "of_ranks = settings.rank_labels or (",
         "of_ranks = (",
         _LABELS + "test_ranks_that_bring_their_own_decide_together[alone]",
     ),
     Mutant(
-        "pipeline/lowered/negatives.py",
+        "pipeline/lowered/_negatives.py",
         "if smallest != 0 and any(one.has_zero for one in known):",
         "if False:",
         _LABELS + "test_labels_of_which_one_would_be_0_are_refused[-1 to 1]",
     ),
     Mutant(
-        "pipeline/lowered/negatives.py",
+        "pipeline/lowered/_negatives.py",
         "refused = are_zero(positive) | cannot_increase(y) if shifts else are_zero(positive)",
         "refused = cannot_increase(y) if shifts else ~are_zero(positive) & are_zero(positive)",
         _LABELS + "test_labels_written_to_begin_elsewhere_are_refused[0]",
@@ -262,14 +262,14 @@ LINKS = (
     ),
     # Pairs of several edge types: rows of a type are of some pairs alone.
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "found.append((src[places], numbers, trees[places]))",
         "found.append((src[places], numbers, trees[: len(places)]))",
         "tests/pipeline/stages/test_exclude_per_seed.py"
         "::test_pairs_of_several_edge_types_leave_out_their_own_edges[1-sample_neighbor-both ways]",
     ),
     Mutant(
-        "pipeline/lowered/excluded.py",
+        "pipeline/lowered/_excluded.py",
         "found.append((src[places], numbers, trees[places]))",
         "found.append((src[: len(places)], numbers, trees[places]))",
         "tests/pipeline/stages/test_exclude_per_seed.py"

@@ -58,13 +58,13 @@ ORDER = (
         _LOADER + "test_shares_of_ranks_make_up_the_batch",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "settings.seed, batch.epoch, batch.index",
         "settings.seed, 0, batch.index",
         _LOADER + "test_every_epoch_and_every_batch_has_picks_of_its_own",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "batch.epoch, batch.index, self.key_layer",
         "batch.epoch, 0, self.key_layer",
         _LOADER + "test_every_epoch_and_every_batch_has_picks_of_its_own",
@@ -83,7 +83,7 @@ ORDER = (
         "tests/ops/random/test_dependency.py::test_consecutive_batches_have_one_correlation",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "batch.epoch, batch.index, self.key_layer",
         "batch.epoch, batch.index // 2, self.key_layer",
         "tests/pipeline/stages/test_batch_dependency.py::test_the_step_is_that_of_the_batch",
@@ -96,7 +96,7 @@ ORDER = (
         "tests/pipeline/stages/test_temporal.py::test_peers_14_equal_times_are_included",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
         "replace(self, rule=other.rule, key_layer=other.key_layer, batch_dependency=other.batch_dependency) == other",
         "tests/pipeline/stages/test_batch_dependency.py::test_hops_of_different_dependencies_are_not_fused",
@@ -168,7 +168,7 @@ ORDER = (
         "tests/pipeline/plan/test_origins.py::test_every_stage_that_passes_make_has_an_origin",
     ),
     Mutant(
-        "pipeline/lowered/fetch_stage.py",
+        "pipeline/lowered/_fetch_stage.py",
         "read(source, one, counts) for one in some",
         "read(source, one, counts if one is some[0] else {'rows': 0, 'bytes': 0}) for one in some",
         "tests/pipeline/run/test_stats.py::test_stats_count_the_rows_of_edges",

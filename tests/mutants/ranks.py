@@ -241,7 +241,7 @@ RANKS = (
         _SHARDS + "test_shards_of_others_are_refused",
     ),
     Mutant(
-        "pipeline/lowered/ranks/together.py",
+        "pipeline/lowered/ranks/_together.py",
         "elements = element_keys(elements, of_edges, graph.num_nodes)",
         "elements = element_keys(elements, of_edges * 0, graph.num_nodes)",
         _SUBGRAPHS + "test_ranks_find_together_what_one_process_finds[shadow-hash-False]",
@@ -253,7 +253,7 @@ RANKS = (
         "tests/pipeline/passes/test_within_boundary.py::test_ranks_find_the_edges_within_once_for_all_layers[0]",
     ),
     Mutant(
-        "pipeline/lowered/ranks/together.py",
+        "pipeline/lowered/ranks/_together.py",
         "kept &= ~is_left_out(left_out, hop.positions, of_edges)",
         "pass",
         _SUBGRAPHS + "test_edges_between_seeds_are_left_out",
@@ -265,7 +265,7 @@ RANKS = (
         _SUBGRAPHS + "test_each_tree_leaves_out_the_edges_of_its_own_pair[False-trees]",
     ),
     Mutant(
-        "pipeline/lowered/hop.py",
+        "pipeline/lowered/_hop.py",
         "and not (self.exclude is not None and self.exclude.by_tree)",
         "",
         "tests/cuda_host/test_plans.py::test_edges_left_out_by_tree_are_left_out_on_the_cpu",
@@ -283,13 +283,13 @@ RANKS = (
         _SUBGRAPHS + "test_ranks_find_together_what_one_process_finds[new-hash-False]",
     ),
     Mutant(
-        "pipeline/lowered/ranks/at_owners.py",
+        "pipeline/lowered/ranks/_at_owners.py",
         "edges.columns[1][kept[subgraph.positions]]",
         "edges.columns[1][subgraph.positions]",
         _SUBGRAPHS + "test_owners_find_trees_for_others[shadow]",
     ),
     Mutant(
-        "pipeline/lowered/ranks/at_owners.py",
+        "pipeline/lowered/ranks/_at_owners.py",
         "stays = ~is_left_out(left_out, positions, None)",
         "stays = torch.ones_like(positions, dtype=torch.bool)",
         _SUBGRAPHS + "test_trees_of_shares_leave_out_edges_between_seeds[shards]",

@@ -13,7 +13,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.graph import EdgeType
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.seen import argument
-from headrace.pipeline.lowered.excluded import seed_edges
+from headrace.pipeline.lowered._excluded import seed_edges
 from headrace.pipeline.plan.plan import Plan
 
 

@@ -19,7 +19,7 @@ from headrace.ops.sampling.rules import ByRelation
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import arrays_on
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered.finders import SampledHop
+from headrace.pipeline.lowered._finders import SampledHop
 from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, frontier_of
 from headrace.pipeline.plan.checks import check_expand, check_graph
 from headrace.pipeline.plan.stage import FETCHED, Counts, PlainStage, Runner, RunSettings, Stage

@@ -11,7 +11,7 @@ from torch import Tensor
 from headrace.ops.errors import DeviceError
 from headrace.ops.features.on_gpu import check_ids
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.lowered._fetch_stage import FetchStage
 from headrace.pipeline.plan.stage import Runner, RunSettings
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import read_rows

@@ -16,7 +16,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.exchange import Exchange, exchange_of, take_rows
-from headrace.pipeline.lowered.fetch_stage import FetchStage
+from headrace.pipeline.lowered._fetch_stage import FetchStage
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.storage.feature_source import FeatureSource

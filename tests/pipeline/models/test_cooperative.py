@@ -20,7 +20,7 @@ import headrace as hr
 import headrace.pipeline
 from headrace.ops import labor_importance
 from headrace.pipeline.distributed.rank_reducer import RankReducer
-from headrace.pipeline.lowered.ranks.together import Together
+from headrace.pipeline.lowered.ranks._together import Together
 from headrace.pipeline.partition.router import RankRouter
 
 from plans import PLANS, graph, items, store

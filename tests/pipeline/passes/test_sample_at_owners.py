@@ -7,8 +7,8 @@ import torch
 from ranks import partition, run_ranks
 
 import headrace as hr
-from headrace.pipeline.lowered.finders import Here
-from headrace.pipeline.lowered.ranks.at_owners import AtOwners
+from headrace.pipeline.lowered._finders import Here
+from headrace.pipeline.lowered.ranks._at_owners import AtOwners
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 

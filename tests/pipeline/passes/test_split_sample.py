@@ -13,9 +13,9 @@ import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.sampling.rules import LaborRule
 from headrace.pipeline.data.graph_machinery import HopArrays, arrays_on, fits_on_gpu, kept
+from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.lowered.compact import Compact
 from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows, SampleFetched
-from headrace.pipeline.lowered.hop import Hop
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.verify import LOWERED, verify
 

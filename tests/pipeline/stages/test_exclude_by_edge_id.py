@@ -14,8 +14,8 @@ from without import edges_by_id, without_ids
 
 import headrace as hr
 from headrace.ops import reference
-from headrace.pipeline.lowered.excluded import SeedEdges
-from headrace.pipeline.lowered.seed_edge_ids import SeedEdgeIds
+from headrace.pipeline.lowered._excluded import SeedEdges
+from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds
 
 from strategies import csc_graphs
 

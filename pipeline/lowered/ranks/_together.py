@@ -16,8 +16,8 @@ from headrace.ops.sampling.sample import Hop, sample_hop
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.rank_reducer import RankReducer
-from headrace.pipeline.lowered.excluded import excluder, is_left_out
-from headrace.pipeline.lowered.finders import Finder, SampledHop
+from headrace.pipeline.lowered._excluded import excluder, is_left_out
+from headrace.pipeline.lowered._finders import Finder, SampledHop
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.partition import Partition

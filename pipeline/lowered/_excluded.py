@@ -15,8 +15,8 @@ from headrace.pipeline.data.graph_machinery import typed_rows_of
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.types import TypeName, type_number
-from headrace.pipeline.lowered.negatives import pair_of_trees
-from headrace.pipeline.lowered.seed_edge_ids import SeedEdgeIds
+from headrace.pipeline.lowered._negatives import pair_of_trees
+from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds
 from headrace.pipeline.plan.stage import RunSettings
 
 

@@ -20,7 +20,7 @@ from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_machinery import arrays_on, weights_on
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.seen import Seen, seen_of
-from headrace.pipeline.lowered.excluded import SeedEdges, excluder
+from headrace.pipeline.lowered._excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.trees import Trees, of_elements
 from headrace.pipeline.plan.stage import RunSettings
 

@@ -22,8 +22,8 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
 from headrace.pipeline.distributed.exchange import Exchange, Traffic, exchange_ids
-from headrace.pipeline.lowered.excluded import excluder, is_left_out
-from headrace.pipeline.lowered.finders import Finder, FoundLayer, SampledHop
+from headrace.pipeline.lowered._excluded import excluder, is_left_out
+from headrace.pipeline.lowered._finders import Finder, FoundLayer, SampledHop
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.router import RankRouter

@@ -15,7 +15,7 @@ from headrace.pipeline.distributed.edge_shard import EdgeShard, edge_shard
 from headrace.pipeline.distributed.exchange import Exchange
 from headrace.pipeline.distributed.shared_block import LocalEdges, SharedBlock
 from headrace.pipeline.distributed.shared_edges import FoundEdges, find_edges, find_edges_within
-from headrace.pipeline.lowered.finders import Finder, FoundLayer
+from headrace.pipeline.lowered._finders import Finder, FoundLayer
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.edge_partition import EdgePartition
