@@ -23,6 +23,7 @@ STACK = (
     ("interop", "partition"),
     ("distributed",),
     ("storage",),
+    ("convert",),
     ("plan",),
     ("lowered",),
     ("stages",),

@@ -1,0 +1,139 @@
+"""Tables: named columns whose rows are read in chunks, in the order of the files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.errors import InputError
+
+#: A file, its bytes, and when it was last written, in nanoseconds.
+Stamp = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds.
+
+    Parameters
+    ----------
+    dtype
+        Of one number; ``object`` for texts.
+    shape
+        Of one row: ``()`` for a number or a text, ``(k,)`` for a vector.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] = ()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether rows are texts."""
+        return self.dtype == object
+
+
+class Table(ABC):
+    """Rows with named columns; a format of files is a subclass.
+
+    Attributes
+    ----------
+    name
+        What errors call it: usually the path.
+    columns
+        The columns by name, in the order of the file.
+    num_rows
+        How many rows there are; None if only reading tells.
+    """
+
+    name: str
+    columns: Mapping[str, Column]
+    num_rows: int | None = None
+
+    @abstractmethod
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Yield the rows of some columns in file order, at most `rows` at a time.
+
+        Texts are object arrays of ``str``, with None for null. A column of numbers with nulls is a
+        ``numpy.ma.MaskedArray`` whose mask is true for nulls, and a plain array in a chunk without any. A null vector
+        is refused here.
+
+        Raises
+        ------
+        InputError
+            If a row is malformed, with its file and row.
+        """
+
+    def where(self, row: int) -> str:
+        """Return the file and the row, as a user counts them, of a row of the table that counts from 0."""
+        return f"{self.name}, row {row}"
+
+    def stamps(self) -> tuple[Stamp, ...]:
+        """Return the files as they are now, which must not change while they are read; nothing for arrays in memory."""
+        return ()
+
+    def column(self, name: str) -> Column:
+        """Return what a column holds.
+
+        Raises
+        ------
+        InputError
+            If there is no such column, with those that there are.
+        """
+        if name not in self.columns:
+            raise InputError(f"convert: {self.name} has no column {name!r}; its columns are {list(self.columns)}")
+        return self.columns[name]
+
+    def __repr__(self) -> str:
+        rows = "rows unknown" if self.num_rows is None else f"{self.num_rows} rows"
+        return f"{type(self).__name__}({self.name!r}, {rows}, {list(self.columns)})"
+
+
+class ArrayTable(Table):
+    """A table of arrays: in memory, or memory maps.
+
+    Parameters
+    ----------
+    name
+        What errors call it.
+    arrays
+        By name, [num_rows, ...]: numbers, or texts as an object array or an array of unicode.
+
+    Raises
+    ------
+    InputError
+        If arrays differ in their number of rows, or hold something else.
+    """
+
+    def __init__(self, name: str, arrays: Mapping[str, Any]) -> None:
+        self.name = name
+        self._arrays = {one: _as_column(f"{name}: column {one!r}", array) for one, array in arrays.items()}
+        sizes = {one: len(array) for one, array in self._arrays.items()}
+        if len(set(sizes.values())) != 1:
+            raise InputError(f"convert: {name}: expected columns of one length, got {sizes}")
+        self.num_rows: int = next(iter(sizes.values()))
+        self.columns = {one: Column(_dtype_of(array), array.shape[1:]) for one, array in self._arrays.items()}
+
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Yield slices of the arrays; `Table.chunks` documents them."""
+        for start in range(0, self.num_rows, rows):
+            yield {one: _as_texts(self._arrays[one][start : start + rows]) for one in columns}
+
+
+def _as_column(what: str, array: Any) -> NDArray[Any]:
+    values = array if isinstance(array, np.ndarray) else np.asarray(array)
+    if values.ndim == 0 or values.dtype.kind not in "biufOU":
+        raise InputError(f"convert: {what}: expected rows of numbers or texts, got {values.dtype}{list(values.shape)}")
+    return values
+
+
+def _dtype_of(array: NDArray[Any]) -> np.dtype[Any]:
+    return np.dtype(object) if array.dtype.kind == "U" else array.dtype
+
+
+def _as_texts(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(object) if array.dtype.kind == "U" else array
