@@ -1,0 +1,145 @@
+"""What minibatches of many plans cost a GPU beside its kernels: no wait of the host comes in unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace.cuda.backend import stand_in
+
+from cuda_host.device_work import CountingStandIn
+from gpu_plans import GPU, copied_first
+from plans import PLANS, graph, items, pairs, store
+
+#: A machine whose GPU has no room for the graph.
+SMALL = hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 10,))
+
+
+class Most(NamedTuple):
+    """The most that a minibatch takes once tables of the graph are made: waits, launches, and operations of torch."""
+
+    waits: int
+    launches: int
+    operations: int
+
+
+def neighbor(**how: object) -> hr.Plan:
+    return items().sample_neighbor(graph(), [4, 3, 2], **how).fetch_feature(store(), node=["x"])
+
+
+def labor(**how: object) -> hr.Plan:
+    return items().sample_layer_neighbor(graph(), [4, 3, 2], **how).fetch_feature(store(), node=["x"])
+
+
+def links() -> hr.Plan:
+    plan = pairs().sample_uniform_negative(graph(), 2).exclude_seed_edges()
+    return plan.sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
+
+
+def through_cache() -> hr.Plan:
+    rows, _ = store().node["x"].read(torch.arange(graph().num_nodes))
+    cached = hr.FeatureStore(node={"x": hr.CachedFeature(rows, rows=40, place="cuda")})
+    return items().sample_neighbor(graph(), [4, 3]).fetch_feature(cached, node=["x"])
+
+
+TABLE: dict[str, tuple[Callable[[], hr.Plan], hr.Machine, Most]] = {
+    "neighbor": (neighbor, GPU, Most(2, 24, 21)),
+    "neighbor, new nodes": (lambda: neighbor(expand="new"), GPU, Most(5, 24, 30)),
+    "neighbor by weight": (PLANS["weighted"], GPU, Most(2, 18, 20)),
+    "all in-edges": (PLANS["full"], GPU, Most(4, 21, 24)),
+    "LABOR": (labor, GPU, Most(2, 27, 21)),
+    "LABOR, new nodes": (lambda: labor(expand="new"), GPU, Most(5, 27, 30)),
+    "LABOR by Poisson": (lambda: labor(exact=False), GPU, Most(5, 30, 33)),
+    "LABOR by weight": (PLANS["weighted_labor"], GPU, Most(2, 18, 14)),
+    "LABOR-1": (lambda: labor(importance=1), GPU, Most(11, 59, 62)),
+    "LABOR-*": (lambda: labor(importance="*"), GPU, Most(46, 152, 132)),
+    "LABOR, graph in memory of the host": (labor, SMALL, Most(27, 52, 183)),
+    "types": (PLANS["typed"], GPU, Most(19, 38, 117)),
+    "types, LABOR": (PLANS["typed_labor"], GPU, Most(16, 30, 53)),
+    "times": (PLANS["temporal"], GPU, Most(4, 24, 28)),
+    "times, LABOR": (PLANS["temporal_labor"], GPU, Most(14, 22, 96)),
+    "trees": (PLANS["disjoint"], GPU, Most(5, 24, 29)),
+    "links": (links, GPU, Most(16, 26, 54)),
+    "links, by weight": (PLANS["link_excluding_weighted"], GPU, Most(21, 32, 77)),
+    "rows through a cache": (through_cache, GPU, Most(2, 22, 18)),
+}
+
+
+@pytest.fixture
+def backend():
+    """Let the CPU stand in for a GPU; memory that nobody has written holds no number."""
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    counting = CountingStandIn()
+    with stand_in(counting):
+        yield counting
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_minibatches_wait_and_launch_no_more(name, backend):
+    make, machine, most = TABLE[name]
+    found = most_of(copied_first(make()), machine, backend)
+    assert found.waits == most.waits
+    assert found.launches <= most.launches
+    assert found.operations <= most.operations
+
+
+def most_of(plan: hr.Plan, machine: hr.Machine, backend: CountingStandIn) -> Most:
+    """The most that a batch takes on its side stream, and behind that on the stream of the training loop."""
+    on_main = []
+    with plan.loader(machine=machine) as loader:
+        batches = iter(loader)
+        for _ in range(len(loader)):
+            with backend.counting() as work:
+                next(batches)
+            on_main.append(work)
+    counts = [[(len(one.waits), len(one.launches), len(one.operations)) for one in backend.batches[1:]]]
+    counts.append([(len(one.waits), len(one.launches), len(one.operations)) for one in on_main[1:]])
+    print(*backend.batches[1:2], *on_main[1:2], sep="\n")  # for whoever looks why a test fails
+    return Most(*(sum(column) for column in zip(*(map(max, zip(*one, strict=True)) for one in counts), strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("waits", "call"),
+    [
+        (1, lambda there: there.tolist()),
+        (1, lambda there: int(there[-1])),
+        (1, lambda there: bool((there < 0).any())),
+        (1, lambda there: there.sum().item()),
+        (1, lambda there: there.nonzero()),
+        (1, lambda there: there[there > 2]),
+        (1, lambda there: there[[0, -1]]),
+        (1, lambda there: there.unique()),
+        (1, lambda there: there.cpu().tolist()),
+        (1, lambda there: there.to("cpu")[:1]),
+        (1, lambda there: there.repeat_interleave(there)),
+        (1, lambda there: torch.tensor([3], device=there.device)),
+        (1, lambda there: torch.arange(3, device="cpu").to(there.device)),
+        (2, lambda there: torch.tensor([3], device=there.device).tolist()),
+        (0, lambda there: there.to("cpu", non_blocking=True)),
+        (0, lambda there: torch.arange(3, device="cpu").tolist()),
+        (0, lambda there: torch.full((1,), 3, device=there.device)),
+        (0, lambda there: there.repeat_interleave(there, output_size=10)),
+        (0, lambda there: there[1:] + there.cumsum(0)[:-1]),
+    ],
+)
+def test_waits_are_found(waits, call, backend):
+    with backend.counting() as work:
+        there = torch.arange(5, device=torch.device("cpu"))
+        call(there)
+    assert len(work.waits) == waits
+
+
+def test_operations_are_those_of_the_gpu(backend):
+    with backend.counting() as work:
+        (torch.arange(5, device="cpu") + 1).cumsum(0)
+        assert work.operations == []
+        there = torch.empty(5, dtype=torch.int64, device=torch.device("cpu"))
+        there[:2] = torch.zeros(2, dtype=torch.int64, device=torch.device("cpu"))
+        there.view(-1)[1:].cumsum(0)
+    assert work.operations == ["zeros", "copy_", "cumsum"]
