@@ -140,8 +140,10 @@ def _by_type(graph: GraphView, ids: Tensor, reverse: Mapping[Any, Any]) -> Tenso
 
 def _check_ids(graph: GraphView, ids: Tensor, what: str) -> None:
     if ids.numel() and int(ids.max()) >= graph.num_edges:
+        first = int((ids >= graph.num_edges).nonzero()[0, 0])
         raise InputError(
-            f"exclude_seed_edges: expected {what} to be ids of {graph.num_edges} edges, got {int(ids.max())}"
+            f"exclude_seed_edges: expected {what} to be ids of {graph.num_edges} edges, got {int(ids[first])} for item "
+            f"{first}; count edges from 0, in the order in which the graph was given them"
         )
 
 

@@ -291,8 +291,9 @@ def test_refuses_ids_of_other_edges():
     other = hr.ItemSampler(edges_by_id(GRAPH)[:, IDS].t(), edge_ids=IDS.roll(1))
     with pytest.raises(hr.InputError, match=r"expected item 0, the pair .*, to be an edge by its id in edge_ids, got"):
         sampled(other.exclude_seed_edges(by="edge_id"))
-    beyond = hr.ItemSampler(edges_by_id(GRAPH)[:, IDS].t(), edge_ids=IDS + NUM_EDGES)
-    with pytest.raises(hr.InputError, match="edge_ids to be ids of 240 edges"):
+    third = torch.arange(len(IDS)) == 2
+    beyond = hr.ItemSampler(edges_by_id(GRAPH)[:, IDS].t(), edge_ids=IDS + NUM_EDGES * third)
+    with pytest.raises(hr.InputError, match=rf"edge_ids to be ids of 240 edges, got {int(IDS[2]) + 240} for item 2;"):
         sampled(beyond.exclude_seed_edges(by="edge_id"))
 
 
