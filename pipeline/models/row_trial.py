@@ -7,7 +7,7 @@ with every other row alone, which has to change none of these. Ranks do not comm
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from traceback import format_exception
 from typing import Any
@@ -22,8 +22,8 @@ from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 from headrace.pipeline.models.trials import TRIAL, are_alike, least_unit, rows_of, unit_of
 from headrace.pipeline.models.without_trace import Generators, call_without_trace
 
-#: With fewer rows than these, a row more or less may show nothing.
-LEAST_ROWS = 4
+#: With fewer rows than these, a row more or less may show nothing; of more, the first are tried.
+LEAST_ROWS, MOST_ROWS = 4, 4096
 
 
 class RowTrial:
@@ -65,9 +65,9 @@ class RowTrial:
             running = RUNNING.get()
             if running is None or running.layer is not None or (module, module.training) in self._tried:
                 return
-            verdict = _works_row_by_row(module, args, kwargs, running, self._ours)
+            verdict = works_row_by_row(module, args, kwargs, _numbers_of_rows(running), self._ours)
             if verdict is False:
-                error = _mixes_rows(module)
+                error = mixes_rows(module, "cooperative")
                 comm.fail("".join(format_exception(error)))
                 raise error
             if verdict is not None:  # what works so as a whole does, whatever its parts do
@@ -81,27 +81,40 @@ class RowTrial:
                 handle.remove()
 
 
-def _works_row_by_row(
+def works_row_by_row(
     module: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    running: RunningBatch,
+    numbers: Iterable[int],
     ours: tuple[type[nn.Module], ...],
 ) -> bool | None:
-    """Return whether it does; None where a later batch may show more. A module that takes no such rows does."""
+    """Return whether it does; None where a later call may show more. A module that takes no such rows does.
+
+    Parameters
+    ----------
+    module
+        The module.
+    args, kwargs
+        Its arguments.
+    numbers
+        How many rows a table of these may have.
+    ours
+        Modules that are exact over ranks by themselves.
+    """
     if any(is_lazy(one) for one in (*module.parameters(), *module.buffers())):
         return None
     rows = next((one for one in (*args, *kwargs.values()) if isinstance(one, Tensor) and one.dim() > 0), None)
     if rows is None or not rows.is_floating_point() or rows.layout != torch.strided:
         return True
-    num_rows = next((number for number in _numbers_of_rows(running) if _places(rows, number)), None)
+    num_rows = next((number for number in numbers if _places(rows, number)), None)
     if num_rows is None:
         return True
     if num_rows < LEAST_ROWS:
         return None
+    tried = torch.arange(min(num_rows, MOST_ROWS), device=rows.device)
     try:
-        fewer = tuple(_every_other(one, num_rows) for one in args)
-        fewer_named = {name: _every_other(one, num_rows) for name, one in kwargs.items()}
+        most, most_named = _of_rows(args, kwargs, num_rows, tried)
+        fewer, fewer_named = _of_rows(args, kwargs, num_rows, tried[1::2])
     except ValueError:
         return True
     generators = Generators(rows.device)
@@ -119,17 +132,17 @@ def _works_row_by_row(
     with TRIAL:
         # Ours would meet other ranks, or take new masks.
         training = not any(isinstance(one, ours) for one in module.modules())
-        expected = call(args, kwargs, training=training)
+        expected = call(most, most_named, training=training)
         if training and generators.have_moved:  # masks would be others, of other numbers of rows
             training = False
-            expected = call(args, kwargs, training=False)
+            expected = call(most, most_named, training=False)
         draws = generators.have_moved
         got = None if expected is None or draws else call(fewer, fewer_named, training=training)
         generators.restore()
     if expected is None or got is None:
         return True
-    if _places(expected, num_rows):
-        expected = _every_other(expected, num_rows)
+    if _places(expected, len(tried)):
+        expected = _rows_at(expected, len(tried), tried[1::2])
     return _are_alike(expected, got, module)
 
 
@@ -146,14 +159,15 @@ def _places(tensor: Tensor, num_rows: int) -> list[int]:
     return places[:1] if len(places) == 1 or places[:1] == [0] else []
 
 
-def _every_other(argument: Any, num_rows: int) -> Any:
-    """Return an argument of every other row.
+def _of_rows(
+    args: tuple[Any, ...], kwargs: dict[str, Any], num_rows: int, rows: Tensor
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments of some rows alone; `ValueError` for arguments that name rows by position, as edges do."""
+    named = {name: _rows_at(one, num_rows, rows) for name, one in kwargs.items()}
+    return tuple(_rows_at(one, num_rows, rows) for one in args), named
 
-    Raises
-    ------
-    ValueError
-        For arguments that name rows by position, as edges do.
-    """
+
+def _rows_at(argument: Any, num_rows: int, rows: Tensor) -> Any:
     if not isinstance(argument, Tensor):
         return argument
     if argument.layout != torch.strided or (argument.dtype in (torch.int32, torch.int64) and argument.dim() == 2):
@@ -161,7 +175,7 @@ def _every_other(argument: Any, num_rows: int) -> Any:
     places = _places(argument, num_rows)
     if not places:
         return argument
-    return argument.index_select(places[0], torch.arange(1, num_rows, 2, device=argument.device))
+    return argument.index_select(places[0], rows.to(argument.device))
 
 
 def _are_alike(expected: Tensor, got: Tensor, module: nn.Module) -> bool:
@@ -169,12 +183,13 @@ def _are_alike(expected: Tensor, got: Tensor, module: nn.Module) -> bool:
     return are_alike(expected, got, max(unit, least_unit(got)) if unit > torch.finfo(torch.float64).eps else unit)
 
 
-def _mixes_rows(module: nn.Module) -> InputError:
+def mixes_rows(module: nn.Module, caller: str) -> InputError:
+    """Return the error for a module that does not, which begins with the name of a function."""
     kind = type(module)
     return InputError(
-        f"cooperative: expected modules between layers to work row by row, as each rank has some of the rows, got "
+        f"{caller}: expected modules between layers to work row by row, as each rank has some of the rows, got "
         f"{kind.__module__}.{kind.__name__}, which reads other rows, their number or the position of a row; normalise "
         "by nn.BatchNorm1d, which is computed over all ranks, or nn.LayerNorm; attention and recurrent modules take a "
-        "sequence for each node, [num_rows, length, num_features] with batch_first=True; name it in layers= if it "
-        "takes a block"
+        "sequence for each node, [num_rows, length, num_features] with batch_first=True"
+        f"{'; name it in layers= if it takes a block' if caller == 'cooperative' else ''}"
     )

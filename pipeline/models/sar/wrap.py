@@ -24,6 +24,7 @@ from headrace.pipeline.models.replace_modules import (
 from headrace.pipeline.models.sar import dgl_layers, pyg_layers
 from headrace.pipeline.models.sar.rank_edges import check_same
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
+from headrace.pipeline.models.sar.row_hooks import try_rows
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
 #: By library and class what replaces a layer.
@@ -81,8 +82,9 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
     of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on
     the edge). So a model computes the same with any number of ranks. Subclasses of these and other kinds of batch
-    normalisation and dropout are refused. `F.dropout` draws independently on each rank. `torch.utils.checkpoint` may
-    wrap any part; it uses the same masks again.
+    normalisation and dropout are refused. Modules of `torch.nn` that read other rows, such as ``nn.Softmax(dim=0)``, are
+    refused at their first call on several ranks; functions and your own modules are not tried, `F.dropout` draws
+    independently on each rank. `torch.utils.checkpoint` may wrap any part; it uses the same masks again.
 
     A model that was wrapped before gets the new graph and seed, and continues with new masks. A checkpoint with
     `dropout_state` continues with the next masks, too.
@@ -107,7 +109,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     ------
     InputError
         For a layer, or an option of one, that cannot be computed over shards; for parameters that are not initialised
-        yet; if parameters differ between ranks.
+        yet; if parameters differ between ranks; when the model runs, for a module of torch that reads other rows.
     PeerError
         If another rank has raised an error in this call.
     """
@@ -164,6 +166,7 @@ def _replace(
             module.graph = graph
         if isinstance(module, GATConv) and module.attention_keys.given is None:
             module.attention_keys.given = DropoutKeys(seed, next(number))
+    try_rows(model, graph, (ShardedBatchNorm, ShardedDropout))
     return model
 
 
