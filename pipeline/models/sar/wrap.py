@@ -82,8 +82,8 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
     of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on
     the edge). So a model computes the same with any number of ranks. Subclasses of these and other kinds of batch
-    normalisation and dropout are refused. Modules of `torch.nn` that read other rows, such as ``nn.Softmax(dim=0)``, are
-    refused at their first call on several ranks; functions and your own modules are not tried, `F.dropout` draws
+    normalisation and dropout are refused. On several ranks, modules of `torch.nn` that read other rows are refused at
+    their first call, such as ``nn.Softmax(dim=0)``; functions and your own modules are not tried. `F.dropout` draws
     independently on each rank. `torch.utils.checkpoint` may wrap any part; it uses the same masks again.
 
     A model that was wrapped before gets the new graph and seed, and continues with new masks. A checkpoint with
