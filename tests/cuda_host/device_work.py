@@ -24,9 +24,11 @@ from cuda_host.stream_model import StreamModel
 
 #: What reads numbers of a GPU, or has a result of a size that only the GPU knows.
 WAITS = frozenset(
-    ("allclose", "argwhere", "bincount", "cpu", "equal", "is_nonzero", "item", "masked_select", "nonzero", "numpy")
-    + ("tolist", "unique", "unique_consecutive")
-    + tuple(f"__{name}__" for name in ("array", "bool", "contains", "float", "index", "int"))
+    (
+        *("allclose", "argwhere", "bincount", "cpu", "equal", "is_nonzero", "item", "masked_select", "nonzero"),
+        *("numpy", "tolist", "unique", "unique_consecutive"),
+        *(f"__{name}__" for name in ("array", "bool", "contains", "float", "index", "int")),
+    )
 )
 #: What makes tensors of numbers of the host: to a GPU they are copied from memory that is not pinned, which waits.
 MADE_OF_NUMBERS = frozenset(("as_tensor", "asarray", "tensor"))
@@ -45,7 +47,7 @@ class Work:
 
 
 class CountingStandIn(StandIn):
-    """A stand-in that notes work: in `batches` that of each use of a side stream, and what is done inside `counting`."""
+    """A stand-in that notes work: of each use of a side stream in `batches`, and of what is done inside `counting`."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
