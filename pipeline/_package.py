@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from headrace.ops.names import later as _later
 from headrace.pipeline import stages as _stages  # noqa: F401 - it tells plans their verbs
-from headrace.pipeline.data.later import FUNCTIONS as _FUNCTIONS
-from headrace.pipeline.data.later import METHODS as _METHODS
+from headrace.pipeline.later import FUNCTIONS as _FUNCTIONS
+from headrace.pipeline.later import METHODS as _METHODS
 from headrace.pipeline.version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
@@ -32,15 +32,10 @@ if _TYPE_CHECKING:
     from headrace.ops.features.tiers import TierSizes
     from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
     from headrace.pipeline import scores
-    from headrace.pipeline.data.batch import MiniBatch
-    from headrace.pipeline.data.block import Block
+    from headrace.pipeline.data import Block, Graph, Items, MiniBatch, Place, TypeOffsets
     from headrace.pipeline.data.gcn_norm import gcn_norm
-    from headrace.pipeline.data.graph import Graph
-    from headrace.pipeline.data.items import Items
-    from headrace.pipeline.data.place import Place
     from headrace.pipeline.data.split_links import LinkSplit, split_links
     from headrace.pipeline.data.split_nodes import split_nodes
-    from headrace.pipeline.data.types import TypeOffsets
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.comm import sum_hook
     from headrace.pipeline.distributed.local_comm import LocalGroup

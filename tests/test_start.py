@@ -15,7 +15,7 @@ import pytest
 import headrace as hr
 import headrace.ops
 from headrace.ops.names import load
-from headrace.pipeline.data.later import METHODS, VERBS
+from headrace.pipeline.later import METHODS, VERBS
 from headrace.pipeline.passes import PASSES
 
 TESTS = Path(__file__).resolve().parent

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError, InputError, ItemsError
-from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.ops import FeatureError, InputError, ItemsError, unique_and_inverse
 from headrace.pipeline.data.batch_parts import COLLECTIONS, freeze, integers_of, mapped, named_tensors, text_of
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.checks import as_device, check_tensor
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.later import later
 from headrace.pipeline.data.typed_items import LinkTypes
 from headrace.pipeline.data.types import TypedIds
+from headrace.pipeline.later import later
 
 #: `Exchange` and `Comm` of `pipeline/distributed/`, which knows of batches.
 Exchange: TypeAlias = Any

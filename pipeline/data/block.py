@@ -13,9 +13,9 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.checks import as_device, check_block
-from headrace.pipeline.data.later import later
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
+from headrace.pipeline.later import later
 
 # What messages and other libraries need is loaded by the methods that need it, so that a first block comes soon.
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregate_with_grad, attend_with_grad
 from headrace.ops._arrays import as_key
-from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
-from headrace.ops.aggregate.autograd import Reduce, aggregate_with_grad, attend_with_grad, divided_by
+from headrace.ops.aggregate.autograd import Reduce, divided_by
 from headrace.ops.aggregate.precision import widened
-from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.checks import check_tensor
 

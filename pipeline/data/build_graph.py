@@ -10,9 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.graphs.csc import check_csc, coo_to_csc
+from headrace.ops import GraphError, check_csc, coo_to_csc, gather_rows
 from headrace.pipeline.data.arrays import are_each_once, as_ids, describe, whole_number
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.graph_types import order_by_type

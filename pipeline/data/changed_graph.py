@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.pipeline.data.later import later
+from headrace.pipeline.later import later
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph import Graph

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import GraphError, gather_rows
 from headrace.pipeline.data.graph_sources import (
     EdgeList,
     Relation,

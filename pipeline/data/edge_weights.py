@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from headrace.ops import GraphError, check_weights
 from headrace.ops.borrowed import check_memory
-from headrace.ops.errors import GraphError
-from headrace.ops.sampling.sample import check_weights
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.seen import Seen, note, of_weight
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import GraphError, gather_rows
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.seen import seen_of
 

@@ -16,8 +16,8 @@ from headrace.pipeline.data.changed_graph import ChangedGraph
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.later import later
 from headrace.pipeline.data.types import TypeCounts, TypeOffsets
+from headrace.pipeline.later import later
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.type_attributes import Wanted

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from headrace.ops import BlockSampler, TypedRows
 from headrace.ops.borrowed import Borrowed
 from headrace.ops.gpu import has_room, placed
-from headrace.ops.sampling.block_sampler import BlockSampler
-from headrace.ops.sampling.typed_rows import TypedRows
 from headrace.pipeline.data.graph_types import rows_of
 
 if TYPE_CHECKING:

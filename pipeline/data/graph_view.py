@@ -14,10 +14,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from typing_extensions import Self
 
-from headrace.ops.errors import GraphError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import GraphError, check_csc, gather_rows, has_parallel_edges
 from headrace.ops.gpu import device_of
-from headrace.ops.graphs.csc import check_csc, has_parallel_edges
 from headrace.pipeline.data.arrays import as_rows, check_kind, describe, refuse_gradient
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.graph_machinery import Kept, arrays_on

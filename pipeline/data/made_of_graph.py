@@ -11,9 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.graphs.reorder import reorder_csc
+from headrace.ops import GraphError, gather_rows, reorder_csc
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.arrays import as_ids, as_number
 from headrace.pipeline.data.build_graph import ends_in_input_order, graph_of_ends

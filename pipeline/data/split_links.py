@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import GraphError, InputError, gather_rows
 from headrace.pipeline.data.build_graph import ends_in_input_order
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.items import Items

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError
-from headrace.ops.random.rng import SHUFFLE, stream_key
-from headrace.ops.random.shuffle import shuffled_range
+from headrace.ops import InputError, shuffled_range, stream_key
+from headrace.ops.random.rng import SHUFFLE
 from headrace.pipeline.data.arrays import as_number, whole_number
 from headrace.pipeline.data.times import ordered
 

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import GraphError, InputError, gather_rows
 from headrace.ops.graphs.csc import order_of_rows
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, check_kind, describe
 from headrace.pipeline.data.graph_machinery import Table, kept, table, typed_rows_of

@@ -8,10 +8,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import Hop, NeighborRule, gather_rows, sample_hop
 from headrace.ops.graphs.rows import starts_of
-from headrace.ops.sampling.rules import NeighborRule
-from headrace.ops.sampling.sample import Hop, sample_hop
 from headrace.pipeline.partition.edge_partition import EdgePartition
 
 

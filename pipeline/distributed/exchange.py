@@ -12,14 +12,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headrace.ops.errors import InputError
-from headrace.ops.features.gather import empty_rows, gather_rows
-from headrace.ops.features.scatter import scatter_add_rows
-from headrace.ops.partition.owners import group_by_owner
-from headrace.ops.sampling.compact import compact, element_keys, nodes_and_slots
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.feature_names import FeatureName, types_of
-from headrace.pipeline.data.types import TypedIds, type_number
+from headrace.ops import InputError, compact, gather_rows, group_by_owner, scatter_add_rows
+from headrace.ops.features.gather import empty_rows
+from headrace.ops.sampling.compact import element_keys, nodes_and_slots
+from headrace.pipeline.data import FeatureName, MiniBatch, TypedIds, type_number
+from headrace.pipeline.data.feature_names import types_of
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.partition.partition import compactor_of
 from headrace.pipeline.partition.router import RankRouter

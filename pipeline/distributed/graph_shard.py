@@ -9,13 +9,9 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import GraphError, gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
-from headrace.pipeline.data.arrays import check_kind, whole_number
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.node_ids import check_known_by_own_ids
+from headrace.pipeline.data import Graph, GraphView, check_kind, check_known_by_own_ids, whole_number
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headrace.ops.aggregate.extreme import spmm_extreme, spmm_winners
-from headrace.ops.aggregate.spmm import sddmm, spmm
-from headrace.ops.features.scatter import scatter_add_rows
+from headrace.ops import scatter_add_rows, sddmm, spmm, spmm_extreme
+from headrace.ops.aggregate.extreme import spmm_winners
 from headrace.pipeline.distributed.exchange import take_rows
 from headrace.pipeline.distributed.mirrors import Mirrors, to_masters, to_mirrors
 

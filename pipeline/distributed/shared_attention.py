@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headrace.ops.aggregate.attention import Attended, attend_backward_destinations, attend_backward_sources
-from headrace.ops.aggregate.attention import attend as attend_here
-from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+from headrace.ops import Attended, AttentionDropout, AttentionScores
+from headrace.ops import attend as attend_here
+from headrace.ops.aggregate.attention import attend_backward_destinations, attend_backward_sources
 from headrace.pipeline.distributed.mirrors import Mirrors, to_masters, to_mirrors
 from headrace.pipeline.distributed.shared_aggregation import merged_sum
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from headrace.ops.aggregate.transpose import Transposed, transpose_csc
-from headrace.ops.errors import InputError
+from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.mirrors import Mirrors

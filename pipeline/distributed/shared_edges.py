@@ -7,10 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headrace.ops import Hop, group_by_owner, unique_and_inverse
 from headrace.ops.graphs.rows import starts_of
-from headrace.ops.partition.owners import group_by_owner
-from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.ops.sampling.sample import Hop
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_shard import EdgeShard
 from headrace.pipeline.distributed.exchange import Traffic

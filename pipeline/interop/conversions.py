@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError, JoinedHops, join_hops
 from headrace.ops.optional import require
-from headrace.ops.sampling.join_hops import JoinedHops, join_hops
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.interop.dgl_pairs import pair_graphs
 from headrace.pipeline.interop.labels import add_link_labels, beside_others, labels_by_type, one_for_each
@@ -23,9 +22,7 @@ from headrace.pipeline.interop.typed import (
 )
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data.batch import MiniBatch
-    from headrace.pipeline.data.block import Block
-    from headrace.pipeline.data.types import TypeName
+    from headrace.pipeline.data import Block, MiniBatch, TypeName
 
 
 def adj_t_of(block: Block, values: Tensor | None) -> Tensor:

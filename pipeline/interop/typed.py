@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError
-from headrace.ops.sampling.join_hops import JoinedHops
+from headrace.ops import InputError, JoinedHops
 from headrace.pipeline.data.narrow_dtypes import put_rows
 from headrace.pipeline.data.types import TypedIds, TypeName, count_by_hop, type_number
 from headrace.pipeline.interop.labels import add_link_labels, add_typed_link_labels, labels_by_type
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data.batch import MiniBatch
-    from headrace.pipeline.data.block import Block
+    from headrace.pipeline.data import Block, MiniBatch
 
 
 class NodesOfType(NamedTuple):

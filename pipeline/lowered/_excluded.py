@@ -8,13 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError, ItemsError
-from headrace.ops.sampling.find_edges import EdgePositions, find_edges
-from headrace.pipeline.data.batch import MiniBatch
+from headrace.ops import EdgePositions, GraphError, InputError, ItemsError, find_edges
+from headrace.pipeline.data import GraphView, MiniBatch, TypeName, edge_types_of, node_types_of, type_number
 from headrace.pipeline.data.graph_machinery import typed_rows_of
-from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.types import TypeName, type_number
 from headrace.pipeline.lowered._negatives import pair_of_trees
 from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds
 from headrace.pipeline.plan.stage import RunSettings

@@ -10,9 +10,8 @@ from torch import Tensor
 from typing_extensions import Self
 
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.plan import Counts, Divided, MapStage, Runner, RunSettings, Watched
 from headrace.pipeline.plan.checks import divided_features, watched_features
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
-from headrace.pipeline.plan.traits import Divided, Watched
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.wanted import Feature, Wanted

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 from torch import Tensor
 
 from headrace.ops.sampling.sample import Hop as PickedEdges
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.place import Place
-from headrace.pipeline.plan.stage import Runner, RunSettings
-from headrace.pipeline.plan.traits import Divided, RankTraits
+from headrace.pipeline.data import Block, MiniBatch, Place
+from headrace.pipeline.plan import Divided, RankTraits, Runner, RunSettings
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.exchange import Exchange

@@ -15,11 +15,9 @@ from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.rules import HopRule, NeighborRule
 from headrace.ops.sampling.sample import Hop as PickedEdges
 from headrace.ops.sampling.sample import sample_hop
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data import Graph, GraphView, MiniBatch, Seen
 from headrace.pipeline.data.graph_machinery import arrays_on, weights_on
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.seen import Seen, seen_of
+from headrace.pipeline.data.seen import seen_of
 from headrace.pipeline.lowered._excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.trees import Trees, of_elements
 from headrace.pipeline.plan.stage import RunSettings

@@ -7,11 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import ItemsError
-from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph_types import node_types_of
-from headrace.pipeline.data.graph_view import GraphView
+from headrace.ops import ItemsError, unique_and_inverse
+from headrace.pipeline.data import GraphView, MiniBatch, node_types_of
 from headrace.pipeline.data.label_range import are_zero, cannot_increase
 from headrace.pipeline.plan.stage import RunSettings
 

@@ -9,12 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.sampling.find_edges import EdgePositions
-from headrace.pipeline.data.graph_types import edge_types_of
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.types import type_number
+from headrace.ops import EdgePositions, InputError, gather_rows
+from headrace.pipeline.data import GraphView, edge_types_of, type_number
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,10 +10,8 @@ import torch
 
 from headrace.ops.sampling.compact import Compacted, CompactedElements, compact, compact_elements
 from headrace.ops.sampling.sample import Hop as PickedEdges
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
+from headrace.pipeline.data import Block, GraphView, MiniBatch
 from headrace.pipeline.data.graph_types import typed_ids
-from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered._finders import FoundLayer, SampledHop
 from headrace.pipeline.lowered.sample_hop import Expand, HopStage
 from headrace.pipeline.plan.checks import check_expand, check_graph

@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.place import Place
+from headrace.pipeline.data import MiniBatch, Place
 from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, WindowRunner, WindowStage
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting

@@ -7,13 +7,9 @@ from typing import ClassVar
 
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling.sampled import SampledHop
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
+from headrace.pipeline.data import Block, GraphView, MiniBatch, Seen, TypedIds
 from headrace.pipeline.data.graph_machinery import block_sampler
 from headrace.pipeline.data.graph_types import typed_ids
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.seen import Seen
-from headrace.pipeline.data.types import TypedIds
 from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.sample_hop import Expand

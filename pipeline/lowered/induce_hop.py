@@ -10,15 +10,11 @@ import torch
 from torch import Tensor
 
 from headrace.ops.sampling.saint import induced_subgraph
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data import Block, Graph, GraphView, MiniBatch
 from headrace.pipeline.lowered._excluded import SeedEdges
 from headrace.pipeline.lowered._finders import FoundLayer
 from headrace.pipeline.lowered.sample_hop import HopStage
-from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
+from headrace.pipeline.plan import Counts, PlanError, Runner, RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

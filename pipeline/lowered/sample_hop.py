@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torch import Tensor
 
-from headrace.ops.sampling.find_edges import EdgePositions
-from headrace.ops.sampling.layer_reducer import LayerReducer
-from headrace.ops.sampling.sample import Hop as PickedEdges
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import Place
-from headrace.pipeline.data.seen import Seen
+from headrace.ops import EdgePositions, LayerReducer
+from headrace.ops import Hop as PickedEdges
+from headrace.pipeline.data import GraphView, MiniBatch, Place, Seen
 from headrace.pipeline.lowered._finders import HERE, Finder, SampledHop
 from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_weight

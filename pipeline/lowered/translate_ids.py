@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.plan.checks import check_graph
-from headrace.pipeline.plan.stage import Counts, PlainStage, Stage
+from headrace.pipeline.data import GraphView, MiniBatch
+from headrace.pipeline.plan import Counts, PlainStage, Stage, check_graph
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,19 +8,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.sampling.compact import element_keys, nodes_and_slots, unique_and_inverse
-from headrace.ops.sampling.sampled import Trees as SeedTrees
-from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.batch import MiniBatch
+from headrace.ops import InputError, gather_rows, unique_and_inverse
+from headrace.ops import Trees as SeedTrees
+from headrace.ops.sampling.compact import element_keys, nodes_and_slots
+from headrace.pipeline.data import GraphView, MiniBatch, TypeOffsets, describe, times_of
 from headrace.pipeline.data.graph_machinery import table
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.times import EARLIEST, Times, check_times, earliest_allowed, latest_of, times_of
-from headrace.pipeline.data.types import TypeOffsets
-from headrace.pipeline.plan.checks import check_graph
-from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.data.times import EARLIEST, Times, check_times, earliest_allowed, latest_of
+from headrace.pipeline.plan import Counts, MapStage, Runner, RunSettings, SourceStage, Stage, check_graph
 
 
 @dataclass(frozen=True)

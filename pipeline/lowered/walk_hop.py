@@ -7,21 +7,14 @@ from typing import ClassVar
 
 import torch
 
-from headrace.ops.random.rng import WALK, stream_key
-from headrace.ops.sampling.sample import Hop
-from headrace.ops.sampling.walk import WeightSums, pinsage_neighbors, weight_sums
-from headrace.pipeline.data.batch import MiniBatch
+from headrace.ops import Hop, WeightSums, pinsage_neighbors, stream_key, weight_sums
+from headrace.ops.random.rng import WALK
+from headrace.pipeline.data import GraphView, MiniBatch
 from headrace.pipeline.data.graph_machinery import table
-from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered._finders import SampledHop
 from headrace.pipeline.lowered.sample_hop import HopStage
-from headrace.pipeline.plan.checks import (
-    check_probability,
-    check_steps,
-    check_weight,
-    make_positive,
-)
-from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
+from headrace.pipeline.plan import Counts, Runner, RunSettings, check_weight, make_positive
+from headrace.pipeline.plan.checks import check_probability, check_steps
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.checks import as_list, check_module
-from headrace.pipeline.data.digest import exact_digest
+from headrace.pipeline.data import MiniBatch, as_list, exact_digest
+from headrace.pipeline.data.checks import check_module
 from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import sum_hook, world_comm
 from headrace.pipeline.distributed.job import is_distributed

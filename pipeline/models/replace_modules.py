@@ -11,8 +11,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from headrace.ops.errors import InputError
-from headrace.ops.random.dropout import dropout_mask
+from headrace.ops import InputError, dropout_mask
 from headrace.pipeline.distributed.channel import Comm
 
 Module = TypeVar("Module", bound=nn.Module)

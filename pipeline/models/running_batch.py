@@ -13,8 +13,7 @@ from headrace.ops.random.rng import DROPOUT, stream_key
 from headrace.pipeline.models.recomputation import is_recomputing
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data.batch import MiniBatch
-    from headrace.pipeline.data.block import Block
+    from headrace.pipeline.data import Block, MiniBatch
     from headrace.pipeline.distributed.channel import Comm
 
 

@@ -8,11 +8,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import GraphError, InputError, gather_rows
 from headrace.ops.partition.owners import edge_owners, grid_columns
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data import Graph, whole_number
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.report import PartitionReport, check_same_nodes, report_edges
 

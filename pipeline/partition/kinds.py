@@ -9,10 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError
-from headrace.ops.partition.owners import hash_owners
-from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
-from headrace.pipeline.data.checks import as_list
+from headrace.ops import InputError, hash_owners
+from headrace.pipeline.data import as_cpu_tensor, as_list, whole_number
 from headrace.pipeline.partition.partition import Partition, digest_of_owners
 
 #: Nodes whose owners are computed at a time where there is no table of them.

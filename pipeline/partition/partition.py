@@ -11,12 +11,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import InputError
+from headrace.ops import Compactor, InputError, group_by_owner, positions_in_parts
 from headrace.ops.partition.louvain import louvain_owners
 from headrace.ops.partition.metis import metis_owners
-from headrace.ops.partition.owners import group_by_owner, positions_in_parts
 from headrace.ops.partition.stream import stream_owners
-from headrace.ops.sampling.compact import Compactor
 from headrace.pipeline.data.arrays import as_node_mask, describe, whole_number
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.digest import exact_digest

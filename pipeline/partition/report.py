@@ -13,9 +13,8 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError
 from headrace.ops.optional import require
 from headrace.ops.partition.counts import count_parts
+from headrace.pipeline.data import Graph, check_known_by_own_ids
 from headrace.pipeline.data.arrays import as_node_mask
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.node_ids import check_known_by_own_ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)

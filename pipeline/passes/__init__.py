@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.pipeline.plan import rewriting
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan import Machine, Plan, Rule, rewriting
 from headrace.pipeline.plan.rewriting import Rewriting
-from headrace.pipeline.plan.rules import Pass, Promise, Rule
+from headrace.pipeline.plan.rules import Pass, Promise
 
 _STAGES = "headrace.pipeline.stages"
 

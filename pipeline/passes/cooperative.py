@@ -9,24 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.pipeline.data.node_ids import check_known_by_own_ids
-from headrace.pipeline.data.place import CPU
-from headrace.pipeline.lowered._finders import HERE
-from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.data import CPU, check_known_by_own_ids
+from headrace.pipeline.lowered import HERE, Compact, HopStage, SampleHop
 from headrace.pipeline.lowered.ranks._together import Together
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
 from headrace.pipeline.lowered.ranks.plant_trees_together import PlantTreesTogether
-from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition
 from headrace.pipeline.passes.shared_edges import share_edges
-from headrace.pipeline.plan.checks import graphs_of
-from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Window, graphs_of
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph

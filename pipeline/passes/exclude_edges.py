@@ -8,15 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.pipeline.lowered._excluded import SeedEdges
+from headrace.pipeline.lowered import SampleHop, SeedEdges
 from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds, seed_edge_ids
-from headrace.pipeline.lowered.sample_hop import SampleHop
+from headrace.pipeline.plan import Facts, InputError, Machine, PlanError, Rule, SourceStage, Stage, Window
 from headrace.pipeline.plan.checks import graphs_of_edges
-from headrace.pipeline.plan.errors import InputError, PlanError
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.stages.exclude_seed_edges import ExcludeSeedEdges
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph, InduceWithout
 from headrace.pipeline.stages.item_sampler import ItemSampler

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import MacroStage
+from headrace.pipeline.plan import Facts, Machine, MacroStage, Rule, Window
 
 
 def _parts(macro: MacroStage, facts: Facts, machine: Machine) -> Window:

@@ -11,10 +11,7 @@ from dataclasses import replace
 
 from headrace.pipeline.data.graph_machinery import bytes_to_place
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.plan.checks import graphs_of
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window, graphs_of
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.cached_store import with_caches
 from headrace.pipeline.storage.feature_source import FeatureSource

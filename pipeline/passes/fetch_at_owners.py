@@ -6,9 +6,7 @@ from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
 from headrace.pipeline.passes.shards import sharded_features
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.lowered._finders import HERE
-from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered import HERE, Compact, SampleHop
 from headrace.pipeline.lowered.fused import SampleFused
-from headrace.pipeline.lowered.sample_hop import SampleHop
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
+from headrace.pipeline.plan import Facts, Machine, Rule, Window
 
 
 def _fuse_hop(stage: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows, GraphCache
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
+from headrace.pipeline.plan import Facts, Machine, Rule, Window
 
 #: The part of the GPU's memory for the cache: features, batches and the model need the rest.
 SHARE = 4

@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting, gains_by_foresight
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import WindowStage
+from headrace.pipeline.plan import Facts, Machine, Rule, Window, WindowStage
 from headrace.pipeline.stages.steps import Prefetch
 
 # A thread that samples and one that exchanges rows, besides the training loop and that of the network.

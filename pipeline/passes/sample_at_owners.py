@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.pipeline.data.place import CPU
-from headrace.pipeline.lowered._finders import HERE
-from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered import HERE, Compact, HopStage, SampleHop
 from headrace.pipeline.lowered.ranks._at_owners import AtOwners
-from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.passes.shards import owners_of
-from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Window
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.induce_subgraph import InduceInTrees, InduceSubgraph
 from headrace.pipeline.stages.item_sampler import ItemSampler

@@ -8,13 +8,8 @@ which takes little time, and grow after the copy.
 from __future__ import annotations
 
 from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.sample_hop import HopStage
-from headrace.pipeline.lowered.translate_ids import TranslateIds
-from headrace.pipeline.lowered.trees import PlantTrees
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.lowered import Compact, HopStage, PlantTrees, TranslateIds
+from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.sampler import Sampler
 from headrace.pipeline.stages.uniform_negative import SampleUniformNegative

@@ -5,9 +5,8 @@ from __future__ import annotations
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.plan.checks import graphs_of, shard_of_rows
-from headrace.pipeline.plan.rules import Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Stage, Window, graphs_of
+from headrace.pipeline.plan.checks import shard_of_rows
 from headrace.pipeline.plan.traits import shard_of_graph
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.sharded_feature import ShardedFeature

@@ -10,9 +10,7 @@ from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition
-from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.rules import Window
-from headrace.pipeline.plan.stage import CONVERTED, HOP, Stage
+from headrace.pipeline.plan import CONVERTED, HOP, PlanError, Stage, Window
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from headrace.pipeline.data.graph_machinery import fits_on_gpu
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.lowered._hop import Hop
+from headrace.pipeline.lowered import Hop, SampleHop
 from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows, SampleFetched
-from headrace.pipeline.lowered.sample_hop import SampleHop
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
+from headrace.pipeline.plan import Facts, Machine, Rule, Window
 
 
 def _split(stage: SampleHop, facts: Facts, machine: Machine) -> Window | None:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
 from headrace.pipeline.lowered.gpu.on_stream import OnStream, WaitStream, runs_on_stream
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import CONVERTED
+from headrace.pipeline.plan import CONVERTED, Facts, Machine, Rule, Window
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.steps import Prefetch
 

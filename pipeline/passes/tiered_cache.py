@@ -11,9 +11,7 @@ from dataclasses import replace
 
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.lowered._fetch_stage import FetchStage
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.wanted import Feature, Wanted
 

@@ -6,11 +6,7 @@ from dataclasses import replace
 
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.typed_items import edge_ids_in_space
-from headrace.pipeline.plan.checks import graphs_of
-from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Window, graphs_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 from headrace.pipeline.data.graph_machinery import has_sound_edge_ids
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
+from headrace.pipeline.plan import Facts, Machine, Rule, Window
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.lowered.compact import Compact
+from headrace.pipeline.lowered import Compact, HopStage, SampleHop
 from headrace.pipeline.lowered.induce_hop import InduceHop
-from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
-from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Window
 
 
 def _check(stage: Stage, facts: Facts, machine: Machine) -> Window | None:

@@ -1,1 +1,81 @@
-"""What a plan is: stages and their traits, the legal language, rewriting, the machine that is planned for."""
+"""What a plan is: stages and their traits, the legal language, rewriting, the machine that is planned for.
+
+Wings above import the names that most of them use from here.
+"""
+
+from headrace.ops.errors import InputError, LoaderError, PlanError
+from headrace.pipeline.plan.checks import (
+    MOST_HOPS,
+    check_edge_ids,
+    check_expand,
+    check_flags,
+    check_graph,
+    check_partition_fits,
+    check_weight,
+    graphs_of,
+    make_positive,
+)
+from headrace.pipeline.plan.fanouts import rules_of
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.plan.plan import Plan, verb
+from headrace.pipeline.plan.rules import Facts, Rule, Window
+from headrace.pipeline.plan.source import LAST_EPOCH, BatchSource, NumberedSource, SourceStage, source_of
+from headrace.pipeline.plan.stage import (
+    CONVERTED,
+    HOP,
+    MINIBATCH,
+    ON_ITS_WAY,
+    Counts,
+    MacroStage,
+    MapStage,
+    PlainStage,
+    Runner,
+    RunSettings,
+    Stage,
+    WindowRunner,
+    WindowStage,
+)
+from headrace.pipeline.plan.traits import Divided, RankTraits, Watched
+
+__all__ = [
+    "CONVERTED",
+    "HOP",
+    "LAST_EPOCH",
+    "MINIBATCH",
+    "MOST_HOPS",
+    "ON_ITS_WAY",
+    "BatchSource",
+    "Counts",
+    "Divided",
+    "Facts",
+    "InputError",
+    "LoaderError",
+    "Machine",
+    "MacroStage",
+    "MapStage",
+    "NumberedSource",
+    "PlainStage",
+    "Plan",
+    "PlanError",
+    "RankTraits",
+    "Rule",
+    "RunSettings",
+    "Runner",
+    "SourceStage",
+    "Stage",
+    "Watched",
+    "Window",
+    "WindowRunner",
+    "WindowStage",
+    "check_edge_ids",
+    "check_expand",
+    "check_flags",
+    "check_graph",
+    "check_partition_fits",
+    "check_weight",
+    "graphs_of",
+    "make_positive",
+    "rules_of",
+    "source_of",
+    "verb",
+]

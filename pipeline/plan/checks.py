@@ -8,12 +8,9 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
-from headrace.pipeline.data.arrays import as_number, is_one_of, whole_number
+from headrace.pipeline.data import FeatureName, GraphView, Seen, TypeOffsets, as_number, is_one_of, whole_number
 from headrace.pipeline.data.digest import equal
-from headrace.pipeline.data.feature_names import FeatureName, listed
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.seen import Seen
-from headrace.pipeline.data.types import TypeOffsets
+from headrace.pipeline.data.feature_names import listed
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.traits import Divided, Watched

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.ops.errors import UsageError
-from headrace.ops.sampling.rules import ByRelation
-from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.data.graph_view import GraphView
+from headrace.ops import ByRelation, UsageError
+from headrace.pipeline.data import GraphView, check_switches
 from headrace.pipeline.plan.rules import Facts, facts_of
 from headrace.pipeline.plan.stage import Stage, same
 from headrace.pipeline.plan.text import describe, show

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from headrace.ops.errors import GraphError, InputError
-from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
-from headrace.pipeline.data.graph_types import edge_types_of
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.types import type_number
+from headrace.ops import ByRelation, GraphError, HopRule, InputError, Rule
+from headrace.pipeline.data import GraphView, edge_types_of, type_number
 from headrace.pipeline.plan.checks import counts_by_hop
 
 #: The key for all relations that are not in a dictionary.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 from headrace.ops.errors import PlanError, UsageError
 from headrace.ops.names import no_attribute
 from headrace.pipeline.data.checks import as_list
-from headrace.pipeline.data.later import VERBS, LaterMethod, add_methods
+from headrace.pipeline.later import VERBS, LaterMethod, add_methods
 from headrace.pipeline.plan.arguments import check_arguments
 from headrace.pipeline.plan.foreign_words import instead_on_plan
 from headrace.pipeline.plan.stage import Stage

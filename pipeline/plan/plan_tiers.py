@@ -11,13 +11,8 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError
-from headrace.ops.features.tiers import TierSizes
-from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe
-from headrace.pipeline.data.checks import as_list
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, DISK, Place
+from headrace.ops import FeatureError, TierSizes
+from headrace.pipeline.data import CPU, DISK, Graph, GraphView, Place, as_cpu_tensor, as_list, check_kind, describe
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore, as_source

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
+from headrace.ops.errors import PlanError, UsageError
 from headrace.pipeline.plan.arguments import unknown_argument
-from headrace.pipeline.plan.errors import PlanError, UsageError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan, names_of
 from headrace.pipeline.plan.rules import Pass

@@ -25,9 +25,8 @@ from importlib import import_module
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.plan.errors import PlanError, UsageError
+from headrace.ops.errors import PlanError, UsageError
+from headrace.pipeline.data import CPU, GraphView, Place
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import SourceStage

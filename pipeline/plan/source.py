@@ -15,9 +15,7 @@ from headrace.pipeline.plan.text import describe
 from headrace.pipeline.plan.traits import KnownNodes, Watched
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data.batch import MiniBatch
-    from headrace.pipeline.data.label_range import LabelRange
-    from headrace.pipeline.data.types import TypeName
+    from headrace.pipeline.data import LabelRange, MiniBatch, TypeName
     from headrace.pipeline.plan.stage import RunSettings
 
 #: Seeds are 64-bit keys of the random streams.

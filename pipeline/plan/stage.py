@@ -19,10 +19,8 @@ import numpy as np
 import torch
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import Place
-from headrace.pipeline.data.seen import Seen, seen_of, structure_of
+from headrace.pipeline.data import FeatureName, GraphView, Place, Seen
+from headrace.pipeline.data.seen import seen_of, structure_of
 from headrace.pipeline.plan.arguments import check_arguments
 from headrace.pipeline.plan.traits import Divided, KnownNodes, RankTraits, Shown, Watched, divided_graph, watched_tables
 

@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.pipeline.data.arrays import version_reader
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.seen import Seen
-from headrace.pipeline.data.types import TypeOffsets
+from headrace.pipeline.data import GraphView, Seen, TypeOffsets, version_reader
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.graph_shard import GraphShard

@@ -7,8 +7,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from headrace.ops.errors import StateError
 from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.plan.errors import StateError
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import LARGEST_SEED, LAST_EPOCH, SourceStage
 

@@ -16,16 +16,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError
 from headrace.ops.gpu import record, resolved
+from headrace.pipeline.data import MiniBatch, Place
 from headrace.pipeline.data.arrays import version_of_tensor
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.place import Place
+from headrace.pipeline.plan import BatchSource, InputError, LoaderError, Watched
 from headrace.pipeline.plan.checks import tables_of
-from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.plan.rewriting import Rewriting
-from headrace.pipeline.plan.source import BatchSource
-from headrace.pipeline.plan.traits import Watched
 from headrace.pipeline.run.nodes import Note, Step, Work, drawn
 
 #: Batches of a loader that are made twice before a warning says what costs nothing.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from headrace.pipeline.plan.errors import LoaderError
+from headrace.ops.errors import LoaderError
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Work, close_node, patience, stop_node
 from headrace.pipeline.storage.terminal import progress_bar

@@ -12,17 +12,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from headrace.ops._arrays import MAX_THREADS
+from headrace.ops.errors import PeerError, UsageError
 from headrace.ops.names import no_attribute
-from headrace.pipeline.data.arrays import check_kind, whole_number
-from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data import MiniBatch, check_kind, whole_number
 from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan.errors import LoaderError, PeerError, UsageError
+from headrace.pipeline.plan import LAST_EPOCH, LoaderError, Machine, Plan, RunSettings, source_of
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
 from headrace.pipeline.plan.foreign_words import instead_on_loader
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.source import LAST_EPOCH, source_of
-from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.checkpoint import check_state, make_state, with_seed, with_seed_of_state

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.place import Place
+from headrace.ops.errors import PlanError
+from headrace.pipeline.data import MiniBatch, Place
 from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan, names_of
 from headrace.pipeline.plan.rewriting import Rewriting

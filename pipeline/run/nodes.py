@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from headrace.pipeline.plan.errors import PeerError, PlanError
-from headrace.pipeline.plan.source import BatchSource
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
+from headrace.ops.errors import PeerError
+from headrace.pipeline.plan import BatchSource, Counts, MapStage, PlanError, Runner, RunSettings
 from headrace.pipeline.run.base_node import BaseNode
 
 if TYPE_CHECKING:

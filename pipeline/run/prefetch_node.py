@@ -10,7 +10,7 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
-from headrace.pipeline.plan.errors import LoaderError
+from headrace.ops.errors import LoaderError
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Step, Work, close_node, stop_node
 from headrace.pipeline.run.room_ahead import RoomAhead

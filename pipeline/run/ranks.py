@@ -9,12 +9,11 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.ops.errors import PlanError
+from headrace.ops.errors import LoaderError, PlanError
 from headrace.ops.names import load
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
-from headrace.pipeline.plan.errors import LoaderError
 from headrace.pipeline.plan.fingerprint import digest_of
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import source_of

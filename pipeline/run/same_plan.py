@@ -6,11 +6,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from headrace.ops.errors import PlanError
 from headrace.pipeline.data.label_range import LabelRange
+from headrace.pipeline.plan import Plan, PlanError, SourceStage, source_of
 from headrace.pipeline.plan.fingerprint import digest_of
-from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.source import SourceStage, source_of
 from headrace.pipeline.plan.text import describe, show
 
 #: What to write where an argument differs, by its name.

@@ -9,13 +9,11 @@ from typing import Any
 
 import torch
 
-from headrace.ops.errors import PlanError
 from headrace.pipeline.distributed.channel import Comm, failure_of
 from headrace.pipeline.distributed.comm import loaders_of_job, texts_of_job, world_comm
 from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.distributed.same_place import Notes, SamePlace, Turn
-from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.source import source_of
+from headrace.pipeline.plan import Plan, PlanError, source_of
 from headrace.pipeline.run.ranks import Ranks
 from headrace.pipeline.run.same_plan import agree
 

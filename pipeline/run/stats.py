@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.pipeline.plan.errors import UsageError
+from headrace.ops.errors import UsageError
 from headrace.pipeline.run.nodes import StageRecord, Work
 
 

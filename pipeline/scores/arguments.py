@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data import Graph, check_switches
 from headrace.pipeline.storage.terminal import progress_bar
 
 T = TypeVar("T")

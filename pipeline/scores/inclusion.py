@@ -10,17 +10,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError, PlanError
 from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, NeighborRule
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data import Graph, GraphView, MiniBatch, whole_number
 from headrace.pipeline.lowered.sample_hop import SampleHop
-from headrace.pipeline.plan.checks import graphs_of, tables_of
-from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.source import LAST_EPOCH
-from headrace.pipeline.plan.stage import MacroStage
+from headrace.pipeline.plan import LAST_EPOCH, InputError, MacroStage, Plan, PlanError, graphs_of
+from headrace.pipeline.plan.checks import tables_of
 from headrace.pipeline.plan.verify import check_same_nodes
 from headrace.pipeline.scores.arguments import shown
 from headrace.pipeline.scores.reach import PickRule, reached_afresh, reached_by_edges, reached_by_shared_variates

@@ -17,11 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headrace.ops.graphs.spread import reach_sources
-from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, NeighborRule
+from headrace.ops import LaborImportanceRule, LaborRule, NeighborRule, reach_sources
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered._hop import Hop
-from headrace.pipeline.lowered.sample_hop import SampleHop
+from headrace.pipeline.lowered import Hop, SampleHop
 
 #: Edges that are worked on at once, of one row more where it is longer.
 PIECE_EDGES = 1 << 22

@@ -7,11 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError
-from headrace.ops.graphs.spread import sum_to_sources
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.items import ItemSet
+from headrace.ops import InputError, sum_to_sources
+from headrace.pipeline.data import Graph, ItemSet, whole_number
 from headrace.pipeline.scores.arguments import check_damping, check_whole_graph, shown
 
 

@@ -1,6 +1,6 @@
 """The stages. The file of a stage is loaded when its verb or its class is asked for the first time."""
 
-from headrace.pipeline.data.later import VERBS as _VERBS
+from headrace.pipeline.later import VERBS as _VERBS
 
 # The file of each verb.
 _FILES = {

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import ItemsError
-from headrace.ops.random.rng import SHUFFLE, stream_key
-from headrace.ops.random.shuffle import shuffled_range
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.plan.source import BatchSource, NumberedSource, SourceStage
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.ops import ItemsError, shuffled_range, stream_key
+from headrace.ops.random.rng import SHUFFLE
+from headrace.pipeline.data import MiniBatch, check_switches, whole_number
+from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition.partition import Partition

@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from headrace.ops.errors import PlanError
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph_types import edge_types_of
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data import CPU, GraphView, MiniBatch, Place, edge_types_of
 from headrace.pipeline.interop.conversions import batch_to_dgl, batch_to_pyg, require_dgl, require_pyg
-from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import CONVERTED, Counts, PlainStage, Stage
+from headrace.pipeline.plan import CONVERTED, Counts, PlainStage, PlanError, Stage, verb
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 

@@ -9,8 +9,7 @@ import torch
 
 from headrace.ops.errors import PlanError
 from headrace.ops.gpu import resolved
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.place import Place
+from headrace.pipeline.data import MiniBatch, Place
 from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits

@@ -8,13 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from headrace.ops.errors import InputError, PlanError
-from headrace.pipeline.data.arrays import as_ids, is_one_of
-from headrace.pipeline.data.seen import argument
+from headrace.pipeline.data import argument, as_ids, is_one_of
 from headrace.pipeline.lowered._excluded import SeedEdges, seed_edges
+from headrace.pipeline.plan import InputError, PlanError, Stage, verb
 from headrace.pipeline.plan.checks import check_pairs_come
-from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import Stage
 
 
 @verb("exclude_seed_edges")

@@ -9,15 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError, PlanError
-from headrace.pipeline.data.feature_names import FeatureName, LabelNames, is_name, seeds_of_others
-from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.graph_view import GraphView
+from headrace.ops.errors import FeatureError
+from headrace.pipeline.data import FeatureName, GraphView, edge_types_of, is_name, node_types_of
+from headrace.pipeline.data.feature_names import LabelNames, seeds_of_others
 from headrace.pipeline.lowered._fetch_stage import FetchStage
-from headrace.pipeline.plan.checks import check_shards_of_types, graphs_of, graphs_of_edges
-from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Runner, RunSettings, Stage
+from headrace.pipeline.plan import PlanError, Runner, RunSettings, SourceStage, Stage, graphs_of, verb
+from headrace.pipeline.plan.checks import check_shards_of_types, graphs_of_edges
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.wanted import Wanted
 

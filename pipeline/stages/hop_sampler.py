@@ -7,19 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from headrace.ops.errors import GraphError, InputError
-from headrace.ops.sampling.rules import Rule
+from headrace.ops import GraphError, InputError, Rule
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.times import check_window, times_of
-from headrace.pipeline.lowered._hop import Hop
-from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.sample_hop import Expand, SampleHop
-from headrace.pipeline.lowered.translate_ids import in_graph_ids
-from headrace.pipeline.lowered.trees import PlantTrees, Trees
-from headrace.pipeline.plan.checks import check_edge_ids, check_expand, check_flags, check_weight
+from headrace.pipeline.lowered import Compact, Expand, Hop, PlantTrees, SampleHop, Trees, in_graph_ids
+from headrace.pipeline.plan import MacroStage, Stage, check_edge_ids, check_expand, check_flags, check_weight, rules_of
 from headrace.pipeline.plan.fanouts import Counts as FanoutsByHop
-from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of
-from headrace.pipeline.plan.stage import MacroStage, Stage
+from headrace.pipeline.plan.fanouts import counts_by_relation
 from headrace.pipeline.stages.sampler import Sampler
 
 

@@ -7,19 +7,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from headrace.ops import EdgePositions, PlanError, Subgraph, induced_subgraph
 from headrace.ops.graphs.rows import starts_of
-from headrace.ops.sampling.find_edges import EdgePositions
 from headrace.ops.sampling.induced_trees import induced_in_trees
-from headrace.ops.sampling.saint import Subgraph, induced_subgraph
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.lowered._excluded import SeedEdges, excluder, is_left_out
-from headrace.pipeline.lowered._finders import Finder
-from headrace.pipeline.lowered.compact import Compact, with_square_block
+from headrace.pipeline.data import Block, GraphView, MiniBatch
+from headrace.pipeline.lowered import Compact, Finder, SeedEdges, with_square_block
+from headrace.pipeline.lowered._excluded import excluder, is_left_out
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_graph
-from headrace.pipeline.plan.errors import PlanError
 from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
 from headrace.pipeline.plan.traits import RankTraits

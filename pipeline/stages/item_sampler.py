@@ -17,9 +17,7 @@ from headrace.pipeline.data.seen import argument
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.typed_items import as_edge_ids, joined_rows
 from headrace.pipeline.data.types import TypeName
-from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import RunSettings
-from headrace.pipeline.plan.traits import Divided
+from headrace.pipeline.plan import Divided, RunSettings, SourceStage
 from headrace.pipeline.stages.item_source import ItemSource, OwnItemSource
 
 if TYPE_CHECKING:

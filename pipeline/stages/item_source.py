@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from headrace.ops.errors import ItemsError, PlanError
+from headrace.ops.errors import ItemsError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
-from headrace.pipeline.data.arrays import version_reader
-from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data import ItemSet, MiniBatch, version_reader
 from headrace.pipeline.data.item_budget import cut
-from headrace.pipeline.data.items import ItemSet, seed_batch
-from headrace.pipeline.plan.source import NumberedSource
-from headrace.pipeline.plan.stage import RunSettings
-from headrace.pipeline.plan.traits import Watched
+from headrace.pipeline.data.items import seed_batch
+from headrace.pipeline.plan import NumberedSource, PlanError, RunSettings, Watched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

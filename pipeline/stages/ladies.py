@@ -7,11 +7,9 @@ from typing import ClassVar
 
 from headrace.ops.sampling.rules import LadiesRule
 from headrace.pipeline.lowered._hop import Hop
-from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_weight
+from headrace.pipeline.plan import MacroStage, Stage, check_edge_ids, check_flags, check_weight, rules_of, verb
 from headrace.pipeline.plan.fanouts import Counts as SizesByHop
-from headrace.pipeline.plan.fanouts import counts_by_relation, rules_of
-from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import MacroStage, Stage
+from headrace.pipeline.plan.fanouts import counts_by_relation
 from headrace.pipeline.stages.hop_sampler import sampled
 from headrace.pipeline.stages.sampler import Sampler
 

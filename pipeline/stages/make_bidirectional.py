@@ -8,17 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import PlanError
 from headrace.ops.graphs.rows import starts_of
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
+from headrace.pipeline.data import Block, MiniBatch, edge_types_of, node_types_of
 from headrace.pipeline.interop.conversions import joined_edges
 from headrace.pipeline.lowered.compact import with_square_block
-from headrace.pipeline.plan.checks import graphs_of
-from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import Counts, PlainStage, Stage
-from headrace.pipeline.plan.traits import RankTraits
+from headrace.pipeline.plan import Counts, PlainStage, PlanError, RankTraits, Stage, graphs_of, verb
 
 
 @verb("make_bidirectional")

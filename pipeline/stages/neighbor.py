@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal
 from headrace.ops.errors import InputError
 from headrace.ops.sampling.rules import MOST_ROUNDS, LaborImportanceRule, LaborRule, LatestRule, NeighborRule
 from headrace.pipeline.data.arrays import as_number, is_one_of, whole_number
-from headrace.pipeline.lowered._hop import Hop
-from headrace.pipeline.lowered.sample_hop import Expand
+from headrace.pipeline.lowered import Expand, Hop
 from headrace.pipeline.plan.checks import (
     LARGEST_COUNT,
     MOST_HOPS,

@@ -9,12 +9,9 @@ import numpy as np
 import torch
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.items import ItemSet, seed_batch
-from headrace.pipeline.plan.checks import check_graph
-from headrace.pipeline.plan.source import BatchSource, NumberedSource, SourceStage
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.data import GraphView, ItemSet, MiniBatch
+from headrace.pipeline.data.items import seed_batch
+from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage, check_graph
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headrace.pipeline.lowered.compact import Compact
-from headrace.pipeline.lowered.sample_hop import Expand
-from headrace.pipeline.lowered.translate_ids import in_graph_ids
+from headrace.pipeline.lowered import Compact, Expand, in_graph_ids
 from headrace.pipeline.lowered.walk_hop import WalkHop
-from headrace.pipeline.plan.checks import (
-    MOST_HOPS,
-    check_expand,
-    check_probability,
-    check_steps,
-    check_weight,
-    make_positive,
-)
-from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import MacroStage, Stage
+from headrace.pipeline.plan import MOST_HOPS, MacroStage, Stage, check_expand, check_weight, make_positive, verb
+from headrace.pipeline.plan.checks import check_probability, check_steps
 from headrace.pipeline.stages.sampler import Sampler
 
 

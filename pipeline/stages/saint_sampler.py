@@ -27,8 +27,7 @@ from headrace.ops.sampling.saint import (
     node_law,
     subgraph_weights,
 )
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
+from headrace.pipeline.data import Block, MiniBatch
 from headrace.pipeline.data.graph_machinery import kept, table
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.plan.checks import check_flags, make_positive

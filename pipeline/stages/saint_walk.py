@@ -9,19 +9,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError, PlanError
+from headrace.ops import InputError, Subgraph, induced_subgraph, random_walk, stream_key, unique_and_inverse
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.ops.random.rng import WALK, stream_key
-from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.ops.sampling.saint import Subgraph, induced_subgraph
-from headrace.ops.sampling.walk import random_walk
+from headrace.ops.random.rng import WALK
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import kept
-from headrace.pipeline.plan.checks import MOST_STEPS, make_positive
+from headrace.pipeline.plan import LAST_EPOCH, PlanError, RunSettings, Stage, make_positive, verb
+from headrace.pipeline.plan.checks import MOST_STEPS
 from headrace.pipeline.plan.fingerprint import fingerprint
-from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.source import LAST_EPOCH
-from headrace.pipeline.plan.stage import RunSettings, Stage
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, warn_of_left_out
 

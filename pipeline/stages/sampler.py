@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.plan.checks import check_graph
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan import Stage, check_graph
 
 
 @dataclass(frozen=True, eq=False, repr=False)

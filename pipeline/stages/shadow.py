@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from headrace.pipeline.plan.checks import MOST_HOPS, check_edge_ids, check_flags, counts_by_hop, make_positive
-from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import MacroStage, Stage
+from headrace.pipeline.plan import MOST_HOPS, MacroStage, Stage, check_edge_ids, check_flags, make_positive, verb
+from headrace.pipeline.plan.checks import counts_by_hop
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 from headrace.pipeline.stages.neighbor import SampleNeighbor
 from headrace.pipeline.stages.sampler import Sampler

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data import MiniBatch, check_switches, whole_number
 from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, ON_ITS_WAY, Counts, PlainStage, Stage
 from headrace.pipeline.plan.text import describe

@@ -17,11 +17,9 @@ from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import NEGATIVE, stream_key
 from headrace.ops.sampling.negatives import draw_negatives, joined_with_all, joined_with_all_before
-from headrace.pipeline.data.arrays import as_cpu_tensor, is_one_of, number_above_0, refuse_gradient
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.seen import argument
-from headrace.pipeline.data.times import EndsByTime, NodesByTime, ends_by_time, nodes_by_time, times_of
+from headrace.pipeline.data import GraphView, MiniBatch, argument, as_cpu_tensor, is_one_of, refuse_gradient, times_of
+from headrace.pipeline.data.arrays import number_above_0
+from headrace.pipeline.data.times import EndsByTime, NodesByTime, ends_by_time, nodes_by_time
 from headrace.pipeline.lowered._excluded import check_pairs
 from headrace.pipeline.lowered._negatives import (
     first_of_share,

@@ -10,8 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
-from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data import GraphView, describe
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.features import FeatureStore
 

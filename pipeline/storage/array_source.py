@@ -14,8 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import FeatureError, gather_rows
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, version_reader
 from headrace.pipeline.data.digest import equal, sampled_digest

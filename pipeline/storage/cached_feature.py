@@ -11,17 +11,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from typing_extensions import Self
 
-from headrace.ops import _native
-from headrace.ops.cache.index import POLICIES, SLOT_BYTES, CacheIndex
-from headrace.ops.errors import FeatureError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import CacheIndex, FeatureError, _native, gather_rows
+from headrace.ops.cache.index import POLICIES, SLOT_BYTES
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data.arrays import as_ids, is_one_of, shown, whole_number
+from headrace.pipeline.data import CPU, Place, ProcessLock, as_ids, is_one_of, shown, whole_number
 from headrace.pipeline.data.checks import check_tensor
-from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.ranking import as_scores
-from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource

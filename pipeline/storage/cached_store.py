@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.ops.cache.index import POLICIES
 from headrace.ops.errors import FeatureError
-from headrace.pipeline.data.arrays import check_kind, is_one_of, whole_number
-from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data import CPU, FeatureName, Place, check_kind, is_one_of, whole_number
 from headrace.pipeline.storage import gpu_cached_feature
 from headrace.pipeline.storage.cached_feature import POLICY, CachedFeature, bytes_per_row
 from headrace.pipeline.storage.feature_source import FeatureSource

@@ -15,10 +15,8 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.features.disk_rows import DiskRows
-from headrace.pipeline.data.arrays import as_cpu_tensor
-from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data import CPU, DISK, Place, as_cpu_tensor, check_switches
 from headrace.pipeline.data.digest import rows_digest
-from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.storage.array_file import open_rows
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, check_to

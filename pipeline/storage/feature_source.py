@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
+from headrace.ops import FeatureError, gather_rows
 from headrace.ops.borrowed import Borrowed
-from headrace.ops.errors import FeatureError
-from headrace.ops.features.gather import gather_rows
 from headrace.ops.features.pinned import Pinned, is_readable_in_place
 from headrace.pipeline.data.arrays import version_of_tensor
 from headrace.pipeline.data.digest import content_mark, sampled_digest

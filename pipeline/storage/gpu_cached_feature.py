@@ -16,9 +16,7 @@ from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.ops.errors import DeviceError, FeatureError
 from headrace.ops.gpu import device_of, gpu_at
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data.arrays import shown
-from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.data.shared_memory import ProcessLock
+from headrace.pipeline.data import CPU, Place, ProcessLock, shown
 from headrace.pipeline.storage.cached_feature import CachedFeature, capacity_of
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source

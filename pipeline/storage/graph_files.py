@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops.errors import FeatureError, GraphError, InputError
-from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data import Graph, describe
 from headrace.pipeline.data.narrow_dtypes import is_numeric
 from headrace.pipeline.storage.array_file import DAMAGED, open_array
 from headrace.pipeline.storage.feature_source import FeatureSource

@@ -15,10 +15,8 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError, GraphError, InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.data.feature_names import FeatureName, listed
-from headrace.pipeline.data.place import CPU, DISK
+from headrace.pipeline.data import CPU, DISK, FeatureName, check_switches, whole_number
+from headrace.pipeline.data.feature_names import listed
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.kinds import TablePartition

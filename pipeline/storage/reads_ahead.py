@@ -9,8 +9,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.sampling.compact import unique_and_inverse
+from headrace.ops import gather_rows, unique_and_inverse
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import add_counts, checked_read, read_rows

@@ -9,13 +9,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError, GraphError, InputError
-from headrace.ops.features.gather import gather_rows
-from headrace.pipeline.data.arrays import as_ids
-from headrace.pipeline.data.digest import sampled_digest
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.items import ItemSet
-from headrace.pipeline.data.place import CPU, Place
+from headrace.ops import FeatureError, GraphError, InputError, gather_rows
+from headrace.pipeline.data import CPU, Graph, ItemSet, Place, as_ids, sampled_digest
 from headrace.pipeline.data.ranking import as_scores, ranking
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, in_contract

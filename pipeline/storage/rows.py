@@ -10,8 +10,7 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows
-from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data import CPU, Place, describe
 
 if TYPE_CHECKING:
     from headrace.pipeline.storage.feature_source import FeatureSource

@@ -12,9 +12,7 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.feature_names import FeatureName, is_name
-from headrace.pipeline.data.types import TypeName, TypeOffsets
+from headrace.pipeline.data import FeatureName, TypeName, TypeOffsets, is_name, whole_number
 from headrace.pipeline.storage.array_file import stored_dtype
 from headrace.pipeline.storage.feature_source import FeatureSource
 

@@ -31,9 +31,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.digest import sampled_digest
-from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data import FeatureName, sampled_digest, whole_number
 from headrace.pipeline.partition.partition import MOST_PARTS
 from headrace.pipeline.storage.opened_files import parse_json, read_limited
 from headrace.pipeline.storage.rows_meta import (

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import FeatureError, gather_rows
 from headrace.pipeline.data.arrays import (
     as_cpu_tensor,
     as_ids,

@@ -7,13 +7,11 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError
-from headrace.ops.features.scatter import scatter_add_rows
+from headrace.ops import FeatureError, scatter_add_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, whole_number
-from headrace.pipeline.data.digest import content_mark, sampled_digest
-from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data import CPU, Place, as_cpu_tensor, as_ids, refuse_gradient, sampled_digest, whole_number
+from headrace.pipeline.data.digest import content_mark
 from headrace.pipeline.data.seen import WHOLE_BELOW_BYTES
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, check_to

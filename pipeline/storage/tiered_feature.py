@@ -10,15 +10,11 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError
+from headrace.ops import FeatureError, TierSizes, gather_tables
 from headrace.ops.features.gather import empty_rows
-from headrace.ops.features.tiers import TierSizes, gather_tables
 from headrace.ops.gpu import current_gpu, has_gpu
 from headrace.ops.memory_promises import HOST, Promise
-from headrace.pipeline.data.arrays import check_kind, whole_number
-from headrace.pipeline.data.checks import as_list, check_switches
-from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.data.shared_memory import ProcessLock
+from headrace.pipeline.data import CPU, Place, ProcessLock, as_list, check_kind, check_switches, whole_number
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data import FeatureName, MiniBatch
 from headrace.pipeline.data.feature_names import (
-    FeatureName,
     LabelNames,
     as_labels,
     edge_ids_of,

@@ -14,14 +14,10 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError
-from headrace.ops.features.gather import gather_rows
+from headrace.ops import FeatureError, gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
-from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.types import type_number, type_size
+from headrace.pipeline.data import FeatureName, Graph, check_switches, edge_types_of, node_types_of, type_number
+from headrace.pipeline.data.types import type_size
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
 from headrace.pipeline.partition.partition import Partition

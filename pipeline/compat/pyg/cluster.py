@@ -24,8 +24,7 @@ from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
 from headrace.pipeline.compat.pyg.torch_samplers import TorchClusters
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data import Graph, whole_number
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.stages.cluster_sampler import ClusterSampler

@@ -14,10 +14,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch_geometric import EdgeIndex
 from torch_geometric.utils import is_sparse
 
-from headrace.ops.errors import GraphError
-from headrace.ops.features.gather import gather_rows
-from headrace.pipeline.data.digest import sampled_digest
-from headrace.pipeline.data.graph import Graph
+from headrace.ops import GraphError, gather_rows
+from headrace.pipeline.data import Graph, sampled_digest
 from headrace.pipeline.data.graph_view import as_attributes
 from headrace.pipeline.data.seen import note, of_times
 from headrace.pipeline.data.times import seen_times

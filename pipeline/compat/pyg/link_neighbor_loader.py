@@ -12,7 +12,6 @@ from torch_geometric.loader import LinkNeighborLoader as PygLinkNeighborLoader
 from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampling
 from torch_geometric.sampler.base import SubgraphType
 
-from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, link_batch
 from headrace.pipeline.compat.pyg.finish import ForeignSampler, alone_with
 from headrace.pipeline.compat.pyg.inputs import check_links
@@ -20,7 +19,7 @@ from headrace.pipeline.compat.pyg.links import link_metadata
 from headrace.pipeline.compat.pyg.neighbor_loader import NeighborPlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.data.label_range import check_real
-from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan import InputError, Plan
 
 
 class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ignore[misc]

@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 from torch_geometric.sampler.base import SubgraphType
 
-from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.graph import EdgeType
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.seen import argument
+from headrace.pipeline.data import Graph, argument
 from headrace.pipeline.lowered._excluded import seed_edges
-from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan import InputError, Plan
 
 
 def with_negatives(

@@ -12,13 +12,12 @@ from torch_geometric.loader import NodeLoader
 from torch_geometric.sampler import BaseSampler, NodeSamplerInput
 from torch_geometric.sampler.base import SubgraphType
 
-from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.batches import Output, node_batch
 from headrace.pipeline.compat.pyg.finish import ForeignSampler, alone_with
 from headrace.pipeline.compat.pyg.inputs import check_nodes
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader, item_ids
 from headrace.pipeline.compat.pyg.sampler import Sampler
-from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan import InputError, Plan
 
 
 class NeighborPlanLoader(PlanLoader):

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.attributes import (
     check_attributes,
     check_overrides,
@@ -24,8 +23,7 @@ from headrace.pipeline.compat.pyg.attributes import (
 )
 from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
-from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.source import LAST_EPOCH
+from headrace.pipeline.plan import LAST_EPOCH, InputError, Plan
 from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.stages.item_sampler import ItemSampler
 

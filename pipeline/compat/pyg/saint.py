@@ -11,17 +11,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.sampler import SamplerOutput
 
-from headrace.ops.errors import InputError
-from headrace.ops.sampling.saint import Subgraph
+from headrace.ops import InputError, Subgraph
 from headrace.pipeline.compat.pyg.graph import graph_of
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
 from headrace.pipeline.compat.pyg.torch_samplers import Steps
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.digest import exact_digest
-from headrace.pipeline.plan.plan import Plan
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.data import exact_digest, whole_number
+from headrace.pipeline.plan import Plan, RunSettings
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.saint_sampler import SaintSampler
 

@@ -17,8 +17,7 @@ from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import earliest, graph_of
 from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.times import as_times
+from headrace.pipeline.data import MiniBatch, as_times
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.run.lower import one_batch
 from headrace.pipeline.stages.item_sampler import ItemSampler

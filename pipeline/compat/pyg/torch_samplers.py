@@ -14,11 +14,9 @@ import torch
 from headrace.ops.errors import ItemsError
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.compat.pyg.finish import seeded
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.items import ItemSet, seed_batch
-from headrace.pipeline.data.times import as_times
-from headrace.pipeline.plan.source import BatchSource, NumberedSource, SourceStage
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.data import ItemSet, MiniBatch, as_times
+from headrace.pipeline.data.items import seed_batch
+from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage
 from headrace.pipeline.stages.cluster_sampler import ClusterSampler
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.item_source import ItemSource, OwnItemSource

@@ -11,14 +11,11 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from headrace.ops.cache.line_cache import LineCache
+from headrace.ops import ByRelation, FetchedRows, LineCache, fetch_rows, sample_fetched
 from headrace.ops.gpu import device_of
 from headrace.ops.memory_promises import Promise
-from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
-from headrace.ops.sampling.rules import ByRelation
-from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data import GraphView, MiniBatch
 from headrace.pipeline.data.graph_machinery import arrays_on
-from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.lowered._finders import SampledHop
 from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, frontier_of
 from headrace.pipeline.plan.checks import check_expand, check_graph

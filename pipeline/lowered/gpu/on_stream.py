@@ -9,11 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 import torch
 
 from headrace.ops.gpu import Event, record, resolved, side_stream, use_here
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import Place
-from headrace.pipeline.data.seen import Seen
+from headrace.pipeline.data import FeatureName, GraphView, MiniBatch, Place, Seen
 from headrace.pipeline.interop.conversions import converted_tensors
 from headrace.pipeline.plan.stage import (
     MINIBATCH,

@@ -9,16 +9,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from headrace.ops import Hop as PickedEdges
+from headrace.ops import NeighborRule, sample_hop, unique_and_inverse
 from headrace.ops.graphs.rows import starts_of
-from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.ops.sampling.induced_trees import induced_in_trees
-from headrace.ops.sampling.rules import NeighborRule
-from headrace.ops.sampling.sample import Hop as PickedEdges
-from headrace.ops.sampling.sample import sample_hop
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data import CPU, Block, GraphView, MiniBatch, Place
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
 from headrace.pipeline.distributed.exchange import Exchange, Traffic, exchange_ids
@@ -27,9 +22,8 @@ from headrace.pipeline.lowered._finders import Finder, FoundLayer, SampledHop
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.router import RankRouter
-from headrace.pipeline.plan.errors import PlanError
-from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
-from headrace.pipeline.plan.traits import RankTraits, shard_of_graph
+from headrace.pipeline.plan import Counts, PlanError, RankTraits, Runner, RunSettings
+from headrace.pipeline.plan.traits import shard_of_graph
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data import CPU, MiniBatch, Place
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_shard import EdgeShard, edge_shard
 from headrace.pipeline.distributed.exchange import Exchange
@@ -19,9 +18,8 @@ from headrace.pipeline.lowered._finders import Finder, FoundLayer
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.edge_partition import EdgePartition
+from headrace.pipeline.plan import Counts, Divided, RankTraits, Runner, RunSettings
 from headrace.pipeline.plan.checks import check_shares_edges
-from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
-from headrace.pipeline.plan.traits import Divided, RankTraits
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from headrace.ops import Hop, NeighborRule, group_by_owner, sample_hop, unique_and_inverse
 from headrace.ops.graphs.rows import starts_of
-from headrace.ops.partition.owners import group_by_owner
-from headrace.ops.sampling.compact import element_keys, unique_and_inverse
-from headrace.ops.sampling.rules import NeighborRule
-from headrace.ops.sampling.sample import Hop, sample_hop
+from headrace.ops.sampling.compact import element_keys
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.rank_reducer import RankReducer
@@ -21,9 +19,7 @@ from headrace.pipeline.lowered._finders import Finder, SampledHop
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.lowered.sample_hop import HopStage, SampleHop
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.plan.checks import check_partition_fits
-from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
-from headrace.pipeline.plan.traits import Divided, RankTraits
+from headrace.pipeline.plan import Counts, Divided, RankTraits, Runner, RunSettings, check_partition_fits
 
 
 @dataclass(frozen=True)

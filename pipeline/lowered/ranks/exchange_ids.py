@@ -8,11 +8,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.sampling.compact import unique_and_inverse
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.place import CPU, Place
+from headrace.ops import gather_rows, unique_and_inverse
+from headrace.pipeline.data import CPU, Block, MiniBatch, Place
 from headrace.pipeline.distributed.exchange import exchange_ids
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of

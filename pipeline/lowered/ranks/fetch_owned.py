@@ -12,13 +12,10 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows, gather_rows
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.data import CPU, FeatureName, MiniBatch, Place
 from headrace.pipeline.distributed.exchange import Exchange, exchange_of, take_rows
 from headrace.pipeline.lowered._fetch_stage import FetchStage
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
-from headrace.pipeline.plan.traits import RankTraits
+from headrace.pipeline.plan import Counts, MapStage, RankTraits, Runner, RunSettings
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import add_counts, place_rows, read_rows
 from headrace.pipeline.storage.wanted import Wanted

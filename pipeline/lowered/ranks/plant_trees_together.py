@@ -8,14 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.place import CPU, Place
-from headrace.pipeline.data.times import times_of
+from headrace.pipeline.data import CPU, MiniBatch, Place, times_of
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.exchange import Traffic
 from headrace.pipeline.lowered.trees import PlantTrees
-from headrace.pipeline.plan.stage import Counts, Runner, RunSettings
-from headrace.pipeline.plan.traits import RankTraits
+from headrace.pipeline.plan import Counts, RankTraits, Runner, RunSettings
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data import FeatureName, MiniBatch, describe
 from headrace.pipeline.models.inference.rows import Kind, edge_arguments
 
 #: ``layer(h, block, *edge_features)`` returns the rows of the block's destinations, as a tensor or by type.

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.pipeline.data.arrays import as_cpu_tensor
-from headrace.pipeline.data.place import CPU, DISK
+from headrace.pipeline.data import CPU, DISK, as_cpu_tensor
 from headrace.pipeline.models.inference.rows import Kind
 from headrace.pipeline.models.inference.trial import Returned
 from headrace.pipeline.storage.array_file import read_array, write_array

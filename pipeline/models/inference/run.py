@@ -12,11 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from headrace.ops.errors import FeatureError, InputError
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.checks import as_device, check_switches
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.graph_types import node_types_of
-from headrace.pipeline.data.items import ItemSet
+from headrace.pipeline.data import Graph, ItemSet, check_switches, node_types_of, whole_number
+from headrace.pipeline.data.checks import as_device
 from headrace.pipeline.models.inference.layers import Layer, apply_layer, evaluating, layers_of
 from headrace.pipeline.models.inference.outputs import outputs_of
 from headrace.pipeline.models.inference.rows import (

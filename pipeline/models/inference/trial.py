@@ -9,11 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.types import TypeName
+from headrace.pipeline.data import Graph, MiniBatch, TypeName, describe, edge_types_of, node_types_of
 from headrace.pipeline.models.inference.layers import Layer, Output, apply_layer
 from headrace.pipeline.models.inference.rows import Batches, Kind, Rows, joined
 

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
+from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.precision import widened
-from headrace.ops.aggregate.transpose import Transposed, transpose_csc
-from headrace.ops.errors import InputError
 from headrace.ops.graphs.rows import starts_of
-from headrace.pipeline.data.arrays import as_number, describe, whole_number
-from headrace.pipeline.data.block import Block
+from headrace.pipeline.data import Block, as_number, describe, whole_number
 from headrace.pipeline.data.block_messages import reduced
 from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.message_graph import MessageGraph

@@ -7,13 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
-from headrace.ops.aggregate.autograd import aggregate_with_grad, attend_with_grad
+from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregate_with_grad, attend_with_grad
 from headrace.ops.aggregate.precision import widened
-from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import as_number, describe
-from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data import Block, as_number, check_switches, describe
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
 from headrace.pipeline.models.nn.aggregate import Edges, Looped, check_input, columns, finite, is_block, with_self_loops
 from headrace.pipeline.models.recomputation import Draws, DropoutKeys

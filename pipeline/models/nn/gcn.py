@@ -7,9 +7,7 @@ from torch import Tensor, nn
 
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data import Block, check_switches, describe
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.message_graph import WholeGraph, with_remaining_loops
 from headrace.pipeline.models.nn.aggregate import (

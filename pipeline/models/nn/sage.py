@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import describe, is_one_of
-from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data import check_switches, describe, is_one_of
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
     aggregate,

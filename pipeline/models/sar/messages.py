@@ -12,10 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from headrace.ops.aggregate.extreme import Extremes, spmm_extreme
+from headrace.ops import Extremes, InputError, spmm, spmm_extreme
 from headrace.ops.aggregate.precision import widened
-from headrace.ops.aggregate.spmm import spmm
-from headrace.ops.errors import InputError
 from headrace.pipeline.models.sar.captured import captured_leaves, check_independent, number_before
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard

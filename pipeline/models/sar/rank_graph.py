@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from typing_extensions import Self
 
+from headrace.ops import InputError, PeerError, gather_rows, gather_rows_with_grad
 from headrace.ops.aggregate.precision import widened
-from headrace.ops.errors import InputError, PeerError
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.features.scatter import gather_rows_with_grad
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.models.message_graph import WholeGraph
 from headrace.pipeline.models.sar.derived import TypedEdges

@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from headrace.ops import Extremes, InputError, Transposed, sddmm, spmm, spmm_extreme
 from headrace.ops.aggregate.autograd import divided_by
-from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
-from headrace.ops.aggregate.spmm import sddmm, spmm
-from headrace.ops.aggregate.transpose import Transposed
-from headrace.ops.errors import InputError
+from headrace.ops.aggregate.extreme import spmm_winners
 from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard

@@ -9,9 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from headrace.ops.aggregate.transpose import Transposed, transpose_csc
+from headrace.ops import Transposed, group_by_owner, transpose_csc
 from headrace.ops.graphs.rows import starts_of
-from headrace.ops.partition.owners import group_by_owner
 from headrace.pipeline.distributed.graph_shard import GraphShard
 
 #: Who needs so large a share of a rank's rows gets all of them: they are sent as they are, without a copy.

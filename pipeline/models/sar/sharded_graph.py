@@ -7,11 +7,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from headrace.ops.aggregate.attention_scores import AttentionDropout
+from headrace.ops import AttentionDropout, InputError
 from headrace.ops.aggregate.precision import casting_as_now, widened
-from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import is_one_of, whole_number
-from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data import Graph, is_one_of, whole_number
 from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import world_comm
 from headrace.pipeline.distributed.graph_shard import GraphShard

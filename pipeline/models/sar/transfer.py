@@ -12,8 +12,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from headrace.ops.features.gather import gather_rows
-from headrace.ops.features.scatter import scatter_add_rows
+from headrace.ops import gather_rows, scatter_add_rows
 from headrace.pipeline.distributed.channel import Comm, nothing
 
 

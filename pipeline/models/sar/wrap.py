@@ -9,9 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data import exact_digest, whole_number
 from headrace.pipeline.data.checks import check_module
-from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.recomputation import DropoutKeys
 from headrace.pipeline.models.replace_modules import (

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import as_cpu_tensor, describe
-from headrace.pipeline.data.checks import as_list
+from headrace.pipeline.data import as_cpu_tensor, as_list, describe
 
 
 class IdMap:

@@ -10,9 +10,7 @@ import torch
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.feature_names import is_name
-from headrace.pipeline.data.types import TypeName
+from headrace.pipeline.data import TypeName, is_name, whole_number
 from headrace.pipeline.storage.dataset.manifest import (
     ArrayFile,
     FeatureFile,

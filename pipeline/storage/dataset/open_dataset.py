@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import check_kind
-from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.items import Items
+from headrace.pipeline.data import Graph, Items, check_kind, check_switches
 from headrace.pipeline.storage.array_file import open_stored, read_array
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes, sha256_of
 from headrace.pipeline.storage.dataset.id_map import IdMap

@@ -8,12 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
-from headrace.ops.graphs.csc import check_csc
-from headrace.pipeline.data.graph import Graph
+from headrace.ops import GraphError, check_csc
+from headrace.pipeline.data import Graph, TypeOffsets
 from headrace.pipeline.data.graph_machinery import Kept
 from headrace.pipeline.data.node_ids import check_node_ids
-from headrace.pipeline.data.types import TypeOffsets
 
 
 class _Checked:
