@@ -104,8 +104,14 @@ def no_attribute(
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return what to do about a name that does not exist: the nearest one that does, or where all are listed."""
+    close = close_name(name, known)
+    return f"did you mean {close}?" if close else "dir() lists those that there are"
+
+
+def close_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is nearest to one that does not exist; None where all are far from it."""
     import difflib
 
     by_lower = {one.lower(): one for one in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return f"did you mean {by_lower[close[0]]}?" if close else "dir() lists those that there are"
+    return by_lower[close[0]] if close else None

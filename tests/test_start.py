@@ -6,6 +6,7 @@ import ast
 import gc
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,7 +73,15 @@ def test_import_loads_neither_torch_nor_what_names_stand_for():
     assert len([name for name in loaded if name.split(".")[0] == "headrace"]) <= MOST_AT_IMPORT
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["partition", "--help"], ["--version"], ["no such command"]])
+COMMANDS = ("info", "head", "verify", "explain", "reorder", "partition", "doctor")
+
+#: Of the process, with the start of Python; by the clock of the CPU, which other processes do not move.
+MOST_SECONDS_FOR_HELP = 0.15
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["no such command"], *([name, "--help"] for name in COMMANDS)]
+)
 def test_the_command_says_what_it_is_without_torch(arguments):
     program = f"""
 import sys, json
@@ -83,6 +92,20 @@ except SystemExit:
     print(json.dumps(list(sys.modules)))
 """
     assert not {"torch", "numpy", "headrace.pipeline.storage"} & set(of_a_fresh_process(program))
+
+
+def test_help_names_every_command_and_is_fast():
+    program = """
+import time, json
+from headrace.pipeline.cli.command_line import main
+try:
+    main(["--help"])
+except SystemExit:
+    print(json.dumps(time.process_time()))
+"""
+    assert min(of_a_fresh_process(program) for _ in range(3)) <= MOST_SECONDS_FOR_HELP
+    result = subprocess.run([sys.executable, "-m", "headrace", "--help"], capture_output=True, text=True, check=True)
+    assert re.findall(r"^    ([a-z]+)", result.stdout, flags=re.MULTILINE) == list(COMMANDS)
 
 
 def test_a_loader_loads_what_it_needs():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from headrace.ops.errors import HeadraceError
+from headrace.pipeline.cli import dataset_options, doctor, partition
+from headrace.pipeline.cli.parser import Parser
 from headrace.pipeline.version import VERSION
 
 
@@ -23,16 +26,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0, or 2 if the arguments or what they name are wrong; then one line on stderr says why.
     """
-    from headrace.pipeline.cli import partition as partition_command
-
-    parser = argparse.ArgumentParser(prog="headrace", description="Prepare graphs for training with headrace.")
+    parser = Parser(prog="headrace", description="Prepare graphs for training with headrace.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    partition_command.add_to(commands)
-    options = parser.parse_args(arguments)
-    run: Callable[[argparse.Namespace], None] = options.run
+    for one in (dataset_options, partition, doctor):
+        one.add_to(commands)
+    options = parser.all_parsed(arguments)
+    run: Callable[[Any], None] = options.run
     try:
         run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads what is printed has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (HeadraceError, OSError, ImportError) as error:
         print(f"headrace: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201 - this is a command
         return 2

@@ -1,8 +1,9 @@
-"""What the command `headrace partition` does: cut a graph in NumPy files into shards on disk."""
+"""What the command `headrace partition` does: cut a graph in a data set or in NumPy files into shards on disk."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,8 +11,12 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.optional import require
+from headrace.pipeline.cli.cut_dataset import node_features, read_dataset, text_of_feature
+from headrace.pipeline.cli.parser import meant, say
 from headrace.pipeline.cli.partition import ORIGINAL_ID
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.storage.dataset.manifest import holds_dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
 from headrace.pipeline.storage.new_folder import check_is_free
@@ -40,30 +45,38 @@ def cut(options: argparse.Namespace) -> None:
     # First what can be refused before an hour's work.
     if options.balance is not None and options.method != "metis":
         raise InputError(f"expected --method metis for --balance {options.balance}, got --method {options.method}")
+    of_dataset = holds_dataset(options.data)
+    if options.out is None:
+        if not of_dataset:
+            raise InputError("expected OUT, the folder to make: only parts of a data set have a place of their own")
+        options.out = options.data / "parts" / f"{options.method}-{options.parts}"
     check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_shards)
     if options.report is not None:
         require("matplotlib", extra="plot", stage="--report")
         if options.report.suffix not in PICTURES:
             raise InputError(f"--report {options.report}: expected a name that ends in {', '.join(PICTURES)}")
-    files = read_graph_files(options.data, options.features)
+    files = read_dataset(options) if of_dataset else read_graph_files(options.data, options.features)
     for name, reason in files.left_out.items():
         if name != options.balance:
-            _say(f"left out {name}: {reason}")
+            say(f"left out {name}: {reason}")
     if options.reorder and ORIGINAL_ID in files.store.node:
         raise InputError(f"--reorder: {options.data} has a feature {ORIGINAL_ID} already; leave it out by --features")
     balance = None if options.balance is None else _balance(files, options.balance)
     partition = _partition(files, options, balance)
     report = partition.report(files.graph, balance)
-    _say(repr(report))
+    say(repr(report))
     if options.report is not None:
         report.plot(options.report)
-        _say(f"picture of it in {options.report}")
+        say(f"picture of it in {options.report}")
     graph, store, whole = files.graph, files.store, options.whole
+    if of_dataset and whole is not None:
+        whole = list(node_features(files.store, whole, "--whole"))
     if options.reorder:
         order = partition.order()
         graph, partition = graph.reordered(order), partition.ranges()
         store = _reordered(store, order)
         whole = None if whole is None else [*whole, ORIGINAL_ID]
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     write_shards(
         options.out,
         graph,
@@ -72,13 +85,16 @@ def cut(options: argparse.Namespace) -> None:
         whole=whole,
         overwrite=options.overwrite,
     )
-    of_edges = f", and of edges {', '.join(map(str, store.edge))}" if store.edge else ""
-    _say(
-        f"{partition.num_parts} shards in {options.out}, with features "
-        f"{', '.join(map(str, store.node)) or 'none'}{of_edges}"
-    )
-    _say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, behind init_process_group:")
-    _say(f"shards = headrace.load_shards({str(options.out)!r})")
+    of_edges = f", and of edges {_listed(store.edge)}" if store.edge else ""
+    say(f"{partition.num_parts} shards in {options.out}, with features {_listed(store.node) or 'none'}{of_edges}")
+    say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, behind init_process_group:")
+    if of_dataset:
+        say(f"data = headrace.open_dataset({str(options.data)!r})")
+    say(f"shards = headrace.load_shards({str(options.out)!r})")
+
+
+def _listed(keys: Iterable[FeatureName]) -> str:
+    return ", ".join(map(text_of_feature, keys))
 
 
 def _partition(files: GraphFiles, options: argparse.Namespace, balance: NDArray[Any] | None) -> Partition:
@@ -101,9 +117,6 @@ def _reordered(store: FeatureStore, order: Tensor) -> FeatureStore:
 
 def _balance(files: GraphFiles, name: str) -> NDArray[Any]:
     if name not in files.arrays:
-        raise InputError(f"--balance {name}: there is no such array; the arrays are {sorted(files.arrays)}")
+        near = meant(name, files.arrays)
+        raise InputError(f"--balance {name}: there is no such array; the arrays are {sorted(files.arrays)}{near}")
     return files.arrays[name]
-
-
-def _say(text: str) -> None:
-    print(text)  # noqa: T201 - this is a command

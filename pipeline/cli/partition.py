@@ -6,16 +6,20 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.cli.parser import names
+
 METHODS = ("hash", "range", "metis", "louvain", "stream")
 
 #: The node feature that leads from new ids to old ones.
 ORIGINAL_ID = "original_id"
 
 EPILOG = """
-DATA holds indptr and indices, or edge_index, or src and dst; optionally num_nodes. Every other array with a row for
-each node is a feature, and with one for each edge a feature of edges; x_indptr, x_indices, x_data and x_shape are a
-sparse one. What is left out is named, with the reason. Arrays of a folder stay on disk: with indptr and int32 indices,
-graphs larger than memory can be cut by stream, hash and range.
+DATA is a data set, or holds indptr and indices, or edge_index, or src and dst; optionally num_nodes. Every other array
+with a row for each node is a feature, and with one for each edge a feature of edges; x_indptr, x_indices, x_data and
+x_shape are a sparse one. What is left out is named, with the reason. Arrays of a folder stay on disk: with indptr and
+int32 indices, graphs larger than memory can be cut by stream, hash and range. Of a data set all is taken: types, times,
+weights and other attributes, features of nodes and edges. Its items and ids stay in it, for all ranks; features of a
+type are called paper.x. Without OUT, shards are in a folder of the data set, such as parts/hash-4.
 """
 
 
@@ -23,17 +27,17 @@ def add_to(commands: Any) -> None:
     """Add the command to those of a parser."""
     text = "cut a graph and its features into shards on disk, one for each rank"
     parser: argparse.ArgumentParser = commands.add_parser("partition", help=text, description=text, epilog=EPILOG)
-    parser.add_argument("data", type=Path, metavar="DATA", help=".npz file, or folder of .npy files")
-    parser.add_argument("out", type=Path, metavar="OUT", help="folder to make, for headrace.load_shards")
+    parser.add_argument("data", type=Path, metavar="DATA", help="data set, .npz file, or folder of .npy files")
+    parser.add_argument("out", type=Path, metavar="OUT", nargs="?", help="folder to make, for headrace.load_shards")
     parser.add_argument("--parts", type=int, required=True, metavar="P", help="number of shards, one for each rank")
     parser.add_argument("--method", choices=METHODS, default="hash", help="how to choose owners (default: %(default)s)")
     parser.add_argument(
-        "--balance", metavar="NAME", help="mask or ids of nodes to share out evenly, by metis alone: train_mask"
+        "--balance", metavar="NAME", help="mask, ids or items of nodes to share out evenly, by metis alone: train"
     )
-    parser.add_argument("--features", type=_names, metavar="NAME,...", help="features to take (default: all)")
+    parser.add_argument("--features", type=names, metavar="NAME,...", help="features to take (default: all)")
     parser.add_argument(
         "--whole",
-        type=_names,
+        type=names,
         metavar="NAME,...",
         help="features that every rank reads whole (default: those of one number per node)",
     )
@@ -46,7 +50,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--report", type=Path, metavar="PICTURE", help="draw the report: .png, .svg or .pdf")
     parser.add_argument("--overwrite", action="store_true", help="replace shards that are at OUT")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -54,7 +58,3 @@ def run(options: argparse.Namespace) -> None:
     from headrace.pipeline.cli.cut import cut
 
     cut(options)
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]

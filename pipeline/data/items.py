@@ -85,8 +85,9 @@ class ItemSet:
             An int n (the ids 0..n-1), a ``range``, integer ids [num_items], a boolean mask [num_nodes] (the ids where
             it is true), integer pairs [num_items, 2] or hyper-edges [num_items, k], or any of these with labels
             [num_items, ...]: a tuple ``(ids, labels)``, a list of two tensors, or a ``torch.utils.data.Dataset`` of
-            (id, label). Arrays may be torch tensors on the CPU, NumPy arrays (memory-mapped ones too) or lists of ids,
-            contiguous or not; pairs are tensors or NumPy arrays alone, as a list of them may as well hold (id, label).
+            (id, label). Arrays may be torch tensors on the CPU, NumPy arrays (memory-mapped ones too), lists of ids, or
+            features, such as the mask ``store.node["train_mask"]``, contiguous or not; pairs are tensors or NumPy
+            arrays alone, as a list of them may as well hold (id, label).
             Of a graph with types a dictionary has the ids of each node type as they count within it, or pairs by edge
             type; labels are a dictionary of the same keys, or are with the ids of each type, ``{type: (ids, labels)}``.
         allow_empty
@@ -342,8 +343,16 @@ def _copied(what: str, array: torch.Tensor) -> Seen:
     return argument("ItemSampler", what, array, ItemsError)
 
 
+def _rows_of_source(source: Any) -> torch.Tensor:
+    """Return all rows of a feature, such as a mask: in place, where they are one tensor."""
+    rows: torch.Tensor | None = getattr(source, "rows_in_place", None)
+    return source.read(torch.arange(source.num_rows, device="cpu")).rows if rows is None else rows
+
+
 def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | None]:
     """Return the ids, and the length of the mask that they came as, if they did; it is added to the masks."""
+    if callable(getattr(items, "read", None)) and hasattr(items, "num_rows"):
+        items = _rows_of_source(items)
     if isinstance(items, bool) or items is None:
         raise ItemsError(f"expected items to be ids, a range, a mask or pairs, got {items!r}")
     if isinstance(items, int | np.integer) or (_is_array(items) and items.ndim == 0):

@@ -52,7 +52,8 @@ class ItemSampler(SourceStage):
         ``batch.seeds`` are global ids, by the types of the sampled graph. Tensors must be in CPU memory. Non-contiguous
         and memory-mapped arrays are read in place, and may be written as features may (`FeatureStore`); items by type
         are copied, and a mask is read once: the next epoch refuses one that was written since. `hr.Items`, such as
-        those of `split_links`, are items with their labels and times.
+        those of `split_links` and of data sets, are items with their labels and times. A mask may be a feature,
+        ``store.node["train_mask"]``.
     batch_size
         Items in a batch, over all ranks together: one batch is one optimiser step. Default 1024.
     batch_size_per_rank

@@ -341,3 +341,46 @@ def test_a_number_of_items_is_any_whole_number(number):
     assert plan.sample_neighbor(one, [number], time="t", window=number).stages[1].window == 3
     pairs = hr.ItemSampler(torch.tensor([[0, 1]]), seed=0)
     assert pairs.sample_uniform_negative(one, number) == pairs.sample_uniform_negative(one, 3)
+
+
+class Computed(hr.FeatureSource):
+    """A mask that is no array."""
+
+    dtype, shape = torch.bool, (9,)
+
+    def read(self, ids, *, num_threads=1, to=None):
+        return hr.Rows(ids % 4 == 1, {})
+
+    def content_digest(self):
+        return "computed"
+
+
+def test_masks_are_taken_from_features(tmp_path):
+    mask = torch.arange(9) % 4 == 1
+    np.save(tmp_path / "mask.npy", mask.numpy())
+    for given in (
+        mask,
+        np.load(tmp_path / "mask.npy", mmap_mode="r"),
+        Computed(),
+        hr.DiskFeature(tmp_path / "mask.npy"),
+    ):
+        store = hr.FeatureStore(node={"mask": given, "paper": {"mask": given}})
+        assert hr.ItemSampler(store.node["mask"], seed=0).items.all_ids().tolist() == [1, 5]
+        by_type = hr.ItemSampler({"paper": store.node["paper", "mask"]}, seed=0).items
+        assert by_type.all_ids().tolist() == [1, 5]
+        with pytest.raises(hr.ItemsError, match="mask for the partition's 8 nodes, got one of 9"):
+            hr.ItemSampler(store.node["mask"], partition=hr.Partition.hash(8, 2))
+    graph = hr.Graph.from_coo([0], [1], num_nodes=9)
+    sampler = hr.ItemSampler(hr.FeatureStore(node={"mask": mask}).node["mask"], seed=0)
+    loader = sampler.sample_neighbor(graph, [1]).loader()
+    assert [batch.seeds.tolist() for batch in loader] == [[1, 5]]
+    mask[2] = True
+    with pytest.raises(hr.ItemsError, match="mask of items"):
+        list(loader)
+
+
+def test_features_that_are_no_items_are_refused():
+    store = hr.FeatureStore(node={"x": torch.rand(3), "y": torch.zeros(4, 2, 2, dtype=torch.int64)})
+    for name in store.node:
+        with pytest.raises(hr.ItemsError, match=r"integer ids or a boolean mask|shape"):
+            hr.ItemSampler(store.node[name])

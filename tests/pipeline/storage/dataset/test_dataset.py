@@ -10,10 +10,9 @@ import sys
 import numpy as np
 import pytest
 import torch
+from small_datasets import BUYS, KINDS, saved
 
 import headrace as hr
-
-from .datasets import BUYS, KINDS, saved
 
 
 def plan(graph, store, items, kind):

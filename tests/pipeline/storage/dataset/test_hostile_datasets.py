@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_datasets import saved
 
 import headrace as hr
-
-from .datasets import saved
 
 ODD = [
     None,

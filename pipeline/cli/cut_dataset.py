@@ -1,0 +1,80 @@
+"""What `headrace partition` takes of a data set: all of its graph and features, and items to balance."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from headrace.ops.errors import FeatureError
+from headrace.pipeline.cli.parser import meant
+from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
+from headrace.pipeline.data.items import ItemSet
+from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.graph_files import GraphFiles
+
+
+def read_dataset(options: argparse.Namespace) -> GraphFiles:
+    """Return the graph and the features of a data set, and what stays in it.
+
+    Raises
+    ------
+    HeadraceError
+        If the data set is damaged, or has no feature of a name that was asked for.
+    """
+    data = open_dataset(options.data)
+    store = data.store
+    if options.features is not None:
+        keys = node_features(store, options.features, "--features", and_edges=True)
+        store = FeatureStore(*({key: one[key] for key in one if key in keys} for one in (store.node, store.edge)))
+    stays = f"every rank reads it there, by headrace.open_dataset({str(options.data)!r})"
+    left_out = {f"items {name}": stays for name in data.items} | {f"ids of {name}": stays for name in data.ids}
+    taken = {*store.node, *store.edge}
+    left_out |= {
+        f"feature {text_of_feature(key)}": "--features does not name it"
+        for key in (*data.store.node, *data.store.edge)
+        if key not in taken
+    }
+    return GraphFiles(data.graph, store, _to_balance(data, options.balance), left_out)
+
+
+def node_features(
+    store: FeatureStore, texts: Sequence[str], option: str, *, and_edges: bool = False
+) -> set[FeatureName]:
+    """Return the keys of features that an option names.
+
+    Raises
+    ------
+    FeatureError
+        If there is no such feature.
+    """
+    known = {text_of_feature(key): key for key in (*store.node, *(store.edge if and_edges else ()))}
+    for text in texts:
+        if text not in known:
+            raise FeatureError(f"{option}: expected some of {', '.join(known)}, got {text!r}{meant(text, known)}")
+    return {known[text] for text in texts}
+
+
+def text_of_feature(key: FeatureName) -> str:
+    """Return how options name a feature: x, or paper.x, or user,buys,item.x."""
+    if isinstance(key, str):
+        return key
+    return f"{key[0] if isinstance(key[0], str) else ','.join(key[0])}.{key[1]}"
+
+
+def _to_balance(data: Dataset, name: str | None) -> dict[str, NDArray[Any]]:
+    """Return what can be shared out evenly: the items that are nodes, and a mask among the features of all nodes."""
+    found = {}
+    for one, items in data.items.items() if name is not None else ():
+        given = ItemSet.of(items, allow_none=True).in_space(node_types_of(data.graph), edge_types_of(data.graph))
+        if not given.are_pairs:
+            found[one] = given.all_ids().numpy()
+    if name is not None and name in data.store.node:
+        source = data.store.node.in_contract(name)
+        found[name] = source.read(torch.arange(source.num_rows, device="cpu")).rows.numpy()
+    return found

@@ -1,0 +1,50 @@
+"""What the command `explain` does: the plan that a loader over a data set runs on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.cli.parser import meant, say
+from headrace.pipeline.run.make_loader import loader as loader_of
+from headrace.pipeline.stages.item_sampler import ItemSampler
+from headrace.pipeline.storage.dataset.open_dataset import open_dataset
+
+
+def explain(options: argparse.Namespace) -> None:
+    """Print the plan that runs, what each pass changed, and with ``--measure`` counts and times.
+
+    Raises
+    ------
+    HeadraceError
+        If there are no such items or features, or the plan is refused.
+    """
+    data = open_dataset(options.folder)
+    name = options.items or ("train" if "train" in data.items else next(iter(data.items), None))
+    if name is not None and name not in data.items:
+        raise InputError(f"--items: expected one of {', '.join(data.items)}, got {name!r}{meant(name, data.items)}")
+    say(f"items: {name or 'all nodes, as the data set has none'}")
+    items = data.graph.num_nodes if name is None else data.items[name]
+    texts = {key if isinstance(key, str) else ".".join(map(str, key)): key for key in data.store.node}
+    unknown = [one for one in options.features or [] if one not in texts]
+    if unknown:
+        raise InputError(
+            f"--features: expected some of {', '.join(texts)}, got {unknown[0]!r}{meant(unknown[0], texts)}"
+        )
+    wanted = [texts[one] for one in (texts if options.features is None else options.features)]
+    plan = ItemSampler(items, batch_size=options.batch_size, shuffle=True, seed=0)
+    plan = getattr(plan, f"sample_{options.sampler}")(data.graph, fanouts=options.fanouts)
+    if wanted:
+        plan = plan.fetch_feature(data.store, node=wanted)
+    if options.copy_to is not None:
+        plan = plan.copy_to(options.copy_to)
+    loader = loader_of(plan)
+    say(loader.explain())
+    if options.measure:
+        start, batches = time.perf_counter(), 0
+        for _ in zip(range(options.measure), loader, strict=False):
+            batches += 1
+        say(f"\n{batches} batches in {time.perf_counter() - start:.3f} s")
+        say(str(loader.stats()))
+        loader.close()

@@ -1,0 +1,95 @@
+"""What the command `reorder` does: a data set whose nodes are in another order, type by type."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import GraphError
+from headrace.pipeline.cli.parser import say
+from headrace.pipeline.data.graph_types import node_types_of
+from headrace.pipeline.data.items import Items
+from headrace.pipeline.data.ranking import ranking
+from headrace.pipeline.data.types import TypeName, TypeOffsets
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.scores import out_degree, reverse_pagerank
+from headrace.pipeline.storage.dataset.manifest import holds_dataset
+from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+from headrace.pipeline.storage.dataset.write_dataset import save_dataset
+from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.new_folder import check_is_free
+from headrace.pipeline.storage.reordering import ReorderedRows
+
+
+def reorder(options: argparse.Namespace) -> None:
+    """Write the data set in another order: graph, features, items and ids of nodes; edges keep their ids.
+
+    Nodes without ids of the user get their former numbers as such.
+
+    Raises
+    ------
+    HeadraceError
+        If the folder holds no data set, or OUT exists and may not be replaced.
+    OSError
+        If it cannot be written.
+    """
+    check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_dataset, what="a data set")
+    data = open_dataset(options.folder)
+    if data.graph.node_ids is not None:
+        raise GraphError(f"reorder: {data.path} has an order already, by its node_ids; reorder what it was made of")
+    types = node_types_of(data.graph)
+    order = _order(data, types, options)
+    within = {name: order[ids.start : ids.stop] - ids.start for name in types.names for ids in [types.id_range(name)]}
+    graph = data.graph
+    moved = replace(graph, node_types=None).reordered(order)
+    store = FeatureStore(
+        {
+            key: ReorderedRows(data.store.node.in_contract(key), order if isinstance(key, str) else within[key[0]])
+            for key in data.store.node
+        },
+        dict(data.store.edge),
+    )
+    ranks = {name: own.argsort() for name, own in within.items()}
+    save_dataset(
+        options.out,
+        replace(moved, node_types=graph.node_types),
+        store,
+        items={name: _items(items, ranks, types) for name, items in data.items.items()},
+        ids={str(name): _external(data, name, own) for name, own in within.items()},
+        notes={**data.notes, "order": {"by": options.by, "of": str(data.path)}},
+        overwrite=options.overwrite,
+    )
+    say(f"{options.out}: nodes by {options.by}; ids of nodes are kept: headrace.open_dataset(...).ids")
+
+
+def _order(data: Dataset, types: TypeOffsets, options: argparse.Namespace) -> Tensor:
+    """Return the nodes in their new order; those of each type stay together."""
+    if options.by == "partition":
+        order = Partition.stream(data.graph, options.parts, passes=3).order()
+    else:
+        order = ranking(out_degree(data.graph) if options.by == "out-degree" else reverse_pagerank(data.graph))
+    numbers = types.numbers_of(order)
+    return order[numbers.argsort(stable=True)]
+
+
+def _external(data: Dataset, name: TypeName, ids: Tensor) -> Tensor | list[str]:
+    return data.ids[name].external(ids) if isinstance(name, str) and name in data.ids else ids
+
+
+def _items(items: Items, ranks: Mapping[TypeName, Tensor], types: TypeOffsets) -> Items:
+    """Return items by their new ids."""
+    if not isinstance(items.ids, Mapping):
+        return replace(items, ids=ranks[types.names[0]][items.ids.long()])
+    return replace(items, ids={name: _of_type(name, ids.long(), ranks) for name, ids in items.ids.items()})
+
+
+def _of_type(name: Any, ids: Tensor, ranks: Mapping[TypeName, Tensor]) -> Tensor:
+    if ids.ndim == 1:
+        return ranks[name][ids]
+    ends = (name[0], name[2])
+    return torch.stack([ranks[end][ids[:, place]] for place, end in enumerate(ends)], dim=1)

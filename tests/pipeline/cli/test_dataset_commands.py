@@ -1,0 +1,265 @@
+"""Commands on data sets: what they print is in the data set, and bad arguments take one line."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+from small_datasets import BUYS, LIKES, saved
+
+import headrace as hr
+from headrace.pipeline.cli.command_line import main
+
+
+@pytest.fixture(params=["plain", "typed"])
+def data(request, tmp_path):
+    return saved(tmp_path / "set", request.param)[0]
+
+
+@pytest.fixture
+def plain(tmp_path):
+    return saved(tmp_path / "set")[0]
+
+
+@pytest.fixture
+def typed(tmp_path):
+    return saved(tmp_path / "set", "typed")[0]
+
+
+def run(*arguments: object) -> int:
+    return main(list(map(str, arguments)))
+
+
+def answered(capsys, *arguments: object) -> dict:
+    assert run(*arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_info(data, capsys):
+    assert run("info", data.path) == 0
+    assert data.info() in capsys.readouterr().out
+    fields = answered(capsys, "info", data.path)
+    assert (fields["num_nodes"], fields["num_edges"]) == (data.graph.num_nodes, data.graph.num_edges)
+    assert set(fields["items"]) == set(data.items)
+    assert fields["bytes"] > 0
+    assert fields["parts"] == []
+
+
+def test_info_names_parts(plain, capsys):
+    assert run("partition", plain.path, "--parts", 2) == 0
+    capsys.readouterr()
+    assert answered(capsys, "info", plain.path)["parts"] == ["parts/hash-2"]
+    assert hr.load_shards(plain.path / "parts/hash-2", 0).graph.num_nodes == 40
+
+
+def test_head_of_a_graph_without_types(plain, capsys):
+    found = answered(capsys, "head", plain.path, "--count", 3)
+    nodes = found["nodes"]["node"]
+    assert [row["id"] for row in nodes] == plain.ids["node"].external([0, 1, 2])
+    rows = plain.store.node["x"].read(torch.arange(3)).rows
+    torch.testing.assert_close(torch.tensor([row["x"] for row in nodes]), rows, rtol=1e-5, atol=0)
+    assert [row["time"] for row in nodes] == [0, 1, 2]
+    graph = plain.graph
+    for place, row in enumerate(found["edges"]["edge"]):
+        destination = int((graph.indptr <= place).sum()) - 1
+        assert row["edge"] == int(graph.edge_ids[place])
+        assert [row["source"], row["destination"]] == plain.ids["node"].external(
+            [int(graph.indices[place]), destination]
+        )
+        assert row["e"] == row["edge"]
+        assert row["weight"] == pytest.approx(float(graph.edge_attrs_csc["weight"][place]), rel=1e-5)
+    train = plain.items["train"]
+    assert [row["id"] for row in found["items"]["train of node"]] == plain.ids["node"].external(train.ids[:3])
+    assert [row["label"] for row in found["items"]["train of node"]] == train.labels[:3].tolist()
+    assert run("head", plain.path) == 0
+    assert "nodes of node:" in capsys.readouterr().out
+
+
+def test_head_of_types(typed, capsys):
+    found = answered(capsys, "head", typed.path)
+    assert set(found["nodes"]) == {"user", "item"}
+    assert [row["id"] for row in found["nodes"]["item"]] == [33, 30, 27, 24, 21]
+    assert [row["id"] for row in found["nodes"]["user"]] == [0, 1, 2, 3, 4]
+    source, destination = typed.graph.edge_types, typed.graph
+    for name in (BUYS, LIKES):
+        rows = found["edges"][",".join(name)]
+        assert len(rows) == 5
+        for row in rows:
+            place = int((destination.edge_ids == source.id_range(name).start + row["edge"]).nonzero())
+            node = int(destination.indices[place]) - destination.node_types.id_range(name[0]).start
+            assert row["source"] == (node if name[0] == "user" else 33 - 3 * node)
+    pairs = found["items"]["train of user,buys,item"]
+    expected = typed.items["train"].ids[BUYS][:5]
+    assert [(row["source"], 33 - row["destination"]) for row in pairs] == [(a, 3 * b) for a, b in expected.tolist()]
+    assert set(answered(capsys, "head", typed.path, "--type", "user")["nodes"]) == {"user"}
+
+
+def test_verify(data, capsys):
+    assert run("verify", data.path) == 0
+    assert "are as they were written" in capsys.readouterr().out
+    assert answered(capsys, "verify", data.path)["without_checksum"] == []
+    file = data.path / "graph.indices.npy"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert run("verify", data.path) == 2
+    assert "graph.indices.npy" in capsys.readouterr().err
+
+
+def without_memory(text: str) -> str:
+    """Leave out numbers that depend on the memory that is free."""
+    return re.sub(r"\d[\d,]{7,}", "...", text)
+
+
+def test_explain(data, capsys):
+    assert run("explain", data.path, "--fanouts", "3,2", "--batch-size", 4, "--measure", 2) == 0
+    printed = capsys.readouterr().out
+    assert "items: train" in printed
+    plan = hr.ItemSampler(data.items["train"], batch_size=4, shuffle=True, seed=0)
+    plan = plan.sample_neighbor(data.graph, [3, 2]).fetch_feature(data.store, node=list(data.store.node))
+    assert without_memory(plan.loader().explain()) in without_memory(printed)
+    assert "2 batches in" in printed
+
+
+def test_explain_of_what_is_asked_for(typed, capsys):
+    assert run("explain", typed.path, "--items", "val", "--features", "item.x", "--sampler", "layer_neighbor") == 0
+    printed = capsys.readouterr().out
+    assert "items: val" in printed
+    assert "sample_layer_neighbor" in printed
+
+
+@pytest.mark.parametrize("kind", ["plain", "typed"])
+@pytest.mark.parametrize("by", ["out-degree", "pagerank", "partition"])
+def test_reorder(kind, by, tmp_path):
+    """With all neighbours, batches have the same nodes by the users' ids, with the same features and labels."""
+    old, _ = saved(tmp_path / "set", kind)
+    assert run("reorder", old.path, tmp_path / "out", "--by", by) == 0
+    new = hr.open_dataset(tmp_path / "out")
+    new.verify()
+    assert neighbourhoods(new) == neighbourhoods(old)
+    if by == "out-degree" and kind == "plain":
+        degrees = hr.scores.out_degree(new.graph)
+        assert bool((degrees.diff() <= 0).all())
+    assert run("reorder", old.path, tmp_path / "out") == 2
+
+
+def neighbourhoods(data: hr.Dataset) -> dict:
+    """Return of each node, by ids outside: features and in-edges with their ids, attributes; and the items."""
+    graph = data.graph
+    types = graph.node_types or hr.TypeOffsets.from_counts({"node": graph.num_nodes})
+    names = []
+    for one in types.names:
+        count = len(types.id_range(one))
+        ids = data.ids[one].external(torch.arange(count)) if one in data.ids else torch.arange(count)
+        names += [(one, str(name)) for name in (ids if isinstance(ids, list) else ids.tolist())]
+    found: dict = {}
+    for key in data.store.node:
+        one, feature = ("node", key) if isinstance(key, str) else key
+        rows = data.store.node[key].read(torch.arange(len(types.id_range(one)))).rows.tolist()
+        found |= {(names[types.id_range(one).start + place], feature): row for place, row in enumerate(rows)}
+    edges = graph.edge_ids.tolist()
+    for node, name in enumerate(names):
+        own = range(int(graph.indptr[node]), int(graph.indptr[node + 1]))
+        attributes = graph.edge_attrs_csc.items()
+        found[name, "edges"] = sorted(
+            (edges[place], names[int(graph.indices[place])], *(float(rows[place]) for _, rows in attributes))
+            for place in own
+        )
+        found[name, "attributes"] = [rows[node].tolist() for rows in graph.node_attrs.values()]
+    for what, items in data.items.items():
+        by_type = items.ids if isinstance(items.ids, dict) else {"node": items.ids}
+        for one, ids in by_type.items():
+            ends = (one[0], one[2]) if isinstance(one, tuple) else (one,)
+            columns = ids.reshape(len(ids), -1).T.tolist()
+            found[what, one] = [
+                [names[types.id_range(end).start + node] for node in column]
+                for end, column in zip(ends, columns, strict=True)
+            ]
+    return found
+
+
+@pytest.mark.parametrize("method", ["hash", "stream"])
+def test_partition_takes_all_of_a_data_set(data, tmp_path, capsys, method):
+    assert run("partition", data.path, tmp_path / "out", "--parts", 3, "--method", method) == 0
+    printed = capsys.readouterr().out
+    for name in data.items:
+        assert f"left out items {name}: every rank reads it there" in printed
+    graph = data.graph
+    for part in range(3):
+        shards = hr.load_shards(tmp_path / "out", part)
+        assert shards.graph.node_types == graph.node_types
+        assert shards.graph.edge_types == graph.edge_types
+        owned = shards.partition.owned(part)
+        assert set(shards.store.node) == set(data.store.node)
+        assert set(shards.store.edge) == set(data.store.edge)
+        places = torch.cat([torch.arange(graph.indptr[node], graph.indptr[node + 1]) for node in owned])
+        assert shards.graph.indices.tolist() == graph.indices[places].tolist()
+        assert set(shards.graph.edge_attrs_csc) == set(graph.edge_attrs_csc) != set()
+        for name, rows in graph.edge_attrs_csc.items():
+            assert torch.equal(shards.graph.edge_attrs_csc[name], rows[places])
+        for name, rows in graph.node_attrs.items():
+            assert torch.equal(shards.graph.node_attrs[name], rows)
+        for name, source in data.store.edge.items():
+            every = torch.arange(source.num_rows)
+            assert torch.equal(shards.store.edge[name].read(every).rows, source.read(every).rows)
+
+
+def test_features_of_types_to_partition(typed, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert run("partition", typed.path, out, "--parts", 2, "--features", "item.x,item.y", "--whole", "item.x") == 0
+    assert "left out feature user.x: --features does not name it" in capsys.readouterr().out
+    store = hr.load_shards(out, 1).store
+    assert set(store.node) == {("item", "x"), ("item", "y")}
+    assert not isinstance(store.node["item", "x"], hr.ShardedFeature)
+    assert isinstance(store.node["item", "y"], hr.ShardedFeature)
+
+
+def test_items_are_balanced(plain, tmp_path):
+    pytest.importorskip("pymetis")
+    out = tmp_path / "out"
+    assert run("partition", plain.path, out, "--parts", 2, "--method", "metis", "--balance", "train") == 0
+    counts = torch.bincount(hr.load_shards(out, 0).partition.owner(plain.items["train"].ids))
+    assert abs(int(counts[0]) - int(counts[1])) <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["head", "{}", "--type", "itm"],
+            "expected one of user, item, user,buys,item, user,likes,user, got 'itm'; did ",
+        ),
+        (["head", "{}", "--count", "0"], "--count"),
+        (["explain", "{}", "--items", "trian"], "did you mean train?"),
+        (["explain", "{}", "--features", "item.z"], "did you mean item."),
+        (["explain", "{}", "--fanouts", "3,-2"], "expected a fanout"),
+        (["partition", "{}", "--parts", "2", "--features", "item.xx"], "got 'item.xx'; did you mean item.x?"),
+        (["partition", "{}", "--parts", "2", "--whole", "user,buys,item.price"], "--whole: expected some of"),
+        (["partition", "{}", "--parts", "2", "--method", "metis", "--balance", "node"], "did you mean nodes?"),
+        (["info", "{}/none"], "expected a folder with dataset.json"),
+        (["verify", "{}/none"], "expected a folder with dataset.json"),
+    ],
+)
+def test_errors_take_one_line(typed, arguments, message, capsys):
+    assert run(*(one.format(typed.path) for one in arguments)) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inof", "x"], "'inof'; did you mean info?"),
+        (["explain", "x", "--fanuots", "3"], "got --fanuots; did you mean --fanouts?"),
+        (["explain", "x", "--sampler", "neighbour"], "'neighbour'; did you mean neighbor?"),
+        (["partition", "x", "--parts", "2", "--method", "metsi"], "did you mean metis?"),
+    ],
+)
+def test_the_nearest_name_is_named(arguments, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
