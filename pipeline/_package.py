@@ -32,6 +32,7 @@ if _TYPE_CHECKING:
     from headrace.ops.features.tiers import TierSizes
     from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
     from headrace.pipeline import scores
+    from headrace.pipeline.convert.convert import convert
     from headrace.pipeline.data import Block, Graph, Items, MiniBatch, Place, TypeOffsets
     from headrace.pipeline.data.gcn_norm import gcn_norm
     from headrace.pipeline.data.split_links import LinkSplit, split_links
@@ -137,6 +138,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "cached",
+    "convert",
     "cooperative",
     "gcn_norm",
     "inference",
@@ -219,6 +221,7 @@ _MODULES = {
     "TypeOffsets": "headrace.pipeline.data.types",
     "UsageError": "headrace.ops.errors",
     "cached": "headrace.pipeline.storage.cached_store",
+    "convert": "headrace.pipeline.convert.convert",
     "cooperative": "headrace.pipeline.models.cooperative",
     "gcn_norm": "headrace.pipeline.data.gcn_norm",
     "inference": "headrace.pipeline.models.inference.run",

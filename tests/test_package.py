@@ -79,6 +79,7 @@ PUBLIC = [
     "UsageError",
     "__version__",
     "cached",
+    "convert",
     "cooperative",
     "gcn_norm",
     "inference",
