@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.ops.reference.hop import sample_hop
-from headrace.ops.reference.renumber import compact
 from headrace.ops.sampling.rules import Rule
 
 if TYPE_CHECKING:
@@ -57,72 +56,44 @@ def sample_blocks(
     times: IntArray | None = None,
     trees: Trees | None = None,
 ) -> Sampled:
-    """Hop, compact, hop, compact: what headrace.ops.BlockSampler returns."""
-    if trees is not None:
-        return _sample_trees(indptr, indices, seeds, rules, keys, expand, edge_ids, weights, times, trees)
-    n_id = np.asarray(seeds, np.int64)
-    first = 0
-    hops: list[SampledHop] = []
-    num_nodes, num_edges = [len(n_id)], []
-    for rule, key in zip(rules, keys, strict=True):
-        hop = sample_hop(indptr, indices, n_id[first:], rule, key, weights=weights)
-        seen = len(n_id)
-        n_id, local = compact(n_id, hop.neighbors)
-        ids = hop.positions if edge_ids is None else np.asarray(edge_ids, np.int64)[hop.positions]
-        num_nodes.append(len(n_id) - seen)
-        num_edges.append(len(local))
-        hops.append(SampledHop(hop.indptr, local, ids, seen - first, len(n_id), hop.weights))
-        if expand == "new":
-            first = seen
-    if expand == "new":
-        hops = [_merge(hops)]
-    return Sampled(n_id, hops, num_nodes, num_edges)
+    """Hop, compact, hop, compact: what headrace.ops.BlockSampler returns.
 
+    With trees an element of a frontier is a pair (node, slot), and a source is in the slot of its destination; without
+    them all elements are in one slot.
+    """
+    seed_slots = np.zeros(len(seeds), np.int64) if trees is None else np.asarray(trees.slots)
+    elements = list(zip(np.asarray(seeds).tolist(), seed_slots.tolist(), strict=True))
 
-def _sample_trees(
-    indptr: IntArray,
-    indices: IntArray,
-    seeds: IntArray,
-    rules: Sequence[Rule],
-    keys: Sequence[int],
-    expand: str,
-    edge_ids: IntArray | None,
-    weights: NDArray[Any] | None,
-    times: IntArray | None,
-    trees: Trees,
-) -> Sampled:
-    """Do the same of pairs (node, slot): a source is in the slot of its destination."""
-    elements = list(zip(np.asarray(seeds).tolist(), np.asarray(trees.slots).tolist(), strict=True))
-
-    def of_slots(values: Any, slots: IntArray) -> IntArray | None:
+    def of_trees(name: str, slots: IntArray) -> IntArray | None:
+        values = getattr(trees, name, None)
         return None if values is None else np.asarray(values)[slots]
 
     first = 0
     hops: list[SampledHop] = []
     num_nodes, num_edges = [len(elements)], []
     for rule, key in zip(rules, keys, strict=True):
-        frontier = elements[first:]
-        slots = np.array([slot for _, slot in frontier], np.int64)
+        nodes, slots = np.array(elements[first:], np.int64).reshape(-1, 2).T
+        streams = None if trees is None else slots if trees.streams is None else of_trees("streams", slots)
         hop = sample_hop(
             indptr,
             indices,
-            np.array([node for node, _ in frontier], np.int64),
+            nodes,
             rule,
             key,
             weights=weights,
-            slots=slots if trees.streams is None else of_slots(trees.streams, slots),
+            slots=streams,
             times=times,
-            bounds=of_slots(trees.bounds, slots),
-            lows=of_slots(trees.lows, slots),
+            bounds=of_trees("bounds", slots),
+            lows=of_trees("lows", slots),
         )
         seen = len(elements)
         places = {element: place for place, element in enumerate(elements)}
         local = []
-        for neighbor, slot in zip(hop.neighbors.tolist(), np.repeat(slots, np.diff(hop.indptr)).tolist(), strict=True):
-            if (neighbor, slot) not in places:
-                places[neighbor, slot] = len(elements)
-                elements.append((neighbor, slot))
-            local.append(places[neighbor, slot])
+        for element in zip(hop.neighbors.tolist(), np.repeat(slots, np.diff(hop.indptr)).tolist(), strict=True):
+            if element not in places:
+                places[element] = len(elements)
+                elements.append(element)
+            local.append(places[element])
         ids = hop.positions if edge_ids is None else np.asarray(edge_ids, np.int64)[hop.positions]
         num_nodes.append(len(elements) - seen)
         num_edges.append(len(local))
@@ -131,8 +102,8 @@ def _sample_trees(
             first = seen
     if expand == "new":
         hops = [_merge(hops)]
-    pairs = np.array(elements, np.int64).reshape(-1, 2)
-    return Sampled(pairs[:, 0], hops, num_nodes, num_edges, pairs[:, 1])
+    n_id, slots = np.array(elements, np.int64).reshape(-1, 2).T
+    return Sampled(n_id, hops, num_nodes, num_edges, None if trees is None else slots)
 
 
 def _merge(hops: list[SampledHop]) -> SampledHop:
