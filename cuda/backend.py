@@ -48,8 +48,14 @@ class Streams(Protocol):
     def side_stream(self) -> AbstractContextManager[None]:
         """Let launches of this thread go to a stream of its own."""
 
-    def record(self) -> Callable[[], None]:
-        """Return what lets the stream that calls it wait for all that the current one was given."""
+    def record(self) -> tuple[Callable[[], None], Callable[[], bool]]:
+        """Return two functions about all that the current stream was given.
+
+        The first lets the stream that calls it wait for that; the second returns whether it is done.
+        """
+
+    def use(self, tensor: Tensor) -> None:
+        """Keep memory of a tensor, which another stream made, until the current one is done with it."""
 
     def synchronize(self) -> None:
         """Let the host wait for all that the current stream was given."""

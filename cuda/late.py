@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from headrace.cuda.streams import record
+
 
 def read_later(numbers: Tensor) -> Callable[[], list[int] | None]:
     """Read integers, int64[n], behind all that was launched on the current stream.
@@ -16,14 +18,11 @@ def read_later(numbers: Tensor) -> Callable[[], list[int] | None]:
     known
         Returns the numbers once they are there, and None before.
     """
-    if not numbers.is_cuda:
-        found: list[int] = numbers.tolist()
-        return lambda: found
-    here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True, device="cpu")
+    here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=numbers.is_cuda, device="cpu")
     here.copy_(numbers, non_blocking=True)
-    event = torch.cuda.current_stream(numbers.device).record_event()
+    event = record(numbers.device)
 
     def known() -> list[int] | None:
-        return here.tolist() if event.query() else None
+        return here.tolist() if event.is_done() else None
 
     return known

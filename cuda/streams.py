@@ -22,14 +22,21 @@ class Event:
     ----------
     wait
         Lets the current stream wait for it.
+    is_done
+        Returns whether it is done, without a wait.
     """
 
-    def __init__(self, wait: Callable[[], None]) -> None:
+    def __init__(self, wait: Callable[[], None], is_done: Callable[[], bool]) -> None:
         self._wait = wait
+        self._is_done = is_done
 
     def wait(self) -> None:
         """Let what is launched from now on, on the current stream, come behind what was on its way."""
         self._wait()
+
+    def is_done(self) -> bool:
+        """Whether it is done, as far as the host can tell without waiting."""
+        return self._is_done()
 
 
 _streams = threading.local()
@@ -64,9 +71,9 @@ def record(device: torch.device) -> Event:
     """Return an event of what is on its way on the current stream."""
     stand_in = backend.streams_of_stand_in()
     if stand_in is not None:
-        return Event(stand_in.record())
+        return Event(*stand_in.record())
     event = torch.cuda.current_stream(device).record_event()
-    return Event(lambda: torch.cuda.current_stream(device).wait_event(event))
+    return Event(lambda: torch.cuda.current_stream(device).wait_event(event), event.query)
 
 
 def read_back(tensor: Tensor) -> list[int]:
@@ -92,9 +99,12 @@ def synchronize(device: torch.device) -> None:
 
 def use_here(tensors: Iterable[Tensor]) -> None:
     """Let memory of tensors, which come from another stream, not be given to others before this stream is done."""
+    stand_in = backend.streams_of_stand_in()
     for tensor in tensors:
         if tensor.is_cuda:
             tensor.record_stream(torch.cuda.current_stream(tensor.device))
+        elif stand_in is not None:
+            stand_in.use(tensor)
 
 
 class MadeOnce(Generic[Made]):

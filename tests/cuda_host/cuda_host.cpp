@@ -2,9 +2,12 @@
 
 #include <ucontext.h>
 
+#include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -15,6 +18,13 @@ namespace cuda_host {
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{128} << 10;
+
+// Steps of a block, more than any kernel of a test needs: a block that has made them never ends. An access to memory is
+// one, a wait at a barrier, which takes longer, several.
+constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 26;
+constexpr std::uint64_t kBarrierSteps = 64;
+// A thread steps aside at one access of so many.
+constexpr std::size_t kAccesses = 16;
 
 // SplitMix64, for schedules.
 class Random {
@@ -94,6 +104,7 @@ struct Fiber {
   Position position;
   bool ended = false;
   bool waits = false;
+  Barrier barrier{};  // where it has waited last
 };
 
 struct Warp {
@@ -115,23 +126,41 @@ class Scheduler {
     std::vector<unsigned> blocks(num_blocks);
     std::iota(blocks.begin(), blocks.end(), 0U);
     random_.shuffle(blocks);
+    running_ = true;
+    const char* error = nullptr;
     for (const unsigned block : blocks) {
-      if (const char* const error = run_block(block, num_blocks)) {
+      if ((error = run_block(block, num_blocks)) != nullptr) {
         fibers_.clear();  // they stand somewhere
-        return error;
+        break;
       }
     }
-    return nullptr;
+    running_ = false;
+    return error;
   }
 
   const Position& position() const { return fibers_[current_].position; }
   unsigned lane() const { return static_cast<unsigned>(current_ % kLanes); }
 
   void step_aside() {
+    step();
     if (random_.below(4) == 0) yield();
   }
 
-  void wait_for_block() {
+  // What a thread reads or writes next.
+  void access(std::uintptr_t address, std::size_t alignment) {
+    if (!running_) return;
+    const auto stack = reinterpret_cast<std::uintptr_t>(fibers_[current_].memory.get());
+    if (address - stack < kStackBytes) return;  // its own
+    if (address % alignment != 0) {
+      fail("an address that is not a multiple of the " + std::to_string(alignment) + " bytes read or written there");
+    }
+    step();
+    if (random_.below(kAccesses) == 0) yield();
+  }
+
+  void wait_for_block(const Barrier& barrier) {
+    fibers_[current_].barrier = barrier;
+    step(kBarrierSteps);
     const std::uint64_t round = block_round_;
     if (++block_arrived_ == size_) {
       block_arrived_ = 0;
@@ -142,11 +171,13 @@ class Scheduler {
     yield_sometimes();
   }
 
-  const std::uint64_t* exchange(unsigned mask, std::uint64_t value) {
+  const std::uint64_t* exchange(unsigned mask, std::uint64_t value, const Barrier& barrier) {
+    fibers_[current_].barrier = barrier;
+    step(kBarrierSteps);
     Warp& warp = warps_[current_ / kLanes];
     const unsigned bit = 1U << lane();
-    if ((mask & bit) == 0) error_ = "a lane that waits for others without itself";
-    if (warp.arrived != 0 && warp.mask != mask) error_ = "lanes that wait for different lanes";
+    if ((mask & bit) == 0) fail("a lane that waits for others without itself");
+    if (warp.arrived != 0 && warp.mask != mask) fail("lanes that wait for different lanes");
     warp.mask = mask;
     warp.arrived |= bit;
     const std::uint64_t round = warp.round;
@@ -156,14 +187,15 @@ class Scheduler {
       ++warp.round;
       wake_all();
     }
-    while (warp.round == round && error_ == nullptr) wait();
+    while (warp.round == round) wait();
     yield_sometimes();
     return warp.words[round % 2];  // the round after the next writes here, for which all lanes of this one must arrive
   }
 
  private:
   const char* run_block(unsigned block, unsigned num_blocks) {
-    error_ = nullptr;
+    error_.clear();
+    steps_ = 0;
     block_arrived_ = 0;
     warps_.assign(size_ / kLanes, Warp());
     std::vector<std::size_t> order(size_);
@@ -173,6 +205,7 @@ class Scheduler {
           {static_cast<unsigned>(i)}, {block}, {static_cast<unsigned>(size_), 1, 1}, {num_blocks, 1, 1}};
       fibers_[i].ended = false;
       fibers_[i].waits = false;
+      fibers_[i].barrier = {};
     }
     for (std::size_t left = size_; left != 0;) {
       random_.shuffle(order);
@@ -184,11 +217,41 @@ class Scheduler {
         current_ = i;
         enter(fiber);
         left -= fiber.ended ? 1 : 0;
-        if (error_ != nullptr) return error_;
+        if (!error_.empty()) return error_.c_str();
       }
-      if (!any) return "threads that wait for others, which have ended or wait elsewhere";
+      if (!any) {
+        error_ = "threads that wait for others, which have ended or wait elsewhere" + barriers();
+        return error_.c_str();
+      }
     }
     return nullptr;
+  }
+
+  // Where threads have waited last, and how many of them.
+  std::string barriers() const {
+    std::map<std::string, int> counts;
+    for (std::size_t i = 0; i < size_; ++i) {
+      const Barrier& barrier = fibers_[i].barrier;
+      if (fibers_[i].ended || barrier.name == nullptr) continue;
+      const char* const folder = std::strrchr(barrier.file, '/');
+      const char* const file = folder == nullptr ? barrier.file : folder + 1;
+      ++counts[std::string(barrier.name) + " in " + file + ":" + std::to_string(barrier.line)];
+    }
+    std::string found;
+    for (const auto& [place, count] : counts) {
+      found += (found.empty() ? "; last at " : ", ") + place + " (" + std::to_string(count) + " threads)";
+    }
+    return found;
+  }
+
+  // Leave a thread where it is: the block ends with an error.
+  void fail(std::string error) {
+    error_ = std::move(error);
+    for (;;) yield();
+  }
+
+  void step(std::uint64_t steps = 1) {
+    if ((steps_ += steps) > kMostSteps) fail("threads that never end" + barriers());
   }
 
   // Let a thread go on until it changes places. It stays on its stack, for the blocks and kernels to come.
@@ -237,7 +300,9 @@ class Scheduler {
   std::uint64_t block_round_ = 0;
   Place place_;
   Stack own_;
-  const char* error_ = nullptr;
+  std::string error_;
+  std::uint64_t steps_ = 0;
+  bool running_ = false;
 };
 
 // Kernels of several threads of the system may run at the same time.
@@ -259,11 +324,17 @@ void Scheduler::main_of_fiber() {
 
 }  // namespace
 
-const Position& position() { return scheduler().position(); }
+Index thread_index() { return scheduler().position().thread; }
+Index block_index() { return scheduler().position().block; }
+Index block_size() { return scheduler().position().block_size; }
+Index grid_size() { return scheduler().position().grid_size; }
 unsigned lane() { return scheduler().lane(); }
 void step_aside() { scheduler().step_aside(); }
-void wait_for_block() { scheduler().wait_for_block(); }
-const std::uint64_t* exchange(unsigned mask, std::uint64_t value) { return scheduler().exchange(mask, value); }
+void access(std::uintptr_t address, std::size_t alignment) { scheduler().access(address, alignment); }
+void wait_for_block(const Barrier& barrier) { scheduler().wait_for_block(barrier); }
+const std::uint64_t* exchange(unsigned mask, std::uint64_t value, const Barrier& barrier) {
+  return scheduler().exchange(mask, value, barrier);
+}
 
 const char* run(unsigned num_blocks, unsigned block_size, std::uint64_t seed, Body body, const void* argument) {
   return scheduler().run(num_blocks, block_size, seed, body, argument);

@@ -1,7 +1,7 @@
 // CUDA's language on a CPU, for kernels that are compiled with a C++ compiler. The threads of a block are fibers of one
-// thread of the system, which change places where they wait for each other and at atomic operations, in an order that a
-// seed decides: so a kernel runs under as many schedules as are asked for, and whoever forgets a barrier is found out.
-// Blocks run one after the other, in an order of the same seed.
+// thread of the system, which change places where they wait for each other, at atomic operations, and where they read
+// or write memory (accesses.cpp), in an order that a seed decides: so a kernel runs under as many schedules as are
+// asked for, and a missing barrier is found. Blocks run one after the other, in an order of the same seed.
 #pragma once
 
 #include <cstddef>
@@ -33,18 +33,31 @@ struct Position {
   Index grid_size;
 };
 
-// Of the thread that runs now.
-const Position& position();
+// Of the thread that runs now. Values, so that reading them is no access to memory.
+Index thread_index();
+Index block_index();
+Index block_size();
+Index grid_size();
 
 constexpr unsigned kLanes = 32;
 
 // Other threads may go first.
 void step_aside();
 
-void wait_for_block();
+// What a thread reads or writes next, at an address that must be a multiple of the alignment.
+void access(std::uintptr_t address, std::size_t alignment);
+
+// What a thread waits at, and the line that calls it: for messages.
+struct Barrier {
+  const char* name;
+  const char* file;
+  int line;
+};
+
+void wait_for_block(const Barrier& barrier);
 
 // Wait for the lanes of the mask; then all of them have what each has given, until the next exchange.
-const std::uint64_t* exchange(unsigned mask, std::uint64_t value);
+const std::uint64_t* exchange(unsigned mask, std::uint64_t value, const Barrier& barrier);
 unsigned lane();
 
 // Run body(argument) for each thread of each block. Returns what is wrong with how threads waited, or null.
@@ -85,35 +98,43 @@ const char* launch(void (*kernel)(Parameters...), const std::uint64_t* words, st
 
 }  // namespace cuda_host
 
-#define threadIdx (cuda_host::position().thread)
-#define blockIdx (cuda_host::position().block)
-#define blockDim (cuda_host::position().block_size)
-#define gridDim (cuda_host::position().grid_size)
+#define threadIdx (cuda_host::thread_index())
+#define blockIdx (cuda_host::block_index())
+#define blockDim (cuda_host::block_size())
+#define gridDim (cuda_host::grid_size())
 
-inline void __syncthreads() { cuda_host::wait_for_block(); }
-inline void __syncwarp(unsigned mask = 0xFFFFFFFFU) { cuda_host::exchange(mask, 0); }
+// Code of the stand-in, of which no access to memory is one of the kernel.
+#define CUDA_HOST_OWN __attribute__((noinline, no_sanitize("thread")))
+#define CUDA_HOST_CALLER const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+inline void __syncthreads(CUDA_HOST_CALLER) { cuda_host::wait_for_block({"__syncthreads", file, line}); }
+inline void __syncwarp(unsigned mask = 0xFFFFFFFFU, CUDA_HOST_CALLER) {
+  cuda_host::exchange(mask, 0, {"__syncwarp", file, line});
+}
 
 template <class Value>
-Value __shfl_sync(unsigned mask, Value value, int from) {
-  const std::uint64_t* const words = cuda_host::exchange(mask, cuda_host::to_word(value));
+CUDA_HOST_OWN Value __shfl_sync(unsigned mask, Value value, int from, CUDA_HOST_CALLER) {
+  const std::uint64_t* const words = cuda_host::exchange(mask, cuda_host::to_word(value), {"__shfl_sync", file, line});
   return cuda_host::from_word<Value>(words[static_cast<unsigned>(from) % cuda_host::kLanes]);
 }
 
 template <class Value>
-Value __shfl_up_sync(unsigned mask, Value value, unsigned by) {
-  const std::uint64_t* const words = cuda_host::exchange(mask, cuda_host::to_word(value));
+CUDA_HOST_OWN Value __shfl_up_sync(unsigned mask, Value value, unsigned by, CUDA_HOST_CALLER) {
+  const std::uint64_t* const words =
+      cuda_host::exchange(mask, cuda_host::to_word(value), {"__shfl_up_sync", file, line});
   const unsigned lane = cuda_host::lane();
   return lane < by ? value : cuda_host::from_word<Value>(words[lane - by]);
 }
 
 template <class Value>
-Value __shfl_xor_sync(unsigned mask, Value value, int with) {
-  const std::uint64_t* const words = cuda_host::exchange(mask, cuda_host::to_word(value));
+CUDA_HOST_OWN Value __shfl_xor_sync(unsigned mask, Value value, int with, CUDA_HOST_CALLER) {
+  const std::uint64_t* const words =
+      cuda_host::exchange(mask, cuda_host::to_word(value), {"__shfl_xor_sync", file, line});
   return cuda_host::from_word<Value>(words[cuda_host::lane() ^ static_cast<unsigned>(with)]);
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate) {
-  const std::uint64_t* const words = cuda_host::exchange(mask, predicate != 0 ? 1 : 0);
+CUDA_HOST_OWN inline unsigned __ballot_sync(unsigned mask, int predicate, CUDA_HOST_CALLER) {
+  const std::uint64_t* const words = cuda_host::exchange(mask, predicate != 0 ? 1 : 0, {"__ballot_sync", file, line});
   unsigned ballot = 0;
   for (unsigned lane = 0; lane < cuda_host::kLanes; ++lane) {
     if ((mask >> lane & 1U) != 0 && words[lane] != 0) ballot |= 1U << lane;
@@ -121,7 +142,9 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
   return ballot;
 }
 
-inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0 ? 1 : 0; }
+inline int __any_sync(unsigned mask, int predicate, CUDA_HOST_CALLER) {
+  return __ballot_sync(mask, predicate, file, line) != 0 ? 1 : 0;
+}
 inline int __popc(unsigned value) { return __builtin_popcount(value); }
 inline int __ffs(int value) { return __builtin_ffs(value); }
 inline int __clzll(long long value) {
@@ -134,7 +157,7 @@ inline double __longlong_as_double(long long value) { return cuda_host::from_wor
 
 // Whoever reads, changes and writes without an atomic operation loses what others write between.
 template <class Value, class Change>
-Value cuda_host_atomic(Value* address, const Change& change) {
+CUDA_HOST_OWN Value cuda_host_atomic(Value* address, const Change& change) {
   cuda_host::step_aside();
   const Value before = *address;
   *address = change(before);

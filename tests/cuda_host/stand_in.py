@@ -1,4 +1,22 @@
-"""CUDA kernels compiled for the CPU, with `cuda_host.hpp` in CUDA's place, as a backend that stands in for a GPU."""
+"""CUDA kernels compiled for the CPU, with `cuda_host.hpp` in CUDA's place, as a backend that stands in for a GPU.
+
+It finds missing barriers, updates that are no atomic operations (threads of a block change places at each access to
+memory), addresses that are not aligned, offsets beyond 32 bits (`test_addresses.py`), kernels that never end, missing
+waits between streams, and memory that one stream made and another one uses without `record_stream`.
+
+It does not find:
+
+- what blocks do to each other at the same time: one runs after the other; nor the order in which a GPU's memory shows
+  writes to other blocks
+- accesses beyond an array, for which `make sanitize` runs some of the tests, and memory of the host that is not pinned:
+  all memory is the CPU's
+- work of the main stream that a side stream does not wait for, as that of the main one runs at once, and its memory
+  that side streams use without `record_stream`
+- loops that never end without an access to memory
+- limits of a GPU (shared memory, registers, threads), and how CuPy passes arguments: for these `test_compile.py`
+  compiles all kernels, and `bench/gpu.sh` runs the same tests on a GPU
+- peers, CUDA IPC, copy engines, and time
+"""
 
 from __future__ import annotations
 
@@ -22,6 +40,8 @@ BUILD = ROOT / "build" / "cuda_host"
 
 #: With these kernels are run in a process that has AddressSanitizer.
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all"
+#: With these GCC calls the functions of `accesses.cpp` at each access to memory; not together with AddressSanitizer.
+WATCH = "-fsanitize=thread --param=tsan-instrument-func-entry-exit=0"
 
 
 class StandIn:
@@ -37,6 +57,7 @@ class StandIn:
     def launch(self, file, name, num_items, block_size, words, arguments):
         seed = next(self._seeds)
         self.launches.append(name)
+        self.streams.check(arguments, name)
         kernel = getattr(self._library, symbol(file, name))
         kernel.restype = ctypes.c_char_p
         array = (ctypes.c_uint64 * max(len(words), 1))()
@@ -75,11 +96,12 @@ def library() -> ctypes.CDLL:
     flags = ["-std=c++17", "-O1", "-g1", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
     # Kernels leave some of what they share unused.
     flags += ["-Wno-unknown-pragmas", f"-I{HERE}", f"-I{KERNELS}", f"-I{NATIVE}"]
-    if "libasan" in os.environ.get("LD_PRELOAD", ""):
-        flags += SANITIZE.split()
-    sources = [*HERE.glob("cuda_host.*pp"), *KERNELS.rglob("*"), *NATIVE.rglob("*.hpp")]
+    is_sanitized = "libasan" in os.environ.get("LD_PRELOAD", "")
+    flags += SANITIZE.split() if is_sanitized else []
+    watched = [] if is_sanitized else WATCH.split()
+    sources = [*HERE.glob("*.*pp"), *KERNELS.rglob("*"), *NATIVE.rglob("*.hpp")]
     sources += [KERNELS.parent / "instances.py", HERE / "stand_in.py"]
-    digest = hashlib.sha256(" ".join(flags).encode())
+    digest = hashlib.sha256(" ".join([*flags, *watched]).encode())
     for path in sorted(filter(Path.is_file, sources)):
         digest.update(path.read_bytes())
     folder = BUILD / digest.hexdigest()[:16]
@@ -88,25 +110,25 @@ def library() -> ctypes.CDLL:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side
         if not made.exists():
-            _build(folder, flags)
+            _build(folder, flags, watched)
     return ctypes.CDLL(str(made))
 
 
-def _build(folder: Path, flags: list[str]) -> None:
+def _build(folder: Path, flags: list[str], watched: list[str]) -> None:
     compiler = os.environ.get("CXX", "g++")
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     objects = []
     for file in FILES:
         entry = folder / f"{Path(file).stem}.cpp"
         entry.write_text(_entries(file))
-        objects.append([entry, folder / f"{entry.stem}.o"])
-    objects.append([HERE / "cuda_host.cpp", folder / "cuda_host.o"])
-    commands = [[compiler, *flags, "-c", str(source), "-o", str(made)] for source, made in objects]
+        objects.append([entry, folder / f"{entry.stem}.o", *watched])
+    objects += [[source, folder / f"{source.stem}.o"] for source in sorted(HERE.glob("*.cpp"))]
+    commands = [[compiler, *flags, *more, "-c", str(source), "-o", str(made)] for source, made, *more in objects]
     for pair in itertools.zip_longest(commands[::2], commands[1::2]):
         running = [subprocess.Popen(command, env=environment) for command in pair if command is not None]
         if any(process.wait() for process in running):
             raise AssertionError("kernels do not compile for the CPU; the compiler says why above")
-    link = [compiler, *flags, "-shared", *(str(made) for _, made in objects), "-o", str(folder / "linked.so")]
+    link = [compiler, *flags, "-shared", *(str(made) for _, made, *_ in objects), "-o", str(folder / "linked.so")]
     subprocess.run(link, env=environment, check=True)
     (folder / "linked.so").rename(folder / "kernels.so")
 

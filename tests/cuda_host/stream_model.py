@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+Queue = list[Callable[[], None]]
+
+
+@dataclass
+class _Memory:
+    """Memory that a side stream has made, or of the host, and the streams that are known to use it."""
+
+    alive: StorageWeakRef
+    is_on_host: bool = False
+    users: list[Queue | None] = field(default_factory=list)
 
 
 class StreamModel:
@@ -16,15 +30,19 @@ class StreamModel:
 
     A real one may have done its work when nobody has waited. This one never has, so whoever forgets to wait reads what
     is not there yet. Only the host and the main stream, whose work runs at once, let it run: what a side stream waits
-    for is put off with its own work.
+    for is put off with its own work. Copies that block nobody (`copy_`) are put off as well.
+
+    Memory belongs to the side stream that made it. A GPU's allocator gives it to others once its tensors are gone,
+    whatever other streams still do with it, unless it was told of them: `check` refuses uses of which it was not.
     """
 
     def __init__(self) -> None:
         self._local = threading.local()
         self._lock = threading.RLock()
+        self._memory: dict[int, _Memory] = {}
 
     @property
-    def queue(self) -> list[Callable[[], None]] | None:
+    def queue(self) -> Queue | None:
         """The work put off on the stream that is current, or None on the main one."""
         return self._local.queue if getattr(self._local, "inside", False) else None
 
@@ -39,11 +57,11 @@ class StreamModel:
         finally:
             self._local.inside = False
 
-    def record(self) -> Callable[[], None]:
-        """Return what lets the stream that calls it wait for all that the current one was given so far."""
+    def record(self) -> tuple[Callable[[], None], Callable[[], bool]]:
+        """Return what lets the stream that calls it wait for all that the current one was given, and whether it ran."""
         queue = self.queue
         if queue is None:
-            return _done
+            return _done, lambda: True
         position = len(queue)
 
         def wait() -> None:
@@ -52,14 +70,46 @@ class StreamModel:
             elif self.queue is not queue:
                 self.queue.append(lambda: self._run(queue, position))
 
-        return wait
+        return wait, lambda: all(work is _done for work in queue[:position])
 
     def synchronize(self) -> None:
         """Let the host wait for all that the current stream was given."""
         if self.queue is not None:
             self._run(self.queue, len(self.queue))
 
-    def _run(self, queue: list[Callable[[], None]], position: int) -> None:
+    def use(self, tensor: Tensor) -> None:
+        """Note that the current stream uses memory of a tensor: `Tensor.record_stream`."""
+        memory = self._memory_of(tensor)
+        if memory is not None:
+            memory.users.append(self.queue)
+
+    def check(self, tensors: Iterable[Any], what: str) -> None:
+        """Refuse tensors in memory of another side stream, which was not told that the current one uses it."""
+        for tensor in tensors:
+            memory = self._memory_of(tensor) if isinstance(tensor, Tensor) else None
+            if memory is not None and not memory.is_on_host:
+                message = f"{what}: memory of another stream is used here, and nobody has called record_stream"
+                assert any(user is self.queue for user in memory.users), message
+
+    def made_here(self, tensor: Tensor, *, on_host: bool = False) -> None:
+        """Let memory of a tensor belong to the current stream, or to the host."""
+        with self._lock:
+            if len(self._memory) > 4096:
+                self._memory = {key: one for key, one in self._memory.items() if not one.alive.expired()}
+            storage = tensor.untyped_storage()
+            self._memory[storage._cdata] = _Memory(StorageWeakRef(storage), on_host, [self.queue])
+
+    def _memory_of(self, tensor: Tensor) -> _Memory | None:
+        # The address of a storage is its own as long as there is a weak reference to it.
+        memory = self._memory.get(tensor.untyped_storage()._cdata)
+        return None if memory is None or memory.alive.expired() else memory
+
+    def is_on_host(self, tensor: Tensor) -> bool:
+        """Whether memory was the target of a copy to the host."""
+        memory = self._memory_of(tensor)
+        return memory is not None and memory.is_on_host
+
+    def _run(self, queue: Queue, position: int) -> None:
         with self._lock:
             for place in range(position):
                 work, queue[place] = queue[place], _done
@@ -78,9 +128,30 @@ class _InOrder(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
-        if not function.is_view and "empty" not in function.name():
+        kwargs = kwargs or {}
+        name = function.name()
+        given = list(_tensors((args, kwargs)))
+        if name == "aten::copy_" and (kwargs.get("non_blocking") or args[2:3] == (True,)):
+            self._put_off(function, args, kwargs)
+            return args[0]
+        if not function.is_view and "empty" not in name:
             self._streams.synchronize()
-        return function(*args, **(kwargs or {}))
+            self._streams.check(given, name)
+        made = function(*args, **kwargs)
+        known = {tensor.untyped_storage()._cdata for tensor in given}
+        for tensor in _tensors(made):
+            if tensor.untyped_storage()._cdata not in known:
+                self._streams.made_here(tensor)
+        return made
+
+    def _put_off(self, function: Any, args: Any, kwargs: Any) -> None:
+        def copy() -> None:
+            with _disable_current_modes():
+                function(*args, **kwargs)
+
+        self._streams.made_here(args[0], on_host=True)
+        assert self._streams.queue is not None
+        self._streams.queue.append(copy)
 
 
 class _ReadByHost(TorchFunctionMode):
@@ -92,9 +163,21 @@ class _ReadByHost(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
-        if getattr(function, "__name__", None) in ("tolist", "numpy", "__array__"):
+        is_read = getattr(function, "__name__", None) in ("tolist", "numpy", "__array__")
+        if is_read and not self._streams.is_on_host(args[0]):
             self._streams.synchronize()
         return function(*args, **(kwargs or {}))
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors in lists, tuples and dictionaries."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
 
 
 def _done() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -116,25 +117,33 @@ class Launched:
     """CuPy, as far as launching asks it."""
 
     def __init__(self):
-        self.calls = []
-        stream = type(
-            "Stream", (), {"__init__": lambda *_: None, "__enter__": lambda *_: 0, "__exit__": lambda *_: None}
-        )
-        self.cuda = SimpleNamespace(Device=stream, ExternalStream=stream)
+        self.calls, self.streams = [], ["CuPy's own"]
+        self.cuda = SimpleNamespace(Device=lambda index: nullcontext(), ExternalStream=self.stream)
+
+    @contextmanager
+    def stream(self, address, device):
+        self.streams.append((address, device))
+        yield
+        self.streams.pop()
+
+    def kernel(self, *arguments):
+        self.calls.append((self.streams[-1], *arguments))
 
 
 def test_launches_take_words_and_few_blocks(monkeypatch):
-    """No more blocks than keep the processors busy, and every argument eight bytes wide."""
+    """No more blocks than keep the processors busy, every argument eight bytes wide, on torch's stream."""
     cupy = Launched()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=2))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda index: SimpleNamespace(cuda_stream=7))
-    function = lambda *arguments: cupy.calls.append(arguments)  # noqa: E731 - what CuPy calls a kernel
-    monkeypatch.setattr(gpu_module, "module", lambda file, index: SimpleNamespace(get_function=lambda name: function))
+    monkeypatch.setattr(
+        gpu_module, "module", lambda file, index: SimpleNamespace(get_function=lambda name: cupy.kernel)
+    )
     device = gpu_module.Gpu(torch.device("cuda", 0))
     device.launch("gather.cu", "kernel", 10_000_000, 128, [1 << 63, -5, 0.5], ())
     device.launch("gather.cu", "kernel", 129, 128, [], ())
-    (blocks, threads, words), (few, _, _) = cupy.calls
+    (stream, blocks, threads, words), (_, few, _, _) = cupy.calls
+    assert stream == (7, 0)
     assert (blocks, threads) == ((2 * gpu_module.BLOCKS_PER_PROCESSOR,), (128,))
     assert [(word.itemsize, word.item()) for word in words] == [(8, 1 << 63), (8, -5), (8, 0.5)]
     assert few == (2,)

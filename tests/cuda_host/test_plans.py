@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.cuda.backend import stand_in
+from headrace.cuda.backend import stand_in, streams_of_stand_in
 from headrace.ops.sampling import fused_on_gpu
 from headrace.pipeline.data.graph_machinery import kept, scratch_bytes
 from headrace.pipeline.lowered.gpu.on_stream import OnStream, WaitStream
@@ -32,8 +32,13 @@ def gpu():
 
 
 def digests(plan: hr.Plan, machine: hr.Machine, **switches: bool) -> list[str]:
+    streams, found = streams_of_stand_in(), []
     with plan.loader(machine=machine, **switches) as loader:
-        return [batch.digest() for batch in loader]
+        for batch in loader:
+            if streams is not None:
+                streams.check(batch.tensors(), "the batch")
+            found.append(batch.digest())
+    return found
 
 
 def copied(plan: hr.Plan, position: int) -> hr.Plan:

@@ -13,8 +13,10 @@ import torch
 
 from headrace import ops
 from headrace.cuda.backend import stand_in
+from headrace.cuda.faults import Fault
 from headrace.cuda.instances import KERNELS
 from headrace.cuda.random import labor_variates
+from headrace.cuda.rows import check_ids
 from headrace.cuda.variates import Variates
 from headrace.ops import _native
 from headrace.ops.features.cached_rows import gather_cached
@@ -269,6 +271,15 @@ def test_all_have_the_bits_of_the_cpu(name):
         assert backend.launches
         assert len(found) == len(expected)
         assert all(map(same, found, expected))
+
+
+def test_the_first_fault_is_found():
+    """In whichever order threads find theirs."""
+    ids = torch.arange(500)
+    ids[100:] = -1
+    for schedule in range(NUM_SCHEDULES):
+        with stand_in(StandIn(seed=schedule)), pytest.raises(Fault, match="no row, item 100"):
+            check_ids(ids, NUM_NODES * 10)
 
 
 @pytest.mark.parametrize("width", [3, 90])

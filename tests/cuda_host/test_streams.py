@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -10,16 +11,20 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace import ops
 from headrace.cuda import streams
 from headrace.cuda.backend import stand_in
-from headrace.cuda.rows import gather_rows
+from headrace.cuda.late import read_later
+from headrace.cuda.rows import check_ids, gather_rows
 from headrace.cuda.streams import MadeOnce
 from headrace.pipeline.lowered.gpu import on_stream
 from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
 
 from cuda_host.stand_in import StandIn
 
 GPU = torch.device("cuda", 0)
+CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("behind_current", [False, True])
@@ -72,16 +77,13 @@ class Table:
 
 def on_a_side_stream(function):
     """Call a function in a thread, on its side stream; return what it returned and the event behind its work."""
-    found = []
 
     def run():
-        with streams.side_stream(torch.device("cpu"), behind_current=False):
-            found.append((function(), streams.record(torch.device("cpu"))))
+        with streams.side_stream(CPU, behind_current=False):
+            return function(), streams.record(CPU)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return found[0]
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(run).result()
 
 
 def test_streams_wait_for_a_table_that_another_one_makes():
@@ -114,6 +116,74 @@ def test_memory_of_a_table_is_kept_for_the_streams_that_read_it(monkeypatch):
         assert not kept  # its own stream knows
         table.once.here()
         assert [one.data_ptr() for one in kept] == [made.data_ptr()]
+
+
+def test_memory_of_another_stream_is_recorded_or_refused():
+    """When tensors are gone, an allocator keeps their memory for the streams that it was told of alone."""
+    with stand_in(StandIn()):
+        ids, event = on_a_side_stream(lambda: torch.arange(10))
+        event.wait()
+        with pytest.raises(AssertionError, match=r"check_rows.*nobody has called record_stream"):
+            check_ids(ids, 10)
+        streams.use_here([ids])
+        check_ids(ids[3:], 10)
+        with pytest.raises(AssertionError, match="memory of another stream"):
+            on_a_side_stream(lambda: ids + 1)  # told of the main stream, and not of this one
+
+
+@pytest.mark.parametrize("made", ["rows", "counts"])
+def test_what_a_side_stream_keeps_is_recorded_where_others_use_it(made):
+    """Each of its tensors, in all that a cache of rows and a cache of lines launch for a read."""
+    source = torch.rand(60, 3)
+    with stand_in(StandIn()):
+        if made == "rows":
+            cache, _ = on_a_side_stream(lambda: RowsOnGpu(60, (3,), torch.float32, 20, CPU))
+            read = lambda: cache.read(torch.arange(30), [torch.arange(9)], source).rows  # noqa: E731
+            expected = source[:30]
+        else:
+            indptr, indices = torch.arange(0, 601, 10), torch.randint(60, (600,))
+            cache, _ = on_a_side_stream(lambda: ops.LineCache(indices, 1 << 14, CPU))
+            read = lambda: ops.fetch_rows(indptr, indices, torch.arange(30), cache=cache).indices  # noqa: E731
+            expected = indices[:300]
+        for _ in range(2):
+            assert torch.equal(read(), expected)
+            found, event = on_a_side_stream(read)
+            event.wait()
+            assert torch.equal(found, expected)
+
+
+def test_reads_to_come_are_recorded_where_they_are_used():
+    """Their ids are made on a stream of their own."""
+    with stand_in(StandIn()):
+        expected = ExpectedReads()
+        ids, _ = on_a_side_stream(lambda: torch.arange(5))
+        expected.add(ids, CPU)
+        (found,) = expected.on(CPU)
+        check_ids(found, 10)
+
+
+def test_memory_on_a_gpu_is_recorded_on_the_current_stream(monkeypatch):
+    recorded = []
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"that of {device}")
+    there = SimpleNamespace(is_cuda=True, device="a GPU", record_stream=recorded.append)
+    streams.use_here([there, torch.arange(3)])
+    assert recorded == ["that of a GPU"]
+
+
+def test_numbers_are_not_read_before_they_are_there():
+    """The copy to the host is put off with all that is before it."""
+    with stand_in(StandIn()):
+
+        def counted():
+            counts = torch.zeros(3, dtype=torch.int64)
+            return read_later(counts + 5)
+
+        known, event = on_a_side_stream(counted)
+        assert known() is None
+        assert known() is None
+        event.wait()
+        assert known() == [5, 5, 5]
+        assert read_later(torch.arange(3))() == [0, 1, 2]
 
 
 def test_many_threads_make_a_table_once():
