@@ -6,6 +6,8 @@ All of `ops` that knows of devices is here: doors ask `device_of`, check argumen
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -41,16 +43,45 @@ def kernels_for(array: Array) -> torch.device | None:
 
 
 def resolved(device: torch.device | str) -> torch.device:
-    """Return a device of torch: what stands in for GPUs, if anything does, is in memory of the CPU."""
+    """Return a device of torch: what stands in for GPUs, if anything does, is in memory of the CPU.
+
+    Of GPUs without a number it is that of `current_gpu`.
+    """
     wanted = torch.device(device)
+    if wanted.type != "cuda":
+        return wanted
     backend = sys.modules.get("headrace.cuda.backend")
-    stands_in = wanted.type == "cuda" and backend is not None and backend.is_gpu(torch.device("cpu"))
-    return torch.device("cpu") if stands_in else wanted
+    if backend is not None and backend.is_gpu(torch.device("cpu")):
+        return torch.device("cpu")
+    return torch.device("cuda", current_gpu()) if wanted.index is None else wanted
 
 
 def current_gpu() -> int:
-    """Return the number of the current GPU; 0 where there is none, as for plans that are made for other machines."""
-    return torch.cuda.current_device() if torch.cuda.is_available() and resolved("cuda").type == "cuda" else 0
+    """Return the number of the GPU that ``"cuda"`` means: torch's current one, or that of this rank.
+
+    Where the current one is the default, 0, it is that of ``LOCAL_RANK``, by which torchrun numbers the ranks of a
+    machine, if there is a GPU of this number. 0 where there is none, as for plans that are made for other machines. It
+    does not initialise CUDA.
+    """
+    number = torch.cuda.current_device() if torch.cuda.is_initialized() else 0  # type: ignore[no-untyped-call]
+    local_rank = os.environ.get("LOCAL_RANK", "")
+    if number == 0 and local_rank.isdecimal() and int(local_rank) < torch.cuda.device_count():
+        return int(local_rank)
+    return number
+
+
+def name_of_gpu(device: torch.device | str) -> str:
+    """Return a name of a GPU by which processes on any machines tell whether it is theirs as well.
+
+    Processes may number GPUs in their own ways, by ``CUDA_VISIBLE_DEVICES``; the driver has one name for each.
+    """
+    wanted = torch.device(device)
+    number = current_gpu() if wanted.index is None else wanted.index
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    own_name = f"number {number} of {seen}" if seen else f"number {number}"
+    if torch.cuda.is_available() and resolved(wanted).type == "cuda":
+        own_name = str(getattr(torch.cuda.get_device_properties(number), "uuid", own_name))
+    return f"cuda:{number} of {socket.gethostname()} ({own_name})"
 
 
 def gpu_at(device: torch.device | str) -> torch.device:

@@ -22,9 +22,9 @@ def names(plan: hr.Plan, machine: hr.Machine = GPU, **switches: bool) -> list[st
     return [stage.name for stage in rewrite(plan, machine, switches).final.stages]
 
 
-def copied_first(plan: hr.Plan) -> hr.Plan:
+def copied_first(plan: hr.Plan, device: str = "cuda") -> hr.Plan:
     """The plan with a copy to a GPU before its sampler."""
-    return hr.Plan([plan.stages[0], *hr.ItemSampler(1).copy_to("cuda").stages[1:], *plan.stages[1:]])
+    return hr.Plan([plan.stages[0], *hr.ItemSampler(1).copy_to(device).stages[1:], *plan.stages[1:]])
 
 
 def digests(plan: hr.Plan, machine: hr.Machine = GPU, **switches: bool) -> list[str]:

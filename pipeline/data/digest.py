@@ -124,11 +124,18 @@ def _num_bytes(array: Tensor | np.ndarray) -> int:
     return array.numel() * array.element_size() if isinstance(array, Tensor) else array.nbytes
 
 
+def flat_bytes(tensor: Tensor) -> Tensor:
+    """Return the bytes of a tensor, uint8[num_bytes]: a view where they are in one piece, else a copy."""
+    flat = tensor.contiguous().reshape(-1)
+    if flat.stride(0) != 1:  # torch takes one element for contiguous, whatever its stride, and views no bytes of it
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8)
+
+
 def _bytes_of(array: Tensor | np.ndarray) -> memoryview:
     if isinstance(array, Tensor):
         # Through uint8, because numpy knows neither bfloat16 nor the 8-bit floats.
         if array.numel() == 0:
             return memoryview(b"")  # no view of bytes: an empty array of NumPy may have a stride of 0
-        flat = array.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-        array = flat.view(torch.uint8).numpy()
+        array = flat_bytes(array.detach().cpu().resolve_conj().resolve_neg()).numpy()
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError, PeerError
 from headrace.ops.features.gather import empty_rows
+from headrace.pipeline.data.digest import flat_bytes
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.leaving import Loops
@@ -140,6 +141,11 @@ class Comm(ABC):
         return None
 
     @property
+    def reaches_gpus(self) -> bool:
+        """Whether tensors go from GPU to GPU as they are, as by NCCL; by default False: they go through CPU memory."""
+        return False
+
+    @property
     def generation(self) -> int:
         """The number of times that the ranks have met in `begin`."""
         return 0
@@ -213,7 +219,9 @@ class Comm(ABC):
             shape = (sum(receive_counts), *rows.shape[1:])
             received = empty_rows(shape, rows.dtype, rows.device)
         sizes = list(send_counts), list(receive_counts)
-        self._all_to_all(_as_bytes(rows), _as_bytes(received), *sizes, meanwhile or nothing)
+        into = _as_bytes(received)
+        assert into.data_ptr() == received.data_ptr()  # no copy, which nobody would read
+        self._all_to_all(_as_bytes(rows), into, *sizes, meanwhile or nothing)
         return received
 
     def all_to_all_counts(self, counts: Sequence[int], *, meanwhile: Callable[[], None] | None = None) -> list[int]:
@@ -361,7 +369,7 @@ def _as_bytes(rows: Tensor) -> Tensor:
     """View rows as uint8[rows, bytes of a row], whatever their dtype; a copy if they are not contiguous."""
     num_rows = rows.shape[0]  # small batches feel each call of Python, such as len() of a tensor
     width = rows[:1].numel() * rows.element_size() if num_rows else 0
-    return rows.detach().contiguous().reshape(-1).view(torch.uint8).view(num_rows, width)
+    return flat_bytes(rows.detach()).view(num_rows, width)
 
 
 def check_channel(comm: object, caller: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headrace.pipeline.data.digest import flat_bytes
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.exchange import Exchange
 
@@ -59,7 +60,7 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     messages, start = [], 0
     for degrees in asked.degrees.split(list(exchange.send_counts)):  # type: ignore[no-untyped-call]
         stop = start + int(degrees.sum())
-        parts = [_as_bytes(degrees), *(_as_bytes(column[start:stop]) for column in asked.columns)]
+        parts = [flat_bytes(degrees), *(flat_bytes(column[start:stop]) for column in asked.columns)]
         messages.append(torch.cat(parts))
         start = stop
     sizes = [len(message) for message in messages]
@@ -77,10 +78,6 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     came = SampledEdges(torch.cat(all_degrees), tuple(map(torch.cat, all_columns)))
     returned = came if exchange.places is None else came.take(exchange.places)
     return returned, sum(sizes)  # nothing for this rank is among the messages
-
-
-def _as_bytes(column: Tensor) -> Tensor:
-    return column.contiguous().view(torch.uint8)
 
 
 def _read(message: Tensor, count: int, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,7 @@ import torch.distributed
 from torch import Tensor
 
 from headrace.ops.errors import PlanError
+from headrace.ops.gpu import current_gpu, name_of_gpu
 from headrace.pipeline.data.arrays import whole_number
 
 
@@ -53,9 +54,26 @@ def store_of_job() -> Any:
 
 
 def device_of_job() -> torch.device:
-    """Return the device whose tensors the job's collectives take."""
+    """Return where the job's collectives take what is in CPU memory: there, or by NCCL alone on a GPU."""
     on_gpu = torch.distributed.get_backend() == "nccl"
-    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+    return torch.device("cuda", current_gpu()) if on_gpu else torch.device("cpu")
+
+
+def reaches_gpus(group: Any) -> bool:
+    """Return whether collectives of a process group take tensors on GPUs as they are, by NCCL.
+
+    Gloo takes some, which it copies to CPU memory.
+    """
+    try:
+        name: str = group._get_backend(torch.device("cuda")).name()  # noqa: SLF001 - no public function knows both
+    except RuntimeError:
+        return False
+    return name.lower() == "nccl"
+
+
+def gpu_of_nccl() -> str:
+    """Return the name of the GPU by which NCCL knows this rank; "" where the job has another backend."""
+    return name_of_gpu(torch.device("cuda", current_gpu())) if reaches_gpus(all_ranks()) else ""
 
 
 def timeout_of_job() -> float:

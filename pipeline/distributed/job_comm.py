@@ -52,7 +52,8 @@ class DistributedComm(Comm):
 
     def __init__(self, generations: Generations, *, agrees: bool = False) -> None:
         super().__init__(generations.store.rank, generations.store.world_size)
-        self._device = job.device_of_job()
+        self._device = job.device_of_job()  # of what lies in CPU memory
+        self._reaches_gpus = job.reaches_gpus(job.all_ranks())
         self._generations = generations
         self._store, self._loops = generations.store, generations.loops
         self._agrees = agrees
@@ -78,6 +79,11 @@ class DistributedComm(Comm):
     def notes(self) -> Notes:
         """The job's store."""
         return self._store
+
+    @property
+    def reaches_gpus(self) -> bool:
+        """Whether NCCL carries what lies on GPUs, alone or beside gloo (``"cpu:gloo,cuda:nccl"``)."""
+        return self._reaches_gpus
 
     @property
     def generation(self) -> int:
@@ -147,12 +153,13 @@ class DistributedComm(Comm):
             return
         # With its last reference the group goes, and waits for its threads. torch 2.2 waits under Python's lock, which
         # a thread may need to free a tensor, but not if the part of the group that has the threads is released last.
-        backend = group._get_backend(self._device)  # noqa: SLF001
+        kinds = ("cpu", "cuda") if self._reaches_gpus and self._device.type == "cpu" else (self._device.type,)
+        backends = [group._get_backend(torch.device(kind)) for kind in kinds]  # noqa: SLF001
         own = self._job()
         if own is not None and job.all_ranks() is own:  # else the job was ended, and its groups with it
             job.end_group(group)
         del group
-        del backend
+        del backends
 
     def leave_to_the_parent(self) -> None:
         """Let go of the process group without giving it back, in a forked process."""
@@ -167,18 +174,26 @@ class DistributedComm(Comm):
         receive_counts: list[int],
         meanwhile: Callable[[], None],
     ) -> None:
-        target = received.to(self._device)
-        begin = partial(job.begin_all_to_all, sent.to(self._device), target, send_counts, receive_counts)
-        self._run(begin, meanwhile)
+        device = self._where(received)
+        target = received.to(device)
+        begin = partial(job.begin_all_to_all, sent.to(device), target, send_counts, receive_counts)
+        self._run(begin, meanwhile, on_gpu=device.type != "cpu")
         if target is not received:
             received.copy_(target)
 
     def _all_reduce_sum(self, values: Tensor) -> Tensor:
-        summed = values.detach().to(self._device, copy=True).contiguous()
-        self._run(partial(job.begin_all_reduce, summed))
+        device = self._where(values)
+        summed = values.detach().to(device, copy=True).contiguous()
+        self._run(partial(job.begin_all_reduce, summed), on_gpu=device.type != "cpu")
         return summed.to(values.device)
 
-    def _run(self, begin: Callable[[Any], Any], meanwhile: Callable[[], None] = nothing) -> None:
+    def _where(self, tensor: Tensor) -> torch.device:
+        """Return where a collective takes a tensor: as it is on a GPU, by NCCL, else where the job's take others."""
+        return tensor.device if tensor.is_cuda and self._reaches_gpus else self._device
+
+    def _run(
+        self, begin: Callable[[Any], Any], meanwhile: Callable[[], None] = nothing, *, on_gpu: bool = False
+    ) -> None:
         """Begin a collective in the group and wait for it, or for what keeps another rank from it."""
         began, group = time.monotonic(), self._opened()
         self._unfinished = True
@@ -190,7 +205,7 @@ class DistributedComm(Comm):
         del group
         meanwhile()
         with self._connection(began):
-            while not self._is_done(work):
+            while not self._is_done(work, on_gpu=on_gpu):
                 self._look(began)
             self._unfinished = False
 
@@ -199,9 +214,9 @@ class DistributedComm(Comm):
             raise PeerError(f"rank {self.rank} has closed this channel, or ended the job that it belonged to")
         return self._group
 
-    def _is_done(self, work: Any) -> bool:
+    def _is_done(self, work: Any, *, on_gpu: bool) -> bool:
         """Wait a moment for a collective; raise what it raised."""
-        if self._device.type != "cpu":
+        if on_gpu:
             # There a wait that runs out of time ends the whole communicator.
             until = time.monotonic() + self._store.look_every
             while not work.is_completed():

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError, PeerError
+from headrace.ops.gpu import Event, device_of, record, use_here
 from headrace.pipeline.data.arrays import number_above_0, whole_number
 from headrace.pipeline.distributed.channel import LOOK, Comm, Label, failure_of, gave_up, late, parted
 from headrace.pipeline.distributed.leaving import Loops, MessageLog
@@ -54,6 +55,7 @@ class _Meeting:
     """One collective: what the ranks that came have brought, and how many have not left."""
 
     brought: dict[int, tuple[Tensor, ...]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)  # behind which what lies on GPUs is there
     doing: dict[int, tuple[Label, str]] = field(default_factory=dict)
     left: int = 0
 
@@ -145,6 +147,11 @@ class LocalComm(Comm):
         return self._shared.notes
 
     @property
+    def reaches_gpus(self) -> bool:
+        """True: threads of one process see each other's memory."""
+        return True
+
+    @property
     def generation(self) -> int:
         """How often the ranks have met in `begin`."""
         return self._shared.generations[self.rank]
@@ -215,7 +222,7 @@ class LocalComm(Comm):
             part = brought[rank][self.rank]
             came.append(part.shape[0])
             if part.shape[0]:
-                filled.append(part)
+                filled.append(part.to(received.device))
         if came != receive_counts:
             raise PeerError(f"rank {self.rank} expected {receive_counts} rows from the ranks, got {came}")
         if filled:
@@ -225,7 +232,7 @@ class LocalComm(Comm):
         total = torch.zeros_like(values)
         brought = self._meet((values.detach().clone(),))
         for rank in range(self.world_size):
-            total += brought[rank][0]
+            total += brought[rank][0].to(total.device)
         return total
 
     def _meet(
@@ -249,11 +256,14 @@ class LocalComm(Comm):
             self._last = (generation, number + 1) if generation == now else (now, 0)
             place = (*self._name, -1, *self._last)
         deadline = time.monotonic() + shared.timeout
+        device = device_of(brought[0]) if brought else None
+        events = () if device is None else (record(device),)
         with shared.lock:
             meeting = shared.meetings.get(place)
             if meeting is None:
                 meeting = shared.meetings[place] = _Meeting()
             meeting.brought[self.rank] = brought
+            meeting.events += events
             meeting.doing[self.rank] = self._label, self._kind
             if len(meeting.brought) == self.world_size:  # a rank that comes with something else reports it below
                 shared.changed.notify_all()
@@ -271,7 +281,11 @@ class LocalComm(Comm):
             meeting.left += 1
             if meeting.left == self.world_size:
                 del shared.meetings[place]
-            return meeting.brought
+        for event in meeting.events:
+            event.wait()
+        if events:
+            use_here(tensor for tensors in meeting.brought.values() for tensor in tensors)
+        return meeting.brought
 
     def _given_up(self, error: PeerError) -> PeerError:
         """Give up to begin, for all ranks: those that come later learn it, and have been to the same meeting."""

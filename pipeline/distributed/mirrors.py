@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headrace.pipeline.data.digest import flat_bytes
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.exchange import take_rows
 
@@ -165,8 +166,7 @@ def _as_one(comm: Comm, parts: Sequence[_Part]) -> list[Tensor]:
 
 def _as_bytes(rows: Tensor) -> Tensor:
     """View rows as uint8[rows, bytes of a row]; the width is that of the row's shape even where there is no row."""
-    flat = rows.detach().contiguous().reshape(-1).view(torch.uint8)
-    return flat.view(len(rows), math.prod(rows.shape[1:]) * rows.element_size())
+    return flat_bytes(rows.detach()).view(len(rows), math.prod(rows.shape[1:]) * rows.element_size())
 
 
 def _sums(flags: Tensor, counts: Sequence[int]) -> tuple[int, ...]:

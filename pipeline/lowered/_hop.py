@@ -15,7 +15,7 @@ from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.rules import HopRule, NeighborRule
 from headrace.ops.sampling.sample import Hop as PickedEdges
 from headrace.ops.sampling.sample import sample_hop
-from headrace.pipeline.data import Graph, GraphView, MiniBatch, Seen
+from headrace.pipeline.data import GraphView, MiniBatch, Seen
 from headrace.pipeline.data.graph_machinery import arrays_on, weights_on
 from headrace.pipeline.data.seen import seen_of
 from headrace.pipeline.lowered._excluded import SeedEdges, excluder
@@ -81,9 +81,9 @@ class Hop:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether a GPU can sample it: of a whole graph, in its own order; all trees leave out the same edges."""
-        whole = isinstance(self.graph, Graph) and self.graph.node_ids is None
-        return whole and self.rule.has_twin and not (self.exclude is not None and self.exclude.by_tree)
+        """Whether a GPU can sample it: of a graph in its own order; all trees leave out the same edges."""
+        in_order = self.graph.node_ids is None
+        return in_order and self.rule.has_twin and not (self.exclude is not None and self.exclude.by_tree)
 
     def sampled_by(self) -> tuple[Seen, ...]:
         """Return the weights and times that it goes by."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.sampling.saint import induced_subgraph
-from headrace.pipeline.data import Block, Graph, GraphView, MiniBatch
+from headrace.pipeline.data import CPU, Block, Graph, GraphView, MiniBatch, Place
 from headrace.pipeline.lowered._excluded import SeedEdges
 from headrace.pipeline.lowered._finders import FoundLayer
 from headrace.pipeline.lowered.sample_hop import HopStage
@@ -47,6 +47,10 @@ class InduceHop(HopStage):
     @property
     def takes_all(self) -> bool:
         return self.exclude is None
+
+    @property
+    def reads_at(self) -> Place | None:
+        return CPU if self.finder.ranks.collective else None
 
     @property
     def reads(self) -> frozenset[str]:

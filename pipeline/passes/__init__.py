@@ -36,7 +36,8 @@ LOWERINGS: tuple[Pass, ...] = (
     _lowering("exclude_edges", Promise.SAME_BATCHES, needs_module=f"{_STAGES}.exclude_seed_edges"),
     # before all passes that read which stages find nodes: a boundary is part of the meaning of the source
     _lowering("within_boundary", Promise.SAME_BATCHES, needs_boundary=True),
-    # before all passes that read where a batch is
+    # before all passes that read where a batch is, as both of these
+    _lowering("own_gpu", Promise.SAME_BATCHES, needs_module=f"{_STAGES}.copy_to"),
     _lowering("sample_on_cpu", Promise.SAME_BATCHES, needs_module=f"{_STAGES}.copy_to"),
     # after the passes that make hops, which it divides among ranks; only if the user asks for it
     _lowering("cooperative", Promise.SAME_UNION, optional=True, on=False, needs_ranks=True),

@@ -35,7 +35,7 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
     for verb, graph in graphs_of(stages):
         check_known_by_own_ids(graph, f"cooperative: {verb}")
     if isinstance(machine.partition, EdgePartition):
-        return share_edges(stages, machine.partition, _fetches(stages))
+        return share_edges(stages, machine.partition, _fetches(stages, machine))
     partition = _partition(stages, machine.partition, machine.world_size)
     stages = _together(stages, Together(partition))
     for stage in stages:
@@ -46,8 +46,9 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
                 "sample_pinsage with expand='all', or cooperative=False"
             )
     roots = max((position for position, stage in enumerate(stages) if stage.plants_trees), default=0)
-    finders = [position for position in _finders(stages) if position >= roots]  # trees begin there
-    fetches = _fetches(stages)
+    # Trees begin at their roots.
+    finders = [_exchange_behind(stages, position, machine) for position in _finders(stages) if position >= roots]
+    fetches = _fetches(stages, machine)
     rewritten: list[Stage] = []
     for position, stage in enumerate(stages):
         rewritten += fetched_at_owners(stage, exchange=True) if position in fetches else (stage,)
@@ -59,9 +60,41 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
 
 
 def _copy_behind(copy: CopyTo, hop: HopStage, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
-    """Move a copy to a GPU from before a hop to after it, because ranks exchange ids in CPU memory."""
-    del machine
-    return None if facts.shares_layers or copy.moves_to == CPU else (hop, compact, copy)
+    """Move a copy to a GPU from before a hop to after it, unless ranks exchange there the ids that it finds."""
+    return None if facts.shares_layers or _stays(copy, machine, hop) else (hop, compact, copy)
+
+
+def _copy_behind_subgraph(
+    copy: CopyTo, hops: Window, subgraph: InduceSubgraph, facts: Facts, machine: Machine
+) -> Window | None:
+    """Move a copy to after a subgraph, which ranks find together in CPU memory."""
+    together = machine.world_size > 1 and not facts.shares_layers
+    over_hops = all(isinstance(stage, HopStage | Compact) for stage in hops)
+    return (*hops, subgraph, copy) if together and over_hops and copy.moves_to != CPU else None
+
+
+def _copy_behind_fetch(copy: CopyTo, fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None:
+    """Move a copy to after a fetch whose rows ranks exchange in CPU memory."""
+    return None if facts.shares_layers or not fetch.node or _stays(copy, machine) else (fetch, copy)
+
+
+def _stays(copy: CopyTo, machine: Machine, hop: HopStage | None = None) -> bool:
+    """Whether ranks exchange what is found, or fetched, behind a copy where it lies then."""
+    # A hop that looks at the whole frontier asks other ranks about it, and shared edges are found, in CPU memory.
+    alone = hop is None or (hop.ranks.cooperates and not isinstance(machine.partition, EdgePartition))
+    return copy.moves_to == CPU or (alone and machine.exchanges_at(copy.moves_to))
+
+
+def _exchange_behind(stages: Window, position: int, machine: Machine) -> int:
+    """Return the position behind which the nodes that a stage found are exchanged.
+
+    It is the stage's own, or that of a copy which follows it, if more is found or fetched where that leads, and ranks
+    exchange there.
+    """
+    behind = stages[position + 1 :]
+    if not behind or not isinstance(behind[0], CopyTo) or not machine.exchanges_at(behind[0].moves_to):
+        return position
+    return position + any(stage.num_hops or stage.wants is not None for stage in behind)
 
 
 def _finders(stages: Window) -> list[int]:
@@ -70,10 +103,10 @@ def _finders(stages: Window) -> list[int]:
     return [position for position, stage in enumerate(stages) if position >= first and "n_id" in stage.writes]
 
 
-def _fetches(stages: Window) -> range:
+def _fetches(stages: Window, machine: Machine) -> range:
     """Return the positions of the stages that fetch directly after the last layer; prefetches may be between them."""
     layers = [position for position, stage in enumerate(stages) if stage.num_hops or "blocks" in stage.writes]
-    start = end = max(_finders(stages) + layers) + 1
+    start = end = _exchange_behind(stages, max(_finders(stages) + layers), machine) + 1
     for position, stage in enumerate(stages[start:], start):
         if stage.wants is not None:
             end = position + 1
@@ -130,6 +163,8 @@ def _partition(stages: Window, given: Partition | None, world_size: int) -> Part
 
 RULES = (
     Rule("ids are exchanged on the CPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind),
+    Rule("a subgraph is found on the CPU: copy_to behind it", (CopyTo, ..., InduceSubgraph), _copy_behind_subgraph),
+    Rule("rows are exchanged on the CPU: copy_to behind the fetch", (CopyTo, FetchFeature), _copy_behind_fetch),
     Rule("node features behind subgraphs", (FetchFeature, ..., InduceSubgraph), _refuse_ahead),
     Rule("exchange what is found, exchange what is fetched", (), _insert),
 )

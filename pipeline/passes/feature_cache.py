@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from headrace.pipeline.data.graph_machinery import bytes_to_place
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.lowered._fetch_stage import FetchStage
 from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window, graphs_of
-from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.cached_store import with_caches
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.wanted import Feature
@@ -29,16 +29,17 @@ def _cache(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window |
     fetches = {
         position: (stage, place, features)
         for position, stage in enumerate(stages)
-        if isinstance(stage, FetchFeature)
+        if isinstance(stage, FetchStage)
         and (place := _gpu_of(stages, facts, position)) is not None
         and (features := _large(stage, place))
     }
     made: list[Stage] = list(stages)
     for position, (fetch, place, features) in fetches.items():
         budget = _memory_for_caches(facts, place, machine) // len(fetches)
-        store = with_caches(fetch.store, features, budget=max(budget, 0), policy=None, at=place)
-        if store is not fetch.store:
-            made[position] = replace(fetch, store=store).made_of(fetch)
+        wanted = fetch.wanted
+        store = with_caches(wanted.store, features, budget=max(budget, 0), policy=None, at=place)
+        if store is not wanted.store:
+            made[position] = fetch.wanting(replace(wanted, store=store)).made_of(fetch)
     return tuple(made) if any(map(operator.is_not, made, stages)) else None
 
 
@@ -64,7 +65,7 @@ def _gpu_of(stages: Window, facts: Sequence[Facts], position: int) -> Place | No
     return place if place is not None and place.kind == "cuda" else None
 
 
-def _large(fetch: FetchFeature, place: Place) -> list[Feature]:
+def _large(fetch: FetchStage, place: Place) -> list[Feature]:
     """Return the features of a fetch that are worth a cache."""
 
     def is_large(source: FeatureSource) -> bool:

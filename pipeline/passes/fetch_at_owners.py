@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.place import CPU
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
 from headrace.pipeline.passes.shards import sharded_features
 from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window
+from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
@@ -24,6 +26,18 @@ def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None
     return (*stages, *fetch.rest(fetch.wanted.of_nodes(features)))
 
 
+def _copy_behind(copy: CopyTo, between: Window, fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None:
+    """Move a copy to after a fetch from shards, unless ranks exchange rows where it leads.
+
+    A function of the user in between gets what is there: rows then go to CPU memory and back.
+    """
+    del facts
+    called = any(stage.calls_users for stage in between)
+    stays = called or copy.moves_to == CPU or machine.exchanges_at(copy.moves_to)
+    in_shards = machine.world_size > 1 and sharded_features(fetch)
+    return (*between, fetch, copy) if in_shards and not stays else None
+
+
 def _by_owners(features: dict[FeatureName, ShardedFeature]) -> list[tuple[FeatureName, ...]]:
     """Return the names of features, grouped by equal owners and equal copies."""
     groups: list[tuple[FeatureName, ...]] = []
@@ -37,4 +51,7 @@ def _by_owners(features: dict[FeatureName, ShardedFeature]) -> list[tuple[Featur
     return groups
 
 
-RULES = (Rule("fetch from shards -> exchange_ids, fetch_owned, exchange_rows, return_ids", (FetchFeature,), _route),)
+RULES = (
+    Rule("rows are exchanged on the CPU: copy_to behind the fetch", (CopyTo, ..., FetchFeature), _copy_behind),
+    Rule("fetch from shards -> exchange_ids, fetch_owned, exchange_rows, return_ids", (FetchFeature,), _route),
+)

@@ -7,8 +7,13 @@ from headrace.pipeline.plan import Facts, Machine, Rule, Window
 
 
 def _fuse(fetch: FetchOwned, exchange: ExchangeRows, facts: Facts, machine: Machine) -> Window | None:
-    """Read features whose sources can place rows where they go; what else is fetched stays as it is."""
-    del facts, machine
+    """Read features whose sources can place rows where they go; what else is fetched stays as it is.
+
+    A GPU copies rows faster than they come over the bus, so there each comes once.
+    """
+    del machine
+    if facts.place is not None and not facts.place.on_host:
+        return None
     fused = fetch.wanted.of_nodes(exchange.names).only(lambda source: source.places_rows)
     if not fused:
         return None

@@ -31,7 +31,7 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
     eager = any(stage.ranks.collective for stage in stages)
     ahead = (*stages[:position], Prefetch(workers=1, depth=2, eager=eager), *stages[position:])
     rows = _start_of_rows(stages)
-    if rows is None or machine.cores < LEAST_CORES_TO_SPLIT:
+    if rows is None or rows > position or machine.cores < LEAST_CORES_TO_SPLIT:
         return ahead
     return (*ahead[:rows], Prefetch(workers=1, depth=1), *ahead[rows:])
 

@@ -31,8 +31,18 @@ def _take_owned_seeds(
 
 
 def _copy_behind(copy: CopyTo, hop: HopStage, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
-    """Move a copy to after a hop at the owners, because ranks exchange ids in CPU memory."""
-    return (hop, compact, copy) if copy.moves_to != CPU and _is_apart(hop, facts, machine) else None
+    """Move a copy to after a hop at the owners, unless ranks exchange ids where it leads."""
+    stays = copy.moves_to == CPU or machine.exchanges_at(copy.moves_to)
+    return (hop, compact, copy) if not stays and _is_apart(hop, facts, machine) else None
+
+
+def _copy_behind_subgraph(
+    copy: CopyTo, hops: Window, subgraph: InduceSubgraph, facts: Facts, machine: Machine
+) -> Window | None:
+    """Move a copy to after a subgraph, whose edges ranks ask each other for in CPU memory."""
+    over_hops = all(isinstance(stage, HopStage | Compact) for stage in hops)
+    moves = over_hops and copy.moves_to != CPU and _is_apart(subgraph, facts, machine)
+    return (*hops, subgraph, copy) if moves else None
 
 
 def _route(hop: SampleHop, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
@@ -67,6 +77,7 @@ RULES = (
     Rule("samplers of a graph in shards", (Stage,), _refuse),
     Rule("item_sampler over shards -> seeds that each rank owns", (ItemSampler, ..., SampleHop), _take_owned_seeds),
     Rule("copy_to behind hops at owners", (CopyTo, HopStage, Compact), _copy_behind),
+    Rule("copy_to behind subgraphs at owners", (CopyTo, ..., InduceSubgraph), _copy_behind_subgraph),
     Rule("sample_hop over shards -> sample_hop at owners", (SampleHop, Compact), _route),
     Rule(
         "induce_subgraph of trees -> induce_in_trees, or induce_hop at owners over shards", (InduceSubgraph,), _induce

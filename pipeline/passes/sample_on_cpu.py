@@ -36,7 +36,7 @@ def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
     """Whether a stage works on a batch that was copied to a place."""
     if place is None or place == CPU:
         return True
-    # If ranks exchange ids, in CPU memory, the pass that inserts the exchange moves the copy.
+    # Where ranks exchange ids in CPU memory, the pass that inserts the exchange moves the copy.
     sampled_there = isinstance(stage, HopStage) and stage.on_gpu
     return machine.gpus > 0 and place.kind == "cuda" and sampled_there
 

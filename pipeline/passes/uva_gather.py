@@ -11,9 +11,11 @@ from dataclasses import replace
 from headrace.pipeline.data.graph_machinery import has_sound_edge_ids
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
+from headrace.pipeline.lowered.ranks.fetch_owned import FetchOwned
 from headrace.pipeline.plan import Facts, Machine, Rule, Window
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
+from headrace.pipeline.storage.wanted import Wanted
 
 
 def _fetch_behind(fetch: FetchFeature, copy: CopyTo, facts: Facts, machine: Machine) -> Window | None:
@@ -32,14 +34,29 @@ def _fetch_there(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window 
     return None if split is None else (*split[0], split[1])
 
 
+def _fetch_owned_there(fetch: FetchOwned, facts: Facts, machine: Machine) -> Window | None:
+    """Do the same for the rows of the nodes that this rank owns."""
+    place = facts.place
+    behind = _readable(fetch.wanted, place, machine)
+    if not behind or place is None:
+        return None
+    left = fetch.wanted.without(behind)
+    return (*((FetchOwned(left),) if left else ()), FetchTo(behind, place))
+
+
 def _split(
     fetch: FetchFeature, place: Place | None, machine: Machine
 ) -> tuple[tuple[FetchFeature, ...], FetchTo] | None:
     """Return the fetches for CPU memory and for a GPU at a place; None if the GPU can read none."""
+    behind = _readable(fetch.wanted, place, machine)
+    return (fetch.rest(behind), FetchTo(behind, place)) if behind and place is not None else None
+
+
+def _readable(wanted: Wanted, place: Place | None, machine: Machine) -> Wanted | None:
+    """Return the features that the GPU at a place can read; None if it is none."""
     if not machine.gpus or place is None or place.kind != "cuda":
         return None
-    behind = fetch.wanted.only(lambda source: source.reads_to(place))
-    return (fetch.rest(behind), FetchTo(behind, place)) if behind else None
+    return wanted.only(lambda source: source.reads_to(place))
 
 
 def _trust(fetch: FetchTo, facts: Facts, machine: Machine) -> Window | None:
@@ -72,5 +89,6 @@ def _have_rows(fetch: FetchTo, facts: Facts) -> bool:
 RULES = (
     Rule("fetch_feature, copy_to a GPU -> copy_to, fetch_to", (FetchFeature, CopyTo), _fetch_behind),
     Rule("fetch_feature of a batch on a GPU -> fetch_to", (FetchFeature,), _fetch_there),
+    Rule("fetch_owned of a batch on a GPU -> fetch_to", (FetchOwned,), _fetch_owned_there),
     Rule("fetch_to of ids that have rows -> without a check", (FetchTo,), _trust),
 )

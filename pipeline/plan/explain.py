@@ -19,6 +19,8 @@ from headrace.pipeline.plan.text import describe, show
 from headrace.pipeline.storage.features import FeatureStore
 
 if TYPE_CHECKING:
+    from headrace.pipeline.plan.machine import Machine
+    from headrace.pipeline.plan.plan import Plan
     from headrace.pipeline.plan.rewriting import Rewriting
 
 WIDTH = 120
@@ -58,6 +60,8 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
     if idle:
         lines += _wrapped(f"nothing to do: {', '.join(idle)}", "")
     lines += [one for line in names.described() for one in _wrapped(line, "")]
+    detour = detour_of(rewriting.plan, rewriting.final, rewriting.machine)
+    lines += [] if detour is None else _wrapped(detour, "")
     places = ("CPU memory", *(f"cuda:{number}" for number in range(rewriting.machine.gpus)))
     given = (rewriting.machine.promised, *rewriting.machine.gpu_promised)
     lines += [
@@ -66,6 +70,36 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
         if num_bytes
     ]
     return "\n".join(lines)
+
+
+def detour_of(plan: Plan, final: Plan, machine: Machine) -> str | None:
+    """Return how ranks exchange what belongs on GPUs, if it is not from GPU to GPU: through CPU memory.
+
+    Parameters
+    ----------
+    plan, final
+        The plan as written, and as it runs.
+    machine
+        The machine.
+    """
+    if machine.gpu_channel or not any(stage.ranks.collective for stage in final.stages):
+        return None
+    parts = list[str]()
+    if machine.gpus and any(
+        _on_gpu(known) and (stage.first_hop is not None or stage.wants is not None)
+        for known, stage in zip(facts_of(plan.stages), plan.stages, strict=False)
+    ):
+        parts.append("ids and rows of batches")
+    *_, end = facts_of(final.stages)
+    if _on_gpu(end) and end.shares_layers:
+        parts.append("rows of the model")
+    return (
+        f"ranks exchange {' and '.join(parts)} through CPU memory, as their channel reaches no GPU" if parts else None
+    )
+
+
+def _on_gpu(facts: Facts) -> bool:
+    return facts.place is not None and facts.place.kind == "cuda"
 
 
 class _Names:

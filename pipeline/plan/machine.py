@@ -15,6 +15,7 @@ from headrace.ops.gpu_memory import free_gpu_memory
 from headrace.ops.memory_limit import own_room, shared_room
 from headrace.ops.memory_promises import promised
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.place import Place
 from headrace.pipeline.distributed.job import ranks_here
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ class Machine:
         Bytes of CPU memory, and of each device, assigned to caches of this process, filled or not. All caches share
         half of the memory; a new one gets half of the rest of it.
     current_gpu
-        The number of the device that ``"cuda"`` means.
+        The number of the device that ``"cuda"`` means: torch's current one, or ``LOCAL_RANK`` where that is 0.
+    gpu_channel
+        Whether ranks exchange tensors from GPU to GPU, as by NCCL; the loader knows it by its channel.
     partition
         The rank that owns each node, or each edge; None if not decided yet.
     """
@@ -62,17 +65,24 @@ class Machine:
     promised: int = field(default=0, repr=False)
     gpu_promised: tuple[int, ...] = field(default=(), repr=False)
     current_gpu: int = field(default=0, repr=False)
+    gpu_channel: bool = field(default=False, repr=False)
     partition: Partition | EdgePartition | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
             whole_number(getattr(self, name), f"Machine: {name}", least, InputError)
+        if not isinstance(self.gpu_channel, bool):
+            raise InputError(f"Machine: expected gpu_channel to be True or False, got {self.gpu_channel!r}")
         for name in ("gpu_memory", "gpu_promised"):
             sizes = getattr(self, name)
             if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
                 raise InputError(f"Machine: expected {name} to be a tuple of bytes, got {type(sizes).__name__}")
         if self.rank >= self.world_size:
             raise InputError(f"Machine: expected a rank below world_size = {self.world_size}, got {self.rank}")
+
+    def exchanges_at(self, place: Place | None) -> bool:
+        """Return whether ranks exchange tensors at a place as they are, without a detour through CPU memory."""
+        return self.gpu_channel and self.gpus > 0 and place is not None and place.kind == "cuda"
 
     def memory_of_gpu(self, index: int | None) -> int:
         """Return the bytes of memory of a GPU, by default the current one; 0 if unknown."""
@@ -110,8 +120,6 @@ class Machine:
         affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS and Windows
         cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
         gpus = torch.cuda.device_count() if importlib.util.find_spec("cupy") is not None else 0
-        # Before CUDA is initialised the first device is current, unless the user changes it later.
-        current = current_gpu() if gpus and torch.cuda.is_initialized() else 0  # type: ignore[no-untyped-call]
         on_gpus = [promised(number) for number in range(gpus)]
         free = _gpu_memory(gpus)
         return Machine(
@@ -121,7 +129,7 @@ class Machine:
             gpu_memory=tuple(max(one - there.unfilled, 0) for one, there in zip(free, on_gpus, strict=False)),
             promised=promised().num_bytes,
             gpu_promised=tuple(there.num_bytes for there in on_gpus),
-            current_gpu=current,
+            current_gpu=current_gpu() if gpus else 0,
         )
 
 

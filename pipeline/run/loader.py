@@ -26,7 +26,7 @@ from headrace.pipeline.run.hand_over import Tables
 from headrace.pipeline.run.iteration import Iteration, Position
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.nodes import Work, close_node, patience
-from headrace.pipeline.run.ranks import EmptyShares, check_partition, check_ranks, place_of, ranks_of
+from headrace.pipeline.run.ranks import EmptyShares, check_partition, check_ranks, place_of, ranks_of, warn_of_detour
 from headrace.pipeline.run.stats import Counters, Stats, Trace
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class Loader(Generic[Batch]):
         self._passes = passes
         # They come first, so that a rank that cannot go on can say so to the others, who would wait for it.
         self._ranks = ranks = ranks_of(plan, passes or {}, comm, rank, world_size, in_job=in_job)
+        if ranks.comm is not None:
+            machine = replace(machine, gpu_channel=ranks.comm.reaches_gpus)
         try:
             check_partition(partition, plan, world_size, cooperative=(passes or {}).get("cooperative") is True)
             self._rewriting = rewrite(plan, machine, passes)
@@ -100,6 +102,8 @@ class Loader(Generic[Batch]):
             ranks.refuse("".join(format_exception(error)))
             raise
         seed = ranks.agree(self._rewriting.plan, self._rewriting.final)
+        if ranks.comm is not None:
+            warn_of_detour(self._rewriting)
         if seed is not None:
             self._settings = replace(self._settings, rank_items=ranks.num_items, rank_labels=ranks.labels)
             if not source.seed_given:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.distributed.leaving import Loop
     from headrace.pipeline.distributed.same_place import Turn
     from headrace.pipeline.plan.machine import Machine
+    from headrace.pipeline.plan.rewriting import Rewriting
 
 
 class Ranks:
@@ -212,6 +213,19 @@ def check_ranks(plan: Plan, settings: RunSettings) -> None:
                 f"{stage.origin.name}: {one.what} has other owners than those by which the ranks cooperate; give the "
                 "loader the same partition, .loader(partition=...)"
             )
+
+
+def warn_of_detour(rewriting: Rewriting) -> None:
+    """Name what goes through CPU memory between GPUs of ranks; ``loader.explain()`` names it as well."""
+    from headrace.pipeline.plan.explain import detour_of  # which a process that is alone does not load
+
+    detour = detour_of(rewriting.plan, rewriting.final, rewriting.machine)
+    if detour is not None:
+        warnings.warn(
+            f'loader: {detour}; torch.distributed.init_process_group("nccl"), or "cpu:gloo,cuda:nccl", keeps them on '
+            "GPUs",
+            stacklevel=2,
+        )
 
 
 class EmptyShares:

@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from headrace.ops.gpu import name_of_gpu
 from headrace.pipeline.data.label_range import LabelRange
 from headrace.pipeline.plan import Plan, PlanError, SourceStage, source_of
 from headrace.pipeline.plan.fingerprint import digest_of
+from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.text import describe, show
 
 #: What to write where an argument differs, by its name.
@@ -41,12 +43,15 @@ class Agreed:
         How many items each rank has, where each brings its own.
     rank_labels
         Facts about the labels of each rank, where each brings its own and a stage changes them.
+    gpus
+        The GPU to which each rank copies its batches, "" for none.
     """
 
     seed: int
     own: tuple[str, ...] = ()
     rank_items: tuple[int, ...] = ()
     rank_labels: tuple[LabelRange | None, ...] = ()
+    gpus: tuple[str, ...] = ()
 
 
 def agree(
@@ -85,17 +90,26 @@ def agree(
         "text": _text(plan, final) if together else "\n".join(map(describe, plan.stages)),
         "owners": "".join(_owners(final)),
         "runs_as": _text(plan, final) if together else "",
+        "gpu": _gpu(final),
     }
     told = tell(what)
     _check(told, rank, source.name)
+    gpus = tuple(one["gpu"] for one in told)
     if not own:
-        return Agreed(told[0]["torch_seed"])
+        return Agreed(told[0]["torch_seed"], gpus=gpus)
     return Agreed(
         told[0]["torch_seed"],
         tuple(one["own"] for one in told),
         tuple(one["num_items"] for one in told),
         tuple(None if one["labels"] is None else LabelRange(*one["labels"]) for one in told),
+        gpus,
     )
+
+
+def _gpu(final: Plan) -> str:
+    """Return the name of the GPU that batches are copied to, "" for none."""
+    *_, end = facts_of(final.stages)
+    return name_of_gpu(str(end.place)) if end.place is not None and end.place.kind == "cuda" else ""
 
 
 def _arguments(plan: Plan) -> dict[str, dict[str, tuple[str, str]]]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from headrace.pipeline.distributed.channel import Comm, failure_of
 from headrace.pipeline.distributed.comm import loaders_of_job, texts_of_job, world_comm
+from headrace.pipeline.distributed.job import gpu_of_nccl
 from headrace.pipeline.distributed.leaving import Loop
 from headrace.pipeline.distributed.same_place import Notes, SamePlace, Turn
 from headrace.pipeline.plan import Plan, PlanError, source_of
@@ -134,9 +136,48 @@ def meeting_of_ranks(comm: Comm | None, rank: int, world_size: int, *, communica
     """
     if communicates:
         if comm is None and in_job and world_size > 1:
-            told_in_job({"cooperative": True}, rank)  # before ranks wait for each other in new process groups
+            # Before ranks wait for each other in new process groups.
+            check_gpus_of_ranks(told_in_job({"cooperative": True, "nccl_gpu": gpu_of_nccl()}, rank))
         return OnChannel(world_comm() if comm is None else comm, is_kept=True)
     return AtStore(rank) if comm is None else OnChannel(comm, is_kept=False)
+
+
+def check_gpus_of_ranks(told: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse ranks of NCCL that share a GPU.
+
+    Parameters
+    ----------
+    told
+        What each rank told: ``"nccl_gpu"`` is the GPU by which NCCL knows it, "" for another backend.
+
+    Raises
+    ------
+    PlanError
+        With the ranks and their GPU.
+    """
+    for gpu, ranks in _ranks_by_gpu([one["nccl_gpu"] for one in told]):
+        raise PlanError(
+            f"loader: expected a GPU for each rank of NCCL, got {gpu} for ranks {ranks}; start a process for each GPU "
+            "by torchrun, which sets LOCAL_RANK, or call torch.cuda.set_device(...) before init_process_group"
+        )
+
+
+def warn_of_shared_gpus(gpus: Sequence[str]) -> None:
+    """Name ranks whose batches are on one GPU, "" for none, where others may idle."""
+    for gpu, ranks in _ranks_by_gpu(gpus):
+        warnings.warn(
+            f"loader: batches of ranks {ranks} are all on {gpu}; start them by torchrun, which sets LOCAL_RANK, call "
+            "torch.cuda.set_device(...), or name a GPU for each, copy_to(f'cuda:{number}')",
+            stacklevel=2,
+        )
+
+
+def _ranks_by_gpu(gpus: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Return each GPU of several ranks, with these."""
+    ranks: dict[str, list[int]] = {}
+    for rank, gpu in enumerate(gpus):
+        ranks.setdefault(gpu, []).append(rank)
+    return [(gpu, those) for gpu, those in ranks.items() if gpu and len(those) > 1]
 
 
 def told_in_job(what: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
@@ -182,6 +223,7 @@ class SeveralRanks(Ranks):
         self._rank = rank
         self._world_size = world_size
         self._together = together
+        self._in_job = in_job
         self._meeting = meeting_of_ranks(comm, rank, world_size, communicates=together, in_job=in_job)
         self.comm = self._meeting.comm
         self._number = 0  # among the loaders that communicate, the same on all ranks
@@ -196,6 +238,8 @@ class SeveralRanks(Ranks):
         self._meeting.begin()
         self._number = 0 if self.comm is None else self.comm.generation
         agreed = agree(plan, final, self._rank, self._meeting.told, together=self._together)
+        if self._in_job:  # threads of one process are given GPUs, or none, by hand
+            warn_of_shared_gpus(agreed.gpus)
         self.own, self.num_items, self.labels = agreed.own, agreed.rank_items, agreed.rank_labels
         noted = None if self._together else self._meeting.noted()
         if noted is not None:

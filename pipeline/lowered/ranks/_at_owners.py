@@ -13,7 +13,7 @@ from headrace.ops import Hop as PickedEdges
 from headrace.ops import NeighborRule, sample_hop, unique_and_inverse
 from headrace.ops.graphs.rows import starts_of
 from headrace.ops.sampling.induced_trees import induced_in_trees
-from headrace.pipeline.data import CPU, Block, GraphView, MiniBatch, Place
+from headrace.pipeline.data import Block, GraphView, MiniBatch
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
 from headrace.pipeline.distributed.exchange import Exchange, Traffic, exchange_ids
@@ -37,7 +37,6 @@ class AtOwners(Finder):
     """
 
     ranks: ClassVar[RankTraits] = RankTraits(collective=True, cooperates=False)
-    reads_at: ClassVar[Place | None] = CPU
 
     def check(self, stage: HopStage) -> None:
         if isinstance(stage, InduceHop) and stage.exclude is not None and stage.exclude.by_tree:
@@ -68,7 +67,7 @@ class AtOwners(Finder):
             returned = PickedEdges(
                 starts_of(edges.degrees),
                 edges.columns[0],
-                torch.empty(0, dtype=torch.int64, device="cpu"),
+                torch.empty(0, dtype=torch.int64, device=frontier.device),
                 edges.columns[-1] if hop.weights is not None else None,
             )
             num_bounds = sum(elements.get(name) is not None for name in _BOUNDS)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from headrace.ops import gather_rows, unique_and_inverse
-from headrace.pipeline.data import CPU, Block, MiniBatch, Place
+from headrace.pipeline.data import Block, MiniBatch
 from headrace.pipeline.distributed.exchange import exchange_ids
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
@@ -36,7 +36,6 @@ class ExchangeIds(MapStage):
     name: ClassVar[str] = "exchange_ids"
     lowered: ClassVar[bool] = True
 
-    reads_at: ClassVar[Place | None] = CPU
     reads: ClassVar[frozenset[str]] = frozenset({"n_id", "num_sampled_nodes"})
 
     router: RankRouter
@@ -131,7 +130,6 @@ class ReturnIds(PlainStage):
 
     name: ClassVar[str] = "return_ids"
     lowered: ClassVar[bool] = True
-    reads_at: ClassVar[Place | None] = CPU
     ranks: ClassVar[RankTraits] = RankTraits(keeps_rows=True)
     reads: ClassVar[frozenset[str]] = frozenset({"n_id", "exchanges"})
 

@@ -35,7 +35,6 @@ class FetchOwned(FetchStage):
 
     name: ClassVar[str] = "fetch_owned"
     lowered: ClassVar[bool] = True
-    reads_at: ClassVar[Place | None] = CPU
 
     wanted: Wanted
 
@@ -63,7 +62,6 @@ class ExchangeRows(MapStage):
     name: ClassVar[str] = "exchange_rows"
     lowered: ClassVar[bool] = True
 
-    reads_at: ClassVar[Place | None] = CPU
     ranks: ClassVar[RankTraits] = RankTraits(collective=True)
     reads: ClassVar[frozenset[str]] = frozenset({"n_id", "exchanges", "node"})
     writes: ClassVar[frozenset[str]] = frozenset({"node"})

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.pipeline.data.digest import SAMPLED_ABOVE_BYTES, exact_digest, sampled_digest
+from headrace.pipeline.data.digest import SAMPLED_ABOVE_BYTES, exact_digest, flat_bytes, sampled_digest
 
 # The same sixteen bytes, under different names, dtypes and shapes.
 SAME_BYTES = [
@@ -75,3 +75,14 @@ def test_empty_arrays_of_numpy(dtype, shape):
     assert sampled_digest([("x", torch.from_numpy(array))]) == expected
     assert sampled_digest([("x", array)]) == expected
     assert exact_digest([("x", torch.from_numpy(array))])
+
+
+def test_one_element_has_one_digest_whatever_its_stride():
+    """Torch takes it for contiguous, and views no bytes of it."""
+    column = torch.arange(10).view(5, 2)[:1, 1]
+    assert column.is_contiguous()
+    assert column.stride() == (2,)
+    assert exact_digest([("x", column)]) == exact_digest([("x", torch.tensor([1]))])
+    assert flat_bytes(column).tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+    whole = torch.arange(4)
+    assert flat_bytes(whole).data_ptr() == whole.data_ptr()

@@ -36,7 +36,7 @@ def test_fires_before_the_copy_and_behind_it():
         source = stage.wants.store.node["x"]
         assert stage.name == "fetch_to"  # which reads through it
         assert isinstance(source, hr.GpuCachedFeature)
-        assert (source.capacity, source.cache_place) == (31, hr.Place("cuda"))
+        assert (source.capacity, source.cache_place) == (31, hr.Place("cuda", 0))
 
 
 def test_fires_for_the_gpu_of_the_copy():
@@ -132,7 +132,7 @@ def test_is_switched_off():
 def test_says_so():
     text = str(rewrite(fetched().copy_to("cuda"), GPU).explain())
     assert "feature_cache" in text
-    assert "CachedFeature(float32[200, 8], rows=31, place='cuda')" in text
+    assert "CachedFeature(float32[200, 8], rows=31, place='cuda:0')" in text
 
 
 def test_same_result():

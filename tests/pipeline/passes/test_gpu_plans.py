@@ -120,3 +120,86 @@ def test_columns_of_a_larger_array_are_not_read_in_place():
     columns = hr.FeatureStore(node={"x": torch.zeros(200, 9)[:, :4]})
     plan = items().sample_neighbor(graph(), [3]).fetch_feature(columns, node=["x"]).copy_to("cuda")
     assert "fetch_to" not in names(plan, hr.Machine(gpus=1))
+
+
+def ranks(world_size: int, **facts: object) -> hr.Machine:
+    """The machine of the last of some ranks, each with a GPU of its own."""
+    last = world_size - 1
+    return hr.Machine(cores=4, gpus=world_size, world_size=world_size, rank=last, current_gpu=last, **facts)
+
+
+def runs(plan: hr.Plan, machine: hr.Machine, **switches: bool) -> str:
+    """The plan that runs, as explain() shows it, and what it says of channels."""
+    text = rewrite(plan, machine, {"cooperative": True, **switches}).explain()
+    channel = text[text.index("ranks exchange") :] if "ranks exchange" in text else ""
+    return text.split("plan as written")[0].split("\n", 1)[1] + " ".join(channel.split())
+
+
+TOGETHER_ON_GPUS = """\
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  copy_to('cuda:{last}')
+  exchange_ids(HashPartition(200 nodes, {world_size} parts))
+  sample_fused(graph#1, [NeighborRule(4)], key_layers=[0])
+  exchange_ids(HashPartition(200 nodes, {world_size} parts))
+  sample_fused(graph#1, [NeighborRule(3)], key_layers=[1], first_layer=1)
+  exchange_ids(HashPartition(200 nodes, {world_size} parts))
+  fetch_to(store#1, cuda:{last}, labels='y', trusted=True)
+  fetch_to(store#1, cuda:{last}, node=['x'], trusted=True)
+  exchange_rows(['x'])
+  return_ids
+"""
+TOGETHER_BY_CPUS = """\
+  item_sampler(100 items, batch_size=17, shuffle=True, seed=11)
+  exchange_ids(HashPartition(200 nodes, {world_size} parts))
+  sample_fused(graph#1, [NeighborRule(4)], key_layers=[0])
+  exchange_ids(HashPartition(200 nodes, {world_size} parts))
+  sample_fused(graph#1, [NeighborRule(3)], key_layers=[1], first_layer=1)
+  exchange_ids(HashPartition(200 nodes, {world_size} parts))
+  prefetch(1)
+  fetch_feature(store#1, labels='y')
+  fetch_and_exchange(store#1, node=['x'])
+  return_ids
+  prefetch
+  on_stream([copy_to('cuda:{last}')], cuda:{last})
+  prefetch(1)
+  wait_stream
+ranks exchange ids and rows of batches and rows of the model through CPU memory, as their channel reaches no GPU"""
+
+
+@pytest.mark.parametrize("world_size", [2, 4, 8])
+@pytest.mark.parametrize("reaches", [True, False], ids=["from GPU to GPU", "by CPUs"])
+def test_golden_plans_of_ranks_that_make_batches_together(world_size, reaches):
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"], labels="y")
+    expected = TOGETHER_ON_GPUS if reaches else TOGETHER_BY_CPUS
+    found = runs(plan, ranks(world_size, gpu_channel=reaches))
+    assert found == expected.format(world_size=world_size, last=world_size - 1)
+
+
+@pytest.mark.parametrize("world_size", [2, 4, 8])
+def test_golden_plans_of_ranks_with_shares_of_their_own(world_size):
+    """They exchange nothing, so their plans are those of one process, each on its GPU."""
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
+    found = runs(plan, ranks(world_size), cooperative=False)
+    assert found == runs(plan, hr.Machine(cores=4, gpus=world_size, current_gpu=world_size - 1), cooperative=False)
+    assert f"on_stream([copy_to('cuda:{world_size - 1}'), sample_fused(" in found
+
+
+def test_what_is_sampled_on_the_cpu_is_copied_where_ranks_exchange_it():
+    """Ids of the last layer, by which rows are exchanged; a copy behind all that has nothing to exchange stays last."""
+    plan = items().sample_ladies(graph(), [9]).copy_to("cuda")
+    on_gpus = ranks(2, gpu_channel=True)
+    assert names(plan.fetch_feature(store(), node=["x"]), on_gpus, cooperative=True, stream_overlap=False) == [
+        *["item_sampler", "exchange_ids", "sample_hop", "compact", "prefetch", "copy_to"],
+        *["exchange_ids", "fetch_to", "exchange_rows", "return_ids"],
+    ]
+    assert names(plan, on_gpus, cooperative=True, prefetch=False)[-3:] == ["exchange_ids", "return_ids", "copy_to"]
+
+
+def test_owned_rows_that_a_gpu_cannot_read_are_read_by_the_cpu():
+    both = hr.FeatureStore(node={"x": store_on_disk().node["x"], "y": store().node["y"]})
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(both, node=["x", "y"])
+    switches = {"cooperative": True, "lookahead": False, "tiered_cache": False}
+    final = rewrite(plan, ranks(2, gpu_channel=True), switches).final
+    assert [stage.name for stage in final.stages][-4:] == ["fetch_owned", "fetch_to", "exchange_rows", "return_ids"]
+    assert final.stages[-4].wants == Wanted(both, node=("x",))
+    assert final.stages[-3].wants == Wanted(both, node=("y",))

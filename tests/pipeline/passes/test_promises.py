@@ -175,6 +175,21 @@ def sampled_there(data: st.DataObject) -> tuple[object, object]:
         return [digest(batch) for batch in there.loader(machine=hr.Machine(gpus=1, gpu_memory=(memory,)))], expected
 
 
+def copied_to_own_gpu(data: st.DataObject) -> tuple[object, object]:
+    """Seeds that were copied to the GPU of a process against those copied to one that the plan names."""
+    built = data.draw(random_plans(), label="plan").build()
+    plan = hr.Plan([stage for stage in built.stages if stage.gives != CONVERTED])
+    number = data.draw(st.integers(0, 2), label="GPU")
+
+    def batches(device: str) -> list[object]:
+        copy = hr.ItemSampler(1).copy_to(device).stages[1]
+        there = hr.Plan([plan.stages[0], copy, *plan.stages[1:]])
+        with stand_in(StandIn()):
+            return [digest(batch) for batch in there.loader(machine=hr.Machine(gpus=3, current_gpu=number))]
+
+    return batches("cuda"), batches(f"cuda:{number}")
+
+
 def within_boundary(data: st.DataObject) -> tuple[object, object]:
     """Edges of clusters and their surroundings against a search through the graph, node by node."""
     clusters = hr.Partition.hash(NUM_NODES, data.draw(st.integers(1, 9), label="clusters"))
@@ -229,6 +244,7 @@ REFERENCES: dict[str, Callable[[st.DataObject], tuple[object, object]]] = {
     "expand_macros": expanded,
     "fetch_at_owners": fetched_at_owners,
     "sample_at_owners": sampled_at_owners,
+    "own_gpu": copied_to_own_gpu,
     "sample_on_cpu": sampled_there,
     "typed_items": items_of_types,
     "within_boundary": within_boundary,

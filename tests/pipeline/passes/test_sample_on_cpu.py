@@ -61,6 +61,14 @@ def test_ranks_that_exchange_ids_sample_on_the_cpu():
     assert names(in_shards, RANKS) == [*names(in_shards.stages[0].sample_neighbor(shard, [3, 3]), RANKS), "copy_to"]
 
 
+def test_ranks_that_exchange_ids_on_gpus_sample_there():
+    machine = hr.Machine(gpus=1, world_size=2, gpu_channel=True)
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [3, 3])
+    shard = graph().shard(hr.Partition.hash(NUM_NODES, 2), 0)
+    in_shards = items().copy_to("cuda").sample_neighbor(shard, [3, 3])
+    assert names(plan, machine, cooperative=True)[1] == names(in_shards, machine)[1] == "copy_to"
+
+
 def test_cannot_be_switched_off():
     with pytest.raises(hr.UsageError, match="sample_on_cpu"):
         rewrite(items().sample_neighbor(graph(), [3]), hr.Machine(), {"sample_on_cpu": False})

@@ -109,7 +109,8 @@ def test_what_has_been_copied_fits():
     kept(fresh).tables["arrays on cpu"] = arrays_on(fresh, torch.device("cpu"))
     for device, fires in (("cuda", False), ("cuda:1", False), ("cuda:0", True)):
         plan = items().copy_to(device).sample_layer_neighbor(fresh, [3])
-        assert ("fetch_rows" in names(plan, hr.Machine(gpus=2, gpu_memory=(5, 5)), prefetch=False)) == fires
+        machine = hr.Machine(gpus=2, gpu_memory=(5, 5), current_gpu=1)
+        assert ("fetch_rows" in names(plan, machine, prefetch=False)) == fires
 
 
 def test_is_switched_off():

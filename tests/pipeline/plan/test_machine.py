@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.ops.gpu import current_gpu, resolved
 from headrace.ops.memory_promises import Promised
 from headrace.pipeline.distributed import job
 from headrace.pipeline.distributed.job import ranks_here
@@ -104,14 +105,32 @@ def test_memory_of_one_gpu():
     assert [given.share_of_gpu(index, 2) for index in (None, 0, 1, 2)] == [3, 3, 6, 0]
 
 
-@pytest.mark.parametrize(("gpus", "initialised", "expected"), [(2, True, 1), (2, False, 0), (0, True, 0)])
-def test_the_current_gpu_is_asked_where_cuda_is_initialised(monkeypatch, gpus, initialised, expected):
+@pytest.mark.parametrize(
+    ("gpus", "current", "local_rank", "expected"),
+    [
+        (2, None, None, 0),
+        (2, 1, None, 1),
+        (4, None, "3", 3),
+        (4, 0, "3", 3),
+        (4, 2, "3", 2),  # the process chose it
+        (2, None, "3", 0),  # ranks share GPUs, or each sees its own
+        (4, None, "first", 0),
+        (0, None, "1", 0),
+    ],
+)
+def test_the_gpu_of_a_process_is_the_current_one_or_that_of_its_rank(monkeypatch, gpus, current, local_rank, expected):
+    """CUDA is not initialised for it."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: initialised)
-    monkeypatch.setattr(machine, "current_gpu", lambda: 1)
-    monkeypatch.setattr(machine, "free_gpu_memory", lambda: (70, 60)[:gpus])
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: current is not None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current)
+    monkeypatch.setattr(machine, "free_gpu_memory", lambda: (70,) * gpus)
     monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: name)
-    assert Machine.detect().current_gpu == expected
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    if local_rank is not None:
+        monkeypatch.setenv("LOCAL_RANK", local_rank)
+    assert Machine.detect().current_gpu == current_gpu() == expected
+    assert resolved("cuda") == torch.device("cuda", expected)
+    assert resolved("cuda:1") == torch.device("cuda", 1)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +147,7 @@ def test_the_current_gpu_is_asked_where_cuda_is_initialised(monkeypatch, gpus, i
 def test_free_memory_of_gpus_is_asked_of_the_driver(monkeypatch, gpus, by_driver, initialised, expected):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: initialised)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (50, 80))
     monkeypatch.setattr(machine, "free_gpu_memory", lambda: by_driver)
     monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: name)

@@ -1,0 +1,118 @@
+"""Ranks that make batches together on GPUs of their own: ids and rows stay there, and the batches are those of CPUs."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import pytest
+import torch
+from ranks import assert_same_union, cooperative_batches, partition, run_ranks
+
+import headrace as hr
+from headrace.cuda.backend import stand_in
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.local_comm import LocalComm
+
+from cuda_host.stand_in import StandIn
+from gpu_plans import copied_first
+from plans import PLANS
+
+#: Plans of every kind of hop whose ranks exchange on GPUs what they find, by the number of ranks.
+ON_GPUS = {
+    2: ["neighbor", "labor", "typed", "temporal", "link_triplets", "weighted_replace", "hyper_edges", "budget"],
+    3: [
+        "full",
+        "labor_poisson",
+        "typed_labor",
+        "typed_temporal",
+        "link_excluding_edge_ids_of_all",
+        "typed_in_subgraph",
+    ],
+    4: [
+        "neighbor_replace",
+        "weighted_labor",
+        "typed_weighted",
+        "disjoint",
+        "temporal_labor",
+        "link_negatives",
+        "pairs",
+    ],
+}
+#: Those of which ranks look at the whole frontier, or at subgraphs, in CPU memory.
+ON_CPUS = ["labor_star", "ladies", "typed_labor_1", "shadow", "neighbor_induced", "pinsage", "link_excluding_per_seed"]
+CASES = [(world_size, name) for world_size, names in ON_GPUS.items() for name in names]
+
+
+@pytest.fixture
+def gpus():
+    """Let the CPU stand in for GPUs; memory that nobody has written holds no number."""
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    backend = StandIn()
+    with stand_in(backend):
+        yield backend
+    torch.use_deterministic_algorithms(False)
+
+
+def batches_on_gpus(plan: hr.Plan, world_size: int, **options: object) -> list[list[hr.MiniBatch]]:
+    """All batches of an epoch on every rank, each with a GPU of its own."""
+
+    def work(comm: Comm) -> list[hr.MiniBatch]:
+        machine = hr.Machine(cores=2, gpus=world_size, current_gpu=comm.rank)
+        with copied_first(plan).loader(cooperative=True, comm=comm, machine=machine, **options) as loader:
+            return list(loader)
+
+    return run_ranks(world_size, work)
+
+
+@cache
+def on_cpus(name: str, world_size: int) -> list[list[str]]:
+    """Digests of what ranks make together in CPU memory."""
+    shares = cooperative_batches(PLANS[name](), world_size, machine=hr.Machine(cores=2))
+    return [[batch.digest() for batch in batches] for batches in shares]
+
+
+@pytest.mark.parametrize(("world_size", "name"), [*CASES, *((2, name) for name in ON_CPUS)])
+def test_batches_are_those_of_cpus(world_size, name, request):
+    expected = on_cpus(name, world_size)
+    backend = request.getfixturevalue("gpus")
+    shares = batches_on_gpus(PLANS[name](), world_size)
+    assert [[batch.digest() for batch in batches] for batches in shares] == expected
+    assert any("check_rows" in launched for launched in backend.launches)  # ids in the order of their owners
+
+
+@pytest.mark.parametrize(("world_size", "name"), [(2, "neighbor"), (3, "typed"), (4, "labor"), (3, "link_triplets")])
+def test_the_union_is_the_batch_of_one_process(world_size, name, request):
+    whole = list(PLANS[name]().loader(fuse_sampling=False))
+    owners = partition("table", world_size)
+    request.getfixturevalue("gpus")
+    shares = batches_on_gpus(PLANS[name](), world_size, partition=owners)
+    for index, batch in enumerate(whole):
+        assert_same_union(batch, [batches[index] for batches in shares], owners)
+
+
+def test_a_channel_that_reaches_no_gpu_is_a_plan_through_the_cpu_and_one_warning(request, monkeypatch):
+    """As that of gloo. Each row is fetched once nevertheless, and the copy is last."""
+    expected = on_cpus("neighbor", 2)
+    request.getfixturevalue("gpus")
+    monkeypatch.setattr(LocalComm, "reaches_gpus", False)
+
+    def work(comm: Comm) -> tuple[list[str], str]:
+        machine = hr.Machine(cores=2, gpus=2, current_gpu=comm.rank)
+        with copied_first(PLANS["neighbor"]()).loader(cooperative=True, comm=comm, machine=machine) as loader:
+            return [batch.digest() for batch in loader], loader.explain()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = run_ranks(2, work)
+    for (digests, text), other in zip(found, expected, strict=True):
+        assert digests == other
+        words = " ".join(text.split())
+        assert "ranks exchange ids and rows of batches and rows of the model through CPU memory" in words
+        assert "ids are exchanged on the CPU: copy_to behind the hop x 2" in words
+        runs = text.split("plan as written")[0]
+        assert runs.index("fetch_and_exchange") < runs.index("copy_to")
+    warned = [str(one.message) for one in caught]
+    assert len(warned) == 2  # one a rank
+    assert all("through CPU memory" in one and 'init_process_group("nccl")' in one for one in warned)

@@ -1,0 +1,94 @@
+"""Graphs and features in shards with seeds on GPUs: hops at owners, ids, edges and rows stay there."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ranks import partition, run_ranks
+
+import headrace as hr
+from headrace.cuda.backend import stand_in
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.local_comm import LocalComm
+
+from cuda_host.stand_in import StandIn
+from gpu_plans import copied_first
+from plans import NUM_NODES, graph, items, pairs, store, timed_graph, timed_items, typed_graph, typed_items
+
+#: A plan over a graph, and that graph.
+PLANS = {
+    "neighbor": (lambda one: items().sample_neighbor(one, [4, 3]), graph),
+    "labor": (lambda one: items().sample_layer_neighbor(one, [4, -1]), graph),
+    "weighted": (lambda one: items().sample_neighbor(one, [4, 3], weight="weight"), graph),
+    "new": (lambda one: items().sample_neighbor(one, [4, 3], expand="new"), graph),
+    "pairs": (lambda one: pairs().sample_neighbor(one, [4, 3]), graph),
+    "links": (lambda one: pairs().exclude_seed_edges().sample_neighbor(one, [4, 3]), graph),
+    "typed": (lambda one: typed_items().sample_neighbor(one, [3, 2]), typed_graph),
+    "temporal": (lambda one: timed_items().sample_neighbor(one, [4, 3], time="time", window=30), timed_graph),
+    "disjoint": (lambda one: items().sample_layer_neighbor(one, [4, 3], disjoint=True), graph),
+    "shadow": (lambda one: items().sample_shadow(one, 2, 3), graph),
+}
+#: Those that a GPU samples; trees that leave out edges by tree, and subgraphs, are found in CPU memory.
+THERE = set(PLANS) - {"shadow"}
+
+
+def found(name: str, world_size: int, *, on_gpus: bool, cooperative: bool) -> list[tuple[list[str], str]]:
+    """The digests of each rank, whose graph and features are in shards, and what ran."""
+    owners = partition("table", world_size)
+    chain, whole = PLANS[name]
+    x = store().node["x"].read(torch.arange(NUM_NODES)).rows
+
+    def work(comm: Comm) -> tuple[list[str], str]:
+        cached = torch.arange(comm.rank, NUM_NODES, 5)
+        rows = hr.FeatureStore(node={"x": hr.ShardedFeature.of(x, owners, comm.rank, cached=cached)})
+        plan = chain(whole().shard(owners, comm.rank)).fetch_feature(rows, node=["x"])
+        plan = copied_first(plan) if on_gpus else plan
+        machine = hr.Machine(cores=2, gpus=world_size * on_gpus, current_gpu=comm.rank * on_gpus)
+        options = {"cooperative": True, "partition": owners} if cooperative else {}
+        with plan.loader(comm=comm, machine=machine, **options) as loader:
+            return [batch.digest() for batch in loader], loader.explain()
+
+    return run_ranks(world_size, work)
+
+
+def on_gpus(name: str, world_size: int, *, cooperative: bool = False) -> list[tuple[list[str], str]]:
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    try:
+        with stand_in(StandIn()):
+            return found(name, world_size, on_gpus=True, cooperative=cooperative)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_owners_find_edges_and_rows_on_gpus(name):
+    expected = found(name, 3, on_gpus=False, cooperative=False)
+    there = on_gpus(name, 3)
+    assert [digests for digests, _ in there] == [digests for digests, _ in expected]
+    for _, text in there:
+        runs = text.split("plan as written")[0]
+        assert "through CPU memory" not in text
+        if name in THERE:
+            assert "finder=AtOwners()" in runs[runs.index("copy_to") :]
+        assert "exchange_rows" in runs[runs.index("copy_to") :]
+
+
+@pytest.mark.parametrize("name", ["neighbor", "typed", "temporal"])
+def test_ranks_make_batches_of_shards_together_on_gpus(name):
+    expected = found(name, 2, on_gpus=False, cooperative=True)
+    there = on_gpus(name, 2, cooperative=True)
+    assert [digests for digests, _ in there] == [digests for digests, _ in expected]
+    assert all("exchange_ids" in text[text.index("copy_to") :].split("plan as written")[0] for _, text in there)
+
+
+@pytest.mark.parametrize("name", ["neighbor", "shadow"])
+def test_a_channel_that_reaches_no_gpu_has_hops_and_fetches_in_cpu_memory(name, monkeypatch):
+    expected = found(name, 2, on_gpus=False, cooperative=False)
+    monkeypatch.setattr(LocalComm, "reaches_gpus", False)
+    with pytest.warns(UserWarning, match="ids and rows of batches through CPU memory"):
+        there = on_gpus(name, 2)
+    assert [digests for digests, _ in there] == [digests for digests, _ in expected]
+    for _, text in there:
+        runs = text.split("plan as written")[0]
+        assert runs.index("fetch_owned" if "fetch_owned" in runs else "fetch_and_exchange") < runs.index("copy_to")
