@@ -52,7 +52,6 @@ class _Part(NamedTuple):
     indptr: Tensor
     indices: Tensor
     edge_ids: Tensor | None
-    num_src: Tensor
     weights: Tensor | None
 
 
@@ -79,34 +78,39 @@ def sample_blocks(
         "no row" and "no source" where the graph is damaged; "too many" where local ids do not suffice.
     """
     device = seeds.device
-    faults = Faults(FAULTS, device)
+    # Ids of the seeds; behind each hop the ids so far, and its edges.
+    faults = Faults(FAULTS, device, num_sizes=1 + 2 * len(hops))
+    num_seen, *sizes = torch.split(faults.sizes, [1, *[2] * len(hops)])
     elements = Nodes(graph.num_nodes) if trees is None else TreeElements(graph.num_nodes, trees)
     roots = elements.of_seeds(seeds)
     numbering = Numbering(_all_room(len(seeds), elements.most, hops), device)
-    counts = [numbering.begin(roots, faults.items[1:2])]
+    numbering.begin(roots, num_seen, faults.items[1:2])
     most = len(seeds)  # ids that there can be by now
     known = len(seeds)  # of those before the last hop, where only new ones go on
     parts: list[_Part] = []
-    destinations, size = roots, None
-    for hop in hops:
-        frontier = elements.frontier(destinations, size)
+    destinations, count = roots, None
+    for hop, size in zip(hops, sizes, strict=True):
+        frontier = elements.frontier(destinations, count)
         bounded = _room(hop, len(destinations)) is not None
         picks = pick_hop(graph, frontier, hop, numbers, faults, gaps=gaps, bounded=bounded)
-        neighbors, edges = look_up(graph, picks, faults, edge_ids=edge_ids)
-        sources = elements.of_sources(neighbors, picks, destinations)
-        more = min(most + len(sources), max(most, elements.most))
-        numbering.make_room(counts[-1], more)
-        local, after = numbering.add(sources, picks.indptr[-1:], counts[-1])
-        counts.append(after)
-        parts.append(_Part(picks.indptr, local.to(neighbors.dtype), edges, after, picks.weights))
+        more = min(most + len(picks.positions), max(most, elements.most))
+        numbering.make_room(num_seen, more)
+        if trees is None:
+            local, edges = numbering.add_sources(graph, picks, faults, edge_ids=edge_ids, num_seen=num_seen, sizes=size)
+        else:
+            neighbors, edges = look_up(graph, picks, faults, edge_ids=edge_ids)
+            sources = elements.of_sources(neighbors, picks, destinations)
+            local = numbering.add(sources, picks.indptr[-1:], num_seen, size).to(neighbors.dtype)
+        num_seen = size
+        parts.append(_Part(picks.indptr, local, edges, picks.weights))
         most = more
         if only_new:
-            first, known = known, faults.check(after)[0]
-            destinations, size = numbering.ids[first:known], None
+            first, known = known, faults.check(size[:1])[0]
+            destinations, count = numbering.ids[first:known], None
         else:
-            destinations, size = numbering.ids[:most], after
-    found = faults.check(*counts, *(part.indptr[-1] for part in parts))
-    num_ids, num_edges = found[: len(counts)], found[len(counts) :]
+            destinations, count = numbering.ids[:most], size
+    found = faults.check()
+    num_ids, num_edges = found[:1] + found[1::2], found[2::2]
     if trees is not None and num_ids[-1] > MOST_LOCAL_IDS:
         raise Fault("too many", num_ids[-1])
     blocks = _joined(parts, num_ids, num_edges) if only_new else _cut(parts, num_ids, num_edges)

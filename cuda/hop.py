@@ -134,21 +134,35 @@ class Picks(NamedTuple):
     weights: Tensor | None
 
 
-def find_segments(graph: GpuGraph, frontier: Frontier, faults: Faults) -> Segments:
-    """Return the in-edges that each element of a frontier may pick from; faults are of the kinds `FAULTS`."""
+def find_segments(
+    graph: GpuGraph, frontier: Frontier, faults: Faults, *, most: int = 0, counts: Tensor | None = None
+) -> Segments:
+    """Return the in-edges that each element of a frontier may pick from.
+
+    Parameters
+    ----------
+    graph, frontier
+        Of what, and for what.
+    faults
+        Of the kinds `FAULTS`.
+    most, counts
+        With counts, int64[num_dst + 1], it gets a 0, and behind that the degrees, but no more than `most` each.
+    """
     device = frontier.nodes.device
     num_dst = frontier.nodes.shape[0]
     starts = torch.empty(num_dst, dtype=torch.int64, device=device)
     degrees = torch.empty_like(starts)
     launch(
-        "find_segments", (), num_dst, graph.indptr, graph.num_nodes, graph.indices.shape[0], frontier.nodes, num_dst,
-        frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds, frontier.lows, starts,
-        degrees, faults.items, device=device,
+        "find_segments", (), max(num_dst, 1), graph.indptr, graph.num_nodes, graph.indices.shape[0], frontier.nodes,
+        num_dst, frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds, frontier.lows,
+        most, starts, degrees, counts, faults.items, device=device,
     )  # fmt: skip
     return Segments(frontier.nodes, frontier.slots, starts, degrees)
 
 
-def pick(segments: Segments, picker: Picker, faults: Faults, *, room: int | None = None) -> Picks:
+def pick(
+    segments: Segments, picker: Picker, faults: Faults, *, room: int | None = None, counts: Tensor | None = None
+) -> Picks:
     """Pick from segments.
 
     Parameters
@@ -160,10 +174,16 @@ def pick(segments: Segments, picker: Picker, faults: Faults, *, room: int | None
     room
         The most edges that there can be; positions then have room for as many. None: find out, which waits for the
         device and looks at faults.
+    counts
+        A 0, and how many edges will be picked of each segment, int64[num_dst + 1], which are summed up in place. None:
+        the picker knows.
     """
     device = segments.device
-    indptr = torch.zeros(len(segments) + 1, dtype=torch.int64, device=device)
-    torch.cumsum(picker.counts(segments), 0, out=indptr[1:])
+    if counts is not None:
+        indptr = torch.cumsum(counts, 0, out=counts)
+    else:
+        indptr = torch.zeros(len(segments) + 1, dtype=torch.int64, device=device)
+        torch.cumsum(picker.counts(segments), 0, out=indptr[1:])
     size = faults.check(indptr[-1])[0] if room is None else room
     positions = torch.empty(size, dtype=torch.int64, device=device)
     return Picks(indptr, positions, picker.pick(segments, indptr, positions))
@@ -183,13 +203,18 @@ def look_up(
     edge_ids
         Whether to return ids.
     """
-    positions, device = picks.positions, picks.positions.device
+    positions = picks.positions
     room = positions.shape[0]
-    neighbors = torch.empty(room, dtype=graph.indices.dtype, device=device)
-    edges = torch.empty(room, dtype=torch.int64, device=device) if edge_ids else None
-    id_type = torch.int64 if graph.edge_ids is None else graph.edge_ids.dtype
+    neighbors, edges, id_type = found_edges(graph, positions, edge_ids)
     launch(
-        "look_up", (graph.indices.dtype, id_type), room, graph.indices, graph.num_nodes, graph.edge_ids, positions,
-        room, picks.indptr[-1:], neighbors, edges, None if faults is None else faults.items, device=device,
+        "look_up", (neighbors.dtype, id_type), room, graph.indices, graph.num_nodes, graph.edge_ids, positions, room,
+        picks.indptr[-1:], neighbors, edges, None if faults is None else faults.items, device=positions.device,
     )  # fmt: skip
     return neighbors, edges
+
+
+def found_edges(graph: GpuGraph, positions: Tensor, edge_ids: bool) -> tuple[Tensor, Tensor | None, torch.dtype]:
+    """Return room for sources of edges at positions, and for their ids, and the dtype that ids have in the graph."""
+    neighbors = torch.empty_like(positions, dtype=graph.indices.dtype)
+    id_type = torch.int64 if graph.edge_ids is None else graph.edge_ids.dtype
+    return neighbors, torch.empty_like(positions) if edge_ids else None, id_type

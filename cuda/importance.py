@@ -72,8 +72,9 @@ def layer_edges(graph: GpuGraph, segments: Segments, faults: Faults) -> LayerEdg
     picker.pick(segments, offsets, positions)
     neighbors, _ = look_up(graph, Picks(offsets, positions, None), faults, edge_ids=False)
     numbering = Numbering(min(num_edges, graph.num_nodes), device)
-    sources, after = numbering.add(neighbors, None, torch.zeros(1, dtype=torch.int64, device=device))
-    (num_candidates,) = faults.check(after)
+    none, sizes = torch.split(torch.zeros(3, dtype=torch.int64, device=device), [1, 2])
+    sources = numbering.add(neighbors, None, none, sizes)
+    num_candidates, _ = faults.check(sizes)
     shares = None
     if graph.weights is not None:
         shares = torch.empty(num_edges, dtype=torch.float64, device=device)

@@ -91,7 +91,15 @@ _ALL = (
     *_kernels("sddmm.cu", sddmm=(_VALUES, _IDS), sddmm_won=(_VALUES, _IDS)),
     *_kernels("attention.cu", attend=(_VALUES, _IDS)),
     *_kernels("attention_backward.cu", attention_centres=(_VALUES,), attend_backward=(_VALUES, _IDS)),
-    *_kernels("compact.cu", find_slots=(_IDS,), mark_first=(), number_new=(_IDS,), renumber=(_IDS,), check_new=()),
+    *_kernels(
+        "compact.cu",
+        begin_ids=(),
+        find_slots=(_IDS,),
+        find_sources=(_IDS, _IDS),
+        mark_first=(),
+        number_new=(_IDS,),
+        renumber=(_IDS,),
+    ),
 )
 
 KERNELS = {kernel.name: kernel for kernel in _ALL}

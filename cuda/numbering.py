@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from headrace.cuda.faults import NONE, Faults
+from headrace.cuda.hop import GpuGraph, Picks, found_edges
 from headrace.cuda.launch import launch
 
 
@@ -31,17 +32,14 @@ class Numbering:
         self._table = torch.full((size,), -1, dtype=torch.int64, device=self._device)
         self._places = torch.full((size,), NONE, dtype=torch.int64, device=self._device)
 
-    def begin(self, ids: Tensor, repeated: Tensor) -> Tensor:
-        """Give numbers to the first ids, which are distinct, int64[n], and return how many there are, int64[1].
+    def begin(self, ids: Tensor, num_seen: Tensor, repeated: Tensor) -> None:
+        """Give numbers to the first ids, which are distinct, int64[n].
 
-        The first id that is there already is reported in `repeated`, int64[1].
+        How many there are is written to num_seen, int64[1]; the first that is there already to repeated, int64[1].
         """
         num_ids = ids.shape[0]  # small batches feel each call of Python, such as len() of a tensor
-        count = torch.tensor([num_ids], dtype=torch.int64, device=self._device)
-        slots = self._find(ids, None, torch.zeros_like(count))
-        launch("check_new", (), num_ids, num_ids, self._places, slots, repeated, device=self._device)
-        self.ids[:num_ids] = ids
-        return count
+        arguments = (ids, num_ids, self._table, self._places, self._bits, self.ids, num_seen, repeated)
+        launch("begin_ids", (), max(num_ids, 1), *arguments, device=self._device)
 
     def make_room(self, num_seen: Tensor, room: int) -> None:
         """Make room for more ids, of which num_seen, int64[1], are there."""
@@ -53,7 +51,7 @@ class Numbering:
         self._make_table(room)
         self._find(seen, num_seen, torch.zeros_like(num_seen))
 
-    def add(self, values: Tensor, count: Tensor | None, num_seen: Tensor) -> tuple[Tensor, Tensor]:
+    def add(self, values: Tensor, count: Tensor | None, num_seen: Tensor, sizes: Tensor) -> Tensor:
         """Give numbers to values, new ones behind those seen.
 
         Parameters
@@ -64,25 +62,41 @@ class Numbering:
             int64[1], how many of them count; None for all.
         num_seen
             int64[1], ids so far.
+        sizes
+            int64[2], which gets how many ids there are from now on, and how many values there were.
 
         Returns
         -------
         local : torch.Tensor
             Of the dtype of `values`, [room], their numbers.
-        num_after : torch.Tensor
-            int64[1], ids from now on.
         """
-        room, types = values.shape[0], (values.dtype,)
-        slots = self._find(values, count, num_seen)
-        ranks = torch.empty(room, dtype=torch.int64, device=self._device)
-        launch("mark_first", (), room, room, count, num_seen, self._places, slots, ranks, device=self._device)
+        return self._number(values, count, num_seen, sizes, self._find(values, count, num_seen))
+
+    def add_sources(
+        self, graph: GpuGraph, picks: Picks, faults: Faults, *, edge_ids: bool, num_seen: Tensor, sizes: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """Do what `hop.look_up` does, and `add` for the sources; return their numbers, and the ids of the edges."""
+        positions, count = picks.positions, picks.indptr[-1:]
+        room = positions.shape[0]
+        neighbors, edges, id_type = found_edges(graph, positions, edge_ids)
+        slots = torch.empty(room, dtype=torch.int64, device=self._device)
+        launch(
+            "find_sources", (neighbors.dtype, id_type), room, graph.indices, graph.num_nodes, graph.edge_ids, positions,
+            room, count, neighbors, edges, faults.items, num_seen, self._table, self._places, self._bits, slots,
+            device=self._device,
+        )  # fmt: skip
+        return self._number(neighbors, count, num_seen, sizes, slots), edges
+
+    def _number(self, values: Tensor, count: Tensor | None, num_seen: Tensor, sizes: Tensor, slots: Tensor) -> Tensor:
+        room, types, device = values.shape[0], (values.dtype,), self._device
+        ranks = torch.empty_like(slots)
+        launch("mark_first", (), room, room, count, num_seen, self._places, slots, ranks, device=device)
         torch.cumsum(ranks, 0, out=ranks)
-        after = num_seen.clone()
         local = torch.empty_like(values)
-        arguments = (values, room, count, num_seen, ranks, slots, self._places, self.ids, after)
-        launch("number_new", types, room, *arguments, device=self._device)
-        launch("renumber", types, room, room, count, self._places, slots, local, device=self._device)
-        return local, after
+        arguments = (values, room, count, num_seen, ranks, slots, self._places, self.ids, sizes)
+        launch("number_new", types, max(room, 1), *arguments, device=device)
+        launch("renumber", types, room, room, count, self._places, slots, local, device=device)
+        return local
 
     def _find(self, values: Tensor, count: Tensor | None, num_seen: Tensor) -> Tensor:
         room = values.shape[0]
@@ -117,13 +131,14 @@ def compact(seen: Tensor, values: Tensor, num_nodes: int | None) -> tuple[Tensor
         "repeated", or "no node of seen" or "no node" of values.
     """
     device = values.device
-    faults = Faults(("no node of seen", "repeated", "no node"), device)
+    faults = Faults(("no node of seen", "repeated", "no node"), device, num_sizes=3)
     if num_nodes is not None:
         for kind, ids in ((0, seen), (2, values)):
             items = faults.items[kind : kind + 1]
             launch("check_rows", (ids.dtype,), len(ids), ids, len(ids), num_nodes, None, 0, items, device=device)
     numbering = Numbering(len(seen) + len(values), device)
-    num_seen = numbering.begin(seen, faults.items[1:2])
-    local, after = numbering.add(values, None, num_seen)
-    (num_ids,) = faults.check(after)
+    num_seen, sizes = faults.sizes[:1], faults.sizes[1:]
+    numbering.begin(seen, num_seen, faults.items[1:2])
+    local = numbering.add(values, None, num_seen, sizes)
+    _, num_ids, _ = faults.check()
     return numbering.ids[:num_ids], local

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
+import torch
 from torch import Tensor
 
 from headrace.cuda.edge_numbers import EdgeNumbers
@@ -26,6 +27,13 @@ from headrace.cuda.variates import Variates
 
 #: Makes what picks from segments.
 Make: TypeAlias = "Callable[[Picking, Segments], Picker]"
+
+
+class PickFrom(Protocol):
+    """Picks from segments, by counts of them if there are any: see `hop.pick`."""
+
+    def __call__(self, segments: Segments, counts: Tensor | None = None) -> Picks:
+        """Return the picks."""
 
 
 class HopRule(NamedTuple):
@@ -60,6 +68,12 @@ class HopRule(NamedTuple):
     def most_picks(self, num_dst: int) -> int | None:
         """Return the most edges that so many destinations can have, or None if that depends on their degrees."""
         return self.fanout * num_dst if self.fanout >= 0 and self.is_bounded else None
+
+    @property
+    def most_of_row(self) -> int | None:
+        """The most edges that a row has picked, where it has so many if there are as many; None for other rules."""
+        counts_rows = self.kind == "latest" or (self.kind in ("neighbor", "labor_exact") and not self.by_weight)
+        return (ALL if self.fanout < 0 else self.fanout) if counts_rows else None
 
 
 class HopSpec(NamedTuple):
@@ -114,19 +128,24 @@ def pick_hop(
         to hear how many there are.
     """
 
-    def by(rule: HopRule) -> Callable[[Segments], Picks]:
+    def by(rule: HopRule) -> PickFrom:
         picking = Picking(graph, rule, hop.variates, numbers, faults)
 
-        def pick_from(segments: Segments) -> Picks:
+        def pick_from(segments: Segments, counts: Tensor | None = None) -> Picks:
             room = rule.most_picks(len(segments)) if bounded else None
             if gaps is not None:
                 return _pick_left(picking, Left.of(segments, gaps), room)
-            return pick(segments, picker_of(picking, segments), faults, room=room)
+            return pick(segments, picker_of(picking, segments), faults, room=room, counts=counts)
 
         return pick_from
 
     if graph.relations is None:
-        return by(hop.rules[0])(find_segments(graph, frontier, faults))
+        most = hop.rules[0].most_of_row
+        if most is None or gaps is not None:
+            return by(hop.rules[0])(find_segments(graph, frontier, faults))
+        num_dst, device = frontier.nodes.shape[0], frontier.nodes.device
+        counts = torch.empty(num_dst + 1, dtype=torch.int64, device=device)
+        return by(hop.rules[0])(find_segments(graph, frontier, faults, most=most, counts=counts), counts)
     groups = [Group(relations, by(rule)) for rule, relations in _alike(hop.rules)]
     return pick_by_relation(graph, frontier, faults, groups)
 

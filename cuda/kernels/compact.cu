@@ -6,6 +6,7 @@
 
 #include "faults.cuh"
 #include "grid.cuh"
+#include "segments.cuh"
 
 namespace headrace {
 
@@ -44,14 +45,17 @@ __global__ void mark_first(std::int64_t room, const std::int64_t* count, const s
   for_each_item(room, [&](std::int64_t i) { first[i] = i < num_values && places[slots[i]] == *num_seen + i ? 1 : 0; });
 }
 
-// Number new ids: ranks[i] of them are among the values up to i. They go to `ids` behind those known, and their number
-// is written to `num_after`.
+// Number new ids: ranks[i] of them are among the values up to i. They go to `ids` behind those known. `sizes` is told
+// how many ids there are now, and how many values there were.
 template <class Id>
 __global__ void number_new(const Id* values, std::int64_t room, const std::int64_t* count, const std::int64_t* num_seen,
                            const std::int64_t* ranks, const std::int64_t* slots, std::int64_t* places,
-                           std::int64_t* ids, std::int64_t* num_after) {
+                           std::int64_t* ids, std::int64_t* sizes) {
   const std::int64_t num_values = count_of(count, room);
-  if (thread_of_grid() == 0) *num_after = *num_seen + (num_values == 0 ? 0 : ranks[num_values - 1]);
+  if (thread_of_grid() == 0) {
+    sizes[0] = *num_seen + (num_values == 0 ? 0 : ranks[num_values - 1]);
+    sizes[1] = num_values;
+  }
   for_each_item(num_values, [&](std::int64_t i) {
     if (ranks[i] == (i == 0 ? 0 : ranks[i - 1])) return;
     const std::int64_t number = *num_seen + ranks[i] - 1;
@@ -67,11 +71,31 @@ __global__ void renumber(std::int64_t room, const std::int64_t* count, const std
   for_each_item(count_of(count, room), [&](std::int64_t i) { local[i] = static_cast<Id>(places[slots[i]]); });
 }
 
-// Ids that must all be new: the first that is not is a fault.
-__global__ void check_new(std::int64_t count, const std::int64_t* places, const std::int64_t* slots,
-                          std::int64_t* faults) {
+// Give numbers to the first ids, which must all be distinct: the first one that is there already is a fault. Whoever
+// comes to a slot second knows of one before: the second of equal ones meets the first, or is met by it.
+__global__ void begin_ids(const std::int64_t* values, std::int64_t count, std::uint64_t* table, std::int64_t* places,
+                          std::int64_t bits, std::int64_t* ids, std::int64_t* num_seen, std::int64_t* faults) {
+  if (thread_of_grid() == 0) *num_seen = count;
   for_each_item(count, [&](std::int64_t i) {
-    if (places[slots[i]] != i) report(faults, kRepeated, i);
+    ids[i] = values[i];
+    const std::int64_t slot = slot_of(table, bits, static_cast<std::uint64_t>(values[i]));
+    const std::int64_t before = atomicMin(places + slot, i);
+    if (before < count) report(faults, kRepeated, before > i ? before : i);
+  });
+}
+
+// Find the sources of picked edges, as `look_up` does, and the slots of these, as `find_slots` does.
+template <class Index, class EdgeId>
+__global__ void find_sources(const Index* indices, std::int64_t num_nodes, const EdgeId* edge_ids,
+                             const std::int64_t* positions, std::int64_t room, const std::int64_t* count,
+                             Index* neighbors, std::int64_t* edges, std::int64_t* faults, const std::int64_t* num_seen,
+                             std::uint64_t* ids, std::int64_t* places, std::int64_t bits, std::int64_t* slots) {
+  const PickedEdges<Index, EdgeId> picked{indices, num_nodes, edge_ids, positions};
+  for_each_item(count_of(count, room), [&](std::int64_t e) {
+    picked.look_up(e, neighbors, edges, faults);
+    const std::int64_t slot = slot_of(ids, bits, static_cast<std::uint64_t>(neighbors[e]));
+    slots[e] = slot;
+    atomicMin(places + slot, *num_seen + e);
   });
 }
 

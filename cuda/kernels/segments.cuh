@@ -60,4 +60,25 @@ struct BoundedRows {
   }
 };
 
+// What is at the picked positions of a graph.
+template <class Index, class EdgeId>
+struct PickedEdges {
+  const Index* indices;
+  std::int64_t num_nodes;
+  const EdgeId* edge_ids;
+  const std::int64_t* positions;
+
+  // The source of edge e, and its id if there are `edges`. Without `faults` sources are taken as they are.
+  void look_up(std::int64_t e, Index* neighbors, std::int64_t* edges, std::int64_t* faults) const {
+    const std::int64_t position = positions[e];
+    const Index source = indices[position];
+    if (faults != nullptr && (source < 0 || static_cast<std::int64_t>(source) >= num_nodes)) {
+      neighbors[e] = 0;
+      return report(faults, kNoSource, e);
+    }
+    neighbors[e] = source;
+    if (edges != nullptr) edges[e] = edge_ids == nullptr ? position : static_cast<std::int64_t>(edge_ids[position]);
+  }
+};
+
 }  // namespace headrace

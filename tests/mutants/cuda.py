@@ -52,7 +52,13 @@ CUDA = (
         _PICKS + "test_without_replacement_edges_are_distinct",
     ),
     Mutant(
-        "cuda/kernels/compact.cu", "atomicMin(places + slot, *num_seen + i);", "places[slot] = *num_seen + i;", _SAMPLE
+        "cuda/kernels/compact.cu", "atomicMin(places + slot, *num_seen + e);", "places[slot] = *num_seen + e;", _SAMPLE
+    ),
+    Mutant(
+        "cuda/kernels/compact.cu",
+        "before > i ? before : i",
+        "before > i ? i : before",
+        "tests/ops/sampling/test_compact.py::test_compactor_refuses_what_is_no_node",
     ),
     Mutant(
         "cuda/kernels/compact.cu",

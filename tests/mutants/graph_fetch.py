@@ -34,7 +34,7 @@ GRAPH_FETCH = (
         _CACHE + "test_rows_are_those_of_the_graph_under_every_schedule",
     ),
     Mutant(
-        "cuda/kernels/segments.cu",
+        "cuda/kernels/segments.cuh",
         "faults != nullptr && (source < 0",
         "(source < 0",
         _ROWS + "test_picks_equal_those_of_the_graph",
