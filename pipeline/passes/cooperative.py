@@ -47,13 +47,17 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
             )
     roots = max((position for position, stage in enumerate(stages) if stage.plants_trees), default=0)
     # Trees begin at their roots.
-    finders = [_exchange_behind(stages, position, machine) for position in _finders(stages) if position >= roots]
+    finders = {
+        _exchange_behind(stages, position, machine): stages[position]
+        for position in _finders(stages)
+        if position >= roots
+    }
     fetches = _fetches(stages, machine)
     rewritten: list[Stage] = []
     for position, stage in enumerate(stages):
         rewritten += fetched_at_owners(stage, exchange=True) if position in fetches else (stage,)
         if position in finders:
-            rewritten.append(ExchangeIds(RankRouter(partition)).made_of(stage))
+            rewritten.append(ExchangeIds(RankRouter(partition)).made_of(finders[position]))
         if position == fetches.stop - 1:
             rewritten.append(ReturnIds().made_of(stage))
     return tuple(rewritten)

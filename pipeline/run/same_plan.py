@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.ops.gpu import name_of_gpu
 from headrace.pipeline.data.label_range import LabelRange
-from headrace.pipeline.plan import Plan, PlanError, SourceStage, source_of
+from headrace.pipeline.plan import Plan, PlanError, SourceStage, Stage, source_of
 from headrace.pipeline.plan.fingerprint import digest_of
 from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.text import describe, show
@@ -139,9 +139,17 @@ def _text(plan: Plan, final: Plan) -> str:
     """
     # A source may have items of this rank, or torch's seed here: what is common of it is compared by itself.
     common = [stage.ranks.same_parameters and not isinstance(stage, SourceStage) for stage in plan.stages]
-    written = [describe(stage) if same else stage.name for stage, same in zip(plan.stages, common, strict=True)]
-    made = [describe(stage) if stage.ranks.collective else stage.name for stage in final.stages]
+    written = [_described(stage) if same else stage.name for stage, same in zip(plan.stages, common, strict=True)]
+    made = [_described(stage) if stage.ranks.collective else stage.name for stage in final.stages]
     return "\n".join([*written, "which runs as", *made])
+
+
+def _described(stage: Stage) -> str:
+    """Return a text of a stage that is the same on all ranks: features go by their names, as caches are each rank's."""
+    wanted = stage.wants
+    if wanted is None:
+        return describe(stage)
+    return f"{stage.name}(node={show(wanted.node)}, edge={show(wanted.edge)}, labels={show(wanted.labels)})"
 
 
 def _check(told: Sequence[Mapping[str, Any]], rank: int, source: str) -> None:

@@ -8,6 +8,8 @@ from functools import cache
 import pytest
 import torch
 from ranks import assert_same_union, cooperative_batches, partition, run_ranks
+from training import NUM_CLASSES, WIDTH, assert_equal_training
+from training import store as rows_for_training
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
@@ -16,7 +18,21 @@ from headrace.pipeline.distributed.local_comm import LocalComm
 
 from cuda_host.stand_in import StandIn
 from gpu_plans import copied_first
-from plans import PLANS
+from plans import NUM_NODES, PLANS, graph, items, store, typed_graph
+
+
+class Network(torch.nn.Module):
+    """Two layers that take blocks, and dropout and a norm over the rows of all ranks between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([hr.nn.SAGEConv(WIDTH, WIDTH), hr.nn.SAGEConv(WIDTH, NUM_CLASSES)])
+        self.norm, self.dropout = torch.nn.BatchNorm1d(WIDTH), torch.nn.Dropout(0.3)
+
+    def forward(self, x: torch.Tensor, blocks: tuple[hr.Block, ...]) -> torch.Tensor:
+        first, last = self.layers
+        return last(self.dropout(self.norm(first(x, blocks[0]))), blocks[1])
+
 
 #: Plans of every kind of hop whose ranks exchange on GPUs what they find, by the number of ranks.
 ON_GPUS = {
@@ -90,6 +106,86 @@ def test_the_union_is_the_batch_of_one_process(world_size, name, request):
     shares = batches_on_gpus(PLANS[name](), world_size, partition=owners)
     for index, batch in enumerate(whole):
         assert_same_union(batch, [batches[index] for batches in shares], owners)
+
+
+def features(source: hr.FeatureSource | torch.Tensor) -> hr.Plan:
+    store = hr.FeatureStore(node={"x": source})
+    return items().sample_neighbor(graph(), [5, 3]).fetch_feature(store, node=["x"])
+
+
+X = store().node["x"].read(torch.arange(NUM_NODES)).rows
+
+
+@pytest.mark.parametrize("prefetch", [False, True], ids=["due", "ahead"])
+def test_counts_are_those_of_cpus_and_bytes_are_those_of_their_places(prefetch, request):
+    """Each row comes from pinned memory once, at its owner."""
+
+    def counted(comm: Comm, plan: hr.Plan, **facts: int) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
+        plan = plan.prefetch() if prefetch else plan
+        with plan.loader(cooperative=True, comm=comm, machine=hr.Machine(cores=2, **facts)) as loader:
+            for _ in loader:
+                pass
+            stats = loader.stats()
+        names = ("nodes", "edges", "rows", "bytes", "rounds", "collectives", "sent_bytes", "bytes_from_rank")
+        return {name: stats.total(name) for name in names}, stats
+
+    on_cpu = run_ranks(3, lambda comm: counted(comm, features(X)))
+    request.getfixturevalue("gpus")
+    on_gpu = run_ranks(3, lambda comm: counted(comm, copied_first(features(X)), gpus=3, current_gpu=comm.rank))
+    for (expected, _), (found, stats) in zip(on_cpu, on_gpu, strict=True):
+        copied = stats["copy_to"]["bytes"]
+        assert found == {**expected, "bytes": expected["bytes"] + copied}
+        assert stats.total("bytes_from_pinned") == found["rows"] * X[0].nbytes
+        assert stats.total("bytes_from_cpu") == 0
+        assert "rounds" not in stats["copy_to"]
+    assert sum(found["rows"] for found, _ in on_gpu) == sum(len(batch.n_id) for batch in features(X).loader())
+
+
+def test_owners_keep_hot_rows_in_caches_on_their_gpus(request):
+    """Each on the GPU that it names, by which the plans of ranks do not differ."""
+    request.getfixturevalue("gpus")
+
+    def work(comm: Comm) -> tuple[list[hr.MiniBatch], dict[str, int]]:
+        cached = hr.CachedFeature(X, rows=40, place=f"cuda:{comm.rank}")
+        machine = hr.Machine(cores=2, gpus=2, current_gpu=comm.rank, gpu_memory=(1 << 20,) * 2)
+        with copied_first(features(cached)).loader(cooperative=True, comm=comm, machine=machine) as loader:
+            batches = list(loader)
+            return batches, {name: loader.stats().total(name) for name in ("hits", "misses", "rows")}
+
+    for batches, counts in run_ranks(2, work):
+        assert all(torch.equal(batch.x, X[batch.n_id]) for batch in batches)
+        assert counts["hits"] > 0
+        assert counts["hits"] + counts["misses"] == counts["rows"]
+
+
+def test_a_cache_of_the_machine_is_made_for_owned_rows(request, monkeypatch):
+    monkeypatch.setattr("headrace.pipeline.passes.feature_cache.LEAST_BYTES", 1)
+    request.getfixturevalue("gpus")
+
+    def work(comm: Comm) -> tuple[bool, str]:
+        machine = hr.Machine(cores=2, gpus=2, current_gpu=comm.rank, gpu_memory=(100_000,) * 2)
+        with copied_first(features(X)).loader(cooperative=True, comm=comm, machine=machine) as loader:
+            return all(torch.equal(batch.x, X[batch.n_id]) for batch in loader), loader.explain()
+
+    for equal, text in run_ranks(2, work):
+        assert equal
+        assert "CachedFeature(" in text
+
+
+@pytest.mark.parametrize("name", ["neighbor", "typed"])
+def test_training_equals_one_process(name, gpus):
+    """Rows of the model go from GPU to GPU, and gradients come back."""
+    torch.manual_seed(0)
+    model = Network().double()
+    plans = {
+        "neighbor": lambda: items(batch_size=40).sample_neighbor(graph(), [4, 3]),
+        "typed": lambda: items(batch_size=40).sample_neighbor(typed_graph().untyped(), [4, 3]),
+    }
+    plan = plans[name]().fetch_feature(rows_for_training(torch.float64), node=["x"], labels="y")
+    machine = hr.Machine(cores=2, gpus=4, gpu_channel=True)
+    assert_equal_training(copied_first(plan), model, 3, 1e-10, machine=machine)
+    launched = {kernel.split("::")[1].partition("<")[0] for kernel in gpus.launches}
+    assert {"hash_owners", "gather_short_rows", "scatter_add_rows"} <= launched
 
 
 def test_a_channel_that_reaches_no_gpu_is_a_plan_through_the_cpu_and_one_warning(request, monkeypatch):

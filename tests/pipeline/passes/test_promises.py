@@ -26,6 +26,7 @@ from headrace.pipeline.passes import PASSES, Pass, Promise
 from headrace.pipeline.plan.stage import CONVERTED
 
 from cuda_host.stand_in import StandIn
+from gpu_plans import copied_first
 from plans import NUM_NODES, graph, pairs, store, typed_graph
 
 pytestmark = pytest.mark.slow
@@ -99,6 +100,32 @@ def test_same_union_over_ranks(one, data):
         assert_same_union(batch, mine, owners)
         if plan.node:
             assert all(torch.equal(share.x, store().node["x"].read(share.n_id).rows) for share in mine)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_same_shares_where_ranks_exchange_on_gpus(data):
+    """Seeds that were copied to a GPU of each rank first against those in CPU memory, graph and features in shards."""
+    one = data.draw(random_plans(ranks=True, together=True, by_row=True).filter(lambda one: not one.edge), label="plan")
+    world_size, kind = data.draw(WORLD_SIZES, label="ranks"), data.draw(KINDS, label="owners")
+    owners, together = partition(kind, world_size), data.draw(st.booleans(), label="together")
+    shards = [in_shards(owners, rank, data) for rank in range(world_size)]
+    options = {"cooperative": True, "partition": owners} if together else {}
+    sharded = data.draw(st.booleans(), label="the graph in shards")
+
+    def plan(rank: int) -> hr.Plan:
+        built = one.build(over=graph().shard(owners, rank), features=shards[rank]) if sharded else one.build()
+        return hr.Plan([stage for stage in built.stages if stage.gives != CONVERTED])
+
+    expected = each_rank(plan, world_size, machine=hr.Machine(cores=2), **options)
+    with stand_in(StandIn()):
+        found = each_rank(
+            lambda rank: copied_first(plan(rank), f"cuda:{rank}"),
+            world_size,
+            machine=hr.Machine(cores=2, gpus=world_size),
+            **options,
+        )
+    assert digests(found) == digests(expected)
 
 
 @pytest.mark.parametrize("one", REQUIRED, ids=lambda one: one.name)
