@@ -109,7 +109,7 @@ class Items:
     table
         A row for each item.
     ids
-        A column of node ids, or the two columns of the ends of pairs, or one column of vectors of two node numbers.
+        A column of node ids, or the two columns of the ends of pairs.
     type
         The node type, or of pairs the edge type; None in a graph without types.
     labels

@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +125,26 @@ class ArrayTable(Table):
         """Yield slices of the arrays; `Table.chunks` documents them."""
         for start in range(0, self.num_rows, rows):
             yield {one: _as_texts(self._arrays[one][start : start + rows]) for one in columns}
+
+    def stamps(self) -> tuple[Stamp, ...]:
+        """Return sizes and checksums of the arrays when they were first asked for; of memory maps, their files."""
+        return self._stamps
+
+    @cached_property
+    def _stamps(self) -> tuple[Stamp, ...]:
+        return tuple(_stamp(f"{self.name} {one}", array) for one, array in self._arrays.items())
+
+
+def _stamp(what: str, array: NDArray[Any]) -> Stamp:
+    if isinstance(array, np.memmap) and array.filename is not None:
+        status = Path(array.filename).stat()
+        return what, status.st_size, status.st_mtime_ns
+    total = 0
+    for start in range(0, len(array), 1 << 16):
+        part = array[start : start + (1 << 16)]
+        text = repr(part.tolist()).encode() if part.dtype.kind in "OU" else np.ascontiguousarray(part).tobytes()
+        total = crc32(text, total)
+    return what, array.nbytes, total
 
 
 def _as_column(what: str, array: Any) -> NDArray[Any]:

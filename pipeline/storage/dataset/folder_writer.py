@@ -28,11 +28,7 @@ class FolderWriter:
         self, parts: Iterable[str], dtype: torch_dtype, shape: tuple[int, ...], pieces: Iterator[Tensor]
     ) -> ArrayFile:
         """Write an array whose name is made of some parts, and return its description."""
-        file = ".".join(quote(part, safe=",") for part in parts)
-        if file.lower() in self._names or len(file) > 200:  # also where names ignore case, or are too long for a file
-            file = f"array-{len(self._names)}"
-        self._names.add(file.lower())
-        path = self.folder / f"{file}.npy"
+        path = self.path(parts)
         digest = hashlib.sha256()
 
         def count(content: memoryview) -> None:
@@ -41,6 +37,14 @@ class FolderWriter:
 
         write_array(path, dtype, shape, pieces, header_written=digest.update, piece_written=count)
         return ArrayFile(path.name, name_of(dtype), tuple(map(int, shape)), digest.hexdigest())
+
+    def path(self, parts: Iterable[str]) -> Path:
+        """Return the file of an array whose name is made of some parts, and take its name."""
+        file = ".".join(quote(part, safe=",") for part in parts)
+        if file.lower() in self._names or len(file) > 200:  # also where names ignore case, or are too long for a file
+            file = f"array-{len(self._names)}"
+        self._names.add(file.lower())
+        return self.folder / f"{file}.npy"
 
     def tensor(self, parts: Iterable[str], tensor: Tensor) -> ArrayFile:
         """Write a tensor."""

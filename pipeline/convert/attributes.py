@@ -1,0 +1,116 @@
+"""Attributes of all types as one array each: their dtypes, and what stands where a type or a row has none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.table import Table
+from headrace.pipeline.data.type_attributes import ALWAYS, value_without
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of all edges, or of all nodes.
+
+    Parameters
+    ----------
+    dtype
+        Of all types together.
+    fill
+        The value of what has none; None if everything has one.
+    is_time
+        Whether it is a time, in which null has a rule of its own.
+    """
+
+    dtype: np.dtype[Any]
+    fill: float | int | None
+    is_time: bool
+
+    @property
+    def filled(self) -> float | int:
+        """The value of what has none, where some have none."""
+        assert self.fill is not None
+        return self.fill
+
+
+def joined_attributes(
+    of_tables: Sequence[tuple[Table | None, Mapping[str, str]]], *, nulls_are_earliest: bool, what: str
+) -> dict[str, Attribute]:
+    """Return the attributes of all tables, as `Graph.from_coo` joins those of types.
+
+    Parameters
+    ----------
+    of_tables
+        Of each table the columns of its attributes by name; None where there are no rows.
+    nulls_are_earliest
+        Whether a null among times becomes the earliest time, for which times are widened.
+    what
+        "edge" or "node".
+
+    Raises
+    ------
+    InputError
+        If columns of one attribute differ in dtype, are no numbers, or some tables lack one that has no default.
+    """
+    names = dict.fromkeys(name for _, columns in of_tables for name in columns)
+    return {name: _joined(name, of_tables, nulls_are_earliest, what) for name in names}
+
+
+def _joined(
+    name: str, of_tables: Sequence[tuple[Table | None, Mapping[str, str]]], nulls_are_earliest: bool, what: str
+) -> Attribute:
+    there = {
+        f"{table.name} {columns[name]}": table.column(columns[name]).dtype
+        for table, columns in of_tables
+        if table is not None and name in columns
+    }
+    lacking = len(there) < len(of_tables)
+    odd = {column: dtype for column, dtype in there.items() if dtype.kind not in "biuf"}
+    if odd:
+        raise InputError(f"convert: expected numbers in the columns of {what} attribute {name!r}, got {odd}")
+    default = value_without(name)
+    if lacking and default is None:
+        raise InputError(
+            f"convert: expected {what} attribute {name!r} of all tables, got it in {list(there)} alone; add the column "
+            "to the others, or make it a feature"
+        )
+    dtypes = set(there.values())
+    if default == ALWAYS:
+        widen = len(dtypes) > 1 or ((lacking or nulls_are_earliest) and not any(one.kind == "f" for one in dtypes))
+        if widen:
+            dtypes = {np.dtype(np.float64 if any(one.kind == "f" for one in dtypes) else np.int64)}
+    if len(dtypes) > 1:
+        raise InputError(f"convert: expected {what} attribute {name!r} of one dtype, got {there}; convert one of them")
+    (dtype,) = dtypes
+    fill: float | int | None = default if lacking or (default == ALWAYS and nulls_are_earliest) else None
+    if fill == ALWAYS and dtype.kind != "f":
+        fill = int(np.iinfo(dtype).min)
+    return Attribute(dtype, fill, default == ALWAYS)
+
+
+def nulls(values: NDArray[Any], *, nan: bool) -> NDArray[np.bool_]:
+    """Return which values are null, or NaN if that counts as null too."""
+    null: NDArray[np.bool_] = np.ma.getmaskarray(values)
+    if nan and values.dtype.kind == "f":
+        null = null | np.isnan(np.ma.getdata(values))
+    return null
+
+
+def as_labels(values: NDArray[Any]) -> NDArray[Any]:
+    """Return labels with NaN, or -100 in integers, which losses of torch ignore, where there is none."""
+    null = np.ma.getmaskarray(values)
+    plain = np.ma.getdata(values)
+    if not null.any():
+        return plain
+    if plain.dtype.kind in "bu":
+        raise InputError(
+            f"convert: expected labels of floating point or signed integers, as some are null, got {plain.dtype}"
+        )
+    return np.where(null, plain.dtype.type(math.nan if plain.dtype.kind == "f" else -100), plain)

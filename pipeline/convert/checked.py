@@ -1,0 +1,251 @@
+"""A description that was checked: its types in their order, and every column that has ids of nodes of a type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, get_args, get_type_hints
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.description import (
+    Columns,
+    Description,
+    EdgeTable,
+    EdgeType,
+    Items,
+    NodeTable,
+    Options,
+)
+from headrace.pipeline.convert.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A column with ids of nodes of a type.
+
+    Parameters
+    ----------
+    key
+        A name for its files.
+    """
+
+    table: Table
+    column: str
+    type: str
+    key: str
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A description whose types and columns are there.
+
+    Parameters
+    ----------
+    nodes
+        By type, in the order of ids; also of types that edges alone name.
+    edges
+        By type, in the order of ids; by None in a graph without types.
+    """
+
+    nodes: Mapping[str, NodeTable]
+    edges: Mapping[EdgeType | None, Sequence[EdgeTable]]
+    items: Sequence[Items]
+    options: Options
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the graph has types."""
+        return None not in self.edges
+
+    def ends(self, edge_type: EdgeType | None) -> tuple[str, str]:
+        """Return the node types of sources and of destinations."""
+        return (next(iter(self.nodes)),) * 2 if edge_type is None else (edge_type[0], edge_type[2])
+
+    def references(self) -> Iterator[Reference]:
+        """Yield the columns with ids of nodes, in a fixed order."""
+        for number, (edge_type, edge) in enumerate(self.edge_tables()):
+            src, dst = self.ends(edge_type)
+            yield Reference(edge.table, edge.src, src, f"edges{number}.src")
+            yield Reference(edge.table, edge.dst, dst, f"edges{number}.dst")
+        for number, one in enumerate(self.items):
+            for column, of_type, side in zip(*self.of_items(one), ("src", "dst"), strict=False):
+                yield Reference(one.table, column, of_type, f"items{number}.{side}")
+
+    def edge_tables(self) -> Iterator[tuple[EdgeType | None, EdgeTable]]:
+        """Yield the tables of edges in the order of edge ids."""
+        for edge_type, tables in self.edges.items():
+            for table in tables:
+                yield edge_type, table
+
+    def of_items(self, items: Items) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the columns of ids of items, and the types of these."""
+        columns = (items.ids,) if isinstance(items.ids, str) else tuple(items.ids)
+        if isinstance(items.type, tuple):
+            types: tuple[str, ...] = (items.type[0], items.type[2])
+        else:
+            types = (next(iter(self.nodes)) if items.type is None else items.type,) * 2
+        return columns, types
+
+    def tables(self) -> list[Table]:
+        """Return all tables, each once."""
+        found = [one.table for one in self.nodes.values() if one.table is not None]
+        found += [one.table for _, one in self.edge_tables()]
+        found += [one.table for one in self.items]
+        return list({id(table): table for table in found}.values())
+
+
+def checked(description: Description) -> Checked:
+    """Check a description before anything is read.
+
+    Raises
+    ------
+    InputError
+        If a type is there twice or not at all, a column is missing, or an option has an unknown value.
+    """
+    if not isinstance(description, Description) or not description.edges:
+        raise InputError(f"convert: expected a Description with tables of edges, got {description!r}")
+    _check_options(description.options)
+    edges: dict[EdgeType | None, list[EdgeTable]] = {}
+    for edge in description.edges:
+        _check_edge(edge)
+        edges.setdefault(edge.type, []).append(edge)
+    if None in edges and len(edges) > 1:
+        raise InputError(f"convert: expected all tables of edges to have types, or none, got {list(edges)}")
+    repeated = {one.type for one in description.nodes if sum(one.type == other.type for other in description.nodes) > 1}
+    if repeated:
+        raise InputError(
+            f"convert: expected one table for each node type, got several of {sorted(repeated)}; name several files as "
+            "one table"
+        )
+    nodes = {one.type: one for one in description.nodes}
+    if None in edges:
+        if len(nodes) > 1:
+            raise InputError(f"convert: expected edges with types, as there are the node types {list(nodes)}, got none")
+        nodes = nodes or {"node": NodeTable()}
+    for edge_type in edges:
+        for end in (edge_type[0], edge_type[2]) if edge_type is not None else ():
+            nodes.setdefault(end, NodeTable(end))
+    for node in nodes.values():
+        _check_node(node)
+    found = Checked(nodes, edges, tuple(description.items), description.options)
+    for items in found.items:
+        _check_items(found, items)
+    _check_kinds(found)
+    return found
+
+
+def columns_of(columns: Columns) -> tuple[str, ...]:
+    """Return the columns of a feature."""
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def attributes_of(edge: EdgeTable) -> dict[str, str]:
+    """Return the columns of the attributes of edges by name, with weights and times."""
+    extra = {name: column for name in ("weight", "time") if (column := getattr(edge, name)) is not None}
+    return {**edge.attributes, **extra}
+
+
+def _check_options(options: Options) -> None:
+    for one in fields(options):
+        value, allowed = getattr(options, one.name), get_args(get_type_hints(Options)[one.name])
+        texts = [choice for choice in allowed if isinstance(choice, str)]
+        if (texts and value not in texts) or (not allowed and not isinstance(value, bool)):
+            raise InputError(
+                f"convert: expected {one.name} to be {' or '.join(map(repr, texts or (True, False)))}, got {value!r}"
+            )
+
+
+def _check_edge(edge: EdgeTable) -> None:
+    is_triple = isinstance(edge.type, tuple) and len(edge.type) == 3 and all(isinstance(one, str) for one in edge.type)
+    if edge.type is not None and not is_triple:
+        raise InputError(f"convert: expected (source type, relation, destination type), got {edge.type!r}")
+    both = [name for name in ("weight", "time") if name in edge.attributes and getattr(edge, name) is not None]
+    if both:
+        raise InputError(f"convert: {edge.table.name}: expected one attribute {both[0]!r}, got it in two places")
+    _check_columns(edge.table, [edge.src, edge.dst, *attributes_of(edge).values()])
+    _check_rows(edge.table, edge.features, edge.labels)
+    if edge.split is not None:
+        edge.table.column(edge.split)
+
+
+def _check_node(node: NodeTable) -> None:
+    if node.table is None:
+        if node.features or node.labels or node.time or node.splits or node.id:
+            raise InputError(f"convert: expected a table of nodes of type {node.type!r} with its columns, got none")
+        return
+    if node.external:
+        raise InputError(f"convert: expected id= with a table of nodes of type {node.type!r}, got external=True")
+    _check_columns(node.table, [one for one in (node.id, node.time) if one is not None])
+    _check_rows(node.table, node.features, node.labels)
+    splits = () if node.splits is None else (node.splits,) if isinstance(node.splits, str) else node.splits.values()
+    for column in splits:
+        node.table.column(column)
+
+
+def _check_rows(table: Table, features: Mapping[str, Columns], labels: Mapping[str, str]) -> None:
+    twice = sorted(set(features) & set(labels))
+    if twice:
+        raise InputError(f"convert: {table.name}: expected features and labels of different names, got both of {twice}")
+    for name, some in features.items():
+        columns = columns_of(some)
+        found = [table.column(one) for one in columns]
+        if not columns or any(one.is_text for one in found) or (len(columns) > 1 and any(one.shape for one in found)):
+            raise InputError(
+                f"convert: {table.name}: expected feature {name!r} of one column, or of several of numbers, got "
+                f"{dict(zip(columns, found, strict=True))}"
+            )
+    for name, column in labels.items():
+        if table.column(column).is_text:
+            raise InputError(
+                f"convert: {table.name}: expected labels {name!r} to be numbers, got texts in {column!r}; number the "
+                "classes"
+            )
+
+
+def _check_columns(table: Table, names: Sequence[str]) -> None:
+    for name in names:
+        if table.column(name).shape:
+            raise InputError(f"convert: {table.name}: expected one number or text a row in {name!r}, got vectors")
+
+
+def _check_items(description: Checked, items: Items) -> None:
+    columns, types = description.of_items(items)
+    known = list(description.nodes)
+    unknown = [one for one in types if one not in known]
+    if unknown:
+        raise InputError(f"convert: items {items.name!r}: there is no node type {unknown[0]!r}; the types are {known}")
+    if isinstance(items.type, tuple) and items.type not in description.edges:
+        raise InputError(
+            f"convert: items {items.name!r}: there is no edge type {items.type}; the types are "
+            f"{list(description.edges)}"
+        )
+    if (items.type is None) == description.is_typed:
+        raise InputError(f"convert: items {items.name!r}: expected a type exactly where edges have types")
+    pairs = isinstance(items.type, tuple)
+    if (
+        len(columns) not in (1, 2)
+        or (pairs and len(columns) == 1)
+        or (isinstance(items.type, str) and len(columns) > 1)
+    ):
+        raise InputError(f"convert: items {items.name!r}: expected the columns of nodes, or of two ends, got {columns}")
+    _check_columns(items.table, [*columns, *([items.time] if items.time else [])])
+    if items.labels is not None:
+        items.table.column(items.labels)
+
+
+def _check_kinds(description: Checked) -> None:
+    """Refuse types whose ids are texts in one column and integers in another."""
+    kinds: dict[str, dict[Any, str]] = {}
+    for one in description.references():
+        kinds.setdefault(one.type, {}).setdefault(
+            one.table.column(one.column).is_text, f"{one.table.name} {one.column}"
+        )
+    for name, node in description.nodes.items():
+        if node.table is not None:
+            is_text = node.id is not None and node.table.column(node.id).is_text
+            kinds.setdefault(name, {}).setdefault(is_text, f"{node.table.name} {node.id or '(row numbers)'}")
+        if len(kinds.get(name, {})) > 1:
+            raise InputError(
+                f"convert: expected ids of {name!r} to be texts or integers everywhere, got texts in "
+                f"{kinds[name][True]} and integers in {kinds[name][False]}"
+            )

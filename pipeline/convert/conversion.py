@@ -1,0 +1,288 @@
+"""The passes of a conversion in their order: ids of nodes, ends of edges, items, the sort, and the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.attributes import Attribute, joined_attributes
+from headrace.pipeline.convert.checked import Checked, Reference, attributes_of
+from headrace.pipeline.convert.description import EdgeTable, EdgeType
+from headrace.pipeline.convert.edge_ends import EndFiles, end_files, read_ends
+from headrace.pipeline.convert.ids_of_types import ids_of_type
+from headrace.pipeline.convert.item_rows import (
+    ItemColumns,
+    ItemRun,
+    columns_of_nodes,
+    read_edge_split,
+    read_items,
+    read_node_splits,
+    runs_of,
+)
+from headrace.pipeline.convert.node_ids import Ids, NodeIds
+from headrace.pipeline.convert.output import Output
+from headrace.pipeline.convert.report import type_text
+from headrace.pipeline.convert.segments import Segment
+from headrace.pipeline.convert.sort_edges import EdgeSorter
+from headrace.pipeline.convert.unique_edges import unique_files, without
+from headrace.pipeline.convert.work_folder import Facts, WorkFolder
+from headrace.pipeline.convert.write_arrays import ArraysOfDataset
+from headrace.pipeline.storage.dataset.manifest import Manifest
+
+_REVERSE = "rev_"
+
+Bar = Callable[[str, int | None], Any]
+
+
+class Conversion:
+    """The passes over tables that were checked.
+
+    Parameters
+    ----------
+    tables
+        What to read.
+    work
+        Files between passes.
+    room
+        Bytes of memory for arrays.
+    bar
+        Makes a progress bar of a pass over a number of rows.
+    check
+        Called behind each pass over tables: refuses files that have changed.
+    """
+
+    def __init__(self, tables: Checked, work: WorkFolder, room: int, bar: Bar, check: Callable[[], None]) -> None:
+        self.tables = tables
+        self.work = work
+        self.room = room
+        self.bar = bar
+        self.output = Output(work, bar)
+        self.num_nodes: dict[str, int] = {}
+        self.num_edges: dict[EdgeType | None, int] = {}
+        self._check = check
+        self._ids: dict[str, NodeIds] = {}
+        self._ends: list[tuple[EdgeType | None, EdgeTable, EndFiles, Facts]] = []
+        self._counts: dict[str, int] = {}
+
+    def run(self, notes: Mapping[str, Any]) -> Manifest:
+        """Run the passes that are not finished, and return the manifest of what they have written."""
+        for name, node in self.tables.nodes.items():
+            references = [one for one in self.tables.references() if one.type == name]
+            self._ids[name] = ids_of_type(self, node, references)
+        self._read_edges()
+        items = self._read_items()
+        self._count_nodes()
+        result = self.sorter.run(self.bar)
+        dropped = self._drop_repeats(result["dropped"])
+        arrays = ArraysOfDataset(self, result["sorted"], dropped)
+        return arrays.write(self._with_splits(items), {**notes, "counts": self._counts})
+
+    def source_pass(self, name: str, run: Callable[[], Facts]) -> Facts:
+        """Run a pass that reads tables, unless it is finished."""
+
+        def checked_run() -> Facts:
+            facts = run()
+            self._check()
+            return facts
+
+        return self.work.once(name, checked_run)
+
+    def ids(self, node_type: str) -> NodeIds:
+        """Return the ids of a type."""
+        return self._ids[node_type]
+
+    def count(self, what: str, number: int) -> None:
+        """Take a number into the report, unless it is 0."""
+        if number:
+            self._counts[what] = self._counts.get(what, 0) + number
+
+    @property
+    def ends(self) -> list[tuple[EdgeType | None, EdgeTable, EndFiles, Facts]]:
+        """The tables of edges with their files and what is known of them."""
+        return self._ends
+
+    @cached_property
+    def edge_attributes(self) -> dict[str, Attribute]:
+        """The attributes of all edges."""
+        return joined_attributes(
+            [(one.table, attributes_of(one)) for _, one in self.tables.edge_tables()],
+            nulls_are_earliest=self.tables.options.null_times == "earliest",
+            what="edge",
+        )
+
+    @cached_property
+    def sorter(self) -> EdgeSorter:
+        """What sorts the edges of all types."""
+        starts = dict(zip(self.num_nodes, accumulate(self.num_nodes.values(), initial=0), strict=False))
+        segments, reverse = [], []
+        for edge_type, _, files, facts in self._ends:
+            src, dst = self.tables.ends(edge_type)
+            rows = {
+                name: files.attributes[name] if name in files.attributes else one.filled  # noqa: SIM401 - lazily
+                for name, one in self.edge_attributes.items()
+            }
+            segments.append(Segment(facts["num_edges"], files.src, files.dst, starts[src], starts[dst], rows))
+            reverse.append(Segment(facts["num_edges"], files.dst, files.src, starts[dst], starts[src], rows))
+        twice = self.tables.options.reverse and None in self.num_edges
+        if self.tables.options.reverse:
+            segments += reverse
+        dtypes = {name: one.dtype for name, one in self.edge_attributes.items()}
+        types = None
+        if self.tables.options.duplicate_edges == "drop":
+            # In a graph without types a reverse edge is no repeat of an edge in the other direction.
+            sizes = [self.num_edges[None] // 2] * 2 if twice else list(self.num_edges.values())
+            types = np.array(list(accumulate(sizes, initial=0))[:-1])
+        return EdgeSorter(self.work, segments, sum(self.num_nodes.values()), dtypes, self.room, types)
+
+    def _read_edges(self) -> None:
+        for number, (edge_type, edge) in enumerate(self.tables.edge_tables()):
+            types = self.tables.ends(edge_type)
+            ids = (self._ids[types[0]], self._ids[types[1]])
+            files = end_files(self.work, number, ids, edge, self.edge_attributes)
+            facts = self.source_pass(
+                f"read edges {number}",
+                lambda: self._read_ends(number, edge, files, types),  # noqa: B023
+            )
+            self._ends.append((edge_type, edge, files, facts))
+            self.num_edges[edge_type] = self.num_edges.get(edge_type, 0) + facts["num_edges"]
+            of_type = "edges" if edge_type is None else f"edges of {type_text(edge_type)}"
+            for what, text in (("unknown", "to unknown nodes left out"), ("loops", "that are loops left out")):
+                self.count(f"{of_type} {text}", facts["counts"][what])
+            done = "left out" if self.tables.options.null_times == "drop" else "made the earliest"
+            self.count(f"{of_type} without a time {done}", facts["counts"]["null times"])
+        if self.tables.options.reverse:
+            self._add_reverse_types()
+
+    def _drop_repeats(self, num_dropped: int) -> Ids:
+        """Leave repeated edges out of the tables of edges, and return their ids, ascending: int64[num_dropped]."""
+        if num_dropped * 24 > self.room:
+            raise InputError(
+                f"convert: expected memory for {num_dropped:,} repeated edges, 24 bytes each; give more memory, or "
+                "keep repeats (duplicate_edges='keep')"
+            )
+        dropped: Ids = np.sort(self.sorter.dropped.rows(0, num_dropped)) if num_dropped else np.empty(0, np.int64)
+        if not num_dropped:
+            return dropped
+        first, reverse = 0, self.tables.options.reverse
+        self.num_edges = {}
+        for number, (edge_type, edge, files, facts) in enumerate(self._ends):
+            low, high = np.searchsorted(dropped, [first, first + facts["num_edges"]])
+            mine = dropped[low:high] - first
+            fewer = self.work.once(
+                f"drop repeats {number}",
+                lambda: without(files, facts, mine, self.room),  # noqa: B023
+            )
+            self._ends[number] = (edge_type, edge, unique_files(files), fewer)
+            self.num_edges[edge_type] = self.num_edges.get(edge_type, 0) + fewer["num_edges"]
+            of_type = "edges" if edge_type is None else f"edges of {type_text(edge_type)}"
+            self.count(f"{of_type} that are repeats left out", len(mine))
+            first += facts["num_edges"]
+        if reverse:
+            self._add_reverse_types()
+        return dropped
+
+    def _add_reverse_types(self) -> None:
+        for name, count in list(self.num_edges.items()):
+            if name is None:
+                self.num_edges[None] = 2 * count
+                continue
+            reverse = (name[2], _REVERSE + name[1], name[0])
+            if reverse in self.num_edges:
+                raise InputError(f"convert: expected no edge type {reverse} beside reverse=True, got a table of it")
+            self.num_edges[reverse] = count
+
+    def _read_ends(self, number: int, edge: EdgeTable, files: EndFiles, types: tuple[str, str]) -> Facts:
+        columns = zip((edge.src, edge.dst), types, ("src", "dst"), strict=True)
+        src, dst = (
+            self._ids[of_type].reader(Reference(edge.table, column, of_type, f"edges{number}.{side}"))
+            for column, of_type, side in columns
+        )
+        with self.bar(f"read {edge.table.name}", edge.table.num_rows) as progress:
+            return read_ends(
+                edge,
+                files,
+                (src, dst),
+                self.edge_attributes,
+                self.tables.options,
+                same_type=types[0] == types[1],
+                room=self.room,
+                advance=progress.update,
+            )
+
+    def _read_items(self) -> list[tuple[str, ItemRun]]:
+        found, references = [], {one.key: one for one in self.tables.references()}
+        for number, items in enumerate(self.tables.items):
+            key = f"items{number}"
+            mine = [one for side in ("src", "dst") if (one := references.get(f"{key}.{side}"))]
+            columns = ItemColumns(items.table, items.labels, items.time, self.tables.options.null_times)
+
+            def run() -> Facts:
+                readers = [self._ids[one.type].reader(one) for one in mine]  # noqa: B023
+                with self.bar(f"read {items.table.name}", items.table.num_rows) as progress:  # noqa: B023
+                    arguments = (self.work, key, items, readers, columns, self.tables.options, self.room)  # noqa: B023
+                    return read_items(*arguments, progress.update)
+
+            facts = self.source_pass(f"read {key}", run)
+            self.count(f"items {items.name} of unknown nodes left out", facts["counts"]["unknown"])
+            self._largest_of_items[number] = dict(zip((one.type for one in mine), facts["largest"], strict=True))
+            found += runs_of(self.work, key, items.type, len(mine), columns, facts)
+        return found
+
+    @cached_property
+    def _largest_of_items(self) -> dict[int, dict[str, int]]:
+        return {}
+
+    def _count_nodes(self) -> None:
+        """Find how many nodes each type has: also of types whose largest number only edges and items tell."""
+        for name, ids in self._ids.items():
+            largest = [of_type.get(name, -1) for of_type in self._largest_of_items.values()]
+            for edge_type, _, _, facts in self._ends:
+                src, dst = self.tables.ends(edge_type)
+                largest += [facts[side] for side, of_type in (("src", src), ("dst", dst)) if of_type == name]
+            self.num_nodes[name] = (
+                max(ids.num_rows, max(largest, default=-1) + 1) if ids.num_nodes is None else ids.num_nodes
+            )
+            if ids.num_rows:
+                self.count(f"nodes of {name} added", self.num_nodes[name] - ids.num_rows)
+        if sum(self.num_nodes.values()) < 1:
+            raise InputError("convert: expected at least one node, got tables without rows; give num_nodes")
+
+    def _with_splits(self, items: list[tuple[str, ItemRun]]) -> dict[str, list[ItemRun]]:
+        by_name: dict[str, list[ItemRun]] = {}
+        for name, run in [*self._splits(), *items]:
+            runs = by_name.setdefault(name, [])
+            if any(one.type == run.type or one.ids.shape != run.ids.shape for one in runs):
+                raise InputError(
+                    f"convert: expected items {name!r} once for a type, and of nodes or of pairs alone, got them of "
+                    f"{[one.type for one in runs]} and of {run.type}; give them another name"
+                )
+            runs.append(run)
+        return by_name
+
+    def _splits(self) -> Iterator[tuple[str, ItemRun]]:
+        options, typed = self.tables.options, self.tables.is_typed
+        for place, (name, node) in enumerate(self.tables.nodes.items()):
+            if node.splits is not None and node.table is not None:
+                of_nodes = columns_of_nodes(node, options)
+                key = f"splits{place}"
+                facts = self.source_pass(
+                    f"read {key}",
+                    lambda: read_node_splits(self.work, key, node, of_nodes, self.room),  # noqa: B023
+                )
+                yield from runs_of(self.work, key, name if typed else None, 1, of_nodes, facts)
+        for place, (edge_type, edge, files, ends) in enumerate(self._ends):
+            if edge.split is not None:
+                split = edge.split
+                label = next(iter(edge.labels.values())) if len(edge.labels) == 1 else None
+                columns = ItemColumns(edge.table, label, edge.time, options.null_times)
+                key = f"pairs{place}"
+                facts = self.source_pass(
+                    f"read {key}",
+                    lambda: read_edge_split(self.work, key, split, files, columns, ends, self.room),  # noqa: B023
+                )
+                yield from runs_of(self.work, key, edge_type, 2, columns, facts)

@@ -1,0 +1,175 @@
+"""Make a data set of tables, in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.checked import Checked, checked
+from headrace.pipeline.convert.conversion import Conversion
+from headrace.pipeline.convert.description import Description
+from headrace.pipeline.convert.memory import as_memory, room
+from headrace.pipeline.convert.plan_passes import planned
+from headrace.pipeline.convert.report import Report
+from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.work_folder import work_folder
+from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, holds_dataset
+from headrace.pipeline.storage.new_folder import DISK_FULL, check_is_free, new_folder
+from headrace.pipeline.storage.terminal import progress_bar
+
+#: Of the passes and their files: a work folder of another one is not used.
+_PASSES_VERSION = 1
+
+
+def convert_tables(
+    description: Description,
+    folder: str | os.PathLike[str],
+    *,
+    memory: int | str = "4GB",
+    overwrite: bool = False,
+    dry_run: bool = False,
+    progress: bool = True,
+) -> Report:
+    """Make a data set of tables, for `open_dataset`.
+
+    Tables are read in chunks, and edges are sorted by destination through files beside `folder`, in
+    ``.NAME.converting``. That folder has a journal of finished passes: a conversion that was killed, or whose disk was
+    full, goes on behind the last of them when it is started again, and yields the same bytes. The bytes do not depend
+    on memory or threads either. The data set gets its name when it is complete.
+
+    Parameters
+    ----------
+    description
+        The tables, and what to do with odd rows.
+    folder
+        The data set to make.
+    memory
+        What the process may take at most, in bytes or as a text such as "4GB": keys of nodes take 40 bytes each, all
+        else adapts to it.
+    overwrite
+        Replace a data set at `folder`; anything else there stays, and is an error.
+    dry_run
+        Read no rows and write nothing; the report has types, counts, dtypes, costs and passes.
+    progress
+        Show a bar for each pass.
+
+    Returns
+    -------
+    Report
+        What was found, left out and added.
+
+    Raises
+    ------
+    InputError
+        If a row is malformed, an id is unknown or repeated, or a value is null, with its file and row; a column is
+        missing; files change while they are read; or memory does not suffice.
+    OSError
+        If the disk is full, or `folder` cannot be written.
+    """
+    check_switches("convert", overwrite=overwrite, dry_run=dry_run, progress=progress)
+    tables, limit = checked(description), as_memory(memory)
+    # Of the name in a folder that is no link: the work folder is beside it.
+    target = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are
+    check_is_free(target, overwrite=overwrite, replaceable=holds_dataset, what="a data set")
+    if dry_run:
+        return planned(tables, target, limit)
+    left = room(limit)
+    before = _stamps(tables)
+    target.parent.mkdir(parents=True, exist_ok=True)
+
+    def bar(what: str, total: int | None) -> Any:
+        return progress_bar(
+            shown=progress, desc=what, total=total, unit="B" if "write" in what else "", unit_scale=True
+        )
+
+    try:
+        with work_folder(target, _fingerprint(tables, before)) as work:
+            conversion = Conversion(tables, work, left, bar, lambda: _refuse_changes(tables, before))
+            manifest = conversion.run(_notes(tables, before))
+            with new_folder(target, overwrite=overwrite, replaceable=holds_dataset, what="a data set") as draft:
+                conversion.output.publish(draft, arrays_of(manifest))
+                manifest.write(draft)
+            return _report(conversion, manifest, target, limit)
+    except OSError as cause:
+        if cause.errno in DISK_FULL:
+            raise OSError(
+                cause.errno,
+                "convert: the disk is full; make room and convert again, which goes on behind the last finished pass, "
+                f"or remove .{target.name}.converting beside it",
+                str(target),
+            ) from cause
+        raise
+
+
+def _report(conversion: Conversion, manifest: Manifest, target: Path, limit: int) -> Report:
+    arrays = {array.file.removesuffix(".npy"): array for array in arrays_of(manifest)}
+    return Report(
+        target,
+        conversion.num_nodes,
+        conversion.num_edges,
+        {name: f"{one.dtype}[{', '.join(map(str, one.shape))}]" for name, one in arrays.items()},
+        manifest.notes["counts"],
+        limit,
+        sum((target / array.file).stat().st_size for array in arrays.values()),
+        tuple(conversion.work.done()),
+    )
+
+
+def _stamps(tables: Checked) -> list[Any]:
+    return [[table.name, table.stamps()] for table in tables.tables()]
+
+
+def _refuse_changes(tables: Checked, before: list[Any]) -> None:
+    """Refuse files that are no longer as they were.
+
+    Raises
+    ------
+    InputError
+        With the first one.
+    """
+    for (name, old), (_, new) in zip(before, _stamps(tables), strict=True):
+        for one, other in zip(old, new, strict=False):
+            if one != other:
+                raise InputError(f"convert: {one[0]} changed while it was read; convert again when it is complete")
+        if len(old) != len(new):
+            raise InputError(f"convert: the files of {name} changed while they were read; convert again")
+
+
+def _notes(tables: Checked, stamps: list[Any]) -> dict[str, Any]:
+    """Return what the manifest says of the sources: names and sizes, and what was done with odd rows."""
+    sources = [
+        {"name": name, "files": [{"file": Path(path).name, "bytes": size} for path, size, _ in files]}
+        for name, files in stamps
+    ]
+    return {"converter": "headrace convert", "sources": sources, "options": asdict(tables.options)}
+
+
+def _fingerprint(tables: Checked, stamps: list[Any]) -> str:
+    """Return a digest of everything that the result depends on."""
+    parts = {
+        "version": _PASSES_VERSION,
+        "stamps": stamps,
+        "nodes": [_fields(one) for one in tables.nodes.values()],
+        "edges": [_fields(one) for _, one in tables.edge_tables()],
+        "items": [_fields(one) for one in tables.items],
+        "options": asdict(tables.options),
+    }
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _fields(one: Any) -> list[Any]:
+    return [[name, _field(value)] for name, value in vars(one).items()]
+
+
+def _field(value: Any) -> Any:
+    if isinstance(value, Table):
+        columns = [(name, str(column.dtype), column.shape) for name, column in value.columns.items()]
+        return [value.name, columns, value.num_rows]
+    return list(map(list, value.items())) if isinstance(value, Mapping) else value

@@ -1,0 +1,213 @@
+"""The pass over a table of edges: node numbers of both ends, attributes, and which rows stay, in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.attributes import Attribute, nulls
+from headrace.pipeline.convert.checked import Reference, attributes_of
+from headrace.pipeline.convert.description import EdgeTable, Options
+from headrace.pipeline.convert.memory import rows_within
+from headrace.pipeline.convert.node_ids import UNKNOWN, IdReader, NodeIds
+from headrace.pipeline.convert.raw_array import RawArray
+from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.work_folder import Facts, WorkFolder
+
+_BOOL = np.dtype(bool)
+
+
+@dataclass(frozen=True, eq=False)
+class EndFiles:
+    """Files of the edges of one table that stay, in the order of their rows.
+
+    Parameters
+    ----------
+    src, dst
+        Node numbers within their types.
+    attributes
+        By name.
+    kept
+        bool, of each row of the table whether it stays.
+    """
+
+    src: RawArray
+    dst: RawArray
+    attributes: Mapping[str, RawArray]
+    kept: RawArray
+
+
+def end_files(
+    work: WorkFolder, number: int, ids: tuple[NodeIds, NodeIds], edge: EdgeTable, attributes: Mapping[str, Attribute]
+) -> EndFiles:
+    """Return the files of the table of edges of a number."""
+    src, dst = (
+        RawArray(work.file(f"edges{number}.{side}"), np.dtype(np.int32 if _is_narrow(one) else np.int64))
+        for one, side in zip(ids, ("src", "dst"), strict=True)
+    )
+    rows = {
+        name: RawArray(work.file(f"edges{number}.attribute{place}"), attributes[name].dtype)
+        for place, name in enumerate(attributes_of(edge))
+    }
+    return EndFiles(src, dst, rows, RawArray(work.file(f"edges{number}.kept"), _BOOL))
+
+
+def read_ends(
+    edge: EdgeTable,
+    files: EndFiles,
+    readers: tuple[IdReader, IdReader],
+    attributes: Mapping[str, Attribute],
+    options: Options,
+    *,
+    same_type: bool,
+    room: int,
+    advance: Any,
+) -> Facts:
+    """Read a table of edges once, and write what stays of it.
+
+    Returns
+    -------
+    Facts
+        ``num_rows`` and ``num_edges`` that stay, the largest numbers ``src`` and ``dst``, and counts of rows that were
+        left out or have no time.
+
+    Raises
+    ------
+    InputError
+        If an id is unknown, a value null, and that is not allowed; with its file and row.
+    """
+    of_edge = attributes_of(edge)
+    columns = list(dict.fromkeys([*(one.column for one in readers if one.column), *of_edge.values()]))
+    counts = {"unknown": 0, "loops": 0, "null times": 0}
+    largest, start, kept_rows = [-1, -1], 0, 0
+    with ExitStack() as stack:
+        ends = [stack.enter_context(one.writer()) for one in (files.src, files.dst)]
+        writers = {name: stack.enter_context(one.writer()) for name, one in files.attributes.items()}
+        flags = stack.enter_context(files.kept.writer())
+        for chunk in _chunks(edge.table, columns, readers, rows_within(room // 8, 64 + 16 * len(columns))):
+            count = len(next(iter(chunk.values()))) if columns else int(chunk["rows"][0])
+            numbers = [one.take(chunk[one.column] if one.column else None, count) for one in readers]
+            kept = np.ones(count, bool)
+            _leave_out_unknown(edge, numbers, kept, counts, options, start)
+            if options.loops == "drop" and same_type:
+                loops = kept & (numbers[0] == numbers[1])
+                counts["loops"] += int(loops.sum())
+                kept &= ~loops
+            values = {
+                name: _values(edge.table, name, column, chunk[column], attributes[name], options, kept, counts, start)
+                for name, column in of_edge.items()
+            }
+            everything = bool(kept.all())
+            for side, (writer, found) in enumerate(zip(ends, numbers, strict=True)):
+                staying = found if everything else found[kept]
+                largest[side] = max(largest[side], int(staying.max()) if staying.size else -1)
+                writer.append(staying)
+            for name, rows in values.items():
+                writers[name].append(rows if everything else rows[kept])
+            flags.append(kept)
+            start += count
+            kept_rows += int(kept.sum())
+            advance(count)
+    if kept_rows == start:
+        files.kept.remove()
+    return {"num_rows": start, "num_edges": kept_rows, "src": largest[0], "dst": largest[1], "counts": counts}
+
+
+def _is_narrow(ids: NodeIds) -> bool:
+    return ids.num_nodes is not None and ids.num_nodes <= np.iinfo(np.int32).max
+
+
+def _chunks(
+    table: Table, columns: list[str], readers: tuple[IdReader, IdReader], rows: int
+) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """Yield the chunks of a table, or the numbers of their rows where nothing is left to read."""
+    if columns:
+        yield from table.chunks(columns, rows)
+        return
+    for start in range(0, readers[0].num_rows, rows):
+        yield {"rows": np.array([min(rows, readers[0].num_rows - start)])}
+
+
+def _leave_out_unknown(
+    edge: EdgeTable,
+    numbers: list[NDArray[np.int64]],
+    kept: NDArray[np.bool_],
+    counts: dict[str, int],
+    options: Options,
+    start: int,
+) -> None:
+    for column, found in zip((edge.src, edge.dst), numbers, strict=True):
+        unknown = found == UNKNOWN
+        if not unknown.any():
+            continue
+        if options.unknown_ids != "drop":
+            refuse_unknown(edge.table, column, start + int(unknown.argmax()))
+        counts["unknown"] += int((unknown & kept).sum())
+        kept &= ~unknown
+
+
+def refuse_unknown(table: Table, column: str, row: int) -> None:
+    """Refuse an id that no node has, with its value.
+
+    Raises
+    ------
+    InputError
+        Always.
+    """
+    value = value_at(Reference(table, column, "", ""), row)
+    raise InputError(
+        f"convert: {table.where(row)}: there is no node with the id {'null' if value is None else repr(value)} of "
+        f"{column!r}; add the node, or pass unknown_ids='drop' (leave such rows out) or 'create' (add nodes)"
+    )
+
+
+def value_at(reference: Reference, row: int) -> Any:
+    """Return one value of a column; None for null."""
+    start = 0
+    for chunk in reference.table.chunks([reference.column], 1 << 16):
+        values = chunk[reference.column]
+        if start + len(values) > row:
+            value = values[row - start]
+            return None if value is None or value is np.ma.masked else value if isinstance(value, str) else value.item()
+        start += len(values)
+    raise AssertionError(row)
+
+
+def _values(
+    table: Table,
+    name: str,
+    column: str,
+    values: NDArray[Any],
+    attribute: Attribute,
+    options: Options,
+    kept: NDArray[np.bool_],
+    counts: dict[str, int],
+    start: int,
+) -> NDArray[Any]:
+    """Return values of an attribute, without nulls in rows that stay."""
+    null = nulls(values, nan=attribute.is_time)
+    plain = np.ma.getdata(values)
+    if not null.any():
+        return plain
+    if attribute.is_time and options.null_times != "refuse":
+        counts["null times"] += int((null & kept).sum())
+        if options.null_times == "drop":
+            kept &= ~null
+            return plain
+        filled = plain.astype(attribute.dtype)
+        filled[null] = attribute.fill
+        return filled
+    lacking = null & kept
+    if lacking.any():
+        advice = "; pass null_times='earliest' or 'drop'" if attribute.is_time else "; fill it in, or remove the row"
+        raise InputError(
+            f"convert: {table.where(start + int(lacking.argmax()))}: expected a number in {column!r} for attribute "
+            f"{name!r}, got null{advice}"
+        )
+    return plain

@@ -1,0 +1,244 @@
+"""Items: from tables of their own, and from columns that say of nodes and edges which items they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.attributes import as_labels, nulls
+from headrace.pipeline.convert.description import Items, NodeTable, Options
+from headrace.pipeline.convert.edge_ends import EndFiles, refuse_unknown
+from headrace.pipeline.convert.memory import rows_within
+from headrace.pipeline.convert.node_ids import UNKNOWN, IdReader
+from headrace.pipeline.convert.raw_array import RawArray, RawWriter
+from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.work_folder import Facts, WorkFolder
+
+#: Names that a column of splits may have: more are no splits.
+_MOST_NAMES = 64
+
+_INT64 = np.dtype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ItemRun:
+    """Items of one name and type, in files: ids, labels and times."""
+
+    type: Any
+    num_items: int
+    ids: RawArray
+    labels: RawArray | None
+    times: RawArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class ItemColumns:
+    """The columns of labels and times of items, or None, and what to do with null among times."""
+
+    table: Table
+    labels: str | None
+    time: str | None
+    null_times: str
+
+    @property
+    def names(self) -> list[str]:
+        """The columns to read."""
+        return [one for one in (self.labels, self.time) if one is not None]
+
+    def dtypes(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+        """Return the dtypes and row shapes of labels and times as they are written."""
+        found = {}
+        if self.labels is not None:
+            column = self.table.column(self.labels)
+            found["labels"] = (column.dtype, column.shape)
+        if self.time is not None:
+            is_float = self.table.column(self.time).dtype.kind == "f"
+            found["times"] = (np.dtype(np.float64) if is_float else _INT64, ())
+        return found
+
+    def values(
+        self, chunk: Any, kept: NDArray[np.bool_], start: int, counts: dict[str, int]
+    ) -> dict[str, NDArray[Any]]:
+        """Return labels and times of a chunk; rows without a time that are to go are taken from `kept`."""
+        found = {}
+        if self.labels is not None:
+            found["labels"] = as_labels(chunk[self.labels])
+        if self.time is not None:
+            times = chunk[self.time]
+            null = nulls(times, nan=True)
+            plain = np.ma.getdata(times).astype(self.dtypes()["times"][0])
+            lacking = null & kept
+            if lacking.any() and self.null_times == "refuse":
+                raise InputError(
+                    f"convert: {self.table.where(start + int(lacking.argmax()))}: expected a time in {self.time!r}, "
+                    "got null; pass null_times='earliest' or 'drop'"
+                )
+            counts["null times"] += int(lacking.sum())
+            if self.null_times == "drop":
+                kept &= ~null
+            elif null.any():
+                plain[null] = -np.inf if plain.dtype.kind == "f" else np.iinfo(np.int64).min
+            found["times"] = plain
+        return found
+
+
+class _Writers:
+    """Writers of items by name, opened when the first row of a name is written."""
+
+    def __init__(self, work: WorkFolder, key: str, width: int, columns: ItemColumns, stack: ExitStack) -> None:
+        self._work, self._key, self._width, self._columns, self._stack = work, key, width, columns, stack
+        self._open: dict[str, dict[str, RawWriter]] = {}
+
+    def write(self, name: str, ids: NDArray[Any], values: dict[str, NDArray[Any]], chosen: NDArray[np.bool_]) -> None:
+        if name not in self._open:
+            if len(self._open) == _MOST_NAMES:
+                raise InputError(
+                    f"convert: {self._columns.table.name}: expected at most {_MOST_NAMES} names of items, got more: "
+                    f"{list(self._open)[:5]}, …; is this the column of splits?"
+                )
+            files = item_files(self._work, self._key, len(self._open), self._width, self._columns)
+            self._open[name] = {what: self._stack.enter_context(file.writer()) for what, file in files.items()}
+        for what, rows in {"ids": ids, **values}.items():
+            self._open[name][what].append(rows[chosen])
+
+    def facts(self) -> list[Any]:
+        return [[name, writers["ids"].num_rows] for name, writers in self._open.items()]
+
+
+def item_files(work: WorkFolder, key: str, number: int, width: int, columns: ItemColumns) -> dict[str, RawArray]:
+    """Return the files of the items of one name."""
+    kinds = {"ids": (_INT64, (2,) if width == 2 else ()), **columns.dtypes()}
+    return {what: RawArray(work.file(f"{key}.{number}.{what}"), *kind) for what, kind in kinds.items()}
+
+
+def runs_of(work: WorkFolder, key: str, of_type: Any, width: int, columns: ItemColumns, facts: Facts) -> list[Any]:
+    """Return the names of items that a pass has found, each with its `ItemRun`."""
+    found = []
+    for number, (name, count) in enumerate(facts["items"]):
+        files = item_files(work, key, number, width, columns)
+        found.append((name, ItemRun(of_type, count, files["ids"], files.get("labels"), files.get("times"))))
+    return found
+
+
+def columns_of_nodes(node: NodeTable, options: Options) -> ItemColumns:
+    """Return what items of a table of nodes have: the times of nodes."""
+    assert node.table is not None
+    return ItemColumns(node.table, None, node.time, options.null_times)
+
+
+def read_node_splits(work: WorkFolder, key: str, node: NodeTable, columns: ItemColumns, room: int) -> Facts:
+    """Write the items that columns of a table of nodes name."""
+    assert node.table is not None
+    counts, start = {"null times": 0}, 0
+    by_name = {} if isinstance(node.splits, str) or node.splits is None else dict(node.splits)
+    splits = [node.splits] if isinstance(node.splits, str) else list(by_name.values())
+    names = list(dict.fromkeys([*splits, *columns.names]))
+    with ExitStack() as stack:
+        writers = _Writers(work, key, 1, columns, stack)
+        for chunk in node.table.chunks(names, rows_within(room // 8, 64)):
+            size = len(chunk[names[0]])
+            ids = np.arange(start, start + size)
+            if isinstance(node.splits, str):
+                chosen = _by_name(node.table, node.splits, chunk[node.splits])
+            else:
+                chosen = [(name, _mask(node.table, column, chunk[column], start)) for name, column in by_name.items()]
+            values = columns.values(chunk, np.ones(size, bool), start, counts)
+            for name, mask in chosen:
+                writers.write(name, ids, values, mask)
+            start += size
+        return {"items": writers.facts(), "counts": {}}
+
+
+def read_edge_split(
+    work: WorkFolder, key: str, split: str, files: EndFiles, columns: ItemColumns, facts: Facts, room: int
+) -> Facts:
+    """Write the pairs that a column of a table of edges names, of the edges that stay."""
+    counts, row, edge = {"null times": 0}, 0, 0
+    everything = facts["num_rows"] == facts["num_edges"]
+    names = list(dict.fromkeys([split, *columns.names]))
+    with ExitStack() as stack:
+        writers = _Writers(work, key, 2, columns, stack)
+        for chunk in columns.table.chunks(names, rows_within(room // 8, 96)):
+            size = len(chunk[split])
+            kept = np.ones(size, bool) if everything else files.kept.rows(row, row + size)
+            count = int(kept.sum())
+            pairs = np.stack([one.rows(edge, edge + count) for one in (files.src, files.dst)], 1).astype(np.int64)
+            staying = {name: rows[kept] for name, rows in chunk.items()}
+            values = columns.values(staying, np.ones(count, bool), row, counts)
+            for name, mask in _by_name(columns.table, split, staying[split]):
+                writers.write(name, pairs, values, mask)
+            row, edge = row + size, edge + count
+        return {"items": writers.facts(), "counts": {}}
+
+
+def read_items(
+    work: WorkFolder,
+    key: str,
+    items: Items,
+    readers: list[IdReader],
+    columns: ItemColumns,
+    options: Options,
+    room: int,
+    advance: Callable[[int], Any],
+) -> Facts:
+    """Write the items of a table of their own."""
+    counts, start, largest = {"unknown": 0, "null times": 0}, 0, [-1] * len(readers)
+    id_columns = (items.ids,) if isinstance(items.ids, str) else tuple(items.ids)
+    needed = list(dict.fromkeys([*(one.column for one in readers if one.column), *columns.names]))
+    with ExitStack() as stack:
+        writers = _Writers(work, key, len(readers), columns, stack)
+        for chunk in _chunks(items.table, needed, readers, rows_within(room // 8, 96)):
+            size = len(next(iter(chunk.values()))) if needed else int(chunk["rows"][0])
+            numbers = [one.take(chunk[one.column] if one.column else None, size) for one in readers]
+            kept = np.ones(size, bool)
+            for column, found in zip(id_columns, numbers, strict=True):
+                unknown = found == UNKNOWN
+                if unknown.any() and options.unknown_ids != "drop":
+                    refuse_unknown(items.table, column, start + int(unknown.argmax()))
+                counts["unknown"] += int((unknown & kept).sum())
+                kept &= ~unknown
+            values = columns.values(chunk, kept, start, counts)
+            largest = [max(one, int(found[kept].max(initial=-1))) for one, found in zip(largest, numbers, strict=True)]
+            ids = numbers[0] if len(numbers) == 1 else np.stack(numbers, 1)
+            writers.write(items.name, ids, values, kept)
+            start += size
+            advance(size)
+        return {"items": writers.facts(), "counts": counts, "largest": largest}
+
+
+def _chunks(table: Table, needed: list[str], readers: list[IdReader], rows: int) -> Iterator[Any]:
+    if needed:
+        yield from table.chunks(needed, rows)
+        return
+    for start in range(0, readers[0].num_rows, rows):
+        yield {"rows": np.array([min(rows, readers[0].num_rows - start)])}
+
+
+def _by_name(table: Table, column: str, values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return the rows of each name, names in the order of their first row."""
+    if values.dtype != object:
+        raise InputError(
+            f"convert: {table.name}: expected names of items in {column!r}, got {values.dtype}; pass splits={{name: "
+            "column}} for columns of booleans"
+        )
+    names = dict.fromkeys(values.tolist())
+    return [(name, values == name) for name in names if name]
+
+
+def _mask(table: Table, column: str, values: NDArray[Any], start: int) -> NDArray[np.bool_]:
+    plain = np.ma.filled(values, 0)
+    if plain.dtype == object:
+        raise InputError(f"convert: {table.name}: expected booleans or 0 and 1 in {column!r}, got texts")
+    odd = (plain != 0) & (plain != 1)
+    if odd.any():
+        row = int(odd.argmax())
+        raise InputError(
+            f"convert: {table.where(start + row)}: expected booleans or 0 and 1 in {column!r}, got {plain[row]}"
+        )
+    return plain.astype(bool)

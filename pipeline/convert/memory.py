@@ -1,0 +1,69 @@
+"""How much memory a conversion may take, and what of it is left for arrays."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from headrace.ops.errors import InputError
+
+#: What Python, torch and the system's buffers take beside arrays that are counted.
+APART = 48 << 20
+
+#: Rows that are read at a time, at most: more do not make anything faster.
+MOST_ROWS = 1 << 20
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {f"{letter}iB".upper(): 1 << 10 * power for power, letter in enumerate("KMGT", 1)}
+
+
+def as_memory(memory: Any) -> int:
+    """Return bytes of a number, or of a text such as "4GB" or "512MiB".
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", memory)
+        if match and match[2].upper() in _UNITS:
+            return int(float(match[1]) * _UNITS[match[2].upper()])
+    elif isinstance(memory, int) and not isinstance(memory, bool) and memory > 0:
+        return memory
+    raise InputError(f'convert: expected memory to be bytes or a text such as "4GB", got {memory!r}')
+
+
+def room(memory: int) -> int:
+    """Return the bytes that arrays may have of a limit for the whole process.
+
+    Raises
+    ------
+    InputError
+        If the process has nearly that much already.
+    """
+    left = memory - resident() - APART
+    if left < 32 << 20:
+        needed = resident() + APART + (64 << 20)
+        raise InputError(
+            f"convert: expected memory for the libraries and some arrays, got {memory:,} bytes; give at least "
+            f"{needed:,} bytes, as memory={str(-(-needed // 10**6)) + 'MB'!r}"
+        )
+    return left
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process has; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - read once a pass
+            pages = int(file.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    import resource
+
+    return pages * resource.getpagesize()
+
+
+def rows_within(num_bytes: int, row_bytes: int) -> int:
+    """Return how many rows fit, at least one and at most `MOST_ROWS`."""
+    return max(1, min(MOST_ROWS, num_bytes // max(1, row_bytes)))

@@ -1,0 +1,90 @@
+"""Rows in a file without a header, between two passes: written at the end, read in pieces."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Self
+
+from headrace.ops.errors import InputError
+
+
+@dataclass(frozen=True)
+class RawArray:
+    """Rows of one dtype and shape in a file of their own.
+
+    They are read into memory rather than mapped: pages of mapped files count as memory of the process.
+    """
+
+    path: Path
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] = ()
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return some rows.
+
+        Raises
+        ------
+        InputError
+            If the file is shorter, as others have written to it.
+        """
+        count = (stop - start) * math.prod(self.shape)
+        found = np.fromfile(self.path, self.dtype, count, offset=start * self.row_bytes)
+        if found.size != count:
+            raise InputError(
+                f"convert: {self.path} was cut short by another program; remove its folder, and start again"
+            )
+        return found.reshape(stop - start, *self.shape)
+
+    def pieces(self, num_rows: int, at_a_time: int) -> Iterator[NDArray[Any]]:
+        """Yield the first rows, piece by piece."""
+        for start in range(0, num_rows, at_a_time):
+            yield self.rows(start, min(start + at_a_time, num_rows))
+
+    def writer(self, keep_rows: int = 0) -> RawWriter:
+        """Open the file for appending behind its first rows."""
+        return RawWriter(self, keep_rows)
+
+    def remove(self) -> None:
+        """Remove the file, if it is there."""
+        self.path.unlink(missing_ok=True)
+
+
+class RawWriter:
+    """Appends rows to the file of a `RawArray`; a context manager, which ends with the rows on the disk."""
+
+    def __init__(self, array: RawArray, keep_rows: int) -> None:
+        self._array = array
+        self._file: BinaryIO = array.path.open("r+b" if keep_rows else "wb")
+        self._file.truncate(keep_rows * array.row_bytes)
+        self._file.seek(0, os.SEEK_END)
+        self.num_rows = keep_rows
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write rows behind the others."""
+        taken = np.ascontiguousarray(rows, dtype=self._array.dtype)
+        self._file.write(taken.data)
+        self.num_rows += len(taken)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: object, *rest: object) -> None:
+        try:
+            if error is None:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+        finally:
+            self._file.close()

@@ -1,0 +1,120 @@
+"""The folder of a conversion that runs: files between passes, and a journal of the passes that are finished.
+
+The work folder of ``data`` is ``.data.converting`` beside it. A conversion that was killed leaves it, and the next
+one with the same description goes on behind the last pass of the journal. Files that the journal does not name are
+written again from their beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.storage.new_folder import hold
+
+JOURNAL = "journal"
+
+Facts = dict[str, Any]
+
+
+class WorkFolder:
+    """Files between passes, and the facts that finished passes have found.
+
+    Parameters
+    ----------
+    path
+        The folder, which exists.
+    fingerprint
+        Of all that the result depends on; a folder of another one is emptied.
+    """
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self.path = path
+        self._journal = path / JOURNAL
+        self._done: dict[str, Facts] = {}
+        lines = self._lines()
+        if not lines or lines[0] != {"fingerprint": fingerprint}:
+            _empty(path)
+            lines = [{"fingerprint": fingerprint}]
+        self._done = {line["pass"]: line["facts"] for line in lines[1:]}
+        # The last line of a killed run may be half a line.
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        self._journal.with_suffix(".part").write_text(text)
+        self._journal.with_suffix(".part").replace(self._journal)
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file between passes."""
+        return self.path / name
+
+    def once(self, name: str, run: Callable[[], Facts]) -> Facts:
+        """Run a pass unless it is finished, and return the facts that it found, which are JSON."""
+        if name not in self._done:
+            facts = run()
+            with self._journal.open("a") as file:
+                file.write(json.dumps({"pass": name, "facts": facts}) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            self._done[name] = facts
+        return self._done[name]
+
+    def is_done(self, name: str) -> bool:
+        """Whether a pass is finished."""
+        return name in self._done
+
+    def done(self) -> dict[str, Facts]:
+        """Return the facts of the passes that are finished."""
+        return dict(self._done)
+
+    def _lines(self) -> list[Any]:
+        found: list[Any] = []
+        try:
+            for line in self._journal.read_text().splitlines(keepends=True):
+                if not line.endswith("\n"):
+                    break
+                found.append(json.loads(line))
+        except (OSError, ValueError):
+            return []
+        return found
+
+
+@contextmanager
+def work_folder(target: Path, fingerprint: str) -> Iterator[WorkFolder]:
+    """Yield the work folder of a target, which no other run uses meanwhile.
+
+    It is removed when the block ends and after an `InputError`, which will come again; it stays after other errors.
+
+    Raises
+    ------
+    InputError
+        If another run converts to the same target.
+    """
+    path = target.with_name(f".{target.name}.converting")
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        held = hold(path)
+    except BlockingIOError as cause:
+        raise InputError(
+            f"convert: expected nobody else to convert to {target}, but another run does; wait for it, or end it"
+        ) from cause
+    try:
+        yield WorkFolder(path, fingerprint)
+        shutil.rmtree(path, ignore_errors=True)
+    except InputError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    finally:
+        held.let_go()
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()

@@ -1,0 +1,197 @@
+"""The arrays of a data set, from the files between passes and from the tables, as `save_dataset` names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.attributes import joined_attributes
+from headrace.pipeline.convert.description import Columns, EdgeTable, EdgeType, NodeTable
+from headrace.pipeline.convert.feature_rows import added_pieces, feature_pieces, kind_of, time_pieces
+from headrace.pipeline.convert.item_rows import ItemRun
+from headrace.pipeline.convert.memory import rows_within
+from headrace.pipeline.convert.node_ids import Ids
+from headrace.pipeline.convert.raw_array import RawArray
+from headrace.pipeline.convert.segments import index_dtype
+from headrace.pipeline.storage.array_file import PIECE_BYTES
+from headrace.pipeline.storage.dataset.manifest import (
+    ArrayFile,
+    FeatureFile,
+    GraphFiles,
+    IdFiles,
+    ItemFiles,
+    Manifest,
+)
+
+if TYPE_CHECKING:
+    from headrace.pipeline.convert.conversion import Conversion
+
+
+class ArraysOfDataset:
+    """Writes the arrays of a conversion whose edges are sorted."""
+
+    def __init__(self, conversion: Conversion, is_sorted: bool, dropped: Ids) -> None:
+        self._conversion = conversion
+        self._dropped = dropped
+        self._is_sorted = is_sorted
+        self._tables = conversion.tables
+        self._output = conversion.output
+
+    def write(self, items: Mapping[str, Sequence[ItemRun]], notes: Mapping[str, Any]) -> Manifest:
+        """Write all arrays, and return the manifest."""
+        conversion, typed = self._conversion, self._tables.is_typed
+        num_nodes, num_edges = conversion.num_nodes, conversion.num_edges
+        graph = self._graph(sum(num_nodes.values()), sum(num_edges.values()))
+        of_nodes, of_edges = tuple(self._node_features()), tuple(self._edge_features())
+        features = (*of_nodes, *of_edges, *self._of_reverse_types(of_edges))
+        return Manifest(
+            sum(num_nodes.values()),
+            sum(num_edges.values()),
+            tuple(num_nodes.items()) if typed else None,
+            tuple((name, count) for name, count in num_edges.items() if name is not None) if typed else None,
+            graph,
+            features,
+            self._items(items),
+            tuple(self._external_ids()),
+            notes,
+        )
+
+    def _graph(self, num_nodes: int, num_edges: int) -> GraphFiles:
+        files, output = self._conversion.sorter.files, self._output
+        indptr = output.raw(("graph", "indptr"), files.indptr, num_nodes + 1)
+        indices = output.raw(("graph", "indices"), files.indices, num_edges)
+        edge_ids = None if self._is_sorted else self._edge_ids(files.edge_ids, num_edges)
+        of_edges = {
+            name: output.raw(("edge_attribute", name), rows, num_edges) for name, rows in files.attributes.items()
+        }
+        return GraphFiles(indptr, indices, edge_ids, None, of_edges, self._node_times(num_nodes))
+
+    def _edge_ids(self, raw: RawArray, num_edges: int) -> ArrayFile:
+        """Write edge ids that count the edges that stay."""
+        pieces = raw.pieces(num_edges, rows_within(PIECE_BYTES, raw.row_bytes))
+        fewer = (one - np.searchsorted(self._dropped, one) for one in pieces)
+        return self._output.write(("graph", "edge_ids"), index_dtype(num_edges), (num_edges,), fewer)
+
+    def _node_times(self, num_nodes: int) -> dict[str, ArrayFile]:
+        nodes, counts = self._tables.nodes, self._conversion.num_nodes
+        if all(one.time is None for one in nodes.values()):
+            return {}
+        null_times = self._tables.options.null_times
+        added = any(counts[name] > self._conversion.ids(name).num_rows for name in nodes)
+        attribute = joined_attributes(
+            [(one.table, {} if one.time is None else {"time": one.time}) for one in nodes.values()],
+            nulls_are_earliest=null_times == "earliest" or added,
+            what="node",
+        )["time"]
+        pieces = chain.from_iterable(
+            time_pieces(one.table, one.time, counts[name], attribute, null_times, self._conversion.room)
+            for name, one in nodes.items()
+        )
+        return {"time": self._output.write(("node_attribute", "time"), attribute.dtype, (num_nodes,), pieces)}
+
+    def _node_features(self) -> Iterator[FeatureFile]:
+        for name, node in self._tables.nodes.items():
+            of_type = name if self._tables.is_typed else None
+            for feature, columns, is_label in _rows_of(node):
+                assert node.table is not None
+                kind = kind_of([(node.table, columns)], f"feature {feature!r} of {name!r}")
+                count = self._conversion.num_nodes[name]
+                rows = feature_pieces(node.table, columns, kind, labels=is_label, kept=None, room=self._conversion.room)
+                added = added_pieces(count - self._conversion.ids(name).num_rows, kind, labels=is_label)
+                yield self._feature("node", of_type, feature, kind, count, chain(rows, added))
+
+    def _edge_features(self) -> Iterator[FeatureFile]:
+        for edge_type in self._tables.edges:
+            ends = [one for one in self._conversion.ends if one[0] == edge_type]
+            of_tables = [{name: (columns, label) for name, columns, label in _rows_of(edge)} for _, edge, _, _ in ends]
+            for feature, (_, is_label) in of_tables[0].items():
+                yield from self._edge_feature(edge_type, feature, ends, is_label)
+            odd = sorted({name for one in of_tables for name in one} - set(of_tables[0]))
+            if odd:
+                raise InputError(
+                    f"convert: expected feature {odd[0]!r} in all tables of {edge_type}, got none in "
+                    f"{ends[0][1].table.name}"
+                )
+
+    def _edge_feature(
+        self, edge_type: EdgeType | None, feature: str, ends: Sequence[Any], is_label: bool
+    ) -> Iterator[FeatureFile]:
+        columns = []
+        for _, edge, _, _ in ends:
+            some = {name: own for name, own, _ in _rows_of(edge)}
+            if feature not in some:
+                raise InputError(
+                    f"convert: expected feature {feature!r} in all tables of {edge_type}, got none in {edge.table.name}"
+                )
+            columns.append(some[feature])
+        tables = [edge.table for _, edge, _, _ in ends]
+        kind = kind_of(list(zip(tables, columns, strict=True)), f"feature {feature!r} of {edge_type}")
+
+        def pieces() -> Iterator[NDArray[Any]]:
+            for (_, edge, files, facts), own in zip(ends, columns, strict=True):
+                kept = None if facts["num_rows"] == facts["num_edges"] else files.kept
+                yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=kept, room=self._conversion.room)
+
+        count = sum(facts["num_edges"] for *_, facts in ends)
+        twice = self._tables.options.reverse and edge_type is None
+        rows = chain(pieces(), pieces()) if twice else pieces()
+        yield self._feature("edge", edge_type, feature, kind, 2 * count if twice else count, rows)
+
+    def _of_reverse_types(self, features: Sequence[FeatureFile]) -> Iterator[FeatureFile]:
+        """Yield the features of reverse types, which are the same arrays."""
+        for one in features if self._tables.options.reverse else ():
+            if isinstance(one.type, tuple):
+                yield FeatureFile("edge", (one.type[2], f"rev_{one.type[1]}", one.type[0]), one.name, one.rows)
+
+    def _feature(
+        self, of: str, of_type: Any, name: str, kind: Any, count: int, pieces: Iterator[NDArray[Any]]
+    ) -> FeatureFile:
+        label = of_type if isinstance(of_type, str) else ",".join(of_type or ())
+        parts = (of, *([label] if label else []), name)
+        return FeatureFile(of, of_type, name, self._output.write(parts, kind[0], (count, *kind[1]), pieces))
+
+    def _items(self, items: Mapping[str, Sequence[ItemRun]]) -> dict[str, tuple[ItemFiles, ...]]:
+        found = {}
+        for name, runs in items.items():
+            # Labels and times are of all types, or of none.
+            has_labels, has_times = (all(getattr(one, what) for one in runs) for what in ("labels", "times"))
+            files = []
+            for run in runs:
+                label = run.type if isinstance(run.type, str) else ",".join(run.type or ())
+                parts = ("items", name, *([label] if label else []))
+                ids = self._output.raw((*parts, "ids"), run.ids, run.num_items)
+                labels, times = (
+                    self._output.raw((*parts, what), array, run.num_items) if array is not None and there else None
+                    for what, array, there in (("labels", run.labels, has_labels), ("times", run.times, has_times))
+                )
+                files.append(ItemFiles(run.type, ids, labels, times))
+            found[name] = tuple(files)
+        return found
+
+    def _external_ids(self) -> Iterator[IdFiles]:
+        for name in self._tables.nodes:
+            external = self._conversion.ids(name).external
+            if external is None:
+                continue
+            num_nodes = self._conversion.num_nodes[name]
+            of_type = name if self._tables.is_typed else "node"
+            values = self._output.raw(("ids", of_type, "values"), external.values, external.num_values)
+            starts, order = (
+                None if array is None else self._output.raw(("ids", of_type, what), array, count)
+                for what, array, count in (
+                    ("starts", external.starts, num_nodes + 1),
+                    ("order", external.order, num_nodes),
+                )
+            )
+            yield IdFiles(of_type, values, starts, order)
+
+
+def _rows_of(one: NodeTable | EdgeTable) -> list[tuple[str, Columns, bool]]:
+    """Return names, columns, and whether they are labels, of the features of a table."""
+    features = [(name, columns, False) for name, columns in one.features.items()]
+    return features + [(name, column, True) for name, column in one.labels.items()]

@@ -1,0 +1,169 @@
+"""Random tables, and the slow obvious conversion of them: Python lists, `Graph.from_coo` and `save_dataset`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.pipeline.convert.description import Description, EdgeTable, NodeTable, Options
+from headrace.pipeline.convert.table import ArrayTable
+
+BUYS, KNOWS = ("user", "buys", "item"), ("user", "knows", "user")
+
+
+@st.composite
+def descriptions(draw):
+    """Return users with keys, items with numbers, edges of two types with times and weights, and odd rows."""
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    num_users, num_items = draw(st.integers(1, 12)), draw(st.integers(1, 9))
+    keys = rng.choice(np.arange(-20, 100), num_users, replace=False)
+    known = keys if draw(st.booleans()) else np.arange(num_users)
+    users = ArrayTable(
+        "users",
+        {
+            "key": known,
+            "x": rng.random((num_users, 3), np.float32),
+            "y": rng.integers(0, 4, num_users),
+            "part": rng.choice(np.array(["train", "test", ""], object), num_users),
+            "when": rng.integers(0, 9, num_users),
+        },
+    )
+    items = ArrayTable("items", {"a": rng.random(num_items), "b": rng.integers(0, 9, num_items)})
+    odd = np.array([1000, 1001, -999])
+    tables = []
+    for edge_type, ends in ((BUYS, (known, np.arange(num_items))), (KNOWS, (known, known))):
+        count = draw(st.integers(0, 40))
+        columns = [rng.choice(np.concatenate([one, odd] if draw(st.booleans()) else [one]), count) for one in ends]
+        null = rng.random(count) < draw(st.sampled_from([0, 0.2]))
+        time = np.ma.MaskedArray(rng.integers(0, 50, count), null)
+        arrays = {"src": columns[0], "dst": columns[1], "time": np.ma.getdata(time), "f": rng.random((count, 2))}
+        arrays |= {"w": rng.random(count, np.float32)} if edge_type == BUYS else {}
+        table = NullTable(f"edges of {edge_type[1]}", arrays, {"time": null})
+        more = {"weight": "w"} if edge_type == BUYS else {}
+        tables.append(EdgeTable(table, edge_type, time="time", features={"f": "f"}, **more))
+    nodes = [
+        NodeTable("user", users, "key", features={"x": "x"}, labels={"y": "y"}, splits="part", time="when"),
+        NodeTable("item", items, features={"ab": ("a", "b")}),
+    ]
+    options = Options(
+        unknown_ids=draw(st.sampled_from(["refuse", "drop"])),
+        loops=draw(st.sampled_from(["keep", "drop"])),
+        duplicate_edges=draw(st.sampled_from(["keep", "drop"])),
+        null_times=draw(st.sampled_from(["refuse", "earliest", "drop"])),
+        reverse=draw(st.booleans()),
+    )
+    return Description(tables, nodes, options=options)
+
+
+class NullTable(ArrayTable):
+    """A table of arrays, some of which have nulls."""
+
+    def __init__(self, name, arrays, nulls):
+        super().__init__(name, arrays)
+        self._nulls = nulls
+
+    def chunks(self, columns, rows):
+        for number, chunk in enumerate(super().chunks(columns, rows)):
+            start = number * rows
+            yield {
+                name: np.ma.MaskedArray(one, self._nulls[name][start : start + rows]) if name in self._nulls else one
+                for name, one in chunk.items()
+            }
+
+
+class RefusedError(Exception):
+    """The slow conversion has found a row that is to be refused."""
+
+
+def slowly_converted(description: Description, folder: Path) -> None:
+    """Convert in memory, row by row."""
+    options = description.options
+    users, items = (rows_of(one.table) for one in description.nodes)
+    number = {"user": {key: i for i, key in enumerate(users["key"])}, "item": {i: i for i in range(len(items["a"]))}}
+    edges, attrs, features = {}, {}, {}
+    for one in description.edges:
+        rows, ends, times, kept, seen = rows_of(one.table), [], [], [], set()
+        for row in range(one.table.num_rows):
+            pair = tuple(number[end].get(rows[name][row]) for end, name in ((one.type[0], "src"), (one.type[2], "dst")))
+            time = rows["time"][row]
+            if None in pair:
+                if options.unknown_ids == "refuse":
+                    raise RefusedError
+                continue
+            if options.loops == "drop" and one.type == KNOWS and pair[0] == pair[1]:
+                continue
+            if time is None and options.null_times == "refuse":
+                raise RefusedError
+            if time is None and options.null_times == "drop":
+                continue
+            if options.duplicate_edges == "drop" and pair in seen:
+                continue
+            seen.add(pair)
+            ends.append(pair)
+            times.append(np.iinfo(np.int64).min if time is None else time)
+            kept.append(row)
+        edges[one.type] = tuple(
+            torch.tensor(side, dtype=torch.int64) for side in (zip(*ends, strict=True) if ends else ((), ()))
+        )
+        attrs[one.type] = {"time": torch.tensor(times, dtype=torch.int64)}
+        if one.type == BUYS:
+            attrs[one.type]["weight"] = torch.tensor([rows["w"][i] for i in kept], dtype=torch.float32)
+        features[one.type, "f"] = torch.tensor([rows["f"][i].tolist() for i in kept], dtype=torch.float64).reshape(
+            -1, 2
+        )
+    counts = {"user": len(users["key"]), "item": len(items["a"])}
+    of_nodes = {"user": {"time": torch.tensor(users["when"])}}
+    graph = hr.Graph.from_coo(edges, num_nodes=counts, edge_attrs=attrs, node_attrs=of_nodes)
+    if options.reverse:
+        graph = graph.with_reverse()
+        features |= {((d, f"rev_{r}", s), name): rows for ((s, r, d), name), rows in features.items()}
+    store = hr.FeatureStore(
+        node={
+            ("user", "x"): torch.tensor(np.array(users["x"])),
+            ("user", "y"): torch.tensor(users["y"]),
+            ("item", "ab"): torch.tensor(
+                list(zip(items["a"], map(float, items["b"]), strict=True)), dtype=torch.float64
+            ),
+        },
+        edge=features,
+    )
+    parts = {}
+    for i, name in enumerate(users["part"]):
+        if name:
+            parts.setdefault(name, []).append(i)
+    when = {name: torch.tensor([users["when"][i] for i in ids]) for name, ids in parts.items()}
+    splits = {name: hr.Items({"user": torch.tensor(ids)}, None, {"user": when[name]}) for name, ids in parts.items()}
+    ids = {"user": np.array(users["key"])}
+    if users["key"] == list(range(len(users["key"]))):
+        ids = {}
+    hr.save_dataset(folder, graph, store, items=splits, ids=ids, progress=False)
+
+
+def rows_of(table):
+    """Return all rows of a table as lists, null as None."""
+    columns = {name: [] for name in table.columns}
+    for chunk in table.chunks(list(table.columns), 1 << 20):
+        for name, rows in chunk.items():
+            columns[name] += rows.tolist() if rows.ndim == 1 else list(rows)
+    return columns
+
+
+def differences(folder: Path, other: Path) -> list[str]:
+    """Return what differs between two data sets, beside their notes."""
+    manifests = [json.loads((one / "dataset.json").read_text()) for one in (folder, other)]
+    for manifest in manifests:  # a reverse type shares the file of the other direction
+        for one in manifest["features"]:
+            del one["rows"]["file"]
+    found = [name for name in manifests[0] if name != "notes" and manifests[0][name] != manifests[1][name]]
+    names = {path.name for one in (folder, other) for path in one.iterdir()} - {"dataset.json"}
+    names = sorted(name for name in names if "rev_" not in name)
+    for name in names:
+        contents = [(one / name).read_bytes() if (one / name).exists() else None for one in (folder, other)]
+        if contents[0] != contents[1]:
+            found.append(name)
+    return found

@@ -1,0 +1,36 @@
+"""Conversions against the slow obvious one, byte for byte."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert import convert_tables
+
+from described_tables import RefusedError, descriptions, differences, slowly_converted
+
+
+@given(descriptions(), st.sampled_from([1 << 30, 3000, 300]))
+def test_a_conversion_is_that_of_the_objects_themselves(description, room):
+    if description.options.duplicate_edges == "drop":
+        room = max(room, 6000)  # for all edges to one node
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs = Path(folder, "ours"), Path(folder, "theirs")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(convert_tables, "room", lambda _: room)
+            patch.setattr("headrace.pipeline.convert.integer_keys.KEY_BYTES", 0)
+            patch.setattr("headrace.pipeline.convert.sort_edges.LEAST_AT_ONCE", 2)
+            try:
+                slowly_converted(description, theirs)
+            except RefusedError:
+                with pytest.raises(InputError, match=r"there is no node|null"):
+                    convert_tables.convert_tables(description, ours, progress=False)
+                assert not list(Path(folder).iterdir())
+                return
+            convert_tables.convert_tables(description, ours, progress=False)
+        assert not differences(ours, theirs)
+        hr.open_dataset(ours).verify()
