@@ -169,7 +169,7 @@ clean: ## remove everything that the other targets made
 # The rest of a development environment: every optional library, the tools of tests and linters.
 .venv/.installed: constraints.txt pyproject.toml | .venv/.headrace
 	@test -e $@ || echo "Adding to .venv what tests and linters need (500 MB on disk). About a minute, once."
-	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable '.[dev,louvain,partition,plot,pyg]'
+	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable '.[convert,dev,louvain,partition,plot,pyg]'
 	touch $@
 
 # One wheel for every environment.

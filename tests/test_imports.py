@@ -14,7 +14,19 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(
     path.relative_to(ROOT) for folder in ("pipeline", "ops", "cuda") for path in (ROOT / folder).rglob("*.py")
 )
-OPTIONAL = ("torch_geometric", "dgl", "scipy", "cupy", "ogb", "igraph", "pymetis", "matplotlib", "tqdm")
+OPTIONAL = (
+    "torch_geometric",
+    "dgl",
+    "scipy",
+    "cupy",
+    "ogb",
+    "igraph",
+    "pymetis",
+    "matplotlib",
+    "tqdm",
+    "duckdb",
+    "pyarrow",
+)
 
 
 #: The wings of the pipeline, a stack: a wing imports those on lines above its own, lazily and for type checkers too.

@@ -1,0 +1,169 @@
+"""Tables in CSV and TSV files, packed by gzip or not: read by pyarrow where it is installed, by Python otherwise."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from numpy.typing import NDArray
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.csv_values import Kind, column_of_kind, kind_of_values, parsed
+from headrace.pipeline.convert.files import Paths, RowsOfFiles, files_of, stamps_of
+from headrace.pipeline.convert.table import Stamp, Table, where_from
+
+#: Rows by which the types of columns are told.
+_SAMPLE = 1000
+
+#: Rows that pyarrow reads at a time fill this many bytes of a file.
+_BLOCK = 1 << 20
+
+
+class CsvTable(Table):
+    """A table of one or more files of text: integers, floating point, true and false, texts, and lists as vectors.
+
+    An empty field is null. The first 1,000 rows tell the types of columns; a later row of another type is an error,
+    which `types` mends. A quoted list such as ``"0.1,0.2"`` is a vector, in all rows of one length.
+
+    Parameters
+    ----------
+    paths
+        A file, a pattern, a folder, or several; see `headrace.pipeline.convert.files.files_of`.
+    separator
+        Between fields; by default a tab in ``.tsv`` files, and a comma.
+    names
+        The names of columns, of files without a header.
+    types
+        By name, "int", "float", "bool", "text" or ("vector", length), where the first rows would tell another one.
+
+    Raises
+    ------
+    InputError
+        If a file is empty, files have different columns, or there is no such column.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        separator: str | None = None,
+        names: Sequence[str] | None = None,
+        types: Mapping[str, Kind] | None = None,
+    ) -> None:
+        self._files = files_of(paths)
+        self.name = (
+            str(self._files[0]) if len(self._files) == 1 else f"{self._files[0]} and {len(self._files) - 1} more"
+        )
+        is_tsv = self._files[0].name.removesuffix(".gz").endswith(".tsv")
+        self._separator = separator or ("\t" if is_tsv else ",")
+        self._has_header = names is None
+        self._names = list(names) if names is not None else self._header(self._files[0])
+        if len(set(self._names)) < len(self._names):
+            raise InputError(f"convert: {self._files[0]}: expected columns of different names, got {self._names}")
+        for path in self._files if names is None else ():
+            if self._header(path) != self._names:
+                raise InputError(f"convert: expected the header {self._names} in {path}, got {self._header(path)}")
+        self._rows = RowsOfFiles(self._files)
+        sample = [row for _, row in islice(self._plain_rows(), _SAMPLE)]
+        unknown = [name for name in types or () if name not in self._names]
+        if unknown:
+            raise InputError(f"convert: {self.name} has no column {unknown[0]!r}; its columns are {self._names}")
+        self._kinds = {
+            name: (types or {}).get(name) or kind_of_values([row[place] for row in sample])
+            for place, name in enumerate(self._names)
+        }
+        self.columns = {name: column_of_kind(kind) for name, kind in self._kinds.items()}
+
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Yield rows; `Table.chunks` documents it."""
+        start = 0
+        for some in self._arrow_chunks(columns, rows) if find_spec("pyarrow") else self._plain_chunks(columns, rows):
+            yield {
+                name: parsed(some[name], self._kinds[name], partial(where_from, self, start), name) for name in columns
+            }
+            start += len(some[columns[0]])
+
+    def where(self, row: int) -> str:
+        """Return the file, and the row in it as an editor counts lines."""
+        return self._rows.where(row, 2 if self._has_header else 1)
+
+    def stamps(self) -> tuple[Stamp, ...]:
+        """Return the files as they are now."""
+        return stamps_of(self._files)
+
+    def _header(self, path: Path) -> list[str]:
+        with _opened(path) as file:
+            header = next(csv.reader(file, delimiter=self._separator), None)
+        if not header:
+            raise InputError(f"convert: expected a header in {path}, got an empty file; pass names=")
+        return header
+
+    def _plain_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield each row with the number of its file."""
+        for place, path in enumerate(self._files):
+            count = 0
+            with _opened(path) as file:
+                try:
+                    reader = csv.reader(file, delimiter=self._separator, strict=True)
+                    if self._has_header:
+                        next(reader, None)
+                    for row in reader:
+                        if len(row) != len(self._names):
+                            if not row:  # an empty line, as at the end of a file
+                                continue
+                            raise InputError(
+                                f"convert: {path}, row {reader.line_num}: expected {len(self._names)} columns, got "
+                                f"{len(row)}; correct the row"
+                            )
+                        count += 1
+                        yield place, row
+                except (csv.Error, UnicodeDecodeError, OSError, EOFError) as cause:
+                    raise InputError(f"convert: {path}, behind row {count}: {cause}; correct the file") from cause
+            self._rows.ended(place, count)
+
+    def _plain_chunks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
+        places = {name: self._names.index(name) for name in columns}
+        waiting = self._plain_rows()
+        while some := [row for _, row in islice(waiting, rows)]:
+            yield {name: [row[place] for row in some] for name, place in places.items()}
+
+    def _arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
+        """Yield columns as arrays of texts: values are parsed where their row is known."""
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        convert = arrow_csv.ConvertOptions(
+            include_columns=list(dict.fromkeys(columns)),
+            column_types={name: pa.string() for name in columns},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        )
+        read = arrow_csv.ReadOptions(
+            use_threads=False, block_size=_BLOCK, column_names=self._names, skip_rows=int(self._has_header)
+        )
+        parse = arrow_csv.ParseOptions(delimiter=self._separator, newlines_in_values=True)
+        for place, path in enumerate(self._files):
+            count = 0
+            try:
+                for batch in arrow_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert):
+                    for start in range(0, len(batch), rows):
+                        some = batch.slice(start, rows)
+                        yield {name: some.column(name) for name in columns}
+                    count += len(batch)
+            except (pa.ArrowException, OSError) as cause:
+                if "Empty CSV" not in str(cause):
+                    raise InputError(f"convert: {path}, behind row {count}: {cause}; correct the file") from cause
+            self._rows.ended(place, count)
+
+
+def _opened(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")

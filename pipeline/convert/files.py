@@ -1,0 +1,99 @@
+"""Files of a table: in natural order, opened without waiting, and as they are now."""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from glob import glob, has_magic
+from itertools import accumulate
+from pathlib import Path
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.table import Stamp
+from headrace.pipeline.storage.opened_files import open_regular
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def files_of(paths: Paths) -> list[Path]:
+    """Return the files of a table, ``part_2`` before ``part_10``.
+
+    Parameters
+    ----------
+    paths
+        A file, a pattern with ``*``, a folder whose files are all meant, or several of these, which keep their order.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is no regular one.
+    """
+    if isinstance(paths, str | os.PathLike):
+        found = _files_of_one(Path(paths))
+    else:
+        found = [file for one in paths for file in _files_of_one(Path(one))]
+    if not found:
+        raise InputError(f"convert: expected files, got {paths!r}, which names none; look at the path")
+    for file in found:
+        _check(file)
+    return found
+
+
+def natural_key(path: Path) -> list[str | int]:
+    """Return a key that sorts names by the numbers in them."""
+    parts = re.split(r"(\d+)", str(path))
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
+
+
+def stamps_of(files: Sequence[Path]) -> tuple[Stamp, ...]:
+    """Return the files as they are now.
+
+    Raises
+    ------
+    InputError
+        If one is gone.
+    """
+    found = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError as cause:
+            raise InputError(f"convert: {file} is gone while it is read ({cause.strerror}); convert again") from cause
+        found.append((str(file), status.st_size, status.st_mtime_ns))
+    return tuple(found)
+
+
+class RowsOfFiles:
+    """In which file a row of a table is, once that many rows of it are known."""
+
+    def __init__(self, files: Sequence[Path], counts: Sequence[int] = ()) -> None:
+        self._files = files
+        self._starts = list(accumulate(counts, initial=0))
+
+    def ended(self, place: int, num_rows: int) -> None:
+        """Take note of the rows of a file that was read to its end."""
+        if place == len(self._starts) - 1:
+            self._starts.append(self._starts[-1] + num_rows)
+
+    def where(self, row: int, first: int = 0) -> str:
+        """Return the file and row, rows of a file counted from `first`."""
+        place = min(bisect_right(self._starts, row) - 1, len(self._files) - 1)
+        return f"{self._files[place]}, row {row - self._starts[place] + first}"
+
+
+def _check(file: Path) -> None:
+    try:
+        open_regular(file).close()
+    except OSError as cause:
+        raise InputError(f"convert: expected a table in {file}, but it cannot be read ({cause.strerror})") from cause
+
+
+def _files_of_one(path: Path) -> list[Path]:
+    if path.is_dir():
+        entries = [one for one in path.iterdir() if one.is_file() and not one.name.startswith((".", "_"))]
+        return sorted(entries, key=natural_key)
+    if has_magic(str(path)) and not path.exists():
+        return sorted(map(Path, glob(str(path))), key=natural_key)  # noqa: PTH207 - absolute patterns too
+    return [path]
