@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,12 @@ def descriptions(draw):
     num_users, num_items = draw(st.integers(1, 12)), draw(st.integers(1, 9))
     keys = rng.choice(np.arange(-20, 100), num_users, replace=False)
     known = keys if draw(st.booleans()) else np.arange(num_users)
+    odd = np.array([1000, 1001, -999])
+    of_users = odd
+    if find_spec("duckdb") and find_spec("pyarrow") and draw(st.booleans()):
+        known, of_users = (
+            np.array([f"ü{key}" * (key % 3) + str(key) for key in some], object) for some in (known, odd)
+        )
     users = ArrayTable(
         "users",
         {
@@ -34,11 +41,15 @@ def descriptions(draw):
         },
     )
     items = ArrayTable("items", {"a": rng.random(num_items), "b": rng.integers(0, 9, num_items)})
-    odd = np.array([1000, 1001, -999])
     tables = []
     for edge_type, ends in ((BUYS, (known, np.arange(num_items))), (KNOWS, (known, known))):
         count = draw(st.integers(0, 40))
-        columns = [rng.choice(np.concatenate([one, odd] if draw(st.booleans()) else [one]), count) for one in ends]
+        columns = [
+            rng.choice(
+                np.concatenate([one, of_users if one is known else odd] if draw(st.booleans()) else [one]), count
+            )
+            for one in ends
+        ]
         null = rng.random(count) < draw(st.sampled_from([0, 0.2]))
         time = np.ma.MaskedArray(rng.integers(0, 50, count), null)
         arrays = {"src": columns[0], "dst": columns[1], "time": np.ma.getdata(time), "f": rng.random((count, 2))}
@@ -138,7 +149,7 @@ def slowly_converted(description: Description, folder: Path) -> None:
             parts.setdefault(name, []).append(i)
     when = {name: torch.tensor([users["when"][i] for i in ids]) for name, ids in parts.items()}
     splits = {name: hr.Items({"user": torch.tensor(ids)}, None, {"user": when[name]}) for name, ids in parts.items()}
-    ids = {"user": np.array(users["key"])}
+    ids = {"user": users["key"] if isinstance(users["key"][0], str) else np.array(users["key"])}
     if users["key"] == list(range(len(users["key"]))):
         ids = {}
     hr.save_dataset(folder, graph, store, items=splits, ids=ids, progress=False)

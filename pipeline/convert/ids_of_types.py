@@ -1,4 +1,4 @@
-"""How the ids of the nodes of a type are found: they are row numbers, or integer keys."""
+"""How the ids of the nodes of a type are found: they are row numbers, or keys that are integers or texts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from headrace.pipeline.convert.checked import Reference
 from headrace.pipeline.convert.description import NodeTable
 from headrace.pipeline.convert.integer_keys import find_keys, integer_ids
 from headrace.pipeline.convert.node_ids import DenseIds, NodeIds, chunks_of
+from headrace.pipeline.convert.text_keys import find_texts, text_ids
 
 if TYPE_CHECKING:
     from headrace.pipeline.convert.conversion import Conversion
@@ -24,6 +25,13 @@ def ids_of_type(conversion: Conversion, node: NodeTable, references: Sequence[Re
         If there are other numbers of nodes than was said, or as `find_keys`.
     """
     create = conversion.tables.options.unknown_ids == "create"
+    if _are_texts(node, references):
+        facts = conversion.source_pass(
+            f"ids of {node.type}",
+            lambda: find_texts(conversion.work, node, references, create=create, room=conversion.room),
+        )
+        _check_number(node, facts["num_rows"])
+        return text_ids(conversion.work, node.type, facts, conversion.source_pass, conversion.room)
     if (node.table is not None and node.id is not None) or node.external:
         facts = conversion.source_pass(
             f"ids of {node.type}",
@@ -40,6 +48,12 @@ def ids_of_type(conversion: Conversion, node: NodeTable, references: Sequence[Re
         num_rows = conversion.source_pass(f"rows of {node.type}", lambda: {"num_rows": _count_rows(node)})["num_rows"]
     _check_number(node, num_rows)
     return DenseIds(None if create else num_rows, num_rows)
+
+
+def _are_texts(node: NodeTable, references: Sequence[Reference]) -> bool:
+    if node.table is not None:
+        return node.id is not None and node.table.column(node.id).is_text
+    return any(one.table.column(one.column).is_text for one in references)
 
 
 def _count_rows(node: NodeTable) -> int:

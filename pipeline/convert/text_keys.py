@@ -1,0 +1,370 @@
+"""The passes that find the nodes of a type whose ids are texts, by DuckDB in bounded memory.
+
+DuckDB compares texts by their bytes. Its threads return rows in any order, so every row has its number with it, and the
+numbers of nodes are scattered to rows in memory, a part of the rows at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.arrow_columns import needed_library
+from headrace.pipeline.convert.checked import Reference
+from headrace.pipeline.convert.description import NodeTable
+from headrace.pipeline.convert.memory import rows_within
+from headrace.pipeline.convert.node_ids import UNKNOWN, ExternalIds, IdReader, Ids, NodeIds
+from headrace.pipeline.convert.raw_array import RawArray
+from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.work_folder import Facts, WorkFolder
+
+#: Rows that are handed to DuckDB, or taken from it, at a time.
+_ROWS = 1 << 17
+
+#: The share of memory that DuckDB may have: the rest is for batches on their way and what it does not count.
+_SHARE = 0.6
+
+_INT64 = np.dtype(np.int64)
+#: Texts and their numbers, as arrays of pyarrow.
+_Rows = Iterator[tuple[Any, Any]]
+
+_FOUND = np.dtype([("row", np.int64), ("node", np.int64)])
+
+
+class TextIds(NodeIds):
+    """Texts that are keys of nodes.
+
+    Parameters
+    ----------
+    resolve
+        Runs the pass that writes the numbers of the nodes of a column, and returns the file and its rows.
+    """
+
+    def __init__(
+        self, external: ExternalIds, num_nodes: int, num_rows: int, resolve: Callable[[Reference], tuple[RawArray, int]]
+    ) -> None:
+        self.external = external
+        self.num_nodes = num_nodes
+        self.num_rows = num_rows
+        self._resolve = resolve
+
+    def reader(self, reference: Reference) -> IdReader:
+        """Return a reader of numbers that a pass of its own has found."""
+        return _FoundReader(*self._resolve(reference))
+
+
+class _FoundReader(IdReader):
+    column = None
+
+    def __init__(self, numbers: RawArray, num_rows: int) -> None:
+        self._numbers = numbers
+        self.num_rows = num_rows
+        self._row = 0
+
+    def take(self, values: NDArray[Any] | None, count: int) -> Ids:  # noqa: ARG002 - numbers are known
+        start, self._row = self._row, self._row + count
+        return self._numbers.rows(start, self._row)
+
+
+def find_texts(work: WorkFolder, node: NodeTable, references: Sequence[Reference], *, create: bool, room: int) -> Facts:
+    """Write the texts of the nodes of a type: those of its table, then those that other columns have, ascending.
+
+    Returns
+    -------
+    Facts
+        ``num_rows`` of the table, ``num_nodes``, ``num_bytes`` of texts, and whether they are ascending.
+
+    Raises
+    ------
+    InputError
+        If a text of the table is null or there twice.
+    """
+    values, starts, order = text_files(work, node.type)
+    is_sorted, num_rows = True, 0
+    with _database(work, room) as base, values.writer() as texts, starts.writer() as ends:
+        ends.append(np.zeros(1, np.int64))
+        writer = _TextWriter(texts, ends)
+        if node.table is not None and node.id is not None:
+            base.execute("CREATE TEMP TABLE known (id VARCHAR, node BIGINT)")
+            rows = _numbered(node.table, node.id, refuse_null=node.type, also=writer.append)
+            base.receive(rows)
+            base.execute("INSERT INTO known SELECT id, row FROM incoming")
+            num_rows = writer.num_texts
+            _refuse_repeats(base, node.table, node.id)
+        if create or node.table is None:
+            _collect(base, references, known=node.table is not None)
+            for batch in base.batches("SELECT id FROM (SELECT DISTINCT id FROM found) ORDER BY id"):
+                writer.append(batch.column(0))
+            if num_rows:
+                base.execute(
+                    f"INSERT INTO known SELECT id, {num_rows} - 1 + row_number() OVER (ORDER BY id) "  # noqa: S608
+                    "FROM (SELECT DISTINCT id FROM found)"
+                )
+        if num_rows:
+            is_sorted = _write_order(base, order)
+    return {
+        "num_rows": num_rows,
+        "num_nodes": writer.num_texts,
+        "num_bytes": writer.num_bytes,
+        "is_sorted": is_sorted,
+    }
+
+
+def text_ids(work: WorkFolder, node_type: str, facts: Facts, run: Callable[..., Facts], room: int) -> TextIds:
+    """Return the ids of a type that `find_texts` has written.
+
+    Parameters
+    ----------
+    run
+        Runs a pass by its name, unless it is finished.
+    """
+    values, starts, order = text_files(work, node_type)
+    num_nodes = facts["num_nodes"]
+    external = ExternalIds(values, facts["num_bytes"], starts, None if facts["is_sorted"] else order)
+
+    def resolve(reference: Reference) -> tuple[RawArray, int]:
+        numbers = RawArray(work.file(f"{reference.key}.numbers"), _INT64)
+        found = run(
+            f"look up {reference.key}",
+            lambda: _look_up(work, reference, (values, starts, num_nodes), numbers, room),
+        )
+        return numbers, found["num_rows"]
+
+    return TextIds(external, num_nodes, facts["num_rows"], resolve)
+
+
+def text_files(work: WorkFolder, node_type: str) -> tuple[RawArray, RawArray, RawArray]:
+    """Return the files of the bytes of texts, of their starts, and of their order."""
+    name = node_type.encode().hex()
+    return (
+        RawArray(work.file(f"texts.{name}"), np.dtype(np.uint8)),
+        RawArray(work.file(f"starts.{name}"), _INT64),
+        RawArray(work.file(f"order.{name}"), _INT64),
+    )
+
+
+class _Database:
+    """A connection to DuckDB that keeps the error of rows that it reads: it passes on no more than a text.
+
+    Attributes
+    ----------
+    fault
+        What was raised while rows were read.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.fault: Exception | None = None
+
+    def execute(self, query: str) -> None:
+        """Run a statement."""
+        self._connection.execute(query)
+
+    def batches(self, query: str) -> Iterator[Any]:
+        """Yield the rows of a query, batch by batch."""
+        yield from self._connection.sql(query).to_arrow_reader(_ROWS)
+
+    def first_row(self, query: str) -> Any:
+        """Return the first row of a query, or None."""
+        return self._connection.execute(query).fetchone()
+
+    def receive(self, rows: _Rows) -> None:
+        """Let the next statement read rows by the name ``incoming``, once."""
+        import pyarrow as pa
+
+        def kept() -> Iterator[Any]:
+            try:
+                for texts, numbers in rows:
+                    yield pa.record_batch([texts, numbers], schema=schema)
+            except Exception as error:
+                self.fault = error
+                raise
+
+        schema = pa.schema([("id", pa.large_string()), ("row", pa.int64())])
+        self._connection.register("incoming", pa.RecordBatchReader.from_batches(schema, kept()))
+
+
+class _TextWriter:
+    """Appends texts to the files of their bytes and starts."""
+
+    def __init__(self, texts: Any, ends: Any) -> None:
+        self._texts, self._ends = texts, ends
+        self.num_texts = self.num_bytes = 0
+
+    def append(self, values: Any) -> None:
+        """Append an array of pyarrow without nulls."""
+        import pyarrow as pa
+
+        if not len(values):
+            return
+        values = values.cast(pa.large_string())
+        _, offsets, content = values.buffers()
+        ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+        self._texts.append(np.frombuffer(content or b"", np.uint8)[ends[0] : ends[-1]])
+        self._ends.append(ends[1:] - ends[0] + self.num_bytes)
+        self.num_texts += len(values)
+        self.num_bytes += int(ends[-1] - ends[0])
+
+
+@contextmanager
+def _database(work: WorkFolder, room: int) -> Iterator[_Database]:
+    """Yield a database in memory that spills to the work folder."""
+    needed_library("duckdb", "ids that are texts")
+    needed_library("pyarrow", "ids that are texts")
+    import duckdb
+
+    limit = max(int(room * _SHARE), 64 << 20)
+    folder: Path = work.file("duckdb")
+    base = duckdb.connect(
+        ":memory:",
+        config={
+            "memory_limit": f"{limit}B",
+            "temp_directory": str(folder),
+            "preserve_insertion_order": False,
+            "threads": _threads(limit),
+        },
+    )
+    wrapped = _Database(base)
+    try:
+        yield wrapped
+    except duckdb.Error as cause:
+        if wrapped.fault is not None:
+            raise wrapped.fault from None
+        _explain(cause, folder)
+        raise
+    finally:
+        base.close()
+
+
+def _explain(cause: Exception, folder: Path) -> None:
+    """Raise an error of DuckDB that a user can do something about as one of headrace's."""
+    import duckdb
+
+    if isinstance(cause, duckdb.OutOfMemoryException):
+        raise InputError(f"convert: expected more memory for ids that are texts ({cause}); raise memory") from cause
+    if isinstance(cause, duckdb.IOException):
+        number = errno.ENOSPC if "space" in str(cause).lower() else errno.EIO
+        raise OSError(number, f"convert: {cause}", str(folder)) from cause
+
+
+def _threads(limit: int) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, limit // (128 << 20)))  # each thread has buffers of its own
+
+
+def _numbered(
+    table: Table, column: str, *, refuse_null: str | None = None, also: Callable[[Any], None] | None = None
+) -> _Rows:
+    """Yield the texts of a column, each with its row, as arrays of pyarrow."""
+    import pyarrow as pa
+
+    start = 0
+    for values in table.texts(column, _ROWS):
+        some = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        if refuse_null is not None and some.null_count:
+            row = start + int(np.asarray(some.is_null().to_numpy(zero_copy_only=False)).argmax())
+            raise InputError(
+                f"convert: {table.where(row)}: expected an id of a {refuse_null} in {column!r}, got null; remove "
+                "the row, or name it"
+            )
+        some = some.cast(pa.large_string())
+        if also is not None:
+            also(some)
+        yield some, pa.array(np.arange(start, start + len(some)))
+        start += len(some)
+
+
+def _refuse_repeats(base: _Database, table: Table, column: str) -> None:
+    repeated = base.first_row(
+        "SELECT id, min(node), min(node) FILTER (node > first), count(*) FROM "
+        "(SELECT known.id, node, first FROM known JOIN (SELECT id, min(node) AS first FROM known GROUP BY id "
+        "HAVING count(*) > 1) AS twice ON known.id = twice.id) GROUP BY id ORDER BY min(node) LIMIT 1"
+    )
+    if repeated is not None:
+        text, first, second, _ = repeated
+        raise InputError(
+            f"convert: {table.where(second)}: expected each id once in {column!r}, got {text!r} again, which is in "
+            f"{table.where(first)}; remove the repeats"
+        )
+
+
+def _collect(base: _Database, references: Iterable[Reference], *, known: bool) -> None:
+    """Make the table of texts that columns have and the table of nodes does not, some of them several times."""
+    base.execute("CREATE TEMP TABLE found (id VARCHAR)")
+    for reference in references:
+        base.receive(_numbered(reference.table, reference.column))
+        base.execute("CREATE OR REPLACE TEMP TABLE some AS SELECT DISTINCT id FROM incoming WHERE id IS NOT NULL")
+        without = "WHERE id NOT IN (SELECT id FROM known)" if known else ""
+        base.execute(f"INSERT INTO found SELECT id FROM some {without}")  # noqa: S608 - no values of users
+    base.execute("DROP TABLE IF EXISTS some")
+
+
+def _write_order(base: _Database, order: RawArray) -> bool:
+    """Write the nodes in the order of their texts, and return whether it is their own."""
+    is_sorted, last = True, -1
+    with order.writer() as writer:
+        for batch in base.batches("SELECT node FROM known ORDER BY id"):
+            nodes = batch.column(0).to_numpy(zero_copy_only=False)
+            if len(nodes):
+                is_sorted &= last < int(nodes[0]) and bool((nodes[1:] > nodes[:-1]).all())
+                last = int(nodes[-1])
+                writer.append(nodes)
+    return is_sorted
+
+
+def _look_up(
+    work: WorkFolder, reference: Reference, known: tuple[RawArray, RawArray, int], numbers: RawArray, room: int
+) -> Facts:
+    """Write the number of the node of each row of a column."""
+    part_rows = max(1 << 16, room // 4 // 48)
+    parts: list[RawArray] = []
+    num_rows = 0
+    with _database(work, room) as base, ExitStack() as stack:
+        base.execute("CREATE TEMP TABLE known (id VARCHAR, node BIGINT)")
+        base.receive(_known_texts(*known))
+        base.execute("INSERT INTO known SELECT id, row FROM incoming")
+        base.receive(_numbered(reference.table, reference.column))
+        writers: list[Any] = []
+        # The table of known texts is the one to be hashed, however few rows the other side seems to have.
+        base.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
+        query = f"SELECT row, coalesce(node, {UNKNOWN}) FROM incoming LEFT JOIN known ON incoming.id = known.id"  # noqa: S608
+        for batch in base.batches(query):
+            found = np.empty(len(batch), _FOUND)
+            found["row"], found["node"] = (batch.column(side).to_numpy(zero_copy_only=False) for side in (0, 1))
+            num_rows += len(found)
+            of_part = found["row"] // part_rows
+            for place in np.unique(of_part).tolist():
+                while len(parts) <= place:
+                    parts.append(RawArray(work.file(f"found{len(parts)}"), _FOUND))
+                    writers.append(stack.enter_context(parts[-1].writer()))
+                writers[place].append(found[of_part == place])
+    with numbers.writer() as writer:
+        for place, part in enumerate(parts):
+            count = min(part_rows, num_rows - place * part_rows)
+            ordered = np.empty(count, np.int64)
+            for some in part.pieces(count, rows_within(room // 16, _FOUND.itemsize)):
+                ordered[some["row"] - place * part_rows] = some["node"]
+            writer.append(ordered)
+            part.remove()
+    return {"num_rows": num_rows}
+
+
+def _known_texts(values: RawArray, starts: RawArray, num_nodes: int) -> _Rows:
+    """Yield the texts of nodes with their numbers, as arrays of pyarrow."""
+    import pyarrow as pa
+
+    for first, last in pairwise([*range(0, num_nodes, _ROWS), num_nodes]):
+        bounds = starts.rows(first, last + 1)
+        content = values.rows(int(bounds[0]), int(bounds[-1]))
+        offsets = pa.py_buffer((bounds - bounds[0]).tobytes())
+        texts = pa.Array.from_buffers(pa.large_string(), last - first, [None, offsets, pa.py_buffer(content.tobytes())])
+        yield texts, pa.array(np.arange(first, last))
