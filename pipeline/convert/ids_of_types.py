@@ -64,6 +64,6 @@ def _count_rows(node: NodeTable) -> int:
 def _check_number(node: NodeTable, num_rows: int) -> None:
     if node.table is not None and node.num_nodes not in (None, num_rows):
         raise InputError(
-            f"convert: expected {node.num_nodes} nodes of type {node.type!r}, as num_nodes says, got {num_rows} rows "
-            f"in {node.table.name}"
+            f"convert: expected {node.num_nodes} nodes of type {node.type!r}, got {num_rows} rows in "
+            f"{node.table.name}; correct num_nodes"
         )

@@ -6,37 +6,25 @@ numbers of nodes are scattered to rows in memory, a part of the rows at a time.
 
 from __future__ import annotations
 
-import errno
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.convert.arrow_columns import needed_library
 from headrace.pipeline.convert.checked import Reference
 from headrace.pipeline.convert.description import NodeTable
+from headrace.pipeline.convert.duck_database import BATCH_ROWS, Database, Rows, database
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.node_ids import UNKNOWN, ExternalIds, IdReader, Ids, NodeIds
 from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 
-#: Rows that are handed to DuckDB, or taken from it, at a time.
-_ROWS = 1 << 17
-
-#: The share of memory that DuckDB may have: the rest is for batches on their way and what it does not count.
-_SHARE = 0.6
-
 _INT64 = np.dtype(np.int64)
-#: Texts and their numbers, as arrays of pyarrow.
-_Rows = Iterator[tuple[Any, Any]]
-
 _FOUND = np.dtype([("row", np.int64), ("node", np.int64)])
 
 
@@ -90,7 +78,7 @@ def find_texts(work: WorkFolder, node: NodeTable, references: Sequence[Reference
     """
     values, starts, order = text_files(work, node.type)
     is_sorted, num_rows = True, 0
-    with _database(work, room) as base, values.writer() as texts, starts.writer() as ends:
+    with database(work.file("duckdb"), room) as base, values.writer() as texts, starts.writer() as ends:
         ends.append(np.zeros(1, np.int64))
         writer = _TextWriter(texts, ends)
         if node.table is not None and node.id is not None:
@@ -152,47 +140,6 @@ def text_files(work: WorkFolder, node_type: str) -> tuple[RawArray, RawArray, Ra
     )
 
 
-class _Database:
-    """A connection to DuckDB that keeps the error of rows that it reads: it passes on no more than a text.
-
-    Attributes
-    ----------
-    fault
-        What was raised while rows were read.
-    """
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-        self.fault: Exception | None = None
-
-    def execute(self, query: str) -> None:
-        """Run a statement."""
-        self._connection.execute(query)
-
-    def batches(self, query: str) -> Iterator[Any]:
-        """Yield the rows of a query, batch by batch."""
-        yield from self._connection.sql(query).to_arrow_reader(_ROWS)
-
-    def first_row(self, query: str) -> Any:
-        """Return the first row of a query, or None."""
-        return self._connection.execute(query).fetchone()
-
-    def receive(self, rows: _Rows) -> None:
-        """Let the next statement read rows by the name ``incoming``, once."""
-        import pyarrow as pa
-
-        def kept() -> Iterator[Any]:
-            try:
-                for texts, numbers in rows:
-                    yield pa.record_batch([texts, numbers], schema=schema)
-            except Exception as error:
-                self.fault = error
-                raise
-
-        schema = pa.schema([("id", pa.large_string()), ("row", pa.int64())])
-        self._connection.register("incoming", pa.RecordBatchReader.from_batches(schema, kept()))
-
-
 class _TextWriter:
     """Appends texts to the files of their bytes and starts."""
 
@@ -215,60 +162,14 @@ class _TextWriter:
         self.num_bytes += int(ends[-1] - ends[0])
 
 
-@contextmanager
-def _database(work: WorkFolder, room: int) -> Iterator[_Database]:
-    """Yield a database in memory that spills to the work folder."""
-    needed_library("duckdb", "ids that are texts")
-    needed_library("pyarrow", "ids that are texts")
-    import duckdb
-
-    limit = max(int(room * _SHARE), 64 << 20)
-    folder: Path = work.file("duckdb")
-    base = duckdb.connect(
-        ":memory:",
-        config={
-            "memory_limit": f"{limit}B",
-            "temp_directory": str(folder),
-            "preserve_insertion_order": False,
-            "threads": _threads(limit),
-        },
-    )
-    wrapped = _Database(base)
-    try:
-        yield wrapped
-    except duckdb.Error as cause:
-        if wrapped.fault is not None:
-            raise wrapped.fault from None
-        _explain(cause, folder)
-        raise
-    finally:
-        base.close()
-
-
-def _explain(cause: Exception, folder: Path) -> None:
-    """Raise an error of DuckDB that a user can do something about as one of headrace's."""
-    import duckdb
-
-    if isinstance(cause, duckdb.OutOfMemoryException):
-        raise InputError(f"convert: expected more memory for ids that are texts ({cause}); raise memory") from cause
-    if isinstance(cause, duckdb.IOException):
-        number = errno.ENOSPC if "space" in str(cause).lower() else errno.EIO
-        raise OSError(number, f"convert: {cause}", str(folder)) from cause
-
-
-def _threads(limit: int) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, limit // (128 << 20)))  # each thread has buffers of its own
-
-
 def _numbered(
     table: Table, column: str, *, refuse_null: str | None = None, also: Callable[[Any], None] | None = None
-) -> _Rows:
+) -> Rows:
     """Yield the texts of a column, each with its row, as arrays of pyarrow."""
     import pyarrow as pa
 
     start = 0
-    for values in table.texts(column, _ROWS):
+    for values in table.texts(column, BATCH_ROWS):
         some = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         if refuse_null is not None and some.null_count:
             row = start + int(np.asarray(some.is_null().to_numpy(zero_copy_only=False)).argmax())
@@ -283,7 +184,7 @@ def _numbered(
         start += len(some)
 
 
-def _refuse_repeats(base: _Database, table: Table, column: str) -> None:
+def _refuse_repeats(base: Database, table: Table, column: str) -> None:
     repeated = base.first_row(
         "SELECT id, min(node), min(node) FILTER (node > first), count(*) FROM "
         "(SELECT known.id, node, first FROM known JOIN (SELECT id, min(node) AS first FROM known GROUP BY id "
@@ -297,7 +198,7 @@ def _refuse_repeats(base: _Database, table: Table, column: str) -> None:
         )
 
 
-def _collect(base: _Database, references: Iterable[Reference], *, known: bool) -> None:
+def _collect(base: Database, references: Iterable[Reference], *, known: bool) -> None:
     """Make the table of texts that columns have and the table of nodes does not, some of them several times."""
     base.execute("CREATE TEMP TABLE found (id VARCHAR)")
     for reference in references:
@@ -308,7 +209,7 @@ def _collect(base: _Database, references: Iterable[Reference], *, known: bool) -
     base.execute("DROP TABLE IF EXISTS some")
 
 
-def _write_order(base: _Database, order: RawArray) -> bool:
+def _write_order(base: Database, order: RawArray) -> bool:
     """Write the nodes in the order of their texts, and return whether it is their own."""
     is_sorted, last = True, -1
     with order.writer() as writer:
@@ -328,7 +229,7 @@ def _look_up(
     part_rows = max(1 << 16, room // 4 // 48)
     parts: list[RawArray] = []
     num_rows = 0
-    with _database(work, room) as base, ExitStack() as stack:
+    with database(work.file("duckdb"), room) as base, ExitStack() as stack:
         base.execute("CREATE TEMP TABLE known (id VARCHAR, node BIGINT)")
         base.receive(_known_texts(*known))
         base.execute("INSERT INTO known SELECT id, row FROM incoming")
@@ -358,11 +259,11 @@ def _look_up(
     return {"num_rows": num_rows}
 
 
-def _known_texts(values: RawArray, starts: RawArray, num_nodes: int) -> _Rows:
+def _known_texts(values: RawArray, starts: RawArray, num_nodes: int) -> Rows:
     """Yield the texts of nodes with their numbers, as arrays of pyarrow."""
     import pyarrow as pa
 
-    for first, last in pairwise([*range(0, num_nodes, _ROWS), num_nodes]):
+    for first, last in pairwise([*range(0, num_nodes, BATCH_ROWS), num_nodes]):
         bounds = starts.rows(first, last + 1)
         content = values.rows(int(bounds[0]), int(bounds[-1]))
         offsets = pa.py_buffer((bounds - bounds[0]).tobytes())

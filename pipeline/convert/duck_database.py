@@ -1,0 +1,108 @@
+"""DuckDB for one pass: in bounded memory, with a folder to spill to, over rows that Python yields."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.arrow_columns import needed_library
+
+#: Rows that are handed to DuckDB, or taken from it, at a time.
+BATCH_ROWS = 1 << 17
+
+#: Texts and their numbers, as arrays of pyarrow.
+Rows = Iterator[tuple[Any, Any]]
+
+#: The share of memory that DuckDB may have: the rest is for batches on their way and what it does not count.
+_SHARE = 0.6
+
+
+class Database:
+    """A connection to DuckDB that keeps the error of rows that it reads: it passes on no more than a text.
+
+    Attributes
+    ----------
+    fault
+        What was raised while rows were read.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.fault: Exception | None = None
+
+    def execute(self, query: str) -> None:
+        """Run a statement."""
+        self._connection.execute(query)
+
+    def batches(self, query: str) -> Iterator[Any]:
+        """Yield the rows of a query, batch by batch."""
+        yield from self._connection.sql(query).to_arrow_reader(BATCH_ROWS)
+
+    def first_row(self, query: str) -> Any:
+        """Return the first row of a query, or None."""
+        return self._connection.execute(query).fetchone()
+
+    def receive(self, rows: Rows) -> None:
+        """Let the next statement read rows by the name ``incoming``, once."""
+        import pyarrow as pa
+
+        def kept() -> Iterator[Any]:
+            try:
+                for texts, numbers in rows:
+                    yield pa.record_batch([texts, numbers], schema=schema)
+            except Exception as error:
+                self.fault = error
+                raise
+
+        schema = pa.schema([("id", pa.large_string()), ("row", pa.int64())])
+        self._connection.register("incoming", pa.RecordBatchReader.from_batches(schema, kept()))
+
+
+@contextmanager
+def database(folder: Path, room: int) -> Iterator[Database]:
+    """Yield a database in memory that spills to a folder."""
+    needed_library("duckdb", "ids that are texts")
+    needed_library("pyarrow", "ids that are texts")
+    import duckdb
+
+    limit = max(int(room * _SHARE), 64 << 20)
+    base = duckdb.connect(
+        ":memory:",
+        config={
+            "memory_limit": f"{limit}B",
+            "temp_directory": str(folder),
+            "preserve_insertion_order": False,
+            "threads": _threads(limit),
+        },
+    )
+    wrapped = Database(base)
+    try:
+        yield wrapped
+    except duckdb.Error as cause:
+        if wrapped.fault is not None:
+            raise wrapped.fault from None
+        _explain(cause, folder)
+        raise
+    finally:
+        base.close()
+
+
+def _explain(cause: Exception, folder: Path) -> None:
+    """Raise an error of DuckDB that a user can do something about as one of headrace's."""
+    import duckdb
+
+    if isinstance(cause, duckdb.OutOfMemoryException):
+        raise InputError(f"convert: expected more memory for ids that are texts ({cause}); raise memory") from cause
+    if isinstance(cause, duckdb.IOException):
+        number = errno.ENOSPC if "space" in str(cause).lower() else errno.EIO
+        raise OSError(number, f"convert: {cause}", str(folder)) from cause
+
+
+def _threads(limit: int) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, limit // (128 << 20)))  # each thread has buffers of its own
