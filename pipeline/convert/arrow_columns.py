@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.table import Column
 
 

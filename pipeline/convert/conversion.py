@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import Attribute, joined_attributes
 from headrace.pipeline.convert.checked import Checked, Reference, attributes_of
 from headrace.pipeline.convert.description import EdgeTable, EdgeType
@@ -27,8 +27,7 @@ from headrace.pipeline.convert.item_rows import (
 from headrace.pipeline.convert.node_ids import Ids, NodeIds
 from headrace.pipeline.convert.output import Output
 from headrace.pipeline.convert.report import type_text
-from headrace.pipeline.convert.segments import Segment
-from headrace.pipeline.convert.sort_edges import EdgeSorter
+from headrace.pipeline.convert.sort_edges import EdgeSorter, Segment
 from headrace.pipeline.convert.unique_edges import unique_files, without
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 from headrace.pipeline.convert.write_arrays import ArraysOfDataset

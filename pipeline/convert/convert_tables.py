@@ -10,13 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
 from headrace.pipeline.convert.description import Description
 from headrace.pipeline.convert.memory import as_memory, room
-from headrace.pipeline.convert.plan_passes import planned
-from headrace.pipeline.convert.report import Report
+from headrace.pipeline.convert.report import Report, planned
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.work_folder import work_folder
 from headrace.pipeline.data.checks import check_switches

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.arrow_columns import needed_library
 
 #: Rows that are handed to DuckDB, or taken from it, at a time.

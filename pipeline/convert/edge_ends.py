@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import Attribute, nulls
 from headrace.pipeline.convert.checked import Reference, attributes_of
 from headrace.pipeline.convert.description import EdgeTable, Options

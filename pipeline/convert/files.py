@@ -10,7 +10,7 @@ from glob import glob, has_magic
 from itertools import accumulate
 from pathlib import Path
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.table import Stamp
 from headrace.pipeline.storage.opened_files import open_regular
 

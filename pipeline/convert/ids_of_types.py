@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Reference
 from headrace.pipeline.convert.description import NodeTable
 from headrace.pipeline.convert.integer_keys import find_keys, integer_ids

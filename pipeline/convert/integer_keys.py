@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Reference
 from headrace.pipeline.convert.description import NodeTable
 from headrace.pipeline.convert.memory import rows_within

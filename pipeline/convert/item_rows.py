@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import as_labels, nulls
 from headrace.pipeline.convert.description import Items, NodeTable, Options
 from headrace.pipeline.convert.edge_ends import EndFiles, refuse_unknown

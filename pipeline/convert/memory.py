@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 
 #: What Python, torch and the system's buffers take beside arrays that are counted.
 APART = 48 << 20

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.files import Paths, files_of, stamps_of
 from headrace.pipeline.convert.table import Column, Stamp, Table
 from headrace.pipeline.storage.array_file import DAMAGED, open_rows

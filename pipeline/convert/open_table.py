@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.files import Paths, files_of
 from headrace.pipeline.convert.npy_table import NpyTable, NpzTable

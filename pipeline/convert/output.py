@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.work_folder import WorkFolder

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.arrow_columns import as_numpy, column_of, needed_library
 from headrace.pipeline.convert.files import Paths, RowsOfFiles, files_of, stamps_of
 from headrace.pipeline.convert.table import Stamp, Table, where_from

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from headrace.pipeline.convert.attributes import joined_attributes
+from headrace.pipeline.convert.checked import Checked, attributes_of
+from headrace.pipeline.convert.description import EdgeTable, EdgeType, NodeTable
+from headrace.pipeline.convert.feature_rows import kind_of
+
 
 @dataclass(frozen=True)
 class Report:
@@ -65,3 +72,56 @@ def type_text(name: Any) -> str:
 
 def _number(count: int | None) -> str:
     return "unknown before they are read:" if count is None else f"{count:,}"
+
+
+def planned(tables: Checked, target: Path, memory: int) -> Report:
+    """Return the report of a dry run: numbers are None where only reading tells."""
+    nodes = {name: _num_nodes(tables, node) for name, node in tables.nodes.items()}
+    edges: dict[EdgeType | None, int | None] = {
+        name: None if any(one.table.num_rows is None for one in some) else sum(one.table.num_rows or 0 for one in some)
+        for name, some in tables.edges.items()
+    }
+    attributes = joined_attributes(
+        [(one.table, attributes_of(one)) for _, one in tables.edge_tables()],
+        nulls_are_earliest=tables.options.null_times == "earliest",
+        what="edge",
+    )
+    arrays = {f"edge attribute {name}": str(one.dtype) for name, one in attributes.items()}
+    size_of_features: int | None = 0
+    owners: list[tuple[str, NodeTable | EdgeTable, int | None]] = []
+    owners += [("node", node, nodes[name]) for name, node in tables.nodes.items()]
+    owners += [("edge", edge, edge.table.num_rows) for _, edge in tables.edge_tables()]
+    for what, owner, count in owners:
+        for name, (text, row_bytes) in _features(owner).items():
+            arrays[f"{what} feature {name} of {_type_of(owner)}"] = text
+            size_of_features = (
+                None if count is None or size_of_features is None else size_of_features + count * row_bytes
+            )
+    total = None if None in edges.values() else sum(one or 0 for one in edges.values())
+    edge_bytes = sum(one.dtype.itemsize for one in attributes.values())
+    # Ends, then records, then the sorted arrays, and the data set.
+    disk = None if total is None or size_of_features is None else total * (44 + 4 * edge_bytes) + size_of_features
+    passes = [f"find the ids of {name}" for name, node in tables.nodes.items() if node.id is not None or node.external]
+    passes += [f"read {one.table.name}" for _, one in tables.edge_tables()]
+    passes += [f"read items {one.name}" for one in tables.items]
+    passes += ["count edges", "distribute edges", "sort edges", "write arrays"]
+    return Report(target, nodes, edges, arrays, {}, memory, disk, tuple(passes), dry_run=True)
+
+
+def _num_nodes(tables: Checked, node: NodeTable) -> int | None:
+    if tables.options.unknown_ids == "create":
+        return None
+    return node.num_nodes if node.table is None else node.table.num_rows
+
+
+def _features(owner: NodeTable | EdgeTable) -> dict[str, tuple[str, int]]:
+    found = {}
+    for name, columns in {**owner.features, **owner.labels}.items():
+        assert owner.table is not None
+        dtype, shape = kind_of([(owner.table, columns)], name)
+        found[name] = (f"{dtype}[{', '.join(map(str, ('n', *shape)))}]", dtype.itemsize * int(np.prod(shape)))
+    return found
+
+
+def _type_of(owner: Any) -> str:
+    return "the graph" if owner.type is None else type_text(owner.type)

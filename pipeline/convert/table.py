@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 
 #: A file, its bytes, and when it was last written, in nanoseconds.
 Stamp = tuple[str, int, int]

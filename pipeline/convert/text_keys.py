@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Reference
 from headrace.pipeline.convert.description import NodeTable
 from headrace.pipeline.convert.duck_database import BATCH_ROWS, Database, Rows, database

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.ops.errors import InputError
+from headrace.ops import InputError
 from headrace.pipeline.storage.new_folder import hold
 
 JOURNAL = "journal"
