@@ -203,10 +203,10 @@ def _collect(base: Database, references: Iterable[Reference], *, known: bool) ->
     base.execute("CREATE TEMP TABLE found (id VARCHAR)")
     for reference in references:
         base.receive(_numbered(reference.table, reference.column))
-        base.execute("CREATE OR REPLACE TEMP TABLE some AS SELECT DISTINCT id FROM incoming WHERE id IS NOT NULL")
+        base.execute("CREATE OR REPLACE TEMP TABLE fresh AS SELECT DISTINCT id FROM incoming WHERE id IS NOT NULL")
         without = "WHERE id NOT IN (SELECT id FROM known)" if known else ""
-        base.execute(f"INSERT INTO found SELECT id FROM some {without}")  # noqa: S608 - no values of users
-    base.execute("DROP TABLE IF EXISTS some")
+        base.execute(f"INSERT INTO found SELECT id FROM fresh {without}")  # noqa: S608 - no values of users
+    base.execute("DROP TABLE IF EXISTS fresh")
 
 
 def _write_order(base: Database, order: RawArray) -> bool:
