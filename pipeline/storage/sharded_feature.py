@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops import FeatureError, gather_rows
+from headrace.ops.features.pinned import is_readable_in_place
 from headrace.pipeline.data.arrays import (
     as_cpu_tensor,
     as_ids,
@@ -31,7 +33,8 @@ from headrace.pipeline.partition.kinds import TypePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.storage.feature_source import FeatureSource
-from headrace.pipeline.storage.rows import Rows, add_counts, read_by_writing
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, read_by_writing
+from headrace.pipeline.storage.shard_on_gpu import ShardOnGpu, elsewhere_at
 
 
 class ShardedFeature(FeatureSource):
@@ -128,6 +131,7 @@ class ShardedFeature(FeatureSource):
         self._seen = self.version  # of the rows of which others hold copies
         self._whole_below = WHOLE_BELOW_BYTES if place == CPU else STRUCTURE_BELOW_BYTES
         self._mark = self.content_mark() if self._copied else None
+        self._on_gpu: ShardOnGpu | None = None
 
     @staticmethod
     def of(
@@ -248,13 +252,32 @@ class ShardedFeature(FeatureSource):
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, as [num_ids, ...]; this rank must own or have copies of all of them.
 
+        A GPU reads rows in memory of this rank in place, for ids that it has.
+
         Raises
         ------
         FeatureError
-            If another rank owns one of them: only a loader can request rows from owners. Also for a place other than
-            CPU memory.
+            If another rank owns one of them: only a loader can request rows from owners. Also for a place that rows
+            are not read to.
         """
-        return read_by_writing(self, ids, num_threads=num_threads, to=to)
+        if to == CPU or not self.reads_to(to):
+            return read_by_writing(self, ids, num_threads=num_threads, to=to)
+        self._check_unwritten()
+        self.prepare(to)
+        assert self._on_gpu is not None  # prepared just now
+        return self._on_gpu.read(ids, self._router.locate(ids.to(torch.int64)))
+
+    def reads_to(self, place: Place) -> bool:
+        """Return whether rows can be read to a place: CPU memory, or a GPU where they are in memory, in one piece."""
+        if not isinstance(place, Place):
+            check_to(self, place)  # refuses it
+        in_memory = self._counter == "bytes_from_cpu" and is_readable_in_place(self._rows)
+        return place == CPU or (place.kind == "cuda" and in_memory)
+
+    def prepare(self, place: Place) -> None:
+        """Pin the rows for reads to a GPU, for the lifetime of the source, or raise DeviceError."""
+        if place != CPU and (self._on_gpu is None or self._on_gpu.moved()):
+            self._on_gpu = ShardOnGpu(self._rows, self._cached_rows, self._part, self._partition.num_parts)
 
     def read_into(
         self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
@@ -266,8 +289,7 @@ class ShardedFeature(FeatureSource):
         FeatureError
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
-        if self._copied and self.version != self._seen:
-            raise _written()
+        self._check_unwritten()
         ids = ids.to(torch.int64)
         if self._partition.num_parts == 1:
             gather_rows(self._rows, ids, out=out, places=places, num_threads=num_threads)
@@ -277,11 +299,7 @@ class ShardedFeature(FeatureSource):
         elsewhere = ~(is_own | is_copy)
         if bool(elsewhere.any()):
             first = int(elsewhere.nonzero()[0])
-            raise FeatureError(
-                f"ShardedFeature: row {int(ids[first])} is at rank {int(found.place[first])}, this is rank "
-                f"{self._part}; labels and edge features are read where they are needed, so keep those whole on every "
-                "rank"
-            )
+            raise elsewhere_at(int(ids[first]), int(found.place[first]), self._part)
         num_copies = int(is_copy.sum())
         if not num_copies:
             gather_rows(self._rows, found.row, out=out, places=places, num_threads=num_threads)
@@ -292,6 +310,10 @@ class ShardedFeature(FeatureSource):
         counts = {self._counter: (len(ids) - num_copies) * self.row_bytes}
         add_counts(counts, {"bytes_from_cpu": num_copies * self.row_bytes})
         return counts
+
+    def _check_unwritten(self) -> None:
+        if self._copied and self.version != self._seen:
+            raise _written()
 
     def content_mark(self) -> str:
         """Return a string that differs when the rows of this rank were written; large ones are sampled."""
@@ -321,6 +343,9 @@ class ShardedFeature(FeatureSource):
 
     def __hash__(self) -> int:
         return hash(self.shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_on_gpu": None}  # pinned anew where it is read
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))

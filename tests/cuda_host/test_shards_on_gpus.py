@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from ranks import partition, run_ranks
@@ -71,6 +73,7 @@ def test_owners_find_edges_and_rows_on_gpus(name):
         assert "through CPU memory" not in text
         if name in THERE:
             assert "finder=AtOwners()" in runs[runs.index("copy_to") :]
+        assert "fetch_to" in runs[runs.index("copy_to") :]  # which reads owned rows, in pinned memory
         assert "exchange_rows" in runs[runs.index("copy_to") :]
 
 
@@ -92,3 +95,43 @@ def test_a_channel_that_reaches_no_gpu_has_hops_and_fetches_in_cpu_memory(name, 
     for _, text in there:
         runs = text.split("plan as written")[0]
         assert runs.index("fetch_owned" if "fetch_owned" in runs else "fetch_and_exchange") < runs.index("copy_to")
+
+
+@pytest.mark.parametrize("kind", ["hash", "range", "table"])
+@pytest.mark.parametrize("copies", [[], [3, 150, 199]], ids=["owned", "with copies"])
+def test_a_gpu_reads_rows_of_a_shard_in_place(kind, copies):
+    owners = partition(kind, 3)
+    x = torch.randn(NUM_NODES, 3)
+    shard = hr.ShardedFeature.of(x, owners, 1, cached=torch.tensor(copies, dtype=torch.int64))
+    ids = torch.cat([owners.owned(1).flip(0), torch.tensor(copies, dtype=torch.int64), owners.owned(1)[:1]])
+    there = hr.Place("cuda", 0)
+    assert shard.reads_to(there)
+    backend = StandIn()
+    with stand_in(backend):
+        rows, counts = shard.read(ids, to=there)
+        (other,) = (owners.owned(0) if not copies else owners.owned(0)[owners.owned(0) != 3])[:1].tolist()
+        with pytest.raises(hr.FeatureError, match=f"row {other} is at rank 0, this is rank 1"):
+            shard.read(torch.tensor([ids[0], other]), to=there)
+    assert torch.equal(rows, x[ids])
+    assert counts == {"bytes_from_pinned": rows.nbytes}
+    assert any("gather" in launched for launched in backend.launches)
+    if not copies:
+        moved = pickle.loads(pickle.dumps(shard))  # noqa: S301 - our own
+        assert torch.equal(moved.read(ids).rows, x[ids])  # what is pinned stays here
+
+
+def test_rows_of_a_shard_on_disk_are_read_by_the_cpu():
+    owners = partition("hash", 2)
+    on_disk = hr.ShardedFeature(torch.zeros(owners.sizes[0], 3), owners, 0, place=hr.Place("disk"))
+    assert not on_disk.reads_to(hr.Place("cuda"))
+    with pytest.raises(hr.FeatureError, match="expected to=cpu"):
+        on_disk.read(owners.owned(0), to=hr.Place("cuda"))
+
+
+def test_copies_that_were_written_since_are_refused_on_gpus_too():
+    owners = partition("hash", 2)
+    rows = torch.zeros(owners.sizes[0], 3)
+    shard = hr.ShardedFeature(rows, owners, 0, cached=owners.owned(1)[:2], cached_rows=torch.ones(2, 3))
+    rows.fill_(1)
+    with stand_in(StandIn()), pytest.raises(hr.FeatureError, match="written since"):
+        shard.read(owners.owned(0), to=hr.Place("cuda"))
