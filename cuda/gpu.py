@@ -86,7 +86,7 @@ def check_cupy() -> None:
     Raises
     ------
     DeviceError
-        Saying what to install.
+        With the package to install.
     """
     major = (torch.version.cuda or "13").partition(".")[0]
     wanted = f"install it with: pip install 'headrace[cuda{major}]'"
@@ -97,3 +97,12 @@ def check_cupy() -> None:
     has = cupy.cuda.runtime.runtimeGetVersion() // 1000
     if str(has) != major:
         raise DeviceError(f"torch was built for CUDA {torch.version.cuda}, CuPy for CUDA {has}; {wanted}")
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except (ImportError, OSError, RuntimeError) as error:  # as CuPy's versions have it
+        package = f"nvidia-cuda-nvrtc-cu{major}" if int(major) < 13 else f"nvidia-cuda-nvrtc=={major}.*"
+        reason = str(error).partition("\n")[0]
+        raise DeviceError(
+            f"kernels are compiled by NVRTC, which CuPy does not find ({reason}); install it with: "
+            f"pip install '{package}'"
+        ) from error

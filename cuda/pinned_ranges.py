@@ -15,8 +15,8 @@ from headrace.cuda.errors import DeviceError
 
 #: What CUDA says of memory that is pinned already, in part at least, or was never.
 _ALREADY, _NOT_PINNED = 712, 713
-#: Readable by every GPU of the process; and by them alone, of pages that cannot be written.
-_PORTABLE, _READ_ONLY = 1, 8
+#: Readable by every GPU of the process, at an address of its own; and by GPUs alone, of pages that cannot be written.
+_PORTABLE, _MAPPED, _READ_ONLY = 1, 2, 8
 #: CUDA's type of memory of the host that is pinned.
 _HOST = 1
 
@@ -92,10 +92,10 @@ class PinnedRanges:
 
     def _register(self, address: int, size: int) -> None:
         try:
-            self._runtime.hostRegister(address, size, _PORTABLE)
+            self._runtime.hostRegister(address, size, _PORTABLE | _MAPPED)
         except self._failed as error:
             try:  # a file may be mapped for reading alone
-                self._runtime.hostRegister(address, size, _PORTABLE | _READ_ONLY)
+                self._runtime.hostRegister(address, size, _PORTABLE | _MAPPED | _READ_ONLY)
             except self._failed:
                 raise error from None
 

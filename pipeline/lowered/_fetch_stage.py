@@ -20,6 +20,32 @@ from headrace.pipeline.storage.wanted import Feature, Wanted
 Read = Callable[[FeatureSource, Tensor, dict[str, int]], Tensor]
 
 
+class ReadHere:
+    """Reads rows in CPU memory for a batch, wherever it is.
+
+    Ids of a batch on a GPU are copied to the host once for all features, which waits. Rows go to the GPU from pinned
+    memory, for which nobody waits.
+    """
+
+    def __init__(self, num_threads: int) -> None:
+        self._num_threads = num_threads
+        self._ids: list[tuple[Tensor, Tensor]] = []
+
+    def __call__(self, source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
+        """Return the rows of ids, where the ids are."""
+        here = None
+        for there, copy in self._ids:
+            if there is ids:
+                here = copy
+        if here is None:
+            here = ids.cpu()
+            self._ids.append((ids, here))
+        rows = read_rows(source, here, counts, num_threads=self._num_threads)
+        if ids.is_cpu:
+            return rows
+        return (rows.pin_memory() if ids.is_cuda else rows).to(ids.device, non_blocking=True)
+
+
 class FetchStage(MapStage):
     """Base of these stages."""
 
@@ -58,20 +84,23 @@ class FetchStage(MapStage):
         threads = settings.num_threads
 
         def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
-            # Of a batch on a device ids come here, and rows go there.
-            if ids.is_cpu:
-                return read_rows(source, ids, counts, num_threads=threads)
-            return read_rows(source, ids.cpu(), counts, num_threads=threads).to(ids.device)
+            return read_rows(source, ids, counts, num_threads=threads)
 
-        return self.fetching(read)
+        return self.fetching(read, elsewhere=lambda: ReadHere(threads))
 
-    def fetching(self, read: Read) -> Runner:
-        """Return the function that fetches for a batch, by reading each source once for nodes, seeds and each block."""
-        wanted, sources = self.wanted, self.wanted.sources()
+    def fetching(self, read: Read | None, *, elsewhere: Callable[[], Read] | None = None) -> Runner:
+        """Return the function that fetches for a batch, by reading each source once for nodes, seeds and each block.
+
+        A batch that is not on the CPU is read by what `elsewhere` returns for it, and without `read` every batch.
+        """
+        wanted, sources, read_here = self.wanted, self.wanted.sources(), read
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
             counts = {"rows": 0, "bytes": 0}
-            ids = wanted.ids(batch)
+            ids, read = wanted.ids(batch), read_here
+            if elsewhere is not None and (read is None or not (ids and ids[0] and ids[0][0].is_cpu)):
+                read = elsewhere()
+            assert read is not None
             rows = [[read(source, one, counts) for one in some] for source, some in zip(sources, ids, strict=True)]
             return wanted.filled(batch, rows), counts
 

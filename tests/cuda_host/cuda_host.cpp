@@ -23,7 +23,7 @@ constexpr std::size_t kStackBytes = std::size_t{128} << 10;
 // one, a wait at a barrier, which takes longer, several.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 26;
 constexpr std::uint64_t kBarrierSteps = 64;
-// A thread steps aside at one access of so many.
+// A thread steps aside at one access of so many, on average.
 constexpr std::size_t kAccesses = 16;
 
 // SplitMix64, for schedules.
@@ -114,6 +114,11 @@ struct Warp {
   std::uint64_t round = 0;
 };
 
+class Scheduler;
+
+// Whose kernel this thread of the system runs, if any: asked at each access to memory.
+thread_local Scheduler* running = nullptr;
+
 class Scheduler {
  public:
   const char* run(unsigned num_blocks, unsigned block_size, std::uint64_t seed, Body body, const void* argument) {
@@ -126,7 +131,8 @@ class Scheduler {
     std::vector<unsigned> blocks(num_blocks);
     std::iota(blocks.begin(), blocks.end(), 0U);
     random_.shuffle(blocks);
-    running_ = true;
+    running = this;
+    until_yield_ = kAccesses;
     const char* error = nullptr;
     for (const unsigned block : blocks) {
       if ((error = run_block(block, num_blocks)) != nullptr) {
@@ -134,7 +140,7 @@ class Scheduler {
         break;
       }
     }
-    running_ = false;
+    running = nullptr;
     return error;
   }
 
@@ -148,14 +154,15 @@ class Scheduler {
 
   // What a thread reads or writes next.
   void access(std::uintptr_t address, std::size_t alignment) {
-    if (!running_) return;
     const auto stack = reinterpret_cast<std::uintptr_t>(fibers_[current_].memory.get());
     if (address - stack < kStackBytes) return;  // its own
     if (address % alignment != 0) {
       fail("an address that is not a multiple of the " + std::to_string(alignment) + " bytes read or written there");
     }
     step();
-    if (random_.below(kAccesses) == 0) yield();
+    if (--until_yield_ != 0) return;
+    until_yield_ = 1 + random_.below(2 * kAccesses - 1);
+    yield();
   }
 
   void wait_for_block(const Barrier& barrier) {
@@ -302,7 +309,7 @@ class Scheduler {
   Stack own_;
   std::string error_;
   std::uint64_t steps_ = 0;
-  bool running_ = false;
+  std::size_t until_yield_ = kAccesses;
 };
 
 // Kernels of several threads of the system may run at the same time.
@@ -330,7 +337,9 @@ Index block_size() { return scheduler().position().block_size; }
 Index grid_size() { return scheduler().position().grid_size; }
 unsigned lane() { return scheduler().lane(); }
 void step_aside() { scheduler().step_aside(); }
-void access(std::uintptr_t address, std::size_t alignment) { scheduler().access(address, alignment); }
+void access(std::uintptr_t address, std::size_t alignment) {
+  if (running != nullptr) running->access(address, alignment);
+}
 void wait_for_block(const Barrier& barrier) { scheduler().wait_for_block(barrier); }
 const std::uint64_t* exchange(unsigned mask, std::uint64_t value, const Barrier& barrier) {
   return scheduler().exchange(mask, value, barrier);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
@@ -95,6 +96,25 @@ def test_cupy_for_another_cuda(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     with pytest.raises(DeviceError, match=r"torch was built for CUDA 13.0, CuPy for CUDA 12; .*headrace\[cuda13\]"):
         gpu_module.check_cupy()
+
+
+@pytest.mark.parametrize(("cuda", "package"), [("13.0", "nvidia-cuda-nvrtc==13.*"), ("12.8", "nvidia-cuda-nvrtc-cu12")])
+@pytest.mark.parametrize("error", [ImportError, OSError, RuntimeError])
+def test_without_a_compiler_of_kernels(error, cuda, package, monkeypatch):
+    def version():
+        raise error("libnvrtc.so cannot be opened\nin all of these folders")
+
+    runtime = SimpleNamespace(runtimeGetVersion=lambda: 1000 * int(cuda[:2]))
+    found = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, nvrtc=SimpleNamespace(getVersion=version)))
+    monkeypatch.setitem(sys.modules, "cupy", found)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    expected = (
+        f"by NVRTC, which CuPy does not find (libnvrtc.so cannot be opened); install it with: pip install '{package}'"
+    )
+    with pytest.raises(DeviceError, match=re.escape(expected)):
+        gpu_module.check_cupy()
+    found.cuda.nvrtc.getVersion = lambda: (13, 0)
+    gpu_module.check_cupy()
 
 
 def test_errors_of_devices_are_headraces():

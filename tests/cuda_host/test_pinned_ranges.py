@@ -35,7 +35,7 @@ def test_memory_is_pinned_and_unpinned_once(runtime, ranges):
     x = torch.zeros(100)
     unpin = pin(x, ranges)
     assert runtime.pinned == {x.data_ptr(): 400}
-    assert runtime.flags == [1]
+    assert runtime.flags == [3]
     unpin()
     assert not runtime.pinned
     unpin()  # what is not pinned any more stays so
@@ -97,7 +97,7 @@ def test_pages_that_cannot_be_written():
     x = torch.zeros(100)
     runtime = Runtime(read_only=[x.data_ptr()])
     unpin = pin(x, PinnedRanges(runtime))
-    assert runtime.flags == [1, 9]
+    assert runtime.flags == [3, 11]
     unpin()
     assert not runtime.pinned
 

@@ -98,6 +98,24 @@ STAND_IN = (
         _STREAMS + "test_memory_on_a_gpu_is_recorded_on_the_current_stream",
     ),
     Mutant(
+        "cuda/gpu.py",
+        "        cupy.cuda.nvrtc.getVersion()\n",
+        "        pass\n",
+        "tests/cuda_host/test_memory.py::test_without_a_compiler_of_kernels",
+    ),
+    Mutant(
+        "cuda/pinned_ranges.py",
+        "hostRegister(address, size, _PORTABLE | _MAPPED)",
+        "hostRegister(address, size, _PORTABLE)",
+        "tests/cuda_host/test_pinned_ranges.py::test_memory_is_pinned_and_unpinned_once",
+    ),
+    Mutant(
+        "pipeline/lowered/_fetch_stage.py",
+        "            if there is ids:",
+        "            if False:",
+        "tests/cuda_host/test_unpinned.py::test_one_warning_and_one_wait_for_all_of_them",
+    ),
+    Mutant(
         "cuda/late.py",
         " if event.is_done() else None",
         "",

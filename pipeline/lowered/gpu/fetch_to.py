@@ -11,7 +11,7 @@ from torch import Tensor
 from headrace.ops.errors import DeviceError
 from headrace.ops.features.on_gpu import check_ids
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.lowered._fetch_stage import FetchStage
+from headrace.pipeline.lowered._fetch_stage import FetchStage, Read, ReadHere
 from headrace.pipeline.plan.stage import Runner, RunSettings
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import read_rows
@@ -23,7 +23,9 @@ class FetchTo(FetchStage):
     """Read feature rows to the GPU that the batch is on: a kernel copies them, from where they are, in one pass.
 
     The pass ``uva_gather`` makes it from ``fetch_feature`` and the copy behind it. Memory that rows are read from is
-    pinned when the loader is made, where it is, and stays so as long as the source lives.
+    pinned when the loader is made, where it is, and stays so as long as the source lives. Of memory that cannot be
+    pinned the CPU reads the rows, with one warning: the host then waits for the ids of a batch once, and the rows are
+    copied without a wait.
 
     Parameters
     ----------
@@ -49,23 +51,34 @@ class FetchTo(FetchStage):
 
     def runner(self, settings: RunSettings) -> Runner:
         threads, place = settings.num_threads, self.place
-        unread = {id(source) for source in self.wanted.sources() if not _prepared(source, place)}
+        unread = self._unprepared()
 
         def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
-            if id(source) in unread:
-                return read_rows(source, ids.cpu(), counts, num_threads=threads).to(ids.device)
             if not self.trusted:
                 check_ids(ids, source.num_rows)
             return read_rows(source, ids, counts, num_threads=threads, to=place)
 
-        return self.fetching(read)
+        def of_batch() -> Read:
+            here = ReadHere(threads)
+            return lambda source, *rest: here(source, *rest) if id(source) in unread else read(source, *rest)
+
+        return self.fetching(None, elsewhere=of_batch) if unread else self.fetching(read)
+
+    def _unprepared(self) -> frozenset[int]:
+        """Prepare reads to the GPU, and return which sources have memory that cannot be pinned: with one warning."""
+        found = zip(self.wanted.features, self.wanted.sources(), strict=True)
+        failed = {name: (id(source), why) for (_, name), source in found if (why := _why_not(source, self.place))}
+        if failed:
+            names, (_, why) = ", ".join(map(repr, failed)), next(iter(failed.values()))
+            message = f"fetch_feature: rows of {names} are read by the CPU and copied, as {why}"
+            warnings.warn(message, UserWarning, stacklevel=3)
+        return frozenset(source for source, _ in failed.values())
 
 
-def _prepared(source: FeatureSource, place: Place) -> bool:
-    """Make a source ready to read to a GPU. Where memory cannot be pinned, rows are read here and copied: a warning."""
+def _why_not(source: FeatureSource, place: Place) -> str:
+    """Prepare reads of a source to a GPU; return why its memory cannot be pinned, or nothing if it is."""
     try:
         source.prepare(place)
     except DeviceError as error:
-        warnings.warn(f"fetch_feature: rows are read by the CPU and copied, as {error}", UserWarning, stacklevel=2)
-        return False
-    return True
+        return str(error)
+    return ""
