@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headrace.cuda.edge_numbers import EdgeNumbers
 from headrace.cuda.elements import GpuTrees, Nodes, TreeElements
+from headrace.cuda.excluded import Gaps
 from headrace.cuda.faults import Fault, Faults
 from headrace.cuda.hop import FAULTS, GpuGraph, look_up
 from headrace.cuda.numbering import Numbering
@@ -64,11 +65,11 @@ def sample_blocks(
     edge_ids: bool,
     numbers: EdgeNumbers | None,
     trees: GpuTrees | None = None,
-    gaps: Tensor | None = None,
+    gaps: Gaps | None = None,
 ) -> GpuSampled:
     """Sample several hops of distinct seeds, int64[num_seeds], or in trees of seeds that are distinct within these.
 
-    Edges at `gaps`, int64[num_excluded], positions that ascend, are not there.
+    Edges at `gaps` are not there, which have slots in trees alone.
     The host waits for the device once, at the end, but for hops whose picks can be very many or not be bounded.
 
     Raises

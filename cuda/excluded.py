@@ -12,13 +12,28 @@ from headrace.cuda.hop import GpuGraph, Picks, Segments
 from headrace.cuda.launch import launch
 
 
+class Gaps(NamedTuple):
+    """Edges that are not there.
+
+    Attributes
+    ----------
+    positions
+        int64[num_excluded], their positions, ascending; with slots those of one slot after the other.
+    slots
+        int64[num_excluded], the trees that they are left out of, ascending; None for all trees.
+    """
+
+    positions: Tensor
+    slots: Tensor | None
+
+
 class Left(NamedTuple):
     """What excluded edges leave of segments.
 
     Attributes
     ----------
     gaps
-        int64[num_excluded], the positions of all excluded edges, ascending.
+        int64[num_excluded], the positions of all excluded edges, as `Gaps` has them.
     first_gaps
         int64[num_segments], the first of them in each segment, or behind it.
     whole
@@ -33,13 +48,16 @@ class Left(NamedTuple):
     degrees: Tensor
 
     @staticmethod
-    def of(segments: Segments, gaps: Tensor) -> Left:
-        """Return what is left of segments."""
+    def of(segments: Segments, gaps: Gaps) -> Left:
+        """Return what is left of segments, which have slots if the gaps do."""
         first_gaps, degrees = torch.empty_like(segments.degrees), torch.empty_like(segments.degrees)
         num_segments = len(segments)
-        arguments = (gaps, len(gaps), segments.starts, segments.degrees, num_segments, first_gaps, degrees)
-        launch("find_gaps", (), num_segments, *arguments, device=segments.device)
-        return Left(gaps, first_gaps, segments, degrees)
+        launch(
+            "find_gaps", (), num_segments, gaps.positions, gaps.slots, len(gaps.positions),
+            None if gaps.slots is None else segments.slots, segments.starts, segments.degrees, num_segments, first_gaps,
+            degrees, device=segments.device,
+        )  # fmt: skip
+        return Left(gaps.positions, first_gaps, segments, degrees)
 
     @property
     def segments(self) -> Segments:

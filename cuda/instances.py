@@ -65,6 +65,8 @@ _ALL = (
     *_kernels("segments.cu", find_segments=(), look_up=(_IDS, _IDS)),
     *_kernels("typed_hop.cu", find_typed_segments=(), join_picks=()),
     *_kernels("excluded.cu", find_gaps=(), pack_edges=(_IDS + _VALUES,), unpack_picks=()),
+    *_kernels("find_edges.cu", place_pairs=(), measure_rows=(), match_edges=(_IDS, _IDS)),
+    *_kernels("negatives.cu", check_negatives=(), draw_negatives=(_IDS,), count_below=()),
     *_kernels("trees.cu", key_sources=(_IDS,), read_elements=()),
     *_kernels("pick_uniform.cu", pick_all=(), pick_uniform=(("1", "32"),), pick_uniform_replacement=()),
     *_kernels("pick_labor.cu", pick_labor_exact=(_IDS, _GROUPS), pick_labor_poisson=(_IDS,)),

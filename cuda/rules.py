@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.cuda.edge_numbers import EdgeNumbers
-from headrace.cuda.excluded import Left
+from headrace.cuda.excluded import Gaps, Left
 from headrace.cuda.faults import Faults
 from headrace.cuda.hop import Frontier, GpuGraph, Picker, Picks, Segments, find_segments, pick
 from headrace.cuda.importance import LaborImportancePicker
@@ -108,7 +108,7 @@ def pick_hop(
     numbers: EdgeNumbers | None,
     faults: Faults,
     *,
-    gaps: Tensor | None = None,
+    gaps: Gaps | None = None,
     bounded: bool = False,
 ) -> Picks:
     """Pick in-edges of each element of a frontier.
@@ -122,7 +122,7 @@ def pick_hop(
     faults
         Of the kinds `hop.FAULTS`.
     gaps
-        int64[num_excluded], positions of edges that are not there, ascending; None for no such edges.
+        Edges that are not there; None for no such edges. Those of slots are for a frontier with slots.
     bounded
         Whether there is to be room for the most edges that there can be, where that is known; otherwise the host waits
         to hear how many there are.

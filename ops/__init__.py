@@ -94,8 +94,9 @@ if TYPE_CHECKING:
     from headrace.ops.sampling import saint as saint
     from headrace.ops.sampling.block_sampler import BlockSampler
     from headrace.ops.sampling.compact import Compacted, Compactor, compact, unique_and_inverse
+    from headrace.ops.sampling.edge_positions import EdgePositions
     from headrace.ops.sampling.fetch_rows import FetchedRows, fetch_rows, sample_fetched
-    from headrace.ops.sampling.find_edges import EdgePositions, find_edges
+    from headrace.ops.sampling.find_edges import find_edges
     from headrace.ops.sampling.join_hops import JoinedHops, join_hops
     from headrace.ops.sampling.labor import LaborImportance, labor_importance
     from headrace.ops.sampling.ladies import LadiesDraw, draw_ladies
@@ -261,8 +262,9 @@ _NAMES = {
     "random.shuffle": "shuffled_range",
     "sampling.block_sampler": "BlockSampler",
     "sampling.compact": "Compacted Compactor compact unique_and_inverse",
+    "sampling.edge_positions": "EdgePositions",
     "sampling.fetch_rows": "FetchedRows fetch_rows sample_fetched",
-    "sampling.find_edges": "EdgePositions find_edges",
+    "sampling.find_edges": "find_edges",
     "sampling.join_hops": "JoinedHops join_hops",
     "sampling.labor": "LaborImportance labor_importance",
     "sampling.ladies": "LadiesDraw draw_ladies",

@@ -1,6 +1,7 @@
 // Twin of ops/native/sampling/excluded.hpp: pickers pick among what is left of a segment, its edges numbered without
-// the excluded ones, and picks are unpacked. `gaps` are the positions of all excluded edges, ascending; of segment i
-// those from gaps[first_gaps[i]] on, as many as `left` has less edges than `degrees`.
+// the excluded ones, and picks are unpacked. `gaps` are the positions of all excluded edges, ascending, in trees those
+// of one slot after the other; of segment i those from gaps[first_gaps[i]] on, as many as `left` has less edges than
+// `degrees`.
 
 #include <cstdint>
 
@@ -23,13 +24,21 @@ inline std::int64_t unpacked(const std::int64_t* gaps, std::int64_t count, std::
   return start + offset + low;
 }
 
-// Find the gaps of segments, and how many edges are left of each.
-__global__ void find_gaps(const std::int64_t* gaps, std::int64_t num_gaps, const std::int64_t* starts,
-                          const std::int64_t* degrees, std::int64_t num_segments, std::int64_t* first_gaps,
-                          std::int64_t* left) {
+// Find the gaps of segments, and how many edges are left of each. With `slots_of_gaps`, ascending, a segment has those
+// of its own slot alone.
+__global__ void find_gaps(const std::int64_t* gaps, const std::int64_t* slots_of_gaps, std::int64_t num_gaps,
+                          const std::int64_t* slots, const std::int64_t* starts, const std::int64_t* degrees,
+                          std::int64_t num_segments, std::int64_t* first_gaps, std::int64_t* left) {
   for_each_item(num_segments, [&](std::int64_t i) {
-    first_gaps[i] = count_before(gaps, num_gaps, starts[i]);
-    left[i] = degrees[i] - (count_before(gaps, num_gaps, starts[i] + degrees[i]) - first_gaps[i]);
+    std::int64_t first = 0;
+    std::int64_t count = num_gaps;
+    if (slots_of_gaps != nullptr) {
+      first = count_before(slots_of_gaps, num_gaps, slots[i]);
+      count = count_until(slots_of_gaps + first, num_gaps - first, slots[i]);
+    }
+    first_gaps[i] = first + count_before(gaps + first, count, starts[i]);
+    const std::int64_t behind = first + count_before(gaps + first, count, starts[i] + degrees[i]);
+    left[i] = degrees[i] - (behind - first_gaps[i]);
   });
 }
 

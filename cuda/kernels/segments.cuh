@@ -12,8 +12,9 @@ constexpr int kNoNode = 0;    // an element of the frontier is no node
 constexpr int kNoRow = 2;     // indptr does not bound its row
 constexpr int kNoSource = 3;  // a picked edge comes from no node
 
-// Edges of a row at the bound or earlier; times ascend within a row.
-inline std::int64_t count_until(const std::int64_t* times, std::int64_t count, std::int64_t bound) {
+// Edges of a row at the bound or earlier; times ascend within a row. Or of ascending sums those up to one.
+template <class Number>
+std::int64_t count_until(const Number* times, std::int64_t count, Number bound) {
   std::int64_t first = 0;
   while (first < count) {
     const std::int64_t middle = first + (count - first) / 2;

@@ -29,6 +29,11 @@ Sum* sums_of_row(Sum* sums, const std::int64_t* starts, std::int64_t row, std::i
   return sums + (starts == nullptr ? first_sum(first_position) : starts[row]);
 }
 
+// u * total, but below the total, which the product may reach by rounding among the smallest doubles.
+inline double target_of(double u, double total) {
+  return std::min(u * total, from_ordered_bits(ordered_bits(total) - 1));
+}
+
 // A row as its sums cut it into parts. Damaged sums may give a wrong edge, but always one of the row.
 template <class Weight>
 class SummedRow {
@@ -49,8 +54,7 @@ class SummedRow {
 
   // The first edge whose running sum exceeds u * total, as its offset in the row.
   std::int64_t find(double u, double total) const {
-    // Below the total, which the product may reach by rounding among the smallest doubles.
-    const double target = std::min(u * total, from_ordered_bits(ordered_bits(total) - 1));
+    const double target = target_of(u, total);
     const std::int64_t part = part_of(target);
     double sum = sum_before(part);
     const std::int64_t first = first_of(part);

@@ -20,22 +20,41 @@ if TYPE_CHECKING:
 NEGATIVE_TRIALS = 64
 
 
-def find_edges(indptr: IntArray, indices: IntArray, sources: IntArray, destinations: IntArray) -> IntArray:
-    """Return the positions of all edges between the pairs, ascending."""
-    wanted = set(zip(map(int, sources), map(int, destinations), strict=True))
+def find_edges(
+    indptr: IntArray,
+    indices: IntArray,
+    sources: IntArray,
+    destinations: IntArray,
+    wanted: IntArray | None = None,
+    edge_ids: IntArray | None = None,
+) -> IntArray:
+    """Return the positions of all edges between the pairs, ascending; with `wanted` of each pair the one of that id."""
+    ids = np.arange(len(indices)) if wanted is None or edge_ids is None else edge_ids
+    meant = np.full(len(sources), -1) if wanted is None else wanted
+    asked = set(zip(map(int, sources), map(int, destinations), map(int, meant), strict=True))
     ends = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    edges = enumerate(zip(map(int, indices), map(int, ends), strict=True))
-    return np.array([position for position, edge in edges if edge in wanted], np.int64)
+    edges = zip(
+        map(int, indices), map(int, ends), np.full(len(ids), -1) if wanted is None else map(int, ids), strict=True
+    )
+    return np.array([position for position, edge in enumerate(edges) if edge in asked], np.int64)
 
 
 def find_edges_by_tree(
-    indptr: IntArray, indices: IntArray, sources: IntArray, destinations: IntArray, slots: IntArray
+    indptr: IntArray,
+    indices: IntArray,
+    sources: IntArray,
+    destinations: IntArray,
+    slots: IntArray,
+    wanted: IntArray | None = None,
+    edge_ids: IntArray | None = None,
 ) -> dict[int, IntArray]:
     """Return those of the pairs of each tree."""
-    return {
-        int(slot): find_edges(indptr, indices, sources[slots == slot], destinations[slots == slot])
-        for slot in np.unique(slots)
-    }
+    found = {}
+    for slot in np.unique(slots):
+        own = slots == slot
+        of_tree = (indptr, indices, sources[own], destinations[own], None if wanted is None else wanted[own], edge_ids)
+        found[int(slot)] = find_edges(*of_tree)
+    return found
 
 
 def find_edges_by_id(edge_ids: IntArray, wanted: IntArray) -> IntArray:

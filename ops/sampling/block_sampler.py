@@ -13,7 +13,7 @@ from headrace.ops.errors import InputError, ItemsError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import fused_on_gpu
-from headrace.ops.sampling.find_edges import EdgePositions, by_tree, native_excluded
+from headrace.ops.sampling.edge_positions import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.rules import HopRule
 from headrace.ops.sampling.sample import check_weights, optional
@@ -190,7 +190,7 @@ class BlockSampler:
         if (
             self._on_gpu is not None
             and device_of(seeds) is not None
-            and (self._bound is None or (all(rule.has_twin for rule in rules) and not by_tree(excluded)))
+            and (self._bound is None or all(rule.has_twin for rule in rules))
         ):
             may_repeat = parallel_edges is not False  # nothing else is a promise
             how = (expand == "new", edge_ids, may_repeat, trees, excluded, stage)

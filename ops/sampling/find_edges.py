@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays
-from headrace.ops.errors import InputError, ItemsError
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, graph_arrays
+from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.gpu import device_of
+from headrace.ops.sampling import find_edges_on_gpu
+from headrace.ops.sampling.edge_positions import EdgePositions
+from headrace.ops.sampling.typed_rows import TypedRows
 
 if TYPE_CHECKING:
-    from headrace.ops._native import Excluded
+    from numpy.typing import NDArray
 
-
-class EdgePositions(NamedTuple):
-    """Edges of a graph, by row.
-
-    Attributes
-    ----------
-    rows : torch.Tensor
-        int64[num_rows], the destinations, ascending; with slots a row is repeated for each.
-    starts : torch.Tensor
-        int64[num_rows + 1]: the edges of ``rows[i]`` are ``positions[starts[i]:starts[i + 1]]``.
-    positions : torch.Tensor
-        int64[num_edges], the positions of edges in the graph's CSC arrays, ascending in each row.
-    slots : torch.Tensor or None
-        int64[num_rows], the tree for which each row is left out, ascending in a row; None for all trees.
-    """
-
-    rows: torch.Tensor
-    starts: torch.Tensor
-    positions: torch.Tensor
-    slots: torch.Tensor | None = None
+    Ints = NDArray[np.int64]
 
 
 def find_edges(
@@ -42,22 +28,36 @@ def find_edges(
     destinations: Array,
     *,
     slots: Array | None = None,
+    rows: TypedRows | None = None,
+    relations: Array | None = None,
+    wanted: Array | None = None,
+    edge_ids: Array | None = None,
     num_threads: int = 1,
 ) -> EdgePositions:
-    """Find all edges between pairs of nodes, parallel ones included.
+    """Find all edges between pairs of nodes, parallel ones included, on the device of the pairs.
 
-    Rows of the destinations are read completely, because they are not sorted by source.
+    Rows of the destinations are read completely, because they are not sorted by source. On a GPU the host waits once,
+    for the number of edges.
 
     Parameters
     ----------
     indptr : torch.Tensor or numpy.ndarray
-        int64[num_nodes + 1].
+        int64[num_nodes + 1]; with `rows` that of the rows.
     indices : torch.Tensor or numpy.ndarray
         int32[num_graph_edges] or int64[num_graph_edges].
     sources, destinations : torch.Tensor or numpy.ndarray
         int64[num_pairs]. Pairs may have no edge, and may repeat.
     slots : torch.Tensor or numpy.ndarray, optional
         int64[num_pairs], the tree of each pair: edges are returned for each tree with such a pair.
+    rows : TypedRows, optional
+        The rows of a graph with types.
+    relations : torch.Tensor or numpy.ndarray, optional
+        int64[num_pairs], with `rows`: of which relation the edges of each pair are. A pair has none if its relation
+        does not end in its destination.
+    wanted : torch.Tensor or numpy.ndarray, optional
+        int64[num_pairs], the id of the one edge that is meant of each pair; -1 for none. By default all are.
+    edge_ids : torch.Tensor or numpy.ndarray, optional
+        int32[num_graph_edges] or int64[num_graph_edges], with `wanted`: the id of each edge, by default its position.
     num_threads : int
         The result does not depend on it.
 
@@ -65,45 +65,88 @@ def find_edges(
     ------
     GraphError
         If the graph's arrays are malformed.
+    InputError
+        For `relations` without `rows`, or `rows` without `relations`, and for `edge_ids` without `wanted`.
     ItemsError
-        For ids that are not nodes, and for different numbers of sources, destinations and slots.
+        For ids that are not nodes, and for different numbers of sources, destinations, slots, relations and wanted ids.
     """
     stage = "find_edges"
-    starts, neighbors = graph_arrays(indptr, indices, stage)
-    found = _native.find_edges(
-        starts,
-        neighbors,
-        as_numpy(sources, "sources", stage=stage, error=ItemsError),
-        as_numpy(destinations, "destinations", stage=stage, error=ItemsError),
-        as_num_threads(num_threads, stage=stage),
-        None if slots is None else as_numpy(slots, "slots", stage=stage, error=ItemsError),
-    )
-    rows, first, positions, of_trees = found
-    return EdgePositions(
-        torch.from_numpy(rows),
-        torch.from_numpy(first),
-        torch.from_numpy(positions),
-        None if of_trees is None else torch.from_numpy(of_trees),
-    )
-
-
-def by_tree(excluded: EdgePositions | None) -> bool:
-    """Whether edges are left out of some trees and stay in others, which CPUs alone do."""
-    return isinstance(excluded, EdgePositions) and excluded.slots is not None
-
-
-def native_excluded(excluded: EdgePositions | None, stage: str) -> Excluded | None:
-    """Return edges as the kernels of the CPU take those that they are not to pick."""
-    if excluded is None:
-        return None
-    if not isinstance(excluded, EdgePositions):
-        message = (
-            f"{stage}: expected excluded to be what find_edges returned for this graph, got {type(excluded).__name__}"
-        )
+    if (rows is None) != (relations is None) or (edge_ids is not None and wanted is None):
+        message = f"{stage}: expected relations beside rows, and wanted beside edge_ids; pass both, or neither"
         raise InputError(message)
-    return (
-        as_numpy(excluded.rows, "excluded.rows", stage=stage),
-        as_numpy(excluded.starts, "excluded.starts", stage=stage),
-        as_numpy(excluded.positions, "excluded.positions", stage=stage),
-        None if excluded.slots is None else as_numpy(excluded.slots, "excluded.slots", stage=stage),
+    device = device_of(sources)
+    if device is not None:
+        of_pairs = {"slots": slots, "relations": relations, "wanted": wanted}
+        return find_edges_on_gpu.find_edges(
+            device, indptr, indices, edge_ids, sources, destinations, of_pairs, rows, stage
+        )
+    starts, neighbors = graph_arrays(indptr, indices, stage)
+    src, dst = (
+        as_numpy(array, name, stage=stage, error=ItemsError)
+        for name, array in (("sources", sources), ("destinations", destinations))
     )
+    trees, kinds, ids = (
+        None if array is None else _of_pairs(array, name, src.size, stage)
+        for name, array in (("slots", slots), ("relations", relations), ("wanted", wanted))
+    )
+    if rows is not None and kinds is not None:
+        there, dst = (one.numpy() for one in rows.rows_of(torch.from_numpy(dst), torch.from_numpy(kinds)))
+        src = src[there]
+        trees, ids = (None if array is None else array[there] for array in (trees, ids))
+    found = _native.find_edges(starts, neighbors, src, dst, as_num_threads(num_threads, stage=stage), trees)
+    if ids is not None:
+        of_edges = None
+        if edge_ids is not None:
+            of_edges = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+            if of_edges.size != neighbors.size:
+                message = (
+                    f"{stage}: expected edge_ids to have one entry per edge ({neighbors.size}), got {of_edges.size}"
+                )
+                raise GraphError(message)
+        found = _wanted_alone(found, neighbors, of_edges, src, dst, trees, ids)
+    first, begins, positions = map(torch.from_numpy, found[:3])
+    return EdgePositions(first, begins, positions, None if found[3] is None else torch.from_numpy(found[3]))
+
+
+def _of_pairs(array: Array, name: str, size: int, stage: str) -> Ints:
+    """Return what pairs have besides their ends, an entry for each."""
+    values = as_numpy(array, name, stage=stage, error=ItemsError)
+    if values.size != size:
+        message = f"{stage}: expected {name} to have one entry per source ({size}), got {values.size}"
+        raise ItemsError(message)
+    return values
+
+
+def _wanted_alone(
+    found: tuple[Ints, Ints, Ints, Ints | None],
+    neighbors: NDArray[np.int32] | NDArray[np.int64],
+    edge_ids: NDArray[np.int32] | NDArray[np.int64] | None,
+    sources: Ints,
+    rows: Ints,
+    slots: Ints | None,
+    wanted: Ints,
+) -> tuple[Ints, Ints, Ints, Ints | None]:
+    """Return of edges that were found between pairs those that are meant: of pair i the one whose id is wanted[i]."""
+    of_entries, starts, positions, entry_slots = found
+    entry = np.repeat(np.arange(of_entries.size), np.diff(starts))
+    ids = positions if edge_ids is None else edge_ids[positions]
+    known, number_of_pair = np.unique(wanted, return_inverse=True)
+    number = np.searchsorted(known, ids)
+    number[number == known.size] = 0
+    is_known = known[number] == ids if known.size else np.zeros(ids.size, bool)
+    # An edge is meant by pairs with its own ends alone.
+    row, source = np.full(known.size, -1), np.full(known.size, -1)
+    row[number[is_known]] = of_entries[entry[is_known]]
+    source[number[is_known]] = neighbors[positions[is_known]]
+    fits = (row[number_of_pair] == rows) & (source[number_of_pair] == sources)
+    if slots is None or entry_slots is None:
+        meant, asked = number, number_of_pair[fits]
+    else:
+        trees, tree_of_pair = np.unique(slots, return_inverse=True)
+        meant = np.searchsorted(trees, entry_slots[entry]) * known.size + number
+        asked = (tree_of_pair * known.size + number_of_pair)[fits]
+    kept = is_known & np.isin(meant, asked)
+    left = np.bincount(entry[kept], minlength=of_entries.size)
+    full = left > 0
+    begins = np.append(0, left[full].cumsum())
+    return of_entries[full], begins, positions[kept], None if entry_slots is None else entry_slots[full]

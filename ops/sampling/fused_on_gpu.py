@@ -11,8 +11,9 @@ from headrace.ops._arrays import Array
 from headrace.ops.errors import InputError, ItemsError
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
-from headrace.ops.sampling.find_edges import EdgePositions
-from headrace.ops.sampling.on_gpu import check_elements, gaps_of, graph_on, hop_of, refuse
+from headrace.ops.sampling.edge_positions import EdgePositions
+from headrace.ops.sampling.find_edges_on_gpu import gaps_of
+from headrace.ops.sampling.on_gpu import check_elements, graph_on, hop_of, refuse
 from headrace.ops.sampling.rules import ByRelation, HopRule
 from headrace.ops.sampling.sampled import Trees
 
@@ -132,7 +133,7 @@ class BlockSampler:
                     numbers = EdgeNumbers() if in_windows else self._numbers.here()
                 if by_weight and not in_windows and any(map(_draws, rules)):
                     graph = graph._replace(sums=self._sums.here())
-                gaps = gaps_of(excluded, graph, self._device, stage)
+                gaps = gaps_of(excluded, graph.indptr, self._device, stage, in_trees=trees is not None)
                 return sample_blocks(
                     graph, first, hops, only_new=only_new, edge_ids=edge_ids, numbers=numbers, trees=planted, gaps=gaps
                 )

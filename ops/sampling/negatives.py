@@ -10,6 +10,8 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_key, as_num_threads, as_numpy, graph_arrays, is_int
 from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.gpu import device_of
+from headrace.ops.sampling import negatives_on_gpu
 
 
 def draw_negatives(
@@ -24,9 +26,10 @@ def draw_negatives(
     order: Array | None = None,
     prefix: Array | None = None,
     first_pair: int = 0,
+    total: int | None = None,
     num_threads: int = 1,
 ) -> torch.Tensor:
-    """Draw nodes as negative destinations of pairs, independently and with replacement.
+    """Draw nodes as negative destinations of pairs, independently and with replacement, on the device of the counts.
 
     Pair ``i`` draws from the random stream of ``first_pair + i``, one number after the other. A bounded integer selects
     a node, or an in-edge and so its destination (``"degree"``). By weight, draw ``j`` takes the real variate ``j`` and
@@ -60,6 +63,8 @@ def draw_negatives(
         exist at its time. Not by degree.
     first_pair : int
         The position of the first of these pairs among all that share the key.
+    total : int, optional
+        The sum of counts, if it is known: the host then waits for a GPU once, otherwise twice.
     num_threads : int
         The result does not depend on it.
 
@@ -73,31 +78,38 @@ def draw_negatives(
     GraphError
         If the graph's arrays are malformed.
     InputError
-        For a range without nodes, counts below 0, weights that sum to 0, a draw by degree without in-edges, and a pair
-        without a possible negative.
+        For a range without nodes, counts below 0 or of another sum than `total`, weights that sum to 0, a draw by
+        degree without in-edges, and a pair without a possible negative.
     ItemsError
         If sources are not nodes, or their number is not that of pairs.
     """
     stage = "draw_negatives"
-    starts, sources = graph_arrays(indptr, indices, stage)
-    first, last = (0, starts.size - 1) if nodes is None else nodes
-    if not (is_int(first) and is_int(last) and 0 <= first < last < starts.size):
+    device = device_of(counts)
+    num_nodes = len(indptr) - 1
+    first, last = (0, num_nodes) if nodes is None else nodes
+    if not (is_int(first) and is_int(last) and 0 <= first < last <= num_nodes):
         message = (
-            f"{stage}: expected nodes to draw from, 0 <= first < last <= num_nodes = {starts.size - 1}, got "
-            f"{first!r} to {last!r}"
+            f"{stage}: expected nodes to draw from, 0 <= first < last <= num_nodes = {num_nodes}, got {first!r} to "
+            f"{last!r}"
         )
         raise InputError(message)
     if not is_int(first_pair) or not 0 <= first_pair < 1 << 62:
         message = f"{stage}: expected first_pair to be an int of at least 0, got {first_pair!r}"
         raise InputError(message)
+    if isinstance(weight, str) and weight != "degree":
+        message = f'{stage}: expected weight to be "degree" or running sums of weights, got {weight!r}'
+        raise InputError(message)
+    if device is not None:
+        return negatives_on_gpu.draw_negatives(
+            device, indptr, indices, counts, (int(first), int(last)), weight, reject, order, prefix,
+            int(first_pair), as_key(key, stage=stage), total, stage,
+        )  # fmt: skip
+    starts, sources = graph_arrays(indptr, indices, stage)
     laws = _native.NegativeLaw
     sums = None
     if weight is None:
         law = laws.UNIFORM
     elif isinstance(weight, str):
-        if weight != "degree":
-            message = f'{stage}: expected weight to be "degree" or running sums of weights, got {weight!r}'
-            raise InputError(message)
         law = laws.IN_DEGREE
     else:
         law, sums = laws.WEIGHT, as_numpy(weight, "weight", stage=stage, dtypes=("float64",))
@@ -116,7 +128,43 @@ def draw_negatives(
         as_key(key, stage=stage),
         as_num_threads(num_threads, stage=stage),
     )
+    if total is not None and drawn.size != total:
+        message = f"{stage}: expected counts of a sum of {total}, got {drawn.size}"
+        raise InputError(message)
     return torch.from_numpy(drawn)
+
+
+def count_below(numbers: Array, bounds: Array, *, strictly: bool = False) -> torch.Tensor:
+    """Return how many of ascending numbers are no larger than each bound, on the device of the bounds.
+
+    Parameters
+    ----------
+    numbers : torch.Tensor or numpy.ndarray
+        int64[num_numbers], ascending, which is not checked.
+    bounds : torch.Tensor or numpy.ndarray
+        int64[num_bounds].
+    strictly : bool
+        Whether to count only numbers that are smaller.
+
+    Returns
+    -------
+    torch.Tensor
+        int64[num_bounds].
+
+    Raises
+    ------
+    InputError
+        For other dtypes or shapes.
+    """
+    stage = "count_below"
+    device = device_of(bounds)
+    if device is not None:
+        return negatives_on_gpu.count_below(device, numbers, bounds, strictly is True, stage)
+    ascending, limits = (
+        torch.from_numpy(as_numpy(array, name, stage=stage))
+        for name, array in (("numbers", numbers), ("bounds", bounds))
+    )
+    return torch.searchsorted(ascending, limits, right=not strictly)
 
 
 def joined_with_all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -10,10 +10,10 @@ import torch
 
 from headrace.ops._arrays import Array
 from headrace.ops.errors import GraphError, InputError, ItemsError
-from headrace.ops.features.gather import gather_rows
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
-from headrace.ops.sampling.find_edges import EdgePositions, by_tree
+from headrace.ops.sampling.edge_positions import EdgePositions
+from headrace.ops.sampling.find_edges_on_gpu import gaps_of
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
 
@@ -155,65 +155,12 @@ def sample_hop(
     try:
         with device_errors():
             hop = hop_of(rule, key, rows, graph.weights is not None, stage)
-            gaps = gaps_of(excluded, graph, device, stage)
+            gaps = gaps_of(excluded, graph.indptr, device, stage, in_trees=slots is not None)
             picks = pick_hop(graph, Frontier(nodes, None, **of_elements), hop, numbers, faults, gaps=gaps)
             neighbors, _ = look_up(graph, picks, None, edge_ids=False)
     except Fault as fault:
         refuse(fault, nodes, graph, stage, "frontier")
     return picks.indptr, neighbors, picks.positions, picks.weights
-
-
-def gaps_of(excluded: EdgePositions | None, graph: GpuGraph, device: torch.device, stage: str) -> torch.Tensor | None:
-    """Return the positions of excluded edges, int64[num_excluded], ascending. Waits for the device.
-
-    Raises
-    ------
-    InputError
-        If they are not those of a graph, by row.
-    """
-    if excluded is None:
-        return None
-    if not isinstance(excluded, EdgePositions):
-        raise InputError(
-            f"{stage}: expected excluded to be what find_edges returned for this graph, got {type(excluded).__name__}"
-        )
-    if by_tree(excluded):
-        raise InputError(f"{stage}: a GPU leaves edges out of all trees; sample on the CPU where each has its own")
-    rows, starts, positions = (
-        on_device(getattr(excluded, name), f"excluded.{name}", device, stage=stage)
-        for name in ("rows", "starts", "positions")
-    )
-    if len(starts) != len(rows) + 1:
-        raise InputError(
-            f"excluded edges: expected starts to have one entry per row and one more ({len(rows) + 1}), got "
-            f"{len(starts)}"
-        )
-    _refuse_if(
-        (starts[:1] != 0) | (starts[-1:] != len(positions)) | (starts.diff() < 0).any(),
-        lambda _: f"starts that ascend from 0 to the number of positions, {len(positions)}",
-    )
-    num_rows = len(graph.indptr) - 1
-    _refuse_if((rows < 0) | (rows >= num_rows), lambda i: f"rows of the graph, got row {int(rows[i])}")
-    ascending = rows.sort().values
-    repeated = ascending[1:] == ascending[:-1]
-    _refuse_if(repeated, lambda i: f"each row once, got row {int(ascending[i])} twice")
-    row = rows.repeat_interleave(starts.diff(), output_size=len(positions))
-    begins = torch.ones_like(positions, dtype=torch.bool)
-    begins[1:] = row[1:] != row[:-1]
-    first, end = gather_rows(graph.indptr, row), gather_rows(graph.indptr, row + 1)
-    least = torch.where(begins, first, positions.roll(1) + 1)
-    _refuse_if(positions < least, lambda i: f"positions that ascend in row {int(row[i])}")
-    _refuse_if(positions >= end, lambda i: f"positions in row {int(row[i])}, got {int(positions[i])}")
-    return positions.sort().values
-
-
-def _refuse_if(wrong: torch.Tensor, what: Callable[[int], str]) -> None:
-    """Refuse excluded edges where something is wrong with them, and say of the first what was expected."""
-    found = wrong.nonzero()
-    if len(found):
-        raise InputError(
-            f"excluded edges: expected {what(int(found[0]))}; pass what find_edges returned for this graph"
-        )
 
 
 def check_elements(

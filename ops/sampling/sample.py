@@ -12,7 +12,7 @@ from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
-from headrace.ops.sampling.find_edges import EdgePositions, by_tree, native_excluded
+from headrace.ops.sampling.edge_positions import EdgePositions, native_excluded
 from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.rules import HopRule
@@ -109,8 +109,8 @@ def sample_hop(
     lows : torch.Tensor or numpy.ndarray, optional
         int64[num_dst]: only in-edges no earlier than this time are picked. Needs `bounds`.
     excluded : EdgePositions, optional
-        Edges to leave out, from `find_edges`: the picks are those from the graph without them. If they have slots (only
-        on the CPU), a destination in a slot leaves out the edges of its slot.
+        Edges to leave out, from `find_edges`: the picks are those from the graph without them. If they have slots, a
+        destination in a slot leaves out the edges of its slot.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def sample_hop(
         raise InputError(message)
     device = device_of(frontier)
     may_repeat = parallel_edges is not False  # nothing else is a promise
-    if device is not None and reducer is None and rule.has_twin and not by_tree(excluded):
+    if device is not None and reducer is None and rule.has_twin:
         graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights, rows=rows)
         arguments = (graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage)
         return Hop(*on_gpu.sample_hop(*arguments, rows=rows, excluded=excluded))

@@ -59,18 +59,26 @@ class TypedRows:
         """Ranges of destinations for kernels, each with its relation."""
         return [_native.Relation(*one[1:]) for one in self.ranges], [one[0] for one in self.ranges]
 
-    def rows_of(self, nodes: torch.Tensor, relation: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the nodes in which a relation may end, and its rows of these nodes: both int64[n]."""
-        places, rows = [], []
+    def rows_of(self, nodes: torch.Tensor, relation: int | torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the nodes in which a relation, or each of int64[n], may end, and its rows of them: both int64[n]."""
+        found = torch.full_like(nodes, -1)
         for owner, first_node, end_node, first_row, stride in self.ranges:
-            if owner == relation:
-                found = ((nodes >= first_node) & (nodes < end_node)).nonzero().squeeze(1)
-                places.append(found)
-                rows.append(first_row + (nodes[found] - first_node) * stride)
-        if not places:
-            return nodes.new_empty(0), nodes.new_empty(0)
-        order = torch.cat(places).argsort(stable=True)
-        return torch.cat(places)[order], torch.cat(rows)[order]
+            here = (nodes >= first_node) & (nodes < end_node) & (relation == owner)
+            found = torch.where(here, first_row + (nodes - first_node) * stride, found)
+        places = (found >= 0).nonzero().squeeze(1)
+        return places, found[places]
+
+    def ranges_on(self, device: torch.device) -> torch.Tensor:
+        """Return `ranges` for kernels on a device, int64[num_ranges, 5], copied there once."""
+        known = self._ranges_by_device.get(device)
+        if known is None:
+            made = torch.tensor(self.ranges, dtype=torch.int64, device=device).view(-1, 5)
+            known = self._ranges_by_device.setdefault(device, made)
+        return known
+
+    @cached_property
+    def _ranges_by_device(self) -> dict[torch.device, torch.Tensor]:
+        return {}
 
 
 def typed_rows(

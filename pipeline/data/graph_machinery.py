@@ -133,12 +133,34 @@ def arrays_on(graph: GraphView, device: torch.device | None) -> HopArrays:
     return HopArrays(indptr, graph.indices, graph.edge_permutation, graph.edge_times, rows)
 
 
+def csc_on(graph: GraphView, device: torch.device | None, *, edges: bool) -> tuple[Tensor, Tensor]:
+    """Return indptr of nodes, int64[num_nodes + 1], and indices for a GPU, or without a device in CPU memory.
+
+    Without `edges` a GPU gets no indices, as nobody reads them: graphs are large.
+    """
+    if device is None:
+        return graph.indptr, graph.indices
+    if edges:
+        arrays = arrays_on(graph, device)
+        if arrays.rows is None:
+            return arrays.indptr, arrays.indices
+        indices = arrays.indices
+    else:
+        indices = torch.empty(0, dtype=torch.int64, device=device)
+    return placed_once(graph, "indptr of nodes", graph.indptr, device), indices
+
+
 def weights_on(graph: GraphView, name: str, device: torch.device | None) -> Tensor:
     """Return `edge_weights` for a GPU, or without a device in CPU memory."""
     weights = graph.edge_weights(name)
     if device is None:
         return weights
-    there = _placed_once(graph, f"weights {name} on {device}", lambda: tuple(placed((weights,), device)))[0]
+    return placed_once(graph, f"weights {name}", weights, device)
+
+
+def placed_once(graph: GraphView, name: str, array: Tensor, device: torch.device) -> Tensor:
+    """Return an array that belongs to a graph where a GPU reads it: there if it fits, else pinned in CPU memory."""
+    (there,) = _placed_once(graph, f"{name} on {device}", lambda: tuple(placed((array,), device)))
     assert there is not None
     return there
 

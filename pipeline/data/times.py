@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops import GraphError, InputError, gather_rows
+from headrace.ops.gpu import device_of, placed
 from headrace.ops.graphs.csc import order_of_rows
+from headrace.ops.sampling.negatives import count_below
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, check_kind, describe
 from headrace.pipeline.data.graph_machinery import Table, kept, table, typed_rows_of
 from headrace.pipeline.data.graph_types import node_types_of
@@ -235,7 +238,39 @@ def _narrow(order: Tensor, num_edges: int) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class NodesByTime:
+class _ByTime:
+    """Nodes in an order by time, int64[n], and their times, int64[n] or float64[n]."""
+
+    order: Tensor
+    times: Tensor
+
+    def _on(self, device: torch.device | None) -> tuple[Tensor, Tensor]:
+        """Return both where a GPU reads them, placed once; times are integers there, as `ordered` has them."""
+        if device is None:
+            return self.order, self.times
+        known = self._placed.get(device)
+        if known is None:
+            order, times = placed((self.order, ordered(self.times)), device)
+            assert order is not None
+            assert times is not None
+            known = self._placed.setdefault(device, (order, times))
+        return known
+
+    @cached_property
+    def _placed(self) -> dict[torch.device, tuple[Tensor, Tensor]]:
+        return {}
+
+    def _num_below(self, first: int, last: int, bounds: Tensor, strictly: bool) -> Tensor:
+        """Return how many of the times first, ..., last - 1 are at each bound or before it, or before it alone."""
+        device = device_of(bounds)
+        times = self._on(device)[1][first:last]
+        if device is None:
+            return torch.searchsorted(times, bounds.contiguous(), right=not strictly)
+        return count_below(times, ordered(bounds), strictly=strictly)
+
+
+@dataclass(frozen=True, eq=False)
+class NodesByTime(_ByTime):
     """The nodes of a graph, type by type, those of a type by time.
 
     Parameters
@@ -246,20 +281,17 @@ class NodesByTime:
         Theirs, ascending within a type.
     """
 
-    order: Tensor
-    times: Tensor
-
-    def of_type(self, first: int, last: int) -> Tensor:
-        """Return the nodes of a type, first, ..., last - 1, by time: int64[last - first]."""
-        return self.order[first:last]
+    def of_type(self, first: int, last: int, device: torch.device | None = None) -> Tensor:
+        """Return the nodes of a type, first, ..., last - 1, by time, where a GPU reads them: int64[last - first]."""
+        return self._on(device)[0][first:last]
 
     def num_until(self, first: int, last: int, bounds: Tensor, *, strictly_before: bool = False) -> Tensor:
         """Return how many nodes of a type, first, ..., last - 1, have a time of each bound or earlier: int64[n]."""
-        return torch.searchsorted(self.times[first:last], bounds.contiguous(), right=not strictly_before)
+        return self._num_below(first, last, bounds, strictly_before)
 
 
 @dataclass(frozen=True, eq=False)
-class EndsByTime:
+class EndsByTime(_ByTime):
     """The destinations of edges by the time at which these are there: until a time each node as often as its degree.
 
     Parameters
@@ -272,18 +304,15 @@ class EndsByTime:
         Of the graph.
     """
 
-    order: Tensor
-    times: Tensor
     indptr: Tensor
 
-    def of_type(self, first: int, last: int) -> Tensor:
-        """Return the destinations of edges to nodes first, ..., last - 1, by time."""
-        return self.order[self.indptr[first] : self.indptr[last]]
+    def of_type(self, first: int, last: int, device: torch.device | None = None) -> Tensor:
+        """Return the destinations of edges to nodes first, ..., last - 1, by time, where a GPU reads them."""
+        return self._on(device)[0][self.indptr[first] : self.indptr[last]]
 
     def num_until(self, first: int, last: int, bounds: Tensor, *, strictly_before: bool = False) -> Tensor:
         """Return how many edges to these nodes are there at each bound, or before it: int64[n]."""
-        of_type = self.times[self.indptr[first] : self.indptr[last]]
-        return torch.searchsorted(of_type, bounds.contiguous(), right=not strictly_before)
+        return self._num_below(int(self.indptr[first]), int(self.indptr[last]), bounds, strictly_before)
 
 
 def ends_by_time(graph: GraphView, name: str) -> EndsByTime:

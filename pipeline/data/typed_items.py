@@ -157,9 +157,9 @@ class LinkTypes:
         """Return the same with a function applied to the numbers."""
         return LinkTypes(self.names, of_tensor(self.numbers))
 
-    def with_negatives(self, counts: Tensor) -> LinkTypes:
-        """Return them for the pairs and, behind these, so many negatives of each: int64[num_pairs]."""
-        return LinkTypes(self.names, torch.cat([self.numbers, self.numbers.repeat_interleave(counts)]))
+    def with_negatives(self, owners: Tensor) -> LinkTypes:
+        """Return them for the pairs and, behind these, negatives, of the pairs `owners`: int64[num_negatives]."""
+        return LinkTypes(self.names, torch.cat([self.numbers, self.numbers[owners]]))
 
 
 def as_edge_ids(given: Any, items: ItemSet) -> Tensor:

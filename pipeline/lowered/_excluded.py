@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from headrace.ops import EdgePositions, GraphError, InputError, ItemsError, find_edges
+from headrace.ops.gpu import device_of
 from headrace.pipeline.data import GraphView, MiniBatch, TypeName, edge_types_of, node_types_of, type_number
-from headrace.pipeline.data.graph_machinery import typed_rows_of
+from headrace.pipeline.data.graph_machinery import arrays_on
 from headrace.pipeline.lowered._negatives import pair_of_trees
 from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds
 from headrace.pipeline.plan.stage import RunSettings
@@ -106,26 +107,26 @@ class SeedEdges:
     ) -> EdgePositions:
         """Return the edges of a graph between pairs, int64[num_pairs, 2], by its rows; by typed rows if it has types.
 
-        Of a shard those that it holds. `slots`, int64[num_pairs], are the trees of the pairs, where that matters, and
-        `ids` the edges that they are, where others between the same nodes are not meant; slots count pairs then.
+        They are found where the pairs are. Of a shard those that it holds. `slots`, int64[num_pairs], are the trees of
+        the pairs, where that matters, and `ids` the edges that they are, where others between the same nodes are not
+        meant.
         """
-        # Seeds may be on a GPU already; edges are looked up in CPU memory.
-        sources, destinations = graph.to_graph_ids(pairs.cpu().flatten()).view_as(pairs).unbind(1)
-        of_pairs = torch.zeros(len(pairs), dtype=torch.int64, device="cpu") if slots is None else slots
-        back = [(sources, destinations, of_pairs), (destinations, sources, of_pairs)]
-        row_ptr, found = graph.indptr, back if self.reverse else back[:1]
-        if graph.is_typed:
-            typed_rows = typed_rows_of(graph)
-            row_ptr, found = typed_rows.row_ptr, []
-            for relation, is_back in self._relations(graph):
-                src, dst, trees = back[is_back]
-                places, numbers = typed_rows.rows_of(dst, relation)
-                found.append((src[places], numbers, trees[places]))
-        src, dst, trees = (torch.cat(columns) for columns in zip(*found, strict=True))
-        between = find_edges(
-            row_ptr, graph.indices, src, dst, slots=None if slots is None else trees, num_threads=num_threads
+        arrays = arrays_on(graph, device_of(pairs))
+        there = graph.to_graph_ids(pairs.flatten()).view_as(pairs)
+        relations = self._relations(graph)
+        ends = torch.cat([there.flip(1) if is_back else there for _, is_back in relations])
+        of_pairs = torch.cat([torch.full_like(pairs[:, 0], relation) for relation, _ in relations])
+        return find_edges(
+            arrays.indptr,
+            arrays.indices,
+            *ends.t().contiguous(),
+            slots=None if slots is None else slots.repeat(len(relations)),
+            rows=arrays.rows,
+            relations=None if arrays.rows is None else of_pairs,
+            wanted=None if ids is None else torch.cat([ids.of(is_back) for _, is_back in relations]),
+            edge_ids=None if ids is None else arrays.edge_ids,
+            num_threads=num_threads,
         )
-        return between if ids is None else ids.among(graph, between)
 
     def _relations(self, graph: GraphView) -> list[tuple[int, bool]]:
         """Return the relations to look in, each with whether it leads back."""
@@ -165,20 +166,19 @@ def excluder(
         source.check_whole_seeds()
 
     def find(batch: MiniBatch) -> EdgePositions:
-        pairs = positive_pairs(batch) if source is None else source.whole_seeds(batch.epoch, batch.index)
+        where = batch.n_id.device
+        pairs = positive_pairs(batch) if source is None else source.whole_seeds(batch.epoch, batch.index).to(where)
         exclude.check_ends(graph, check_pairs(pairs, "exclude_seed_edges"))
         ids = None
         if exclude.ids is not None:
             items = batch.item_index[: len(pairs)] if source is None else source.whole_items(batch.epoch, batch.index)
-            ids = exclude.ids.take(items.cpu())
+            ids = exclude.ids.take(items.to(where))
         if not exclude.by_tree:
-            found = exclude.find(graph, pairs, settings.num_threads, ids=ids)
-            return EdgePositions(*(array.to(batch.n_id.device) for array in found[:3]))  # hops may be on a GPU
-        pair_of = pair_of_trees(len(pairs), _num_trees(batch, len(pairs), settings))
+            return exclude.find(graph, pairs, settings.num_threads, ids=ids)
+        pair_of = pair_of_trees(len(pairs), _num_trees(batch, len(pairs), settings), where)
         of_trees = None if ids is None else ids.take(pair_of)
-        return exclude.find(
-            graph, pairs[pair_of], settings.num_threads, torch.arange(len(pair_of), device="cpu"), of_trees
-        )
+        slots = torch.arange(len(pair_of), device=where)
+        return exclude.find(graph, pairs[pair_of], settings.num_threads, slots, of_trees)
 
     return find
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey, dependent_key
-from headrace.ops.sampling.find_edges import EdgePositions
+from headrace.ops.sampling.edge_positions import EdgePositions
 from headrace.ops.sampling.layer_reducer import LayerReducer
 from headrace.ops.sampling.rules import HopRule, NeighborRule
 from headrace.ops.sampling.sample import Hop as PickedEdges
@@ -81,9 +81,8 @@ class Hop:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether a GPU can sample it: of a graph in its own order; all trees leave out the same edges."""
-        in_order = self.graph.node_ids is None
-        return in_order and self.rule.has_twin and not (self.exclude is not None and self.exclude.by_tree)
+        """Whether a GPU can sample it: of a graph in its own order."""
+        return self.graph.node_ids is None and self.rule.has_twin
 
     def sampled_by(self) -> tuple[Seen, ...]:
         """Return the weights and times that it goes by."""

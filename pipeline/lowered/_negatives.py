@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,11 +13,48 @@ from headrace.pipeline.data.label_range import are_zero, cannot_increase
 from headrace.pipeline.plan.stage import RunSettings
 
 
-def shares(total: int, size: int, first: int, count: int) -> Tensor:
-    """Return how many of a batch's negatives belong to pairs first, first + 1, ... of `size`: int64[count]."""
-    if size == 0:
-        return torch.zeros(count, dtype=torch.int64, device="cpu")
-    return total // size + (torch.arange(first, first + count, device="cpu") < total % size).long()
+class Share(NamedTuple):
+    """The negatives of some pairs of a batch: all have equally many, but for one more of the first pairs of the batch.
+
+    Parameters
+    ----------
+    total
+        Negatives of the whole batch.
+    num_pairs
+        Its pairs.
+    first, num_own
+        Which of these they are.
+    """
+
+    total: int
+    num_pairs: int
+    first: int
+    num_own: int
+
+    def before(self, pair: int) -> int:
+        """Return how many negatives the pairs before one have."""
+        least, more = divmod(self.total, max(self.num_pairs, 1))
+        return pair * least + min(pair, more)
+
+    @property
+    def num_negatives(self) -> int:
+        """Negatives of these pairs."""
+        return self.before(self.first + self.num_own) - self.before(self.first)
+
+    def counts(self, device: torch.device) -> Tensor:
+        """Return how many negatives each pair has, int64[num_own]."""
+        least, more = divmod(self.total, max(self.num_pairs, 1))
+        return least + (torch.arange(self.first, self.first + self.num_own, device=device) < more).long()
+
+    def owners(self, device: torch.device) -> Tensor:
+        """Return which of the pairs each negative belongs to, int64[num_negatives], ascending."""
+        least, more = divmod(self.total, max(self.num_pairs, 1))
+        before = self.before(self.first)
+        places = torch.arange(before, before + self.num_negatives, device=device)
+        longer = self.before(more)  # negatives of pairs that have one more
+        of_others = more + torch.div(places - longer, max(least, 1), rounding_mode="floor")
+        of_longer = torch.div(places, least + 1, rounding_mode="floor")
+        return torch.where(places < longer, of_longer, of_others) - self.first
 
 
 def first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
@@ -41,14 +78,14 @@ def first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
     return first
 
 
-def pair_of_trees(num_pairs: int, num_trees: int) -> Tensor:
+def pair_of_trees(num_pairs: int, num_trees: int, device: torch.device) -> Tensor:
     """Return the positive pair that each tree is asked about, int64[num_trees].
 
     The first trees are those of the pairs; behind them are those of the negatives of the first pair, then of the
     second, and so on.
     """
-    places = torch.arange(num_pairs, device="cpu")
-    return torch.cat([places, places.repeat_interleave(shares(num_trees - num_pairs, num_pairs, 0, num_pairs))])
+    of_negatives = Share(num_trees - num_pairs, num_pairs, 0, num_pairs).owners(device)
+    return torch.cat([torch.arange(num_pairs, device=device), of_negatives])
 
 
 def in_graph_ids(graph: GraphView, pairs: Tensor) -> Tensor:
@@ -64,25 +101,26 @@ def with_seeds(batch: MiniBatch, seeds: Tensor, **changes: Any) -> MiniBatch:
     )
 
 
-def known_of_all(batch: MiniBatch, counts: Tensor, before: int) -> dict[str, Any]:
+def known_of_all(batch: MiniBatch, share: Share, owners: Tensor) -> dict[str, Any]:
     """Return what is known of a batch's pairs, and behind them of negatives: they have the types and times of theirs.
 
     Parameters
     ----------
     batch
         With positive pairs.
-    counts: int64[num_pairs]
-        How many negatives each has.
-    before
-        How many negatives of the whole batch come before those of this rank.
+    share
+        Which negatives these have.
+    owners: int64[num_negatives]
+        The pair of each.
     """
     known: dict[str, Any] = {}
     if batch.link_types is not None:
-        known["link_types"] = batch.link_types.with_negatives(counts)
+        known["link_types"] = batch.link_types.with_negatives(owners)
     if batch.seed_time is not None:
-        known["seed_time"] = torch.cat([batch.seed_time, batch.seed_time.repeat_interleave(counts)])
+        known["seed_time"] = torch.cat([batch.seed_time, batch.seed_time[owners]])
     if batch.seed_slot is not None:
-        own = torch.arange(int(counts.sum()), device="cpu") + (batch.num_global_seeds + before)
+        first = batch.num_global_seeds + share.before(share.first)
+        own = torch.arange(first, first + share.num_negatives, device=owners.device)
         known["seed_slot"] = torch.cat([batch.seed_slot, own])
     return known
 
@@ -137,8 +175,10 @@ def labels_increase(settings: RunSettings) -> bool:
     return smallest == 0
 
 
-def labels_with_negatives(y: Tensor | None, num_positives: int, num_negatives: int, *, shifts: bool) -> Tensor:
-    """Return the labels of positive and negative pairs; see the class.
+def labels_with_negatives(
+    y: Tensor | None, num_positives: int, num_negatives: int, device: torch.device, *, shifts: bool
+) -> Tensor:
+    """Return the labels of positive and negative pairs, which are on a device; see the class.
 
     Raises
     ------
@@ -146,7 +186,7 @@ def labels_with_negatives(y: Tensor | None, num_positives: int, num_negatives: i
         If a label is one that was not there when `labels_increase` decided, and would be that of negatives.
     """
     if y is None:
-        return (torch.arange(num_positives + num_negatives, device="cpu") < num_positives).float()
+        return (torch.arange(num_positives + num_negatives, device=device) < num_positives).float()
     positive = y + 1 if shifts else y
     refused = are_zero(positive) | cannot_increase(y) if shifts else are_zero(positive)
     if bool(refused.any()):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from headrace.ops import EdgePositions, InputError, gather_rows
+from headrace.ops import InputError, gather_rows
+from headrace.ops.gpu import placed
 from headrace.pipeline.data import GraphView, edge_types_of, type_number
 
 
@@ -32,25 +34,27 @@ class SeedEdgeIds:
         return f"{len(self.there)} edges{'' if self.back is None else ' and their reverses'}"
 
     def take(self, pairs: Tensor) -> SeedEdgeIds:
-        """Return those of some pairs."""
-        return SeedEdgeIds(self.there[pairs], None if self.back is None else self.back[pairs])
+        """Return those of some pairs, where their numbers are."""
+        if self.there.device == pairs.device:
+            return SeedEdgeIds(self.there[pairs], None if self.back is None else self.back[pairs])
+        there, back = self._on(pairs.device)
+        assert there is not None  # of all pairs
+        return SeedEdgeIds(gather_rows(there, pairs), None if back is None else gather_rows(back, pairs))
 
-    def among(self, graph: GraphView, found: EdgePositions) -> EdgePositions:
-        """Return those of the edges that were found between the pairs; slots are the places of pairs."""
-        ids, counts = graph.original_edge_ids(found.positions), found.starts.diff()
-        if found.slots is None:
-            kept = torch.isin(ids, self.there if self.back is None else torch.cat([self.there, self.back]))
-        else:
-            pairs = found.slots.repeat_interleave(counts)
-            kept = ids == self.there[pairs]
-            if self.back is not None:
-                kept |= ids == self.back[pairs]
-        rows = torch.arange(len(found.rows), device="cpu").repeat_interleave(counts)[kept]
-        left = torch.bincount(rows, minlength=len(found.rows))
-        full = left > 0
-        starts = torch.cat([left.new_zeros(1), left[full].cumsum(0)])
-        slots = None if found.slots is None else found.slots[full]
-        return EdgePositions(found.rows[full], starts, found.positions[kept], slots)
+    def of(self, is_back: bool) -> Tensor:
+        """Return the edges of pairs, or those that lead back, int64[num_pairs], -1 for none."""
+        if not is_back:
+            return self.there
+        return torch.full_like(self.there, -1) if self.back is None else self.back
+
+    def _on(self, device: torch.device) -> list[Tensor | None]:
+        """Return both where a GPU reads them, placed once."""
+        known = self._placed.get(device)
+        return self._placed.setdefault(device, placed((self.there, self.back), device)) if known is None else known
+
+    @cached_property
+    def _placed(self) -> dict[torch.device, list[Tensor | None]]:
+        return {}
 
 
 def seed_edge_ids(graph: GraphView, ids: Tensor, pairs: Tensor, reverse: Any) -> SeedEdgeIds:

@@ -59,11 +59,6 @@ class HopStage(MapStage):
         """Whether blocks carry the original ids of the sampled edges."""
 
     @property
-    def on_gpu(self) -> bool:
-        """Whether a GPU can do it, for a batch that is there."""
-        return False
-
-    @property
     def reads_at(self) -> Place | None:
         return self.finder.reads_at
 
@@ -101,6 +96,11 @@ class HopStage(MapStage):
     def check(self, before: tuple[Stage, ...]) -> None:
         del before
         self.finder.check(self)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU can do it, for a batch that is there."""
+        return False
 
     def frontier(self, batch: MiniBatch) -> Tensor:
         """Return the nodes to find neighbours of, int64[num_dst]."""

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from headrace.ops import InputError, gather_rows, unique_and_inverse
 from headrace.ops import Trees as SeedTrees
+from headrace.ops.gpu import device_of
 from headrace.ops.sampling.compact import element_keys, nodes_and_slots
 from headrace.pipeline.data import GraphView, MiniBatch, TypeOffsets, describe, times_of
-from headrace.pipeline.data.graph_machinery import table
+from headrace.pipeline.data.graph_machinery import placed_once, table
 from headrace.pipeline.data.times import EARLIEST, Times, check_times, earliest_allowed, latest_of
 from headrace.pipeline.plan import Counts, MapStage, Runner, RunSettings, SourceStage, Stage, check_graph
 
@@ -96,6 +97,11 @@ class PlantTrees(MapStage):
         check_graph(self.name, self.graph, with_types=True)
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU can do it, for a batch that is there: of a graph in its own order."""
+        return self.graph.node_ids is None
+
+    @property
     def writes(self) -> frozenset[str]:
         times = set() if self.time is None else {"seed_time"}
         return frozenset({"seed_index", "n_id", "num_sampled_nodes", "slot"} | times)
@@ -128,7 +134,8 @@ class PlantTrees(MapStage):
         """Return the batch with its seeds as roots, and their times, if the graph has some."""
         planted = _planted(batch, self.graph.num_nodes)
         if batch.seed_slot is None and settings.world_size > 1:  # a source that knows nothing of other ranks' seeds
-            slots = torch.arange(len(batch.item_index), device="cpu") * settings.world_size + settings.rank
+            places = torch.arange(len(batch.item_index), device=batch.item_index.device)
+            slots = places * settings.world_size + settings.rank
             planted = planted.replace(seed_slot=slots)
         if times is None:
             return planted
@@ -142,7 +149,7 @@ class PlantTrees(MapStage):
         if given is None:
             self._check_nodes_have_times(times, batch.seeds.ndim > 1)
             assert times.nodes is not None  # just looked at
-            own = gather_rows(times.nodes, self.graph.to_graph_ids(batch.seeds))
+            own = gather_rows(self._times_on(times.nodes, device_of(batch.seeds)), self.graph.to_graph_ids(batch.seeds))
             self._check_types_have_times(times, batch.seeds)
             return own
         self._check_kind(given, times)
@@ -151,6 +158,12 @@ class PlantTrees(MapStage):
                 f"{self.origin.name}: expected a time for each of {len(batch.item_index)} seeds, got {describe(given)}"
             )
         return given
+
+    def _times_on(self, of_nodes: Tensor, device: torch.device | None) -> Tensor:
+        """Return the times of nodes where a GPU reads them, placed once."""
+        if device is None:
+            return of_nodes
+        return placed_once(self.graph, f"times of nodes {self.time}", of_nodes, device)
 
     def _check_nodes_have_times(self, times: Times, pairs: bool) -> None:
         if times.nodes is None or pairs:
@@ -166,8 +179,8 @@ class PlantTrees(MapStage):
             return
         types = self.graph.node_types
         timeless = table(self.graph, f"types without times {self.time}", lambda: _types_without(times.nodes, types))
-        if timeless.any() and (found := timeless[types.numbers_of(seeds)].nonzero()).numel():
-            name = types.names[int(types.numbers_of(seeds[found[0]]))]
+        if timeless.any() and (found := timeless[(numbers := types.numbers_of(seeds).cpu())].nonzero()).numel():
+            name = types.names[int(numbers[found[0]])]
             raise InputError(
                 f"{self.origin.name}: expected the times at which seeds are asked for, got none, and nodes of type "
                 f"{name!r} have no {self.time!r} of their own; pass them to the source, ItemSampler(items, time=...)"

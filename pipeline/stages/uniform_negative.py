@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, partial
 from math import ceil
 from typing import Any, ClassVar, Literal
 
@@ -16,12 +15,14 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError, PlanError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import NEGATIVE, stream_key
-from headrace.ops.sampling.negatives import draw_negatives, joined_with_all, joined_with_all_before
+from headrace.ops.sampling.negatives import joined_with_all, joined_with_all_before
 from headrace.pipeline.data import GraphView, MiniBatch, argument, as_cpu_tensor, is_one_of, refuse_gradient, times_of
 from headrace.pipeline.data.arrays import number_above_0
 from headrace.pipeline.data.times import EndsByTime, NodesByTime, ends_by_time, nodes_by_time
+from headrace.pipeline.lowered._draw_negatives import NegativeDraws
 from headrace.pipeline.lowered._excluded import check_pairs
 from headrace.pipeline.lowered._negatives import (
+    Share,
     first_of_share,
     graph_weights,
     in_graph_ids,
@@ -29,7 +30,6 @@ from headrace.pipeline.lowered._negatives import (
     labels_increase,
     labels_with_negatives,
     ranges_of,
-    shares,
     total_weight,
     with_seeds,
 )
@@ -289,13 +289,35 @@ class SampleUniformNegative(MapStage):
 
     def _num_allowed(self, first: int, last: int, column: int, seed_times: Tensor | None) -> Tensor:
         """Return how many nodes of a range, or edges to them, are there for each pair: int64[num_pairs]."""
+        given = self._check_times(column, seed_times)
+        return self._by_time(column).num_until(first, last, given, strictly_before=self.strictly_before)
+
+    def _check_times(self, column: int, seed_times: Tensor | None) -> Tensor:
+        """Refuse times of pairs that are not of the kind of the graph's, and return them."""
         nodes = self._by_time(column)
         if seed_times is None or seed_times.dtype != nodes.times.dtype:
             raise InputError(
                 f"{self.name}: expected pairs with times of the kind of the graph's, {nodes.times.dtype}, got "
                 f"{'none' if seed_times is None else seed_times.dtype}; pass ItemSampler(pairs, time=...)"
             )
-        return nodes.num_until(first, last, seed_times, strictly_before=self.strictly_before)
+        return seed_times
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU can draw for pairs that are there: of a whole graph, in its own order."""
+        return not self.divided() and self.graph.node_ids is None
+
+    def _draws(self, column: int, settings: RunSettings) -> NegativeDraws:
+        """Return what draws an end of negatives."""
+        return NegativeDraws(
+            self.graph,
+            column,
+            graph_weights(self.graph, self._weight_of(column)),
+            None if self.time is None else self._by_time(column),
+            strictly_before=self.strictly_before,
+            rejects=self.reject,
+            num_threads=settings.num_threads,
+        )
 
     def runner(self, settings: RunSettings) -> Runner:
         num_pairs = 1 if settings.source is None else settings.source.seeds_per_batch(settings.world_size)
@@ -305,18 +327,8 @@ class SampleUniformNegative(MapStage):
             "lower ratio or batch_size",
         )
         shifts = self.mode == "binary" and labels_increase(settings)
-        weights = [graph_weights(self.graph, self._weight_of(column)) for column in (0, 1)]
         ratio = Fraction(str(self.ratio))
-        by_time = None if self.time is None else {column: self._by_time(column) for column in self._columns}
-
-        @cache
-        def law(column: int, first: int, last: int) -> Any:
-            weight = weights[column]
-            if not isinstance(weight, Tensor):
-                return weight if by_time is None else None  # ends of edges are drawn evenly
-            of_nodes = weight[first:last] if by_time is None else weight[by_time[column].of_type(first, last)]
-            return of_nodes.numpy().cumsum()
-
+        draws = {column: self._draws(column, settings) for column in self._columns}
         sampled_by = self.sampled_by()
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
@@ -325,47 +337,30 @@ class SampleUniformNegative(MapStage):
             pairs = check_pairs(batch.seeds, self.name)
             total = ceil(ratio * batch.num_global_seeds)
             first = first_of_share(batch, settings)
-            counts = shares(total, batch.num_global_seeds, first, len(pairs))
+            share = Share(total, batch.num_global_seeds, first, len(pairs))
+            owners = share.owners(pairs.device)
 
             def draw(column: int) -> Tensor:
                 key = stream_key(settings.seed, batch.epoch, batch.index, 1 - column, NEGATIVE)
-                ids = in_graph_ids(self.graph, pairs)
-                allowed = partial(self._num_allowed, column=column, seed_times=batch.seed_time)
-                drawn = torch.empty(int(counts.sum()), dtype=torch.int64, device="cpu")
-                of_pair = torch.arange(len(pairs), device="cpu").repeat_interleave(counts)
-                for (low, high), members in ranges_of(self.graph, ids[:, column]):
-                    here = torch.zeros(len(pairs), dtype=torch.bool, device="cpu")
-                    here[members] = True
-                    with _by_its_name(self.name):
-                        drawn[here[of_pair]] = draw_negatives(
-                            self.graph.indptr,
-                            self.graph.indices,
-                            torch.where(here, counts, 0),
-                            key=key,
-                            nodes=(low, high),
-                            weight=law(column, low, high),
-                            reject=ids[:, 0].contiguous() if self.reject else None,
-                            order=None if by_time is None else by_time[column].of_type(low, high),
-                            prefix=None if by_time is None else allowed(low, high),
-                            first_pair=first,
-                            num_threads=settings.num_threads,
-                        )
-                return self.graph.to_original_ids(drawn)
+                if self.time is not None:
+                    self._check_times(column, batch.seed_time)
+                with _by_its_name(self.name):
+                    return draws[column].draw(pairs, key, share, owners, batch.seed_time)
 
             assert batch.y is None or isinstance(batch.y, Tensor)  # by type are labels of nodes alone
             destinations = draw(1)
             if self.mode == "triplet":
                 seeds = torch.cat([pairs, destinations.view(len(pairs), int(ratio))], 1)
                 return with_seeds(batch, seeds, num_positives=len(pairs)), {"negatives": len(destinations)}
-            sources = draw(0) if self.corrupt == "both" else pairs[:, 0].repeat_interleave(counts)
+            sources = draw(0) if self.corrupt == "both" else pairs[owners, 0]
             seeds = torch.cat([pairs, torch.stack([sources, destinations], 1)])
             found = with_seeds(
                 batch,
                 seeds,
                 num_positives=len(pairs),
-                item_index=torch.cat([batch.item_index, torch.full((len(destinations),), -1, device="cpu")]),
-                y=labels_with_negatives(batch.y, len(pairs), len(destinations), shifts=shifts),
-                **known_of_all(batch, counts, int(shares(total, batch.num_global_seeds, 0, first).sum())),
+                item_index=torch.cat([batch.item_index, torch.full_like(owners, -1)]),
+                y=labels_with_negatives(batch.y, len(pairs), len(destinations), pairs.device, shifts=shifts),
+                **known_of_all(batch, share, owners),
                 num_global_seeds=batch.num_global_seeds + total,
             )
             return found, {"negatives": len(destinations)}

@@ -148,22 +148,80 @@ def test_edges_of_a_type_are_left_out_on_the_gpu(gpu):
             assert not seeds & set(map(tuple, batch.n_id[block.edge_index].t().tolist()))
 
 
-@pytest.mark.parametrize("fused", [True, False], ids=["fused", "hop by hop"])
-def test_edges_left_out_by_tree_are_left_out_on_the_cpu(fused, gpu):
-    with copied(PLANS["link_excluding_per_seed"](), 1).loader(machine=MACHINE, fuse_sampling=fused) as loader:
-        text = loader.explain()
-    assert "no kernel on a GPU: copy_to behind the hop" in text
-    assert not any("pick" in launched for launched in gpu.launches)
+LINKS = [name for name in PLANS if name.startswith("link_") and name != "link_excluding_ladies"]
 
 
-def test_trees_are_planted_on_the_cpu_and_grow_on_the_gpu(gpu):
+@pytest.mark.parametrize("name", LINKS)
+def test_plans_of_links_run_on_the_gpu_from_their_seeds_on(name, gpu):
+    with copied(PLANS[name](), 1).loader(machine=MACHINE) as loader:
+        assert "no kernel on a GPU" not in loader.explain()
+        assert "copy_to behind" not in loader.explain()
+        for _ in loader:
+            pass
+    launched = " ".join(gpu.launches)
+    assert ("draw_negatives" in launched) == ("sample_uniform_negative" in PLANS[name]().names)
+    assert ("match_edges" in launched) == ("exclude_seed_edges" in PLANS[name]().names)
+
+
+def test_where_the_sampler_stays_on_the_cpu_negatives_do(gpu):
+    plan = PLANS["link_excluding_ladies"]()
+    stages = list(copied(plan, 1).stages)
+    stages[2:2] = hr.ItemSampler(torch.zeros(1, 2).long()).sample_uniform_negative(graph()).stages[1:]
+    with hr.Plan(stages).loader(machine=MACHINE) as loader:
+        assert "no kernel on a GPU: copy_to behind the hop" in loader.explain()
+        for _ in loader:
+            pass
+
+
+@pytest.mark.parametrize("name", ["timed_negatives", "negatives_by_degree_and_time", "typed_negatives"])
+@pytest.mark.parametrize("reject", [False, True])
+def test_negatives_of_all_kinds_have_the_bits_of_the_cpu(name, reject, gpu):
+    plan = NEGATIVES[name](reject)
+    assert digests(copied(plan, 1), MACHINE) == digests(plan, hr.Machine())
+    assert any("draw_negatives" in launched for launched in gpu.launches)
+
+
+def timed_pairs() -> hr.Plan:
+    ends = torch.randint(200, (40, 2), generator=torch.Generator().manual_seed(3))
+    return hr.ItemSampler(ends, time=torch.arange(40) + 60, batch_size=9, shuffle=True, seed=3)
+
+
+def typed_links() -> hr.Plan:
+    ends = torch.stack([torch.arange(30) % NODE_TYPES["a"], torch.arange(30) % NODE_TYPES["b"]], 1)
+    return hr.ItemSampler({("a", "to", "b"): ends}, batch_size=7, shuffle=True, seed=3)
+
+
+NEGATIVES = {
+    "timed_negatives": lambda reject: (
+        timed_pairs()
+        .sample_uniform_negative(timed_graph(), 2.5, time="time", reject=reject)
+        .sample_neighbor(timed_graph(), [3], time="time")
+    ),
+    "negatives_by_degree_and_time": lambda reject: (
+        timed_pairs()
+        .sample_uniform_negative(timed_graph(), 2, time="time", node_weight="degree", strictly_before=True)
+        .exclude_seed_edges(reverse=reject)
+        .sample_neighbor(timed_graph(), [3], time="time")
+    ),
+    "typed_negatives": lambda reject: (
+        typed_links()
+        .sample_uniform_negative(
+            typed_graph(), 1.5, reject=reject, **({} if reject else {"corrupt": "both", "source_weight": "degree"})
+        )
+        .exclude_seed_edges(reverse=True)
+        .sample_neighbor(typed_graph(), [3, 2])
+    ),
+}
+
+
+def test_trees_are_planted_and_grow_on_the_gpu(gpu):
     plan = timed_items().copy_to("cuda").sample_neighbor(timed_graph(), [4, 3], time="time", window=30)
     with plan.loader(machine=MACHINE) as loader:
         names = [stage.name for stage in loader._rewriting.final.stages]
-        text = loader.explain()
-    assert names[:2] == ["item_sampler", "plant_trees"]
-    assert names[-1] == "sample_fused"
-    assert "trees are planted on the CPU: copy_to behind their roots" in text
+        assert "trees are planted on the CPU" not in loader.explain()
+    assert names[:2] == ["item_sampler", "on_stream"]
+    with plan.loader(machine=replace(MACHINE, world_size=2)) as loader:
+        assert "trees are planted on the CPU: copy_to behind their roots" in loader.explain()
 
 
 def test_stages_on_a_stream_count_for_themselves(gpu):

@@ -20,6 +20,7 @@ from headrace.cuda.rows import check_ids
 from headrace.cuda.variates import Variates
 from headrace.ops import _native
 from headrace.ops.features.cached_rows import gather_cached
+from headrace.ops.sampling.negatives import count_below
 
 from cuda_host.stand_in import StandIn
 
@@ -148,6 +149,40 @@ def typed_hop_without() -> Any:
     )
 
 
+def edges_of_pairs(*, in_trees: bool) -> Any:
+    """Many of the hub, some twice, of which a third is wanted by id."""
+    destinations = torch.cat([drawn(100, seed=3), torch.full((80,), 7)])
+    return ops.find_edges(
+        csc().indptr,
+        csc().indices,
+        drawn(180, high=20, seed=4),
+        destinations,
+        slots=drawn(180, high=5, seed=5) if in_trees else None,
+        wanted=drawn(180, high=1100, seed=6) if in_trees else None,
+    )
+
+
+def hop_without_by_tree(rule: ops.Rule) -> Any:
+    slots = drawn(50, high=4, seed=7)
+    found = ops.find_edges(
+        csc().indptr, csc().indices, drawn(300, seed=8), drawn(300, seed=9) % 50, slots=drawn(300, high=4)
+    )
+    return ops.sample_hop(csc().indptr, csc().indices, torch.arange(50), rule, 11, slots=slots, excluded=found)
+
+
+def negatives(weight: Any, **named: Any) -> Any:
+    """Of sources that have edges to most nodes, as of others."""
+    target = torch.cat([torch.arange(NUM_NODES - 1), torch.full((90,), 7), drawn(60)])
+    graph = ops.coo_to_csc(torch.cat([torch.full((NUM_NODES - 1,), 2), drawn(150, seed=1)]), target, NUM_NODES)
+    counts = torch.tensor([5, 0, 3, 20, 9])
+    return ops.draw_negatives(graph.indptr, graph.indices, counts, key=5, weight=weight, **named)
+
+
+def before_bounds() -> list[torch.Tensor]:
+    numbers = drawn(300).sort().values
+    return [count_below(numbers, drawn(90, seed=1), strictly=strictly) for strictly in (False, True)]
+
+
 def tables() -> torch.Tensor:
     sizes = ops.TierSizes(replicated=9, interleaved=20, num_devices=2, host=11)
     table, row = ops.locate_rows(
@@ -235,6 +270,19 @@ CASES: dict[str, Callable[[], Any]] = {
     "without edges": lambda: hop_without(ops.NeighborRule(4)),
     "without edges, by weight": lambda: hop_without(ops.LaborRule(4), weighted=True),
     "without edges, typed": typed_hop_without,
+    "edges of pairs": lambda: edges_of_pairs(in_trees=False),
+    "edges of pairs in trees": lambda: edges_of_pairs(in_trees=True),
+    "without edges of trees": lambda: hop_without_by_tree(ops.LaborRule(4)),
+    "negatives": lambda: negatives(None),
+    "negatives without edges": lambda: negatives(None, reject=torch.tensor([2, 2, 9, 2, 30])),
+    "negatives by degree": lambda: negatives("degree", reject=torch.tensor([2, 2, 9, 2, 30])),
+    "negatives by weight": lambda: negatives(
+        torch.arange(1.0, NUM_NODES + 1).double().cumsum(0),
+        reject=torch.tensor([2, 2, 9, 2, 30]),
+        order=torch.randperm(NUM_NODES, generator=torch.Generator().manual_seed(3)),
+        prefix=torch.tensor([60, 0, 50, 60, 40]),
+    ),
+    "numbers below": before_bounds,
     "fetched": lambda: fetched(ops.LaborRule(3)),
     "sums": lambda: reduced("sum", weighted=False),
     "means by weight": lambda: reduced("mean", weighted=True),

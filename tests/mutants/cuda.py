@@ -128,8 +128,8 @@ CUDA = (
     ),
     Mutant(
         "cuda/kernels/excluded.cu",
-        "count_before(gaps, num_gaps, starts[i]);",
-        "count_before(gaps, num_gaps, starts[i] + 1);",
+        "count_before(gaps + first, count, starts[i]);",
+        "count_before(gaps + first, count, starts[i] + 1);",
         _EXCLUDED + "test_a_hop_equals_the_reference_without_the_edges",
     ),
     Mutant(
@@ -151,15 +151,15 @@ CUDA = (
         _EXCLUDED + "test_tables_of_whole_rows_do_not_hold_of_what_is_left",
     ),
     Mutant(
-        "ops/sampling/on_gpu.py",
-        "return positions.sort().values",
-        "return positions",
+        "ops/sampling/find_edges_on_gpu.py",
+        "positions, order = positions.sort()",
+        "order = positions.sort().indices",
         _EXCLUDED + "test_rows_come_in_any_order",
     ),
     Mutant(
         "pipeline/lowered/_excluded.py",
-        "found = exclude.find(graph, pairs, settings",
-        "found = exclude.find(graph, pairs[1:], settings",
+        "return exclude.find(graph, pairs, settings",
+        "return exclude.find(graph, pairs[1:], settings",
         _PLANS + "test_edges_of_a_type_are_left_out_on_the_gpu",
     ),
     Mutant(

@@ -62,9 +62,9 @@ DATA = (
         "tests/pipeline/storage/test_features.py::test_what_learns_is_refused_with_what_to_write",
     ),
     Mutant(
-        "pipeline/stages/uniform_negative.py",
-        'drawn = torch.empty(int(counts.sum()), dtype=torch.int64, device="cpu")',
-        "drawn = torch.empty(int(counts.sum()), dtype=torch.int64)",
+        "pipeline/lowered/_negatives.py",
+        "torch.arange(self.first, self.first + self.num_own, device=device)",
+        "torch.arange(self.first, self.first + self.num_own)",
         "tests/test_named_devices.py::test_batches_are_the_same_under_a_default_device[link_negatives]",
     ),
     Mutant(

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _BY_ID = "tests/pipeline/stages/test_exclude_by_edge_id.py::"
 _IDS = "pipeline/lowered/_seed_edge_ids.py"
+_DOOR = "ops/sampling/find_edges.py"
 _REFERENCE = _BY_ID + "test_edges_are_those_of_the_reference"
 _BATCHES = _BY_ID + "test_batches_are_those_of_a_graph_without_the_edges"
 _TREES = _BY_ID + "test_each_tree_is_that_of_a_graph_without_its_own_edge"
@@ -13,15 +14,18 @@ _TREES = _BY_ID + "test_each_tree_is_that_of_a_graph_without_its_own_edge"
 EXCLUSION = (
     Mutant(
         "pipeline/lowered/_excluded.py",
-        "return between if ids is None else",
-        "return between if True else",
+        "wanted=None if ids is None else",
+        "wanted=None if True else",
         _BATCHES + "[neighbor-False-True]",
     ),
-    Mutant(_IDS, "torch.cat([self.there, self.back])", "self.there", _BATCHES + "[neighbor-True-True]"),
-    Mutant(_IDS, "kept = ids == self.there[pairs]", "kept = torch.isin(ids, self.there)", _TREES + "[neighbor-False]"),
-    Mutant(_IDS, "kept |= ids == self.back[pairs]", "pass", _TREES + "[neighbor-True]"),
-    Mutant(_IDS, "graph.original_edge_ids(found.positions)", "found.positions", _REFERENCE + "[False]"),
-    Mutant(_IDS, "slots = None if found.slots is None else found.slots[full]", "slots = None", _REFERENCE + "[True]"),
+    Mutant(
+        _IDS, "if self.back is None else self.back\n", "if True else self.back\n", _BATCHES + "[neighbor-True-True]"
+    ),
+    Mutant(_DOOR, "kept = is_known & np.isin(meant, asked)", "kept = is_known", _TREES + "[neighbor-False]"),
+    Mutant(
+        _DOOR, "ids = positions if edge_ids is None else edge_ids[positions]", "ids = positions", _REFERENCE + "[False]"
+    ),
+    Mutant(_DOOR, "None if entry_slots is None else entry_slots[full]", "None", _REFERENCE + "[True]"),
     Mutant(
         "pipeline/lowered/_excluded.py",
         "of_trees = None if ids is None else ids.take(pair_of)",

@@ -84,8 +84,8 @@ LINKS = (
     ),
     Mutant(
         "pipeline/lowered/_excluded.py",
-        "back if self.reverse else back[:1]",
-        "back[:1]",
+        "(False, True) if self.reverse else (False,)",
+        "(False,)",
         _EXCLUDE + "test_peers_18_excluded_seed_edges_and_their_reverses_are_absent[labor]",
     ),
     Mutant(
@@ -133,14 +133,14 @@ LINKS = (
     ),
     Mutant(
         "pipeline/lowered/_excluded.py",
-        "slots=None if slots is None else trees,",
+        "slots=None if slots is None else slots.repeat(len(relations)),",
         "slots=None,",
         _PER_SEED + "test_each_tree_is_that_of_a_graph_without_its_own_edges[neighbor-True-False]",
     ),
     Mutant(
         "pipeline/lowered/_negatives.py",
-        '(torch.arange(first, first + count, device="cpu") < total % size).long()',
-        "0",
+        "torch.where(places < longer, of_longer, of_others) - self.first",
+        "places * 0",
         _PER_SEED + "test_negatives_are_asked_of_the_graph_of_their_pair[binary]",
     ),
     Mutant(
@@ -181,8 +181,8 @@ LINKS = (
         _NEGATIVES + "test_a_pair_draws_the_same_wherever_it_is_drawn",
     ),
     Mutant(
-        "pipeline/stages/uniform_negative.py",
-        "first_pair=first,",
+        "pipeline/lowered/_draw_negatives.py",
+        "first_pair=share.first,",
         "first_pair=0,",
         _STAGE + "test_peers_19_ranks_draw_what_one_process_draws[binary-1.5-2]",
     ),
@@ -244,8 +244,8 @@ LINKS = (
     ),
     Mutant(
         "pipeline/data/typed_items.py",
-        "self.numbers.repeat_interleave(counts)",
-        "self.numbers.new_zeros(int(counts.sum()))",
+        "self.numbers[owners]])",
+        "torch.zeros_like(owners)])",
         "tests/pipeline/interop/test_typed_links.py::test_negatives_are_of_the_type_of_their_pair",
     ),
     Mutant(
@@ -262,16 +262,16 @@ LINKS = (
     ),
     # Pairs of several edge types: rows of a type are of some pairs alone.
     Mutant(
-        "pipeline/lowered/_excluded.py",
-        "found.append((src[places], numbers, trees[places]))",
-        "found.append((src[places], numbers, trees[: len(places)]))",
+        "ops/sampling/find_edges.py",
+        "array[there] for array in (trees, ids)",
+        "array[: len(there)] for array in (trees, ids)",
         "tests/pipeline/stages/test_exclude_per_seed.py"
         "::test_pairs_of_several_edge_types_leave_out_their_own_edges[1-sample_neighbor-both ways]",
     ),
     Mutant(
-        "pipeline/lowered/_excluded.py",
-        "found.append((src[places], numbers, trees[places]))",
-        "found.append((src[: len(places)], numbers, trees[places]))",
+        "ops/sampling/find_edges.py",
+        "src = src[there]",
+        "src = src[: len(there)]",
         "tests/pipeline/stages/test_exclude_per_seed.py"
         "::test_pairs_of_several_edge_types_leave_out_their_own_edges[1-sample_neighbor-both ways]",
     ),
@@ -296,8 +296,8 @@ LINKS = (
     ),
     Mutant(
         "pipeline/data/times.py",
-        "return torch.searchsorted(of_type, bounds.contiguous(), right=not strictly_before)",
-        "return torch.searchsorted(of_type, bounds.contiguous(), right=True)",
+        "return torch.searchsorted(times, bounds.contiguous(), right=not strictly)",
+        "return torch.searchsorted(times, bounds.contiguous(), right=True)",
         _STRICTLY + "test_by_degree_the_edge_of_the_pair_does_not_count",
     ),
     # Pairs that have no negative at their time would be found in the middle of training, or ones that have be refused.
@@ -321,9 +321,9 @@ LINKS = (
     ),
     # By degree and time: nodes that are not there yet, and degrees of other times.
     Mutant(
-        "pipeline/stages/uniform_negative.py",
-        "prefix=None if by_time is None else",
-        "prefix=None if True else",
+        "pipeline/lowered/_draw_negatives.py",
+        "prefix=prefix,",
+        "prefix=None,",
         _BY_DEGREE + "test_no_node_is_drawn_before_it_has_an_edge",
     ),
     Mutant(

@@ -265,12 +265,6 @@ RANKS = (
         _SUBGRAPHS + "test_each_tree_leaves_out_the_edges_of_its_own_pair[False-trees]",
     ),
     Mutant(
-        "pipeline/lowered/_hop.py",
-        "and not (self.exclude is not None and self.exclude.by_tree)",
-        "",
-        "tests/cuda_host/test_plans.py::test_edges_left_out_by_tree_are_left_out_on_the_cpu",
-    ),
-    Mutant(
         "pipeline/lowered/compact.py",
         "of_seeds = replace(batch.exchanges[-1], owned=before.n_id, owned_slot=before.slot)",
         "of_seeds = batch.exchanges[-1]",

@@ -15,6 +15,7 @@ from mutants.inference import INFERENCE
 from mutants.kernels import KERNELS
 from mutants.laws import LAWS
 from mutants.links import LINKS
+from mutants.links_on_gpu import LINKS_ON_GPU
 from mutants.misfits import MISFITS
 from mutants.order import ORDER
 from mutants.pyg import PYG
@@ -34,6 +35,7 @@ MUTANTS = (
     *INFERENCE,
     *LAWS,
     *LINKS,
+    *LINKS_ON_GPU,
     *EXCLUSION,
     *MISFITS,
     *KERNELS,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headrace.ops import (
     BlockSampler,
     EdgePositions,
+    GraphError,
     InputError,
     ItemsError,
     LaborImportanceRule,
@@ -43,7 +44,6 @@ def pairs_of(graph, data):
     return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
-@pytest.mark.cpu
 @given(csc_graphs(), thread_counts, st.data())
 def test_find_edges_equals_the_reference(graph, num_threads, data):
     pairs = pairs_of(graph, data)
@@ -55,7 +55,37 @@ def test_find_edges_equals_the_reference(graph, num_threads, data):
     assert_same(found.starts, np.concatenate([[0], np.cumsum(np.unique(rows, return_counts=True)[1])]))
 
 
-@pytest.mark.cpu
+@given(csc_graphs(), st.booleans(), st.data())
+def test_of_edges_between_a_pair_the_one_that_is_wanted_is_found(graph, in_trees, data):
+    """Of each pair by its id, -1 for none; an id that is that of an edge between others is nothing."""
+    sources, destinations = pairs_of(graph, data)
+    size = len(sources)
+    ids = None if graph.edge_ids is None else graph.edge_ids
+    number = st.integers(-1, graph.num_edges + 1)
+    wanted = np.array(data.draw(st.lists(number, min_size=size, max_size=size)), np.int64)
+    slots = np.array(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)), np.int64)
+    of_pairs = {"slots": slots if in_trees else None, "wanted": wanted, "edge_ids": ids}
+    found = find_edges(graph.indptr, graph.indices, sources, destinations, **of_pairs)
+    arrays = graph.indptr.numpy(), graph.indices.numpy(), sources, destinations
+    if not in_trees:
+        assert_same(found.positions, reference.links.find_edges(*arrays, wanted, numpy_of(ids)))
+        return
+    trees = reference.links.find_edges_by_tree(*arrays, slots, wanted, numpy_of(ids))
+    of_slots = found.slots.repeat_interleave(found.starts.diff())
+    assert len(of_slots) == sum(map(len, trees.values()))
+    for slot, positions in trees.items():
+        assert_same(found.positions[of_slots == slot], positions)
+
+
+def test_a_pair_may_have_many_edges():
+    """More than there is room for at first."""
+    indptr, indices = np.array([0, 2, 900, 902]), np.array([1, 1, *[2, 0] * 449, 1, 2])
+    found = find_edges(indptr, indices, np.array([0, 2]), np.array([1, 2]))
+    assert found.rows.tolist() == [1, 2]
+    assert found.starts.tolist() == [0, 449, 450]
+    assert found.positions.tolist() == [*range(3, 900, 2), 901]
+
+
 def test_many_sources_of_one_row_are_found():
     """More than are compared one by one, over several blocks of the row; and ids that 32 bits would cut short."""
     indices = torch.from_numpy(np.random.default_rng(0).permutation(1_000)).int()
@@ -235,7 +265,6 @@ def test_refuses_edges_of_no_graph(given_ones, message):
         BlockSampler(*arrays).sample(np.zeros(1, np.int64), [NeighborRule(1)], [0], excluded=given_ones)
 
 
-@pytest.mark.cpu
 def test_find_edges_refuses_what_is_no_node():
     arrays = np.array([0, 2, 2]), np.array([0, 1])
     zero = np.zeros(1, np.int64)
@@ -245,3 +274,18 @@ def test_find_edges_refuses_what_is_no_node():
         find_edges(*arrays, zero - 1, zero)
     with pytest.raises(ItemsError, match=r"destinations to have one entry per source \(1\), got 2"):
         find_edges(*arrays, zero, np.zeros(2, np.int64))
+    with pytest.raises(ItemsError, match=r"wanted to have one entry per source \(1\), got 2"):
+        find_edges(*arrays, zero, zero, wanted=np.zeros(2, np.int64))
+    with pytest.raises(GraphError, match=r"edge_ids to have one entry per edge \(2\), got 1"):
+        find_edges(*arrays, zero, zero, wanted=zero, edge_ids=zero)
+    for alone in ({"edge_ids": zero}, {"relations": zero}):
+        with pytest.raises(InputError, match="expected relations beside rows, and wanted beside edge_ids"):
+            find_edges(*arrays, zero, zero, **alone)
+
+
+def test_find_edges_refuses_what_is_no_graph():
+    zero = np.zeros(1, np.int64)
+    with pytest.raises(GraphError, match="indptr"):
+        find_edges(np.array([0, 3, 3]), np.array([0, 1]), zero, zero)
+    with pytest.raises(GraphError, match="indptr"):
+        find_edges(np.zeros(0, np.int64), np.array([0, 1]), zero, zero)

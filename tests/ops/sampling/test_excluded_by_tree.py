@@ -23,6 +23,8 @@ from headrace.ops import (
 from samples import assert_same, numpy_of
 from strategies import csc_graphs, edge_weights, expands, keys, nodes_of, rules, thread_counts
 
+pytestmark = pytest.mark.twins
+
 SLOTS = st.integers(0, 4)
 PER_DESTINATION = rules().filter(lambda rule: rule.per_destination)
 

@@ -13,6 +13,8 @@ from headrace.ops.sampling.negatives import joined_with_all, joined_with_all_bef
 
 from strategies import csc_graphs, keys, thread_counts
 
+pytestmark = pytest.mark.twins
+
 KINDS = st.sampled_from(["uniform", "degree", "weights"])
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typed_graphs import TypedGraph, typed_graphs
 
 from headrace import ops
-from headrace.ops import BlockSampler, compact, sample_hop
+from headrace.ops import BlockSampler, compact, find_edges, sample_hop
 from headrace.ops.reference.typed_hop import sample_typed_hop as oracle_of
 from headrace.ops.sampling.compact import compact_elements
 
@@ -48,6 +48,42 @@ def test_typed_hop_equals_reference(graph, key, num_threads, weighted, data):
         assert_same(getattr(hop, field), getattr(expected, field))
     if hop.weights is not None and len(hop.weights):
         assert_same(hop.weights, expected.weights)
+
+
+@pytest.mark.twins
+@given(typed_graphs(), st.booleans(), st.data())
+def test_edges_of_pairs_are_found_by_relation(graph, in_trees, data):
+    """Those of a relation that does not end in a destination are none."""
+    node = st.integers(0, graph.rows.num_nodes - 1)
+    pair = st.tuples(node, node, st.integers(0, graph.num_relations - 1), st.integers(0, 2))
+    ids = torch.arange(graph.num_edges) if graph.edge_ids is None else graph.edge_ids
+    ends = torch.arange(graph.rows.num_nodes).repeat_interleave(graph.indptr.diff())
+    of_edges = zip(graph.indices, ends, graph.relation_of_edge[ids.numpy()], strict=True)
+    edges = [(int(u), int(v), int(relation), 1) for u, v, relation in of_edges]
+    pairs = data.draw(st.lists(st.one_of(pair, st.sampled_from(edges)) if edges else pair, max_size=20))
+    columns = torch.tensor(pairs, dtype=torch.int64).view(-1, 4).t().contiguous()
+    sources, destinations, relations, slots = columns
+    found = find_edges(
+        graph.rows.row_ptr,
+        graph.indices,
+        sources,
+        destinations,
+        slots=slots if in_trees else None,
+        rows=graph.rows,
+        relations=relations,
+    )
+    asked = {(u, v, relation, slot if in_trees else 0) for u, v, relation, slot in pairs}
+    expected = sorted(
+        (slot, position)
+        for position, (u, v, relation, _) in enumerate(edges)
+        for slot in range(3)
+        if (u, v, relation, slot) in asked
+    )
+    of_slots = torch.zeros_like(found.rows) if found.slots is None else found.slots
+    entries = zip(of_slots.repeat_interleave(found.starts.diff()).tolist(), found.positions.tolist(), strict=True)
+    assert sorted(entries) == expected
+    ends = graph.rows.row_ptr[found.rows + 1].repeat_interleave(found.starts.diff())
+    assert bool((found.positions < ends).all())
 
 
 def per_element(data: st.DataObject, size: int) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from ranks import run_ranks
@@ -163,11 +165,20 @@ def test_a_shard_leaves_out_the_edges_that_it_holds():
         assert [batch.digest() for batch in found[rank]] == [batch.digest() for batch in expected]
 
 
-def test_a_gpu_samples_behind_the_negatives_of_the_cpu():
-    plan = pairs().copy_to("cuda").sample_uniform_negative(graph()).exclude_seed_edges().sample_neighbor(graph(), [3])
+@pytest.mark.parametrize("per", ["batch", "seed"])
+def test_a_gpu_draws_negatives_and_samples_if_it_can_do_both(per):
+    plan = pairs().copy_to("cuda").sample_uniform_negative(graph()).exclude_seed_edges(per=per)
     machine = hr.Machine(gpus=1, gpu_memory=(1 << 30,))
-    stages = names(plan, machine)
-    assert stages == ["item_sampler", "sample_uniform_negative", "copy_to", "sample_fused"]
+    trees = ["plant_trees"] if per == "seed" else []
+    sampled = plan.sample_neighbor(graph(), [3], disjoint=per == "seed")
+    before = ["sample_uniform_negative", *trees]
+    assert names(sampled, machine) == ["item_sampler", "copy_to", *before, "sample_fused"]
+    assert names(sampled, replace(machine, world_size=2)) == ["item_sampler", *before, "copy_to", "sample_fused"]
+    assert names(sampled, hr.Machine()) == ["item_sampler", *before, "sample_fused", "copy_to"]
+    if per == "batch":
+        on_cpu = names(plan.sample_ladies(graph(), [5]), machine)
+        assert on_cpu.index("sample_uniform_negative") == 1
+        assert on_cpu[-1] == "copy_to"
 
 
 def test_refusals():
