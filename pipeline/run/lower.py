@@ -92,11 +92,7 @@ class _Chain:
 
     def add(self, name: str, origin: str, stage: MapStage, *, ahead: bool) -> None:
         """Let a stage work on batches, ahead of the training loop or when they are due."""
-        if stage.ranks.collective and not self._has_channel:
-            self._has_channel = True
-            self._settings = self._settings.with_channel()
-            self.channels.append(self._settings.channels()[0])
-        settings = self._settings
+        settings = self._settings_of(stage)
         run = stage.runner(settings)
         step = step_of(name, origin, stage, run, settings)
         if ahead:
@@ -113,8 +109,9 @@ class _Chain:
         """Let the stages of one work on its side stream, ahead of the training loop."""
         from headrace.pipeline.lowered.gpu.on_stream import OnItsWay
 
-        parts = zip(names_of(stage.stages), origins, stage.stages, stage.launchers(self._settings), strict=True)
-        steps = [step_of(*part, self._settings) for part in parts]
+        settings = self._settings_of(stage)
+        parts = zip(names_of(stage.stages), origins, stage.stages, stage.launchers(settings), strict=True)
+        steps = [step_of(*part, settings) for part in parts]
         launch = stage.launcher_of()
 
         def step(work: Work) -> Work:
@@ -129,6 +126,14 @@ class _Chain:
             return made
 
         self._steps.append(self._anew.add(stage, origin, step, step))
+
+    def _settings_of(self, stage: MapStage) -> RunSettings:
+        """Return what the runner of a stage is made with: the first that communicates in a thread gets a channel."""
+        if stage.ranks.collective and not self._has_channel:
+            self._has_channel = True
+            self._settings = self._settings.with_channel()
+            self.channels.append(self._settings.channels()[0])
+        return self._settings
 
     def add_threads(self, stage: Prefetch, place: Place | None) -> None:
         """Let threads do what was added so far, and hand over batches that lie at a place, if any do."""

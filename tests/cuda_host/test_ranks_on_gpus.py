@@ -108,6 +108,29 @@ def test_the_union_is_the_batch_of_one_process(world_size, name, request):
         assert_same_union(batch, [batches[index] for batches in shares], owners)
 
 
+AHEAD = ["neighbor", "typed", "temporal", "link_triplets", "labor_poisson"]
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_a_prefetch_of_the_user_lets_ranks_exchange_on_streams_of_their_own(name, request):
+    """In a thread and on a channel of its own; what a stream was given is there when the batch is due."""
+    expected = on_cpus(name, 3)
+    request.getfixturevalue("gpus")
+
+    def work(comm: Comm) -> tuple[list[str], str]:
+        machine = hr.Machine(cores=2, gpus=3, current_gpu=comm.rank)
+        plan = copied_first(PLANS[name]()).prefetch()
+        with plan.loader(cooperative=True, comm=comm, machine=machine) as loader:
+            return [batch.digest() for batch in loader], loader.explain()
+
+    found = run_ranks(3, work)
+    assert [digests for digests, _ in found] == expected
+    for rank, (_, text) in enumerate(found):
+        runs = " ".join(text.split("plan as written")[0].split())
+        stream = runs[runs.index(f"on_stream([copy_to('cuda:{rank}')") : runs.index("wait_stream")]
+        assert stream.count("exchange_ids(") == 3
+
+
 def features(source: hr.FeatureSource | torch.Tensor) -> hr.Plan:
     store = hr.FeatureStore(node={"x": source})
     return items().sample_neighbor(graph(), [5, 3]).fetch_feature(store, node=["x"])

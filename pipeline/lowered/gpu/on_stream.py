@@ -21,7 +21,7 @@ from headrace.pipeline.plan.stage import (
     Stage,
     WindowStage,
 )
-from headrace.pipeline.plan.traits import Divided, KnownNodes, Watched, graphs_of
+from headrace.pipeline.plan.traits import Divided, KnownNodes, RankTraits, Watched, graphs_of
 from headrace.pipeline.storage.rows import add_counts
 
 T = TypeVar("T")
@@ -89,6 +89,15 @@ class OnStream(MapStage):
     @property
     def num_hops(self) -> int:
         return sum(stage.num_hops for stage in self.stages)
+
+    @property
+    def ranks(self) -> RankTraits:
+        traits = [stage.ranks for stage in self.stages]
+        return RankTraits(
+            collective=any(one.collective for one in traits),
+            shares_layers=any(one.shares_layers for one in traits),
+            same_parameters=False,  # each rank has its GPU
+        )
 
     @property
     def graphs(self) -> tuple[GraphView, ...]:
@@ -178,4 +187,4 @@ def runs_on_stream(stage: Stage) -> TypeGuard[MapStage]:
     Functions of users may read what the training loop writes on its own stream.
     """
     is_own = type(stage).__module__.startswith(_WINGS_OF_STAGES) and not stage.calls_users
-    return is_own and isinstance(stage, MapStage) and not isinstance(stage, WindowStage) and not stage.ranks.collective
+    return is_own and isinstance(stage, MapStage) and not isinstance(stage, WindowStage)

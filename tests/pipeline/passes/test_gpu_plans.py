@@ -203,3 +203,15 @@ def test_owned_rows_that_a_gpu_cannot_read_are_read_by_the_cpu():
     assert [stage.name for stage in final.stages][-4:] == ["fetch_owned", "fetch_to", "exchange_rows", "return_ids"]
     assert final.stages[-4].wants == Wanted(both, node=("x",))
     assert final.stages[-3].wants == Wanted(both, node=("y",))
+
+
+def test_ranks_exchange_ahead_where_the_user_prefetches():
+    """By default all collectives come from one thread: those of two NCCL communicators at once may block each other."""
+    plan = items().copy_to("cuda").sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
+    machine = ranks(2, gpu_channel=True)
+    assert "prefetch" not in names(plan, machine, cooperative=True)
+    assert names(plan.prefetch(), machine, cooperative=True) == ["item_sampler", "on_stream", "prefetch", "wait_stream"]
+    stream = rewrite(plan.prefetch(), machine, {"cooperative": True}).final.stages[1]
+    assert [stage.name for stage in stream.stages][-3:] == ["fetch_to", "exchange_rows", "return_ids"]
+    assert stream.ranks.collective
+    assert stream.ranks.shares_layers
