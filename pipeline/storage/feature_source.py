@@ -162,6 +162,10 @@ class FeatureSource(metaclass=_SourceType):
         gather_rows(rows, torch.arange(len(ids), device="cpu"), out=out, places=places, num_threads=num_threads)
         return counts
 
+    def reading_order(self, ids: Tensor) -> Tensor:
+        """Return in which order to read rows, int64[num_ids] positions in `ids`: by default by id, as files have them."""
+        return ids.argsort()
+
     @default
     def places_rows(self) -> bool:
         """Whether `read_into` saves a copy: true if the source has its own method."""

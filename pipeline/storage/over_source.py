@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.pipeline.data.shared_memory import ProcessLock
@@ -33,6 +34,10 @@ class OverSource(FeatureSource):
     def version_reader(self) -> Callable[[], int | None] | None:
         """Return a faster function for `version`; None if writes are not counted."""
         return self._source.version_reader()
+
+    def reading_order(self, ids: Tensor) -> Tensor:
+        """Return in which order the source reads rows."""
+        return self._source.reading_order(ids)
 
     def content_mark(self) -> str | None:
         """Return the mark of the source."""

@@ -1,33 +1,41 @@
-"""Reading from a source whose next reads are known: rows that several of them want are read once."""
+"""Reading from a source whose next reads are known: rows that several of them want are read once.
+
+Rows on disk are read by windows of batches: each distinct row of a window once, in the order of the file, so that rows
+near each other are one read. While the batches of a window leave, the next window is gathered, and then read in pieces,
+one for each batch that leaves: the disk works all the time, and no thread of its own is needed.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import deque
-from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-from headrace.ops import gather_rows, unique_and_inverse
+from headrace.ops.features.gather import empty_rows, gather_rows
+from headrace.ops.sampling.compact import unique_and_inverse
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.feature_source import FeatureSource
-from headrace.pipeline.storage.rows import add_counts, checked_read, read_rows
-
-#: Reads that are made together from disk. A few share most of what can be shared, and each one more is a
-#: batch, and its rows, more in memory.
-SHARED = 4
+from headrace.pipeline.storage.rows import add_counts, place_rows, read_rows
 
 #: About what a look-ahead cache keeps of each id that it expects.
 EXPECTED_BYTES = 30
+
+#: What a window keeps of each id of its reads: the id, and where its row is in the window.
+WANTED_BYTES = 16
 
 
 class ReadsAhead(ABC):
     """Reads from one source, in the order in which they are expected."""
 
     @abstractmethod
-    def expect(self, ids: Tensor) -> None:
-        """Expect a read, int64[num_ids], behind those that were expected before."""
+    def expect(self, ids: Tensor) -> int:
+        """Expect a read, int64[num_ids], behind those that were expected before; return the bytes that it takes."""
+
+    def end_window(self) -> None:
+        """Read what is expected by now together."""
 
     @abstractmethod
     def read(self, totals: dict[str, int]) -> Tensor:
@@ -36,11 +44,6 @@ class ReadsAhead(ABC):
     @abstractmethod
     def clear(self) -> None:
         """Forget the reads that are expected."""
-
-    @property
-    @abstractmethod
-    def id_bytes(self) -> int:
-        """Bytes that an id of an expected read takes until that read is over."""
 
     @property
     @abstractmethod
@@ -58,11 +61,13 @@ class SingleReads(ReadsAhead):
         self._ids: deque[Tensor] = deque()
         self._num_ids = 0
 
-    def expect(self, ids: Tensor) -> None:
+    def expect(self, ids: Tensor) -> int:
         self._ids.append(ids)
         self._num_ids += len(ids)
-        if self._gains:
-            self._source.expect(ids)
+        if not self._gains:
+            return 0
+        self._source.expect(ids)
+        return EXPECTED_BYTES * len(ids)
 
     def read(self, totals: dict[str, int]) -> Tensor:
         ids = self._ids.popleft()
@@ -76,62 +81,136 @@ class SingleReads(ReadsAhead):
             self._source.expect_nothing()
 
     @property
-    def id_bytes(self) -> int:
-        return EXPECTED_BYTES if self._gains else 0
-
-    @property
     def wants_more(self) -> bool:
         return self._gains and self._num_ids < self._source.foresight
 
 
-class SharedReads(ReadsAhead):
-    """All reads that are expected, at once, and each row of them once: for rows on disk."""
+class WindowReads(ReadsAhead):
+    """Reads by windows, and each row of a window once: for rows on disk.
+
+    There are two windows: one whose rows are in memory, and the next one.
+    """
 
     def __init__(self, source: FeatureSource, num_threads: int) -> None:
         self._source = source
         self._num_threads = num_threads
-        self._ids: deque[Tensor] = deque()
-        # Distinct rows, which of them a read wants, and the ids that these are.
-        self._found: deque[tuple[Tensor, Tensor, Tensor]] = deque()
-        self._seen: int | None = None  # the version of those found
+        self._is_wanted: Tensor | None = None  # by the window that is gathered, bool[num_rows]
+        self._gathered: list[Tensor] = []
+        self._windows: deque[_Window] = deque()
+        self._spare: Tensor | None = None  # memory of a window that is over
 
-    def expect(self, ids: Tensor) -> None:
-        self._ids.append(ids)
+    def expect(self, ids: Tensor) -> int:
+        if self._is_wanted is None:
+            self._is_wanted = torch.zeros(self._source.num_rows, dtype=torch.bool, device="cpu")
+        self._gathered.append(ids)
+        there = ids[(ids >= 0) & (ids < len(self._is_wanted))]  # the source refuses others, at their turn
+        num_known = int(self._is_wanted[there].count_nonzero())
+        self._is_wanted[there] = True
+        return (len(there) - num_known) * self._source.row_bytes + len(ids) * WANTED_BYTES
+
+    def end_window(self) -> None:
+        if self._is_wanted is not None and self._gathered:
+            self._windows.append(_Window(self._source, self._gathered))
+            self._gathered = []
+            self._is_wanted.zero_()
 
     def read(self, totals: dict[str, int]) -> Tensor:
-        if self._found and self._source.version != self._seen:
-            self._ids.extendleft(ids for _, _, ids in reversed(self._found))
-            self._found.clear()
-        if not self._found:
-            self._read_all(totals)
-        distinct, wanted, _ = self._found.popleft()
-        rows = gather_rows(distinct, wanted, num_threads=self._num_threads)
+        window = self._windows[0]
+        window.read(window.num_distinct, totals, self._spare, self._num_threads)
+        rows = window.next_rows(self._num_threads)
         add_counts(totals, {"rows": rows.shape[0], "bytes": rows.nbytes})
+        if len(self._windows) > 1:
+            self._windows[1].read_ahead(1 / (1 + window.num_reads), totals, self._spare, self._num_threads)
+        if not window.num_reads:
+            self._windows.popleft()
+            self._spare = window.rows
         return rows
 
     def clear(self) -> None:
-        self._ids.clear()
-        self._found.clear()
-
-    @property
-    def id_bytes(self) -> int:
-        return self._source.row_bytes
+        self._gathered = []
+        self._windows.clear()
+        self._spare = None
+        if self._is_wanted is not None:
+            self._is_wanted.zero_()
 
     @property
     def wants_more(self) -> bool:
-        return len(self._ids) < SHARED
+        return len(self._windows) < 2
 
-    def _read_all(self, totals: dict[str, int]) -> None:
-        ids = list(self._ids)
-        self._ids.clear()
-        ends = list(accumulate(map(len, ids)))
-        self._seen = self._source.version
-        distinct, wanted = unique_and_inverse(torch.cat(ids).long())
-        rows, counts = checked_read(self._source, distinct, num_threads=self._num_threads)
-        add_counts(totals, {"distinct_rows": len(distinct)})
-        add_counts(totals, counts)
-        starts = [0, *ends[:-1]]
-        self._found.extend((rows, wanted[start:end], one) for start, end, one in zip(starts, ends, ids, strict=True))
+
+class _Window:
+    """Reads that are made together: their distinct rows, as far as these were read, and which of them each wants."""
+
+    def __init__(self, source: FeatureSource, reads: list[Tensor]) -> None:
+        self._source = source
+        self._reads = deque(reads)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Find what the reads that are left want; nothing of it is read yet."""
+        self._version = self._source.version
+        self._num_read, self._failed = 0, False
+        self.rows: Tensor | None = None
+        distinct, wanted = unique_and_inverse(torch.cat(tuple(self._reads)).long())
+        order = self._source.reading_order(distinct)
+        self._distinct = distinct[order]
+        place = torch.empty_like(order)
+        place[order] = torch.arange(len(order), device="cpu")
+        self._wanted = deque(place[wanted].split([len(ids) for ids in self._reads]))
+
+    @property
+    def num_reads(self) -> int:
+        """How many reads are left."""
+        return len(self._reads)
+
+    @property
+    def num_distinct(self) -> int:
+        """How many rows the reads want."""
+        return len(self._distinct)
+
+    def next_rows(self, num_threads: int) -> Tensor:
+        """Return the rows of the oldest read that is left; all were read."""
+        assert self.rows is not None
+        self._reads.popleft()
+        return gather_rows(self.rows, self._wanted.popleft(), num_threads=num_threads)
+
+    def read_ahead(self, share: float, totals: dict[str, int], memory: Tensor | None, num_threads: int) -> None:
+        """Read a share of the rows that are left to read. An error is raised at the turn of the window."""
+        if self._failed:
+            return
+        piece = math.ceil(share * (self.num_distinct - self._num_read))
+        try:
+            self.read(self._num_read + piece, totals, memory, num_threads)
+        except Exception:  # noqa: BLE001 - batches ahead of these rows are right
+            self._failed = True
+
+    def read(self, end: int, totals: dict[str, int], memory: Tensor | None, num_threads: int) -> None:
+        """Read the rows below a number; all anew if the source was written to.
+
+        Parameters
+        ----------
+        end
+            The number.
+        totals
+            What is counted is added to these.
+        memory
+            Memory for rows that nobody uses any more; None, or too little of it: there will be other.
+        num_threads
+            For the source.
+        """
+        if self._version != self._source.version:
+            self._begin()
+        if self.rows is None:
+            enough = memory is not None and len(memory) >= self.num_distinct
+            shape = self.num_distinct, *self._source.shape[1:]
+            self.rows = memory[: self.num_distinct] if enough else empty_rows(shape, self._source.dtype)
+        if end <= self._num_read:
+            return
+        ids = self._distinct[self._num_read : end]
+        add_counts(totals, {"distinct_rows": len(ids)})
+        out = self.rows[self._num_read : end]
+        place_rows(self._source, ids, out, totals=totals, num_threads=num_threads)
+        self._num_read = end
 
 
 def gains_by_foresight(source: FeatureSource) -> bool:
@@ -146,7 +225,7 @@ def gains_by_expecting(source: FeatureSource, to: Place = CPU) -> bool:
 
 def reads_ahead(source: FeatureSource, num_threads: int) -> ReadsAhead:
     """Return how to read from a source whose next reads are known."""
-    return SharedReads(source, num_threads) if _is_on_disk(source) else SingleReads(source, num_threads)
+    return WindowReads(source, num_threads) if _is_on_disk(source) else SingleReads(source, num_threads)
 
 
 def _is_on_disk(source: FeatureSource) -> bool:

@@ -62,6 +62,10 @@ class ReorderedRows(OverSource):
         """Return the rows of `ids`, [num_ids, ...], where the source can read them to."""
         return self._source.read(gather_rows(self._order, ids), num_threads=num_threads, to=to)
 
+    def reading_order(self, ids: Tensor) -> Tensor:
+        """Return in which order the source reads rows."""
+        return self._source.reading_order(gather_rows(self._order, ids))
+
     def update(self, ids: Tensor, rows: Tensor) -> None:
         """Change rows in the source: those of `ids`, int32[n] or int64[n], each once, to `rows`, [n, ...].
 

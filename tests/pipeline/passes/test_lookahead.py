@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
 
 import headrace as hr
-from headrace.pipeline.data.place import CPU
+from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.passes.lookahead import BYTES_OF_UNKNOWN, SHARE
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rewriting import PassRecord, Rewriting
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.window_node import MOST_ENTERING
-from headrace.pipeline.storage.reads_ahead import SHARED
 
 from plans import PLANS, SEED, graph, items, store, store_on_disk
 
@@ -103,19 +103,92 @@ def test_resumes_behind_the_batch_that_left_the_window():
     assert [batch.digest() for batch in loader] == expected
 
 
-def test_reads_a_row_once_for_all_batches_in_view():
-    with on_disk().loader(machine=ONE_CORE) as loader:
+def small_batches(x: object) -> hr.Plan:
+    plan = items(batch_size=3).sample_neighbor(graph(), [4])
+    return plan.fetch_feature(hr.FeatureStore(node={"x": x}), node=["x"])
+
+
+def windows(batches: list[hr.MiniBatch]) -> list[list[hr.MiniBatch]]:
+    """Return the batches of each window where memory has room: for each that leaves, three may enter."""
+    starts = [0]
+    while starts[-1] < len(batches):
+        starts.append(MOST_ENTERING * (starts[-1] + 1))
+    return [batches[start:end] for start, end in pairwise(starts)]
+
+
+def num_distinct(batches: list[hr.MiniBatch]) -> int:
+    return len(torch.cat([batch.n_id for batch in batches]).unique())
+
+
+def test_reads_a_row_once_for_all_batches_of_a_window():
+    plan = small_batches(store_on_disk().node["x"])
+    with plan.loader(machine=ONE_CORE) as loader:
         batches = list(loader)
         stats = loader.stats()["fetch_feature"]
-    # The first one leaves when three are in view, the others when as many are as are read together.
-    starts = [0, *range(MOST_ENTERING, len(batches), SHARED)]
-    groups = [batches[start:end] for start, end in zip(starts, [*starts[1:], len(batches)], strict=True)]
-    distinct = [len(torch.cat([batch.n_id for batch in group]).unique()) for group in groups]
+    assert [len(window) for window in windows(batches)] == [3, 9, len(batches) - 12]
     assert stats["rows"] == sum(len(batch.n_id) for batch in batches)
-    assert stats["distinct_rows"] == sum(distinct) < stats["rows"]
+    assert stats["distinct_rows"] == sum(map(num_distinct, windows(batches))) < stats["rows"]
     row_bytes = store().node["x"].row_bytes
     assert stats["bytes_from_disk"] == stats["distinct_rows"] * row_bytes
     assert stats["bytes"] == stats["rows"] * row_bytes
+
+
+class Noting(Expecting):
+    """A source on disk that notes its reads."""
+
+    place, foresight = DISK, 0
+
+
+def test_the_next_window_is_read_while_batches_of_this_one_leave():
+    source = Noting()
+    plan = small_batches(source)
+    batches, num_read = [], []
+    for batch in plan.loader(machine=ONE_CORE):
+        batches.append(batch)
+        num_read.append(sum(map(len, source.asked)))
+    first, second, *_ = wanted = [num_distinct(window) for window in windows(batches)]
+    assert num_read[:3] == [first] * 3  # the second window has not ended: its batches enter
+    third = sum(wanted[:3])
+    assert num_read[3] == first + second
+    assert num_read[-1] == third
+    # Each piece is in the order of the file.
+    assert all(ids == sorted(set(ids)) for ids in source.asked)
+
+
+def test_windows_end_where_half_of_the_memory_is_taken():
+    source = Noting()
+    plan = small_batches(source)
+    stages = final(plan)
+    whole = [batch.digest() for batch in plan.loader(machine=ONE_CORE)]
+    num_read = {}
+    for room in (1, 8_000, 1 << 30):
+        narrow = hr.Plan([*stages[:-1], replace(stages[-1], bytes_in_view=room)])
+        node, *_ = lower(
+            Rewriting(narrow, ONE_CORE, (PassRecord("", "", True, (), narrow),)), hr.RunSettings(seed=SEED)
+        )
+        node.reset({"epoch": 0, "source": None})
+        source.asked.clear()
+        found = []
+        for work in node:
+            found.append(work.batch.digest())
+        assert found == whole
+        num_read[room] = sum(map(len, source.asked))
+        if room == 1:
+            assert len(source.asked) == len(found)  # windows of one batch
+    assert num_read[1] > num_read[8_000] > num_read[1 << 30]
+
+
+def test_an_error_of_reading_ahead_is_raised_at_the_turn_of_its_window():
+    class Damaged(Noting):
+        def read(self, ids, *, num_threads=1, to=CPU):
+            if self.asked:
+                raise hr.FeatureError("row 7 cannot be read")
+            return super().read(ids, num_threads=num_threads, to=to)
+
+    batches = iter(small_batches(Damaged()).loader(machine=ONE_CORE))
+    assert [next(batches).index for _ in range(MOST_ENTERING)] == [0, 1, 2]
+    with pytest.raises(hr.FeatureError, match="row 7 cannot be read"):
+        next(batches)
 
 
 def test_expects_every_read_a_window_ahead():
