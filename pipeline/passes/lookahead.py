@@ -1,9 +1,11 @@
 """Fetch features with knowledge of the next batches, if that saves reads.
 
-A minibatch is a pure function of its index, so the next ones can be sampled before the rows of this one are read. A
-look-ahead cache (`tiered_cache`) then evicts by Belady's rule within the window. Without a cache, rows that several
-batches want are read once, in few large reads. For a cache on a GPU, a stage before the copy announces the reads, or,
-if the batch is sampled there, a stage directly before the fetch.
+A minibatch is a pure function of its index, so the next ones can be sampled before the rows of this one are read. Rows
+on disk are then read by windows of batches: each row once, in the order of the file, which a disk does many times
+faster than reading rows one by one. So windows get the memory of caches of `tiered_cache` that do not hold all rows;
+those that do are filled once, and stay. A look-ahead cache of the user's evicts by Belady's rule within the window. For
+a cache on a GPU, a stage before the copy announces the reads, or, if the batch is sampled there, a stage directly
+before the fetch.
 
 A rule on the whole plan: all fetches share the memory for the next batches.
 """
@@ -11,13 +13,17 @@ A rule on the whole plan: all fetches share the memory for the next batches.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
+from headrace.pipeline.passes.tiered_cache import SHARE as CACHES
 from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting, gains_by_foresight
+from headrace.pipeline.storage.wanted import Wanted
 
-#: The part of the free memory for the next batches of all fetches: caches and the model need the rest.
+#: The part of the free memory for the next batches of all fetches: caches and the model need the rest. Windows of rows
+#: have that of caches as well.
 SHARE = 8
 
 #: Their memory if the free memory is unknown.
@@ -31,18 +37,30 @@ def _look_ahead(stages: Window, facts: Sequence[Facts], machine: Machine) -> Win
 
 def _fetch_ahead(stages: Window, machine: Machine) -> Window | None:
     """Give fetches the coming batches; the memory of each depends on the number of fetches that gain."""
-    gains = [
-        stage
-        for stage in stages
-        if isinstance(stage, FetchFeature) and any(map(gains_by_foresight, stage.wanted.sources()))
-    ]
+    fetches = [_by_windows(stage) for stage in stages if isinstance(stage, FetchFeature)]
+    gains = [(stage, wanted) for stage, wanted in fetches if any(map(gains_by_foresight, wanted.sources()))]
     if not gains:
         return None
     from headrace.pipeline.lowered.fetch_ahead import FetchAhead
 
-    most = (machine.share(SHARE) if machine.memory else BYTES_OF_UNKNOWN) // len(gains)
-    made = {id(stage): FetchAhead(stage.wanted, bytes_in_view=most).made_of(stage) for stage in gains}
+    most = machine.share(SHARE) if machine.memory else BYTES_OF_UNKNOWN
+    if any(wanted is not stage.wanted for stage, wanted in gains):
+        most += machine.share(CACHES)
+    made = {
+        id(stage): FetchAhead(wanted, bytes_in_view=most // len(gains)).made_of(stage) for stage, wanted in gains
+    }
     return tuple(made.get(id(stage), stage) for stage in stages)
+
+
+def _by_windows(stage: FetchFeature) -> tuple[FetchFeature, Wanted]:
+    """Return a fetch, and what it wants: without caches that were added, if these cannot hold all rows on disk."""
+    written = stage.origin.wants
+    if written is None or written.store is stage.wanted.store:
+        return stage, stage.wanted
+    bare = replace(stage.wanted, store=written.store)
+    pairs = zip(bare.sources(), stage.wanted.sources(), strict=True)
+    too_large = any(cached is not source and gains_by_expecting(cached) for source, cached in pairs)
+    return stage, bare if too_large else stage.wanted
 
 
 def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:

@@ -73,9 +73,27 @@ TIERS = (
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
-        "distinct, wanted, _ = self._found.popleft()",
-        "distinct, wanted, _ = self._found.pop()",
+        "self._wanted.popleft()",
+        "self._wanted.pop()",
         _LOOKAHEAD + "test_same_result",
+    ),
+    Mutant(
+        "pipeline/storage/reads_ahead.py",
+        "1 / (1 + window.num_reads)",
+        "1",
+        _LOOKAHEAD + "test_the_next_window_is_read_while_batches_of_this_one_leave",
+    ),
+    Mutant(
+        "pipeline/lowered/fetch_ahead.py",
+        "self._bytes_in_view // 2 or",
+        "self._bytes_in_view * 2 or",
+        _LOOKAHEAD + "test_windows_end_where_half_of_the_memory_is_taken",
+    ),
+    Mutant(
+        "pipeline/passes/lookahead.py",
+        "bare if too_large else",
+        "bare if True else",
+        "tests/pipeline/passes/test_tiered_cache.py::test_a_cache_of_all_rows_stays_and_looks_at_nothing_ahead",
     ),
     Mutant(
         "pipeline/passes/tiered_cache.py",

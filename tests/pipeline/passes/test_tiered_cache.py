@@ -20,6 +20,7 @@ from plans import NUM_NODES, graph, items, store, store_on_disk
 SMALL = Machine(cores=1, memory=1 << 13)  # a quarter of it holds 13 of the 200 rows of x
 ROW = 32
 CACHED_ROW = ROW + SLOT_BYTES["look-ahead"]
+LARGE = Machine(cores=1, memory=4 * NUM_NODES * CACHED_ROW)  # a quarter of it holds all of them
 
 
 def fetch(machine=SMALL, features=None, **switches) -> hr.Stage:
@@ -34,12 +35,30 @@ def test_fires_for_rows_on_disk_that_do_not_fit_in_memory():
     assert (source.policy, source.capacity) == ("look-ahead", SMALL.memory // 4 // CACHED_ROW)
 
 
-def test_fires_before_the_look_ahead_which_tells_its_reads():
-    stages = rewrite(
-        items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"]), SMALL
-    ).final.stages
-    assert stages[-1].name == "fetch_ahead"
-    assert stages[-1].wants.store.node["x"].foresight == 5 * 13
+def read_from_a_file(folder, fanouts) -> hr.Plan:
+    np.save(folder / "x.npy", store().node["x"].read(torch.arange(NUM_NODES)).rows.numpy())
+    features = hr.FeatureStore(node={"x": hr.DiskFeature(folder / "x.npy")})
+    return items().sample_neighbor(graph(), fanouts).fetch_feature(features, node=["x"])
+
+
+def test_a_cache_of_all_rows_stays_and_looks_at_nothing_ahead(tmp_path):
+    plan = read_from_a_file(tmp_path, [4])
+    stages = rewrite(plan, LARGE).final.stages
+    assert stages[-1].name == "fetch_feature"
+    assert stages[-1].wants.store.node["x"].capacity == NUM_NODES
+    assert rewrite(plan, replace(LARGE, memory=LARGE.memory - 4)).final.stages[-1].name == "fetch_ahead"
+
+
+def test_leaves_rows_that_do_not_fit_to_windows():
+    plan = items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"])
+    windows = rewrite(plan, SMALL).final.stages[-1]
+    assert windows.name == "fetch_ahead"
+    assert windows.wants.store is plan.stages[-1].wants.store
+    assert windows.bytes_in_view == SMALL.memory // 4 + SMALL.memory // 8
+    of_mine = hr.FeatureStore(node={"x": hr.CachedFeature(store_on_disk().node["x"], "look-ahead", rows=13)})
+    mine = rewrite(items().sample_neighbor(graph(), [4]).fetch_feature(of_mine, node=["x"]), SMALL).final.stages[-1]
+    assert mine.wants.store is of_mine
+    assert mine.bytes_in_view == SMALL.memory // 8
 
 
 def test_caches_features_of_one_fetch_within_one_budget():
@@ -97,17 +116,15 @@ def test_same_result():
             return [batch.digest() for _ in loader.epochs(2) for batch in loader]
 
     expected = epoch(store())
-    for machine in (SMALL, Machine(cores=2, memory=1 << 13), Machine(cores=2, memory=1 << 11)):
+    for machine in (SMALL, LARGE, Machine(cores=2, memory=1 << 13), Machine(cores=2, memory=1 << 11)):
         for switches in ({}, {"lookahead": False}, {"tiered_cache": False}):
             assert epoch(store_on_disk(), machine=machine, **switches) == expected
 
 
-def test_what_was_hit_is_counted():
-    plan = items().sample_neighbor(graph(), [4, 3]).fetch_feature(store_on_disk(), node=["x"])
-    with plan.loader(machine=SMALL) as loader:
+def test_what_was_hit_is_counted(tmp_path):
+    with read_from_a_file(tmp_path, [4, 3]).loader(machine=SMALL, lookahead=False) as loader:
         rows = sum(len(batch.n_id) for batch in loader)
         stats = loader.stats()["fetch_feature"]
     assert stats["hits"] + stats["misses"] == rows == stats["rows"]
     assert 0 < stats["hits"] < rows
     assert stats["bytes_from_disk"] == stats["misses"] * ROW
-    assert "fetch_ahead" in loader.explain()
