@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ENGINES = ("io_uring", "threads")
+
+#: What `gap_bytes` is until it is measured: a page.
+DEFAULT_GAP = 4096
+
+#: The longest range that is read at once; no gap is longer.
+MOST_GAP = 256 << 10
+
+#: To measure the gap so many rows are read one by one, and so many bytes in one piece.
+_SINGLE_READS, _PIECE_BYTES = 128, 8 << 20
 
 
 class ReadRows(NamedTuple):
@@ -71,7 +81,7 @@ class DiskRows:
         dtype: torch.dtype,
         engine: str | None = None,
         queue_depth: int = 64,
-        gap_bytes: int = 4096,
+        gap_bytes: int = DEFAULT_GAP,
         direct: bool = False,
     ) -> None:
         stage = "DiskRows"
@@ -91,6 +101,24 @@ class DiskRows:
             descriptor, name, start, shape[0], row_bytes, self.engine == "io_uring", queue_depth, gap_bytes, direct
         )
         self.direct = self._reader.is_direct()
+        self.gap_bytes = gap_bytes
+        self._num_rows, self._row_bytes = shape[0], row_bytes
+
+    def measure_gap(self) -> None:
+        """Let `gap_bytes` be what is read in the time that one more read takes, from now on; reads a few MB."""
+        far = self._num_rows // (_SINGLE_READS + 1)
+        piece = torch.arange(max(min(_PIECE_BYTES // max(self._row_bytes, 1), self._num_rows), 1), device="cpu")
+        self.read(piece[:1])  # the first read makes a ring, or threads
+        single = self._seconds(far * torch.arange(1, _SINGLE_READS + 1, device="cpu")) / _SINGLE_READS
+        byte = self._seconds(piece) / max(len(piece) * self._row_bytes, 1)
+        self.gap_bytes = min(int(single / max(byte, 1e-12)), MOST_GAP)
+        self._reader.set_gap_bytes(self.gap_bytes)
+
+    def _seconds(self, ids: torch.Tensor) -> float:
+        out = torch.empty((len(ids), *self._row_shape), dtype=self._dtype, device="cpu")
+        started = time.perf_counter()
+        self.read(ids, out=out)
+        return time.perf_counter() - started
 
     def read(self, ids: Array, *, out: torch.Tensor | None = None, places: Array | None = None) -> ReadRows:
         """Return the rows of `ids`; arguments and result are those of `headrace.ops.gather_rows`.

@@ -14,12 +14,15 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError, InputError
-from headrace.ops.features.disk_rows import DiskRows
+from headrace.ops.features.disk_rows import DEFAULT_GAP, DiskRows
 from headrace.pipeline.data import CPU, DISK, Place, as_cpu_tensor, check_switches
 from headrace.pipeline.data.digest import rows_digest
 from headrace.pipeline.storage.array_file import open_rows
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, check_to
+
+#: Of which calls and files the best gap is measured: there 10 ms pay.
+MANY_IDS, LARGE_BYTES = 4096, 64 << 20
 
 
 class DiskFeature(FeatureSource):
@@ -63,8 +66,9 @@ class DiskFeature(FeatureSource):
         Reads at a time, for each call of `read`, at most 1024. Reads beyond those that the disk handles at once only
         wait.
     gap_bytes
-        Rows with at most this many bytes between them are joined into one read. A good value is the number of bytes
-        that takes as long to read as another read.
+        Rows with at most this many bytes between them are joined into one read. The best value is the number of bytes
+        that takes as long to read as another read: None measures it, in the first call that reads many rows of a large
+        file, and takes 4096 until then. The attribute `gap_bytes` is the value in use.
     engine
         ``"io_uring"``, ``"threads"``, or None for io_uring if this process may use it, otherwise threads. The attribute
         `engine` is the one in use.
@@ -82,7 +86,7 @@ class DiskFeature(FeatureSource):
         *,
         direct: bool = False,
         queue_depth: int = 64,
-        gap_bytes: int = 4096,
+        gap_bytes: int | None = None,
         engine: str | None = None,
     ) -> None:
         try:
@@ -106,13 +110,14 @@ class DiskFeature(FeatureSource):
                     dtype=self._dtype,
                     engine=engine,
                     queue_depth=queue_depth,
-                    gap_bytes=gap_bytes,
+                    gap_bytes=DEFAULT_GAP if gap_bytes is None else gap_bytes,
                     direct=bool(direct),
                 )
         except FeatureError:
             raise
         except InputError as cause:
             raise FeatureError(f"DiskFeature: {cause}") from cause
+        self._may_measure = gap_bytes is None and self.num_rows * self.row_bytes >= LARGE_BYTES
         #: How rows are read: by "io_uring" or by "threads".
         self.engine = self._disk_rows.engine
         #: Whether they are read past the page cache.
@@ -148,7 +153,7 @@ class DiskFeature(FeatureSource):
             it was opened, or the source was closed; and for a place other than CPU memory.
         """
         check_to(self, to)
-        rows, num_reads, num_bytes = self._opened().read(ids)
+        rows, num_reads, num_bytes = self._opened_for(ids).read(ids)
         return Rows(rows, {"bytes_from_disk": rows.nbytes, "disk_reads": num_reads, "disk_bytes": num_bytes})
 
     def read_into(
@@ -166,7 +171,7 @@ class DiskFeature(FeatureSource):
         FeatureError
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
-        _, num_reads, num_bytes = self._opened().read(ids, out=out, places=places)
+        _, num_reads, num_bytes = self._opened_for(ids).read(ids, out=out, places=places)
         return {"bytes_from_disk": len(ids) * self.row_bytes, "disk_reads": num_reads, "disk_bytes": num_bytes}
 
     def content_digest(self) -> str:
@@ -190,6 +195,19 @@ class DiskFeature(FeatureSource):
     def close(self) -> None:
         """Close the file after the reads that are running. A source without users is closed automatically."""
         self._disk_rows = None
+
+    def _opened_for(self, ids: Tensor) -> DiskRows:
+        """Return the file, with a measured gap where that is worth the time."""
+        rows = self._opened()
+        if self._may_measure and isinstance(ids, Tensor) and ids.numel() >= MANY_IDS:
+            self._may_measure = False
+            rows.measure_gap()
+        return rows
+
+    @property
+    def gap_bytes(self) -> int:
+        """The bytes between rows up to which they are one read."""
+        return self._opened().gap_bytes
 
     def _opened(self) -> DiskRows:
         if self._disk_rows is None:

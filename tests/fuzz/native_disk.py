@@ -62,5 +62,11 @@ ENTRIES = {
     "DiskReader.is_direct": Entry(
         lambda *given: _native.DiskReader(*given).is_direct(), _options, _nothing, frozenset({0})
     ),
+    "DiskReader.set_gap_bytes": Entry(
+        lambda *given: _native.DiskReader(*given[:-1]).set_gap_bytes(given[-1]),
+        lambda draw: [*_options(draw), draw.one_of(0, 1, 1 << 40)],
+        _nothing,
+        frozenset({0}),
+    ),
     "DiskReader.read": Entry(_read, _read_arguments, _check_read, frozenset({0, 2, 3, 4, 10}), aligned=True),
 }

@@ -109,6 +109,7 @@ void bind_features(nb::module_& m) {
       "descriptor"_a, "name"_a, "start"_a, "num_rows"_a, "row_bytes"_a, "io_uring"_a, "queue_depth"_a, "gap_bytes"_a,
       "direct"_a);
   reader.def("is_direct", &DiskReader::is_direct);
+  reader.def("set_gap_bytes", &DiskReader::set_gap_bytes, "gap_bytes"_a);
   m.def("gather_tables", &gather_from, "tables"_a, "row_bytes"_a, "table"_array, "row"_array, "out"_a, "num_threads"_a,
         "places"_array = nb::none(), "num_out"_a = 0);
   for_both_widths([&](auto width) {

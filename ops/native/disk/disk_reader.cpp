@@ -188,7 +188,7 @@ void check(const char* name, const T* values, std::size_t count, std::size_t bou
 }  // namespace
 
 DiskReader::DiskReader(int descriptor, std::string name, RowLayout layout, const Options& options)
-    : file_(descriptor, std::move(name), layout, options.direct), options_(options) {
+    : file_(descriptor, std::move(name), layout, options.direct), options_(options), gap_bytes_(options.gap_bytes) {
   if (options.queue_depth < 1 || options.queue_depth > kMostDepth) {
     throw FeatureError("expected a queue_depth of at least 1 and at most " + std::to_string(kMostDepth) + ", got " +
                        std::to_string(options.queue_depth));
@@ -211,7 +211,7 @@ ReadCounts DiskReader::read(const Id* ids, std::size_t num_ids, const DiskTarget
                        std::to_string(out.num_rows));
   }
   if (layout.row_bytes == 0 || num_ids == 0) return {};
-  const ReadPlan plan = plan_reads(layout, file_.alignment(), options_.gap_bytes, ids, num_ids, out.places);
+  const ReadPlan plan = plan_reads(layout, file_.alignment(), gap_bytes_, ids, num_ids, out.places);
   const ReadCounts counts = read_ranges({file_, plan, out.data}, rings_, options_);
   file_.check_unchanged();
   return counts;

@@ -1,6 +1,7 @@
 // Copy the rows that a list of ids names from a file that may be larger than memory.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -44,9 +45,13 @@ class DiskReader {
 
   bool is_direct() const { return file_.is_direct(); }
 
+  // Of reads that begin later.
+  void set_gap_bytes(std::size_t gap_bytes) { gap_bytes_ = gap_bytes; }
+
  private:
   RowFile file_;
   Options options_;
+  std::atomic<std::size_t> gap_bytes_;
   RingPool rings_;
 };
 
