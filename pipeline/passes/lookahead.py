@@ -46,9 +46,7 @@ def _fetch_ahead(stages: Window, machine: Machine) -> Window | None:
     most = machine.share(SHARE) if machine.memory else BYTES_OF_UNKNOWN
     if any(wanted is not stage.wanted for stage, wanted in gains):
         most += machine.share(CACHES)
-    made = {
-        id(stage): FetchAhead(wanted, bytes_in_view=most // len(gains)).made_of(stage) for stage, wanted in gains
-    }
+    made = {id(stage): FetchAhead(wanted, bytes_in_view=most // len(gains)).made_of(stage) for stage, wanted in gains}
     return tuple(made.get(id(stage), stage) for stage in stages)
 
 

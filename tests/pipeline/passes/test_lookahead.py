@@ -168,13 +168,10 @@ def test_windows_end_where_half_of_the_memory_is_taken():
         )
         node.reset({"epoch": 0, "source": None})
         source.asked.clear()
-        found = []
-        for work in node:
-            found.append(work.batch.digest())
-        assert found == whole
+        assert [work.batch.digest() for work in node] == whole
         num_read[room] = sum(map(len, source.asked))
         if room == 1:
-            assert len(source.asked) == len(found)  # windows of one batch
+            assert len(source.asked) == len(whole)  # windows of one batch
     assert num_read[1] > num_read[8_000] > num_read[1 << 30]
 
 
