@@ -12,7 +12,6 @@ from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, WindowRunn
 from headrace.pipeline.storage.reads_ahead import reads_ahead
 from headrace.pipeline.storage.wanted import Wanted
 
-
 #: Batches of a window: more hardly share more rows, and each is sampled before the rows of the first are read.
 MOST_BATCHES = 1024
 

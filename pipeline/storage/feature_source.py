@@ -163,7 +163,7 @@ class FeatureSource(metaclass=_SourceType):
         return counts
 
     def reading_order(self, ids: Tensor) -> Tensor:
-        """Return in which order to read rows, int64[num_ids] positions in `ids`: by default by id, as files have them."""
+        """Return the order in which to read rows, as positions in `ids`, int64[num_ids]; by default that of the ids."""
         return ids.argsort()
 
     @default

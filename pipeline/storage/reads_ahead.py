@@ -34,8 +34,9 @@ class ReadsAhead(ABC):
     def expect(self, ids: Tensor) -> int:
         """Expect a read, int64[num_ids], behind those that were expected before; return the bytes that it takes."""
 
+    @abstractmethod
     def end_window(self) -> None:
-        """Read what is expected by now together."""
+        """Read what is expected by now together, if that saves reads."""
 
     @abstractmethod
     def read(self, totals: dict[str, int]) -> Tensor:
@@ -68,6 +69,9 @@ class SingleReads(ReadsAhead):
             return 0
         self._source.expect(ids)
         return EXPECTED_BYTES * len(ids)
+
+    def end_window(self) -> None:
+        return  # the source decides by itself
 
     def read(self, totals: dict[str, int]) -> Tensor:
         ids = self._ids.popleft()
