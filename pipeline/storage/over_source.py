@@ -36,7 +36,7 @@ class OverSource(FeatureSource):
         return self._source.version_reader()
 
     def reading_order(self, ids: Tensor) -> Tensor:
-        """Return in which order the source reads rows."""
+        """Return the order in which the source reads rows."""
         return self._source.reading_order(ids)
 
     def content_mark(self) -> str | None:

@@ -160,7 +160,7 @@ class _Window:
         self._distinct = distinct[order]
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device="cpu")
-        self._wanted = deque(place[wanted].split([len(ids) for ids in self._reads]))
+        self._wanted = deque(torch.split(place[wanted], [len(ids) for ids in self._reads]))  # type: ignore[no-untyped-call]
 
     @property
     def num_reads(self) -> int:
@@ -205,9 +205,9 @@ class _Window:
         if self._version != self._source.version:
             self._begin()
         if self.rows is None:
-            enough = memory is not None and len(memory) >= self.num_distinct
-            shape = self.num_distinct, *self._source.shape[1:]
-            self.rows = memory[: self.num_distinct] if enough else empty_rows(shape, self._source.dtype)
+            if memory is None or len(memory) < self.num_distinct:
+                memory = empty_rows((self.num_distinct, *self._source.shape[1:]), self._source.dtype)
+            self.rows = memory[: self.num_distinct]
         if end <= self._num_read:
             return
         ids = self._distinct[self._num_read : end]

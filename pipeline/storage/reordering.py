@@ -63,7 +63,7 @@ class ReorderedRows(OverSource):
         return self._source.read(gather_rows(self._order, ids), num_threads=num_threads, to=to)
 
     def reading_order(self, ids: Tensor) -> Tensor:
-        """Return in which order the source reads rows."""
+        """Return the order in which the source reads rows."""
         return self._source.reading_order(gather_rows(self._order, ids))
 
     def update(self, ids: Tensor, rows: Tensor) -> None:
