@@ -114,20 +114,19 @@ class WindowReads(ReadsAhead):
 
     def end_window(self) -> None:
         if self._is_wanted is not None and self._gathered:
-            self._windows.append(_Window(self._source, self._gathered))
-            self._gathered = []
+            self._windows.append(_Window(self._source, self._gathered, self._spare))
+            self._gathered, self._spare = [], None
             self._is_wanted.zero_()
 
     def read(self, totals: dict[str, int]) -> Tensor:
         window = self._windows[0]
-        window.read(window.num_distinct, totals, self._spare, self._num_threads)
+        window.read(window.num_distinct, totals, self._num_threads)
         rows = window.next_rows(self._num_threads)
         add_counts(totals, {"rows": rows.shape[0], "bytes": rows.nbytes})
         if len(self._windows) > 1:
-            self._windows[1].read_ahead(1 / (1 + window.num_reads), totals, self._spare, self._num_threads)
+            self._windows[1].read_ahead(1 / (1 + window.num_reads), totals, self._num_threads)
         if not window.num_reads:
-            self._windows.popleft()
-            self._spare = window.rows
+            self._spare = self._windows.popleft().memory
         return rows
 
     def clear(self) -> None:
@@ -143,24 +142,34 @@ class WindowReads(ReadsAhead):
 
 
 class _Window:
-    """Reads that are made together: their distinct rows, as far as these were read, and which of them each wants."""
+    """Reads that are made together: their distinct rows, as far as these were read, and which of them each wants.
 
-    def __init__(self, source: FeatureSource, reads: list[Tensor]) -> None:
+    Parameters
+    ----------
+    source
+        The source.
+    reads
+        The ids of each.
+    memory
+        Memory for rows that nobody uses any more, [n, ...]; None, or too little of it: there will be other.
+    """
+
+    def __init__(self, source: FeatureSource, reads: list[Tensor], memory: Tensor | None) -> None:
         self._source = source
         self._reads = deque(reads)
+        self.memory = memory
         self._begin()
 
     def _begin(self) -> None:
         """Find what the reads that are left want; nothing of it is read yet."""
         self._version = self._source.version
         self._num_read, self._failed = 0, False
-        self.rows: Tensor | None = None
         distinct, wanted = unique_and_inverse(torch.cat(tuple(self._reads)).long())
         order = self._source.reading_order(distinct)
         self._distinct = distinct[order]
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device="cpu")
-        self._wanted = deque(torch.split(place[wanted], [len(ids) for ids in self._reads]))  # type: ignore[no-untyped-call]
+        self._wanted = deque(torch.split(place[wanted], [len(ids) for ids in self._reads]))
 
     @property
     def num_reads(self) -> int:
@@ -174,21 +183,21 @@ class _Window:
 
     def next_rows(self, num_threads: int) -> Tensor:
         """Return the rows of the oldest read that is left; all were read."""
-        assert self.rows is not None
+        assert self.memory is not None
         self._reads.popleft()
-        return gather_rows(self.rows, self._wanted.popleft(), num_threads=num_threads)
+        return gather_rows(self.memory, self._wanted.popleft(), num_threads=num_threads)
 
-    def read_ahead(self, share: float, totals: dict[str, int], memory: Tensor | None, num_threads: int) -> None:
+    def read_ahead(self, share: float, totals: dict[str, int], num_threads: int) -> None:
         """Read a share of the rows that are left to read. An error is raised at the turn of the window."""
         if self._failed:
             return
         piece = math.ceil(share * (self.num_distinct - self._num_read))
         try:
-            self.read(self._num_read + piece, totals, memory, num_threads)
+            self.read(self._num_read + piece, totals, num_threads)
         except Exception:  # noqa: BLE001 - batches ahead of these rows are right
             self._failed = True
 
-    def read(self, end: int, totals: dict[str, int], memory: Tensor | None, num_threads: int) -> None:
+    def read(self, end: int, totals: dict[str, int], num_threads: int) -> None:
         """Read the rows below a number; all anew if the source was written to.
 
         Parameters
@@ -197,22 +206,19 @@ class _Window:
             The number.
         totals
             What is counted is added to these.
-        memory
-            Memory for rows that nobody uses any more; None, or too little of it: there will be other.
         num_threads
             For the source.
         """
         if self._version != self._source.version:
             self._begin()
-        if self.rows is None:
-            if memory is None or len(memory) < self.num_distinct:
-                memory = empty_rows((self.num_distinct, *self._source.shape[1:]), self._source.dtype)
-            self.rows = memory[: self.num_distinct]
+        end = min(end, self.num_distinct)
+        if self.memory is None or len(self.memory) < self.num_distinct:
+            self.memory = empty_rows((self.num_distinct, *self._source.shape[1:]), self._source.dtype)
         if end <= self._num_read:
             return
         ids = self._distinct[self._num_read : end]
         add_counts(totals, {"distinct_rows": len(ids)})
-        out = self.rows[self._num_read : end]
+        out = self.memory[self._num_read : end]
         place_rows(self._source, ids, out, totals=totals, num_threads=num_threads)
         self._num_read = end
 

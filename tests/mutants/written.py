@@ -42,7 +42,7 @@ WRITTEN = (
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
-        "if self._found and self._source.version != self._seen:",
+        "if self._version != self._source.version:",
         "if False:",
         _FILE + "test_rows_that_several_batches_share[one core]",
     ),
