@@ -85,17 +85,32 @@ def shared(tensor: Tensor) -> bytes:
     Raises
     ------
     DeviceError
-        For a tensor that is on no GPU.
+        For a tensor that is on no GPU, or in an expandable segment, which other GPUs do not reach.
     """
     if not tensor.is_cuda:
         raise DeviceError(f"shared: expected a tensor on a GPU, got one on {tensor.device}")
-
+    address = tensor.data_ptr()
+    for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
+        if segment.get("is_expandable") and 0 <= address - segment["address"] < segment["total_size"]:
+            raise DeviceError(
+                f"shared: expected memory on {tensor.device} that other GPUs reach, got an expandable segment; leave "
+                "expandable_segments:True out of PYTORCH_CUDA_ALLOC_CONF"
+            )
     return bytes(ForkingPickler.dumps(tensor))
 
 
 def opened(handle: bytes) -> Tensor:
-    """Return the tensor of another process that `shared` names: the same memory, not a copy."""
-    tensor: Tensor = pickle.loads(handle)  # noqa: S301 - from a process of the same job
+    """Return the tensor of another process that `shared` names: the same memory, not a copy.
+
+    Raises
+    ------
+    DeviceError
+        If the GPUs do not reach each other, or that process has ended.
+    """
+    try:
+        tensor: Tensor = pickle.loads(handle)  # noqa: S301 - from a process of the same job
+    except RuntimeError as error:
+        raise DeviceError(f"opened: expected memory that another process shares, got an error: {error}") from error
     return tensor
 
 

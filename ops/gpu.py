@@ -151,6 +151,43 @@ def has_room(num_bytes: int, memory: int) -> bool:
     return num_bytes <= memory // 2
 
 
+def gpu_name(device: torch.device | str) -> str:
+    """Return a name of a GPU that all processes of a machine use; empty where there is none, or a stand-in."""
+    wanted = resolved(device)
+    if wanted.type != "cuda" or not torch.cuda.is_available():
+        return ""
+    number = torch.cuda.current_device() if wanted.index is None else wanted.index
+    return str(torch.cuda.get_device_properties(number).uuid) if number < torch.cuda.device_count() else ""
+
+
+def shared_memory(tensor: torch.Tensor) -> str:
+    """Return the text by which another process of this machine opens memory of a GPU.
+
+    Raises
+    ------
+    DeviceError
+        If that memory cannot be shared.
+    """
+    from headrace.cuda.memory import shared
+
+    with device_errors():
+        return shared(tensor).hex()
+
+
+def opened_memory(handle: str) -> torch.Tensor:
+    """Return the tensor on a GPU that another process shares: the same memory.
+
+    Raises
+    ------
+    DeviceError
+        If it cannot be opened.
+    """
+    from headrace.cuda.memory import opened
+
+    with device_errors():
+        return opened(bytes.fromhex(handle))
+
+
 def _nothing() -> None:
     """Unpin nothing: what stands in for a GPU reads all memory."""
 

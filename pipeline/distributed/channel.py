@@ -74,9 +74,9 @@ def late(named: str, where: str, timeout: float, own_rank: int, setting: str) ->
     )
 
 
-def gave_up(rank: int) -> str:
-    """Say what follows when a rank gave up a meeting of all ranks that make a loader."""
-    return f"(rank {rank} gave up to make this loader; to go on, all ranks make it once more)"
+def gave_up(rank: int, made: str = "loader") -> str:
+    """Say what follows when a rank gave up a meeting of all ranks that make an object, such as a loader."""
+    return f"(rank {rank} gave up to make this {made}; to go on, all ranks make it once more)"
 
 
 class Comm(ABC):

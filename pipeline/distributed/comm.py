@@ -120,7 +120,7 @@ def sum_hook(state: Any, bucket: Any) -> Any:
 sum_hook.__annotations__ = {}
 
 
-def texts_of_job(text: str, *, waits: bool = True) -> list[str]:
+def texts_of_job(text: str, *, waits: bool = True, made: str = "loader") -> list[str]:
     """Return the text that each rank of torch.distributed brings; see `texts_of_ranks`.
 
     Raises
@@ -129,7 +129,8 @@ def texts_of_job(text: str, *, waits: bool = True) -> list[str]:
         If a rank does not come.
     """
     generations = _generations()
-    return texts_of_ranks(generations.store, generations.loops, text, timeout=job.timeout_of_job(), waits=waits)
+    store, loops = generations.store, generations.loops
+    return texts_of_ranks(store, loops, text, timeout=job.timeout_of_job(), waits=waits, made=made)
 
 
 def loaders_of_job() -> tuple[Notes, int]:

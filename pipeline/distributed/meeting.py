@@ -17,10 +17,12 @@ PATIENCE = 10.0
 ALONE = "a loader for this rank alone, as for validation on rank 0, is made by .loader(rank=0, world_size=1)"
 
 
-def texts_of_ranks(store: JobStore, loops: Loops, text: str, *, timeout: float, waits: bool = True) -> list[str]:
+def texts_of_ranks(
+    store: JobStore, loops: Loops, text: str, *, timeout: float, waits: bool = True, made: str = "loader"
+) -> list[str]:
     """Return the text that each rank brings; the first calls of all ranks belong together, and so on.
 
-    Nothing where this rank `waits` for no other.
+    Nothing where this rank `waits` for no other. All ranks make the object that `made` names in errors.
 
     Warns
     -----
@@ -32,6 +34,7 @@ def texts_of_ranks(store: JobStore, loops: Loops, text: str, *, timeout: float, 
     PeerError
         If a rank ends, or does not come in `timeout` seconds; it names the rank.
     """
+    advice = f"; {ALONE}" if made == "loader" else ""
     key = f"loaders/{store.num_meetings}"
     store.num_meetings += 1
     store.bring(key, text)
@@ -51,19 +54,20 @@ def texts_of_ranks(store: JobStore, loops: Loops, text: str, *, timeout: float, 
                 _give_up(
                     store,
                     key,
-                    f"rank {min(ended)} ended, where rank {store.rank} makes a loader, which all ranks make; {ALONE}",
+                    f"rank {min(ended)} ended, where rank {store.rank} makes a {made}, which all ranks make{advice}",
+                    made,
                 )
             named = " and ".join(f"rank {rank}{loops.last_words(rank)}" for rank in sorted(absent))
             if absent and now - began > timeout:
                 error = late(
-                    named, "to where all ranks make a loader", timeout, store.rank, "init_process_group(timeout=)"
+                    named, f"to where all ranks make a {made}", timeout, store.rank, "init_process_group(timeout=)"
                 )
-                _give_up(store, key, f"{error}; all ranks make the same loaders in the same order; {ALONE}")
+                _give_up(store, key, f"{error}; all ranks make the same {made}s in the same order{advice}", made)
             if absent and not warned and now - began > PATIENCE:
                 warned = True
                 warnings.warn(
-                    f"rank {store.rank} makes a loader and has waited {PATIENCE:.0f} seconds for {named} to make it, "
-                    f"too, and waits {timeout:.0f} at most: all ranks make the same loaders; {ALONE}",
+                    f"rank {store.rank} makes a {made} and has waited {PATIENCE:.0f} seconds for {named} to make it, "
+                    f"too, and waits {timeout:.0f} at most: all ranks make the same {made}s{advice}",
                     stacklevel=2,
                 )
         time.sleep(POLL)
@@ -75,7 +79,7 @@ def texts_of_ranks(store: JobStore, loops: Loops, text: str, *, timeout: float, 
     return [brought[rank] for rank in range(store.world_size)]
 
 
-def _give_up(store: JobStore, key: str, reason: str) -> None:
+def _give_up(store: JobStore, key: str, reason: str, made: str) -> None:
     """Give up a meeting for all ranks, unless all have come by now: one that comes later would meet nobody.
 
     So each rank has been to the same meetings, and the next one is the same on all of them.
@@ -85,7 +89,7 @@ def _give_up(store: JobStore, key: str, reason: str) -> None:
     PeerError
         With the reason of the rank that gave up first.
     """
-    own = f"{reason}\n{gave_up(store.rank)}"
+    own = f"{reason}\n{gave_up(store.rank, made)}"
     outcome = store.first(f"{key}/outcome", own)
     if outcome == MET:
         return

@@ -12,10 +12,23 @@ import torch
 from torch import Tensor
 
 from headrace.ops import FeatureError, TierSizes
-from headrace.pipeline.data import CPU, DISK, Graph, GraphView, Place, as_cpu_tensor, as_list, check_kind, describe
+from headrace.ops.gpu import current_gpu
+from headrace.pipeline.data import (
+    CPU,
+    DISK,
+    Graph,
+    GraphView,
+    Place,
+    as_cpu_tensor,
+    as_list,
+    check_kind,
+    check_switches,
+    describe,
+)
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore, as_source
+from headrace.pipeline.storage.peers import check_is_distributed, least_of_ranks
 from headrace.pipeline.storage.tiered_feature import TieredFeature
 
 #: Bytes per second at which one process reads random rows, for comparing places: orders of magnitude of a machine with
@@ -67,9 +80,11 @@ class TierPlan:
     rank: int32[num_nodes]
         The rank of each node: 0 for the hottest.
     devices
-        The devices.
+        The devices; with `peers`, that of this rank alone.
     tiers
         The table.
+    peers
+        Whether each rank of torch.distributed on this machine has one of the devices.
     """
 
     names: tuple[str, ...]
@@ -77,19 +92,27 @@ class TierPlan:
     rank: Tensor
     devices: tuple[Place, ...]
     tiers: tuple[Tier, ...]
+    peers: bool = False
 
     def apply(self, store: FeatureStore, *, here: int = 0, stand_ins: bool = False) -> FeatureStore:
         """Return a store in which the features of the plan are `hr.TieredFeature`, and all others unchanged.
 
         If no row has a faster place, it is the store itself.
 
-        `here` is the device that reads; `stand_ins` uses CPU memory in place of devices.
+        `here` is the device that reads; `stand_ins` uses CPU memory in place of devices. With `peers` all ranks call
+        this together, and leave `here` out.
         """
         if self.sizes.num_placed == 0:
             return store
         tiered = {
             name: TieredFeature(
-                store.node[name], self.rank, self.sizes, devices=self.devices, here=here, stand_ins=stand_ins
+                store.node[name],
+                self.rank,
+                self.sizes,
+                devices=self.devices,
+                here=here,
+                stand_ins=stand_ins,
+                peers=self.peers,
             )
             for name in self.names
         }
@@ -117,6 +140,7 @@ def plan_tiers(
     node: Sequence[str] | None = None,
     share: float = SHARE,
     bandwidth: Mapping[str, float] | None = None,
+    peers: bool = False,
 ) -> TierPlan:
     """Choose the number of rows of node features on devices, in host memory and on disk.
 
@@ -153,6 +177,10 @@ def plan_tiers(
         The largest share of each memory for rows: more than 0, and at most 1.
     bandwidth
         Bytes per second of random rows by kind of place ("cuda", "peer", "pinned", "cpu", "disk"), if known.
+    peers
+        Whether the devices are the current GPUs of the ranks of torch.distributed on this machine, one for each rank,
+        which read each other's memory in place. All ranks call `plan_tiers` together, and get the same numbers: those
+        of the rank with the least memory.
 
     Returns
     -------
@@ -163,12 +191,16 @@ def plan_tiers(
     ------
     FeatureError
         For a share or bandwidth out of range, if there is no such feature, if the named features are in different
-        places, or if scores are not one number of at least 0 per node.
+        places, if scores are not one number of at least 0 per node, or with `peers` without torch.distributed.
+    PeerError
+        With `peers`, if a rank does not come.
     """
+    check_switches("plan_tiers", FeatureError, peers=peers)
     check_kind(store, FeatureStore, "plan_tiers: expected an hr.FeatureStore", "pass the store first", FeatureError)
     advice = "make one by hr.Graph.from_coo, from_pyg or from_dgl"
     check_kind(graph, GraphView, "plan_tiers: expected an hr.Graph", advice, FeatureError)
-    machine = Machine.detect() if machine is None else machine
+    if machine is None:
+        machine = replace(Machine.detect(), current_gpu=current_gpu()) if peers else Machine.detect()
     advice = "leave it out, or pass hr.Machine(gpus=..., gpu_memory=...)"
     check_kind(machine, Machine, "plan_tiers: expected machine to be an hr.Machine", advice, FeatureError)
     advice = f"pass {{{', '.join(f'{kind!r}: 1e10' for kind in [*BANDWIDTH][:1])}}}, bytes per second"
@@ -186,15 +218,21 @@ def plan_tiers(
     row_bytes = max(sum(one.row_bytes for one in sources), 1)
 
     num_devices = min(machine.gpus, len(machine.gpu_memory))
-    per_device = int(min(machine.gpu_memory[:num_devices], default=0) * share) // row_bytes
+    per_device, memory = min(machine.gpu_memory[:num_devices], default=0), machine.memory
+    devices = tuple(Place("cuda", number) for number in range(num_devices))
+    if peers:
+        check_is_distributed("plan_tiers")
+        (per_device, memory), num_devices = least_of_ranks(machine.memory_of_gpu(None), memory)
+        num_devices = num_devices if per_device else 0
+        devices = (Place("cuda", machine.current_gpu),)[:num_devices]
+    per_device = int(per_device * share) // row_bytes
     speeds = {**BANDWIDTH, **(bandwidth or {})}
     sizes = _on_devices(below, per_device, num_devices, speeds, source)
     if source == DISK:
-        room = int(machine.memory * share) // row_bytes
+        room = int(memory * share) // row_bytes
         sizes = replace(sizes, host=min(room, len(ranking) - sizes.num_placed))
-    devices = tuple(Place("cuda", number) for number in range(num_devices))
     tiers = _table(sizes, devices, below, row_bytes, source)
-    return TierPlan(names, sizes, rank, devices, tiers)
+    return TierPlan(names, sizes, rank, devices, tiers, peers and num_devices > 0)
 
 
 def _check_numbers(share: object, bandwidth: Mapping[str, object]) -> None:
@@ -296,7 +334,7 @@ def _table(
 ) -> tuple[Tier, ...]:
     """Return a line for each place that has rows."""
     num_rows, lines, first = len(below) - 1, list[Tier](), 0
-    count, replicated, stay = len(devices), sizes.replicated, len(below) - 1 - sizes.num_placed
+    count, replicated, stay = sizes.num_devices, sizes.replicated, len(below) - 1 - sizes.num_placed
     most, room = (sizes.interleaved_at(0) if count else 0), "as far as there is room"
     each = (f"each of {count}", "the hottest: no link is crossed", "all: no link is crossed")
     if count == 1:

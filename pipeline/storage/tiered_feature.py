@@ -12,18 +12,15 @@ from torch import Tensor
 
 from headrace.ops import FeatureError, TierSizes, gather_tables
 from headrace.ops.features.gather import empty_rows
-from headrace.ops.gpu import current_gpu, has_gpu
+from headrace.ops.gpu import current_gpu, has_gpu, resolved
 from headrace.ops.memory_promises import HOST, Promise
 from headrace.pipeline.data import CPU, Place, ProcessLock, as_list, check_kind, check_switches, whole_number
-from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
+from headrace.pipeline.storage.feature_source import SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
+from headrace.pipeline.storage.peers import Peers, content_of, own_device
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids, read_by_writing
-from headrace.pipeline.storage.terminal import progress_bar
-from headrace.pipeline.storage.tiers import TierRouter, TiersOnGpu
-
-#: Rows are copied to their places in pieces of about so many bytes.
-_PIECE_BYTES = 64 << 20
+from headrace.pipeline.storage.tiers import TierRouter, TiersOnGpu, copied_tables
 
 
 class TieredFeature(OverSource):
@@ -63,11 +60,21 @@ class TieredFeature(OverSource):
         The position in `devices` of the device that reads. Rows of the other devices count as those of peers.
     stand_ins
         Whether tables in CPU memory replace those of the devices, for tests, and on machines without a GPU.
+    peers
+        Whether the devices are those of the ranks of torch.distributed on this machine, one for each rank. Each rank
+        copies the rows of its own device and reads those of the others in place, through CUDA IPC. `devices` is then
+        the device of this rank alone, by default the current GPU, and `here` is left out. All ranks make the feature
+        together, of the same rows, which are copied at once. No rank may end while others read: see `close`.
 
     Raises
     ------
     FeatureError
-        If the rank lacks a row, more rows are placed than exist, or there are no such devices.
+        If the rank lacks a row, more rows are placed than exist, or there are no such devices; with `peers`, without
+        torch.distributed, or if ranks differ in rows or sizes.
+    DeviceError
+        With `peers`, if the devices do not reach each other's memory, as in expandable segments of torch's allocator.
+    PeerError
+        With `peers`, if a rank does not come or fails; in reads, if one has ended. It names the rank.
     """
 
     def __init__(
@@ -79,13 +86,15 @@ class TieredFeature(OverSource):
         devices: Sequence[Place] = (),
         here: int = 0,
         stand_ins: bool = False,
+        peers: bool = False,
     ) -> None:
-        check_switches("TieredFeature", FeatureError, stand_ins=stand_ins)
+        check_switches("TieredFeature", FeatureError, stand_ins=stand_ins, peers=peers)
         check_kind(sizes, TierSizes, "TieredFeature: expected sizes to be an hr.TierSizes", "pass one", FeatureError)
         devices = as_list(devices, "TieredFeature: devices", "places", FeatureError)
         if not all(isinstance(device, Place) for device in devices):
             raise FeatureError("TieredFeature: expected devices to be a list of hr.Place, got others among them")
         here = whole_number(here, "TieredFeature: here", 0, FeatureError)
+        devices = [own_device(devices, here)] if peers else devices
         if devices and not stand_ins and not has_gpu():
             raise FeatureError(
                 f"TieredFeature: rows on {', '.join(map(str, devices))} need a GPU, and torch finds none here; pass "
@@ -93,6 +102,9 @@ class TieredFeature(OverSource):
             )
         source = as_source(source)
         self._source = source
+        self._peers = Peers(devices[0], content_of(source, rank, sizes), sizes.num_devices) if peers else None
+        if self._peers is not None:
+            devices, here = self._peers.devices, self._peers.here
         self._router = TierRouter(rank, sizes, devices=devices, source=source.place, here=here)
         if len(self._router.rank) != source.num_rows:
             raise FeatureError(
@@ -106,8 +118,12 @@ class TieredFeature(OverSource):
         self._filling = ProcessLock()
         self._stand_ins = stand_ins
         self._on_gpu: TiersOnGpu | None = None
+        self._is_closed = False
+        self._shared: list[Tensor] = []  # with peers, the tables of all devices, each where it is
         self._held = {HOST: 0}  # bytes of the tables, by place
         self._promises = self._promised()
+        if peers:
+            self.fill()
 
     @property
     def router(self) -> TierRouter:
@@ -124,11 +140,32 @@ class TieredFeature(OverSource):
         """Copy rows to their places, unless done before; the first read does so, too."""
         check_switches("TieredFeature.fill", FeatureError, progress=progress)
         with self._filling.held():
-            if self._tables is None:
+            if self._tables is None and not self._is_closed:
                 self._seen = self.version
                 self._copied.mark()
                 self._tables = self._read_tables(progress)
                 self._held[HOST] = sum(table.nbytes for table in self._tables)
+
+    def close(self) -> None:
+        """Give back memory that ranks share, with `peers`: all ranks call it, behind their last reads.
+
+        It returns when no rank reads memory of another one any more. Later reads are refused. Without `peers` there is
+        nothing to give back.
+
+        Raises
+        ------
+        PeerError
+            If a rank does not come.
+        """
+        if self._peers is None or self._is_closed:
+            return
+        self._is_closed = True
+        with self._filling.held():
+            if self._on_gpu is not None:
+                self._on_gpu.synchronize()
+            self._on_gpu, self._tables, self._shared = None, None, []
+            self._held.clear()
+        self._peers.part()
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids` as [num_ids, ...].
@@ -137,6 +174,8 @@ class TieredFeature(OverSource):
         ------
         FeatureError
             If an id is negative or not below num_rows, or for a place to which it does not read.
+        PeerError
+            If the rank of a peer has ended.
         """
         self._check_unwritten()
         num_ids(ids, self)  # refuses what is none
@@ -189,10 +228,13 @@ class TieredFeature(OverSource):
             if self._on_gpu is None and self._tables is not None:
                 router = self._router
                 rest = self._source.rows_in_place if router.sizes.num_placed < self.num_rows else None
-                self._on_gpu = TiersOnGpu(router.rank, router.sizes, self._tables, rest, router.devices, router.here)
+                tables = [*self._shared, *self._tables[len(self._shared) :]]
+                self._on_gpu = TiersOnGpu(router.rank, router.sizes, tables, rest, router.devices, router.here)
+                if self._peers is not None:
+                    return
                 moved, kept = self._tables[: len(router.devices)], self._tables[len(router.devices) :]
                 self._tables = [*(table[:0].clone() for table in moved), *kept]
-                self._held.update({number: table.nbytes for number, table in zip(self._numbers(), moved, strict=True)})
+                self._held.update({number: moved[device].nbytes for device, number in self._numbers()})
                 self._held[HOST] = sum(table.nbytes for table in kept)
 
     def read_into(
@@ -233,9 +275,13 @@ class TieredFeature(OverSource):
         return counts
 
     def _check_unwritten(self) -> None:
-        """Refuse to read copies of rows that were written since."""
+        """Refuse to read copies of rows that were written since, or in memory that is gone."""
         if self._tables is not None and self.version != self._seen:
             raise _written()
+        if self._peers is not None:
+            if self._is_closed:
+                raise FeatureError("TieredFeature: expected reads before close(), got one behind it; make it anew")
+            self._peers.check()
 
     def check_copies(self) -> None:
         """Refuse copies of rows that were written since, also past torch's count, as an iteration begins.
@@ -271,8 +317,10 @@ class TieredFeature(OverSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The copied rows stay behind: a copy fills its own places.
-        router = self._router
-        return _make, (self.source, router.rank, router.sizes, router.devices, router.here, self._stand_ins)
+        router, peers = self._router, self._peers is not None
+        devices, here = ([router.devices[router.here]], 0) if peers else (router.devices, router.here)
+        made = partial(TieredFeature, devices=devices, here=here, stand_ins=self._stand_ins, peers=peers)
+        return made, (self.source, router.rank, router.sizes)
 
     def __repr__(self) -> str:
         sizes = self._router.sizes
@@ -284,7 +332,7 @@ class TieredFeature(OverSource):
         """Promise this memory to the tables: nobody else is given it, though they are filled by the first read."""
         sizes = self._router.sizes
         rows = {HOST: sizes.host}
-        for device, number in enumerate(self._numbers()):
+        for device, number in self._numbers():
             place = HOST if self._stand_ins else number
             rows[place] = rows.get(place, 0) + sizes.replicated + sizes.interleaved_at(device)
         return [
@@ -292,25 +340,33 @@ class TieredFeature(OverSource):
             for place, count in rows.items()
         ]
 
-    def _numbers(self) -> list[int]:
-        """Return the numbers of the GPUs."""
-        devices = self._router.devices
-        return [device if place.index is None else place.index for device, place in enumerate(devices)]
+    def _numbers(self) -> list[tuple[int, int]]:
+        """Return the positions of the devices whose rows this process holds, each with the number of its GPU."""
+        router = self._router
+        numbers = [
+            (device, device if place.index is None else place.index) for device, place in enumerate(router.devices)
+        ]
+        return numbers if self._peers is None else [numbers[router.here]]
 
     def _read_tables(self, progress: bool) -> list[Tensor]:
-        """Return copies of the rows at the devices and in host memory."""
+        """Return copies of the rows at the devices and in host memory; with peers those of others are opened."""
+        here, peers = self._router.here, self._peers
         ids = [self._router.ids_at(place) for place in range(self._router.sizes.num_devices + 1)]
-        tables = [empty_rows((len(one), *self.shape[1:]), self.dtype) for one in ids]
-        total = sum(map(len, ids)) * self.row_bytes
-        piece = max(_PIECE_BYTES // max(self.row_bytes, 1), 1)
-        options = {"desc": "rows to their places", "unit": "B", "unit_scale": True}
-        with progress_bar(shown=progress, total=total, **options) as bar:
-            for one, table in zip(ids, tables, strict=True):
-                for start in range(0, len(one), piece):
-                    rows, _ = self._source.read(one[start : start + piece])
-                    table[start : start + piece] = rows
-                    bar.update(rows.nbytes)
-        return tables
+        if peers is None:
+            return copied_tables(self._source, ids, progress=progress)
+        on_host: list[Tensor] = []
+
+        def of_this_rank() -> Tensor:
+            own, rest = copied_tables(self._source, [ids[here], ids[-1]], progress=progress)
+            on_host.append(rest)
+            return own
+
+        device = CPU if self._stand_ins else self._router.devices[here]
+        shapes = [(len(one), *self.shape[1:]) for one in ids[:-1]]
+        self._shared = peers.share(of_this_rank, shapes, resolved(str(device)))
+        if self._stand_ins:
+            return [*self._shared, *on_host]
+        return [*(empty_rows((0, *self.shape[1:]), self.dtype) for _ in self._shared), *on_host]
 
     def _read_source(self, ids: Tensor, out: Tensor, places: Tensor, num_threads: int) -> Mapping[str, int]:
         """Write rows that stay where they are, and return what their source counts."""
@@ -331,9 +387,3 @@ def _number(device: Place) -> int:
 
 def _held_at(held: Mapping[int, int], place: int) -> int:
     return held.get(place, 0)
-
-
-def _make(
-    source: FeatureSource, rank: Tensor, sizes: TierSizes, devices: Sequence[Place], here: int, stand_ins: bool
-) -> TieredFeature:
-    return TieredFeature(source, rank, sizes, devices=devices, here=here, stand_ins=stand_ins)

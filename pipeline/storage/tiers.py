@@ -13,12 +13,17 @@ from headrace.ops.errors import DeviceError, FeatureError
 from headrace.ops.features.gather import empty_rows
 from headrace.ops.features.pinned import Pinned
 from headrace.ops.features.tiers import GpuTables, TierSizes, gather_tables, locate_and_count, locate_rows
-from headrace.ops.gpu import is_readable, resolved
+from headrace.ops.gpu import is_readable, resolved, synchronize
 from headrace.pipeline.data.arrays import are_each_once, as_ids
 from headrace.pipeline.data.place import CPU, PINNED, Place
 from headrace.pipeline.partition.router import Located, Router
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.terminal import progress_bar
 
 _PEER = Place("peer")
+
+#: Rows are copied to their places in pieces of about so many bytes.
+_PIECE_BYTES = 64 << 20
 
 
 class TierRouter(Router):
@@ -115,6 +120,21 @@ def _checked_rank(rank: ArrayLike | Tensor) -> Tensor:
     return ranks if num_rows > torch.iinfo(torch.int32).max else ranks.to(torch.int32)
 
 
+def copied_tables(source: FeatureSource, ids: Sequence[Tensor], *, progress: bool) -> list[Tensor]:
+    """Return copies of the rows of each list of ids, in CPU memory."""
+    tables = [empty_rows((len(one), *source.shape[1:]), source.dtype) for one in ids]
+    total = sum(map(len, ids)) * source.row_bytes
+    piece = max(_PIECE_BYTES // max(source.row_bytes, 1), 1)
+    options = {"desc": "rows to their places", "unit": "B", "unit_scale": True}
+    with progress_bar(shown=progress, total=total, **options) as bar:
+        for one, table in zip(ids, tables, strict=True):
+            for start in range(0, len(one), piece):
+                rows, _ = source.read(one[start : start + piece])
+                table[start : start + piece] = rows
+                bar.update(rows.nbytes)
+    return tables
+
+
 class TiersOnGpu:
     """The tables of a tiered feature, each where it belongs.
 
@@ -185,3 +205,9 @@ class TiersOnGpu:
         like = self._tables.tensors[0]
         out = empty_rows((len(ids), *like.shape[1:]), like.dtype, self._device)
         return gather_tables(self._tables, table, row, out, trusted=True), counts
+
+    def synchronize(self) -> None:
+        """Wait until the device has read all rows that were asked for."""
+        synchronize(self._device)
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)  # its side streams, too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
 from contextlib import contextmanager, nullcontext
@@ -15,7 +16,7 @@ from headrace.cuda import backend
 from headrace.cuda import gpu as gpu_module
 from headrace.cuda.backend import is_gpu, is_reachable, is_usable, stand_in
 from headrace.cuda.errors import DeviceError
-from headrace.cuda.memory import is_pinned, reach_peer, shared
+from headrace.cuda.memory import is_pinned, opened, reach_peer, shared
 from headrace.ops import gpu
 
 from cuda_host.cuda_runtime import CudaError
@@ -48,6 +49,45 @@ def test_memory_of_peers(status, reached):
 def test_memory_of_no_gpu_is_not_shared():
     with pytest.raises(DeviceError, match="expected a tensor on a GPU, got one on cpu"):
         shared(torch.zeros(3))
+
+
+@pytest.mark.parametrize("address", [4096, 8191])
+def test_expandable_segments_are_not_shared(address, monkeypatch):
+    segments = [
+        {"address": 0, "total_size": 4096, "is_expandable": False},
+        {"address": 4096, "total_size": 4096, "is_expandable": True},
+    ]
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
+    with pytest.raises(DeviceError, match="leave expandable_segments:True out of PYTORCH_CUDA_ALLOC_CONF"):
+        shared(Shareable(address))
+    for elsewhere in (address - 4096, address + 4096):
+        assert opened(shared(Shareable(elsewhere))).address == elsewhere
+
+
+class Shareable:
+    """Stands for a tensor on a GPU, at an address."""
+
+    is_cuda, device = True, "cuda:0"
+
+    def __init__(self, address):
+        self.address = address
+
+    def data_ptr(self):
+        return self.address
+
+
+def test_memory_that_cannot_be_opened_is_named():
+    with pytest.raises(DeviceError, match="expected memory that another process shares, got an error: invalid device"):
+        opened(pickle.dumps(_Gone()))
+
+
+class _Gone:
+    def __reduce__(self):
+        return _fail, ()
+
+
+def _fail():
+    raise RuntimeError("invalid device context")
 
 
 def test_without_a_gpu():
