@@ -7,9 +7,46 @@ from mutants.mutant import Mutant
 _TIERS = "tests/ops/features/test_tiers.py::"
 _BUDGETS = "tests/pipeline/run/test_cache_budgets.py::"
 _ROOM = "tests/pipeline/run/test_room_ahead.py::"
+_PEERS = "tests/pipeline/storage/test_peers.py::"
 _LOOKAHEAD = "tests/pipeline/passes/test_lookahead.py::"
 
 TIERS = (
+    Mutant(
+        "ops/features/shared_rows.py",
+        "    return rows.view(tuple(shape))",
+        "    return rows.view(tuple(shape)).clone()",
+        _PEERS + "test_memory_is_shared_and_given_back",
+    ),
+    Mutant(
+        "pipeline/storage/peers.py",
+        "        if ended:\n",
+        "        if not self._pids:\n",
+        _PEERS + "test_a_rank_that_has_ended_is_named",
+    ),
+    Mutant(
+        "pipeline/storage/peers.py",
+        'if "failed" in one:',
+        'if "failure" in one:',
+        _PEERS + "test_a_rank_that_cannot_copy_its_rows_is_named",
+    ),
+    Mutant(
+        "pipeline/storage/peers.py",
+        "min(of_all) for of_all",
+        "max(of_all) for of_all",
+        _PEERS + "test_a_plan_for_the_ranks_of_a_machine",
+    ),
+    Mutant(
+        "pipeline/storage/tiered_feature.py",
+        "self._on_gpu, self._tables, self._shared = None, None, []",
+        "self._on_gpu, self._tables = None, None",
+        _PEERS + "test_memory_is_shared_and_given_back",
+    ),
+    Mutant(
+        "cuda/memory.py",
+        'if segment.get("is_expandable") and 0 <= address',
+        'if segment.get("is_expandable") and 0 < address',
+        "tests/cuda_host/test_memory.py::test_expandable_segments_are_not_shared",
+    ),
     Mutant(
         "ops/native/features/tiers.cpp",
         "tiers.replicated + position / tiers.num_devices",
