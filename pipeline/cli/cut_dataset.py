@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.ops.errors import FeatureError
 from headrace.pipeline.cli.parser import meant
-from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.items import ItemSet
+from headrace.pipeline.data import FeatureName, ItemSet, edge_types_of, node_types_of
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles

@@ -12,10 +12,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import answer, meant, say
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.types import TypeName, TypeOffsets
+from headrace.pipeline.data import FeatureName, TypeName, TypeOffsets, edge_types_of, node_types_of, whole_number
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes
 from headrace.pipeline.storage.dataset.manifest import arrays_of
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset

@@ -12,10 +12,8 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.cli.parser import say
-from headrace.pipeline.data.graph_types import node_types_of
-from headrace.pipeline.data.items import Items
+from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of
 from headrace.pipeline.data.ranking import ranking
-from headrace.pipeline.data.types import TypeName, TypeOffsets
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.scores import out_degree, reverse_pagerank
 from headrace.pipeline.storage.dataset.manifest import holds_dataset

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops import InputError
-from headrace.ops.graphs.csc import coo_to_csc
+from headrace.ops import InputError, coo_to_csc
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.unique_edges import are_repeats

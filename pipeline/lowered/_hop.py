@@ -8,13 +8,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from headrace.ops import BlendedKey, HopRule, LayerReducer, NeighborRule, dependent_key, sample_hop
+from headrace.ops import Hop as PickedEdges
 from headrace.ops.gpu import device_of
-from headrace.ops.random.dependency import BlendedKey, dependent_key
 from headrace.ops.sampling.edge_positions import EdgePositions
-from headrace.ops.sampling.layer_reducer import LayerReducer
-from headrace.ops.sampling.rules import HopRule, NeighborRule
-from headrace.ops.sampling.sample import Hop as PickedEdges
-from headrace.ops.sampling.sample import sample_hop
 from headrace.pipeline.data import GraphView, MiniBatch, Seen
 from headrace.pipeline.data.graph_machinery import arrays_on, weights_on
 from headrace.pipeline.data.seen import seen_of

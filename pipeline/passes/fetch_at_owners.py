@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.place import CPU
+from headrace.pipeline.data import CPU, FeatureName
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
 from headrace.pipeline.passes.shards import sharded_features

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.rules import Facts, Rule, Window
+from headrace.pipeline.plan import Facts, Machine, Rule, Window
 from headrace.pipeline.stages.copy_to import CopyTo
 
 

@@ -14,8 +14,7 @@ from headrace.ops.gpu import current_gpu
 from headrace.ops.gpu_memory import free_gpu_memory
 from headrace.ops.memory_limit import own_room, shared_room
 from headrace.ops.memory_promises import promised
-from headrace.pipeline.data.arrays import whole_number
-from headrace.pipeline.data.place import Place
+from headrace.pipeline.data import Place, whole_number
 from headrace.pipeline.distributed.job import ranks_here
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.leaving import Loop
     from headrace.pipeline.distributed.same_place import Turn
-    from headrace.pipeline.plan.machine import Machine
+    from headrace.pipeline.plan import Machine
     from headrace.pipeline.plan.rewriting import Rewriting
 
 

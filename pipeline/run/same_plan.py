@@ -8,10 +8,9 @@ from typing import Any
 
 from headrace.ops.gpu import name_of_gpu
 from headrace.pipeline.data.label_range import LabelRange
-from headrace.pipeline.plan import Plan, PlanError, SourceStage, Stage, source_of
+from headrace.pipeline.plan import ON_ITS_WAY, Plan, PlanError, SourceStage, Stage, source_of
 from headrace.pipeline.plan.fingerprint import digest_of
 from headrace.pipeline.plan.rules import facts_of
-from headrace.pipeline.plan.stage import ON_ITS_WAY
 from headrace.pipeline.plan.text import describe, show
 
 #: What to write where an argument differs, by its name.
