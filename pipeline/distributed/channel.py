@@ -369,7 +369,9 @@ def _as_bytes(rows: Tensor) -> Tensor:
     """View rows as uint8[rows, bytes of a row], whatever their dtype; a copy if they are not contiguous."""
     num_rows = rows.shape[0]  # small batches feel each call of Python, such as len() of a tensor
     width = rows[:1].numel() * rows.element_size() if num_rows else 0
-    return flat_bytes(rows.detach()).view(num_rows, width)
+    flat = rows.detach().contiguous().reshape(-1)
+    packed = flat.view(torch.uint8) if num_rows != 1 else flat_bytes(flat)  # as a row of one element may have a stride
+    return packed.view(num_rows, width)
 
 
 def check_channel(comm: object, caller: str) -> None:

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from ranks import run_ranks
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -104,3 +105,14 @@ def test_the_state_of_the_hook_is_a_process_group(state, job):
         hr.sum_hook(state, None)
     with pytest.raises(Exception, match="sum_hook: expected a process group of this rank, or None"):
         model(torch.ones(1, 2)).sum().backward()
+
+
+def test_one_element_is_sent_whatever_its_stride():
+    """Torch takes it for contiguous, and views no bytes of it."""
+
+    def work(comm):
+        column = torch.arange(10).view(5, 2)[:1, comm.rank]
+        assert column.stride() == (2,)
+        return comm.all_to_all(column, [1 - comm.rank, comm.rank], [1, 0] if comm.rank == 0 else [0, 1]).tolist()
+
+    assert run_ranks(2, work) == [[0], [1]]
