@@ -145,6 +145,8 @@ class TieredFeature(OverSource):
                 self._copied.mark()
                 self._tables = self._read_tables(progress)
                 self._held[HOST] = sum(table.nbytes for table in self._tables)
+                if self._shared and not self._stand_ins:
+                    self._held.update({number: self._shared[device].nbytes for device, number in self._numbers()})
 
     def close(self) -> None:
         """Give back memory that ranks share, with `peers`: all ranks call it, behind their last reads.
@@ -164,7 +166,7 @@ class TieredFeature(OverSource):
             if self._on_gpu is not None:
                 self._on_gpu.synchronize()
             self._on_gpu, self._tables, self._shared = None, None, []
-            self._held.clear()
+            self._promises.clear()
         self._peers.part()
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:

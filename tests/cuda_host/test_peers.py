@@ -9,6 +9,7 @@ PROGRAM = """
 import sys, torch
 import headrace as hr
 from headrace.cuda.backend import stand_in
+from headrace.ops.memory_promises import promised
 from cuda_host.stand_in import StandIn
 from plans import graph, items, store
 rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -21,6 +22,8 @@ here = hr.Place("cuda", 0)
 with stand_in(StandIn()):
     for sizes in ((10, 60, 40), (0, num_rows, 0), (0, 1, 0), (num_rows, 0, 0)):
         tiers = hr.TieredFeature(x, order, hr.TierSizes(*sizes, num_devices=world_size), devices=[here], peers=True)
+        there = promised(0)
+        assert (there.num_bytes, there.unfilled) == (row * (sizes[0] + tiers.router.sizes.interleaved_at(rank)), 0)
         tiers.prepare(here)
         ids = torch.randint(num_rows, (300,), generator=torch.Generator().manual_seed(rank))
         rows, counts = tiers.read(ids, to=here)
@@ -31,6 +34,7 @@ with stand_in(StandIn()):
         assert sum(counts.values()) == row * 300
         assert torch.equal(tiers.read(ids).rows, x[ids])  # to the CPU, from the source
         tiers.close()
+        assert promised(0).num_bytes == 0
 
     kept = hr.TieredFeature(x, order, hr.TierSizes(10, 60, 40, num_devices=world_size), devices=[here], peers=True)
     batches = items().sample_neighbor(graph(), [5, 3])
