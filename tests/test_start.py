@@ -73,7 +73,7 @@ def test_import_loads_neither_torch_nor_what_names_stand_for():
     assert len([name for name in loaded if name.split(".")[0] == "headrace"]) <= MOST_AT_IMPORT
 
 
-COMMANDS = ("info", "head", "verify", "explain", "reorder", "partition", "doctor")
+COMMANDS = ("convert", "generate", "info", "head", "verify", "explain", "reorder", "partition", "doctor")
 
 #: Of the process, with the start of Python; by the clock of the CPU, which other processes do not move.
 MOST_SECONDS_FOR_HELP = 0.15

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.ops.errors import HeadraceError
-from headrace.pipeline.cli import dataset_options, doctor, partition
+from headrace.pipeline.cli import convert, dataset_options, doctor, generate, partition
 from headrace.pipeline.cli.parser import Parser
 from headrace.pipeline.version import VERSION
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="headrace", description="Prepare graphs for training with headrace.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for one in (dataset_options, partition, doctor):
+    for one in (convert, generate, dataset_options, partition, doctor):
         one.add_to(commands)
     options = parser.all_parsed(arguments)
     run: Callable[[Any], None] = options.run

@@ -6,24 +6,41 @@ import os
 from typing import Any
 
 from headrace.ops import InputError
+from headrace.pipeline.convert.convert_tables import convert_tables
+from headrace.pipeline.convert.formats.source import read_source
 from headrace.pipeline.convert.objects import convert_object
 from headrace.pipeline.data import check_kind, check_switches
-from headrace.pipeline.storage.dataset.open_dataset import Dataset
+from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
 
 
-def convert(source: Any, folder: str | os.PathLike[str], *, overwrite: bool = False, progress: bool = True) -> Dataset:
-    """Make a data set on disk of an object of PyG or DGL.
+def convert(
+    source: Any,
+    folder: str | os.PathLike[str],
+    *,
+    memory: int | str | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Dataset:
+    """Make a data set on disk of files, or of an object of PyG or DGL.
 
-    The graph is that of `Graph.from_pyg` or `Graph.from_dgl`, with its edge attributes and times. Features are all
-    arrays with a row for each node or edge, of all types. Masks of nodes, ``train_mask``, become items,
+    Files are a TOML file that describes tables in CSV, Parquet or ``.npy`` (its fields:
+    `headrace.pipeline.convert.formats.described`), a folder of OGB, MAG240M, GraphBolt (``metadata.yaml``) or DGL
+    (``meta.yaml``), the JSON file of GraphStorm's construction, an ``.npz`` file, or a folder of ``.npy`` files. They
+    are read in pieces, at any size; a conversion that was killed goes on behind its last finished pass; nothing
+    is unpickled, and files outside the folder are not read. ``headrace convert`` does the same.
+
+    Of an object the graph is that of `Graph.from_pyg` or `Graph.from_dgl`, with its edge attributes and times. Features
+    are all arrays with a row for each node or edge, of all types. Masks of nodes, ``train_mask``, become items,
     ``data.items["train"]``; ``edge_label_index`` and ``edge_label`` of PyG become the items "edge_label".
 
     Parameters
     ----------
     source
-        A torch_geometric ``Data`` or ``HeteroData``, or a ``dgl.DGLGraph``.
+        A path, a torch_geometric ``Data`` or ``HeteroData``, or a ``dgl.DGLGraph``.
     folder
         The data set to make; it appears when it is complete.
+    memory
+        Of files: the most memory of the process, in bytes or as a text; default "4GB".
     overwrite
         Replace a data set at `folder`; anything else there stays, and is an error.
     progress
@@ -37,7 +54,8 @@ def convert(source: Any, folder: str | os.PathLike[str], *, overwrite: bool = Fa
     Raises
     ------
     InputError
-        If `source` is none of these, or `folder` exists and may not be replaced.
+        If `source` is none of these, `folder` exists and may not be replaced, or a file or row is malformed, with its
+        place.
     GraphError
         As `Graph.from_pyg` and `Graph.from_dgl`.
     OSError
@@ -50,4 +68,10 @@ def convert(source: Any, folder: str | os.PathLike[str], *, overwrite: bool = Fa
     """
     check_switches("convert", overwrite=overwrite, progress=progress)
     check_kind(folder, (str, os.PathLike), "convert: expected folder to be a path", "name it", InputError)
+    if isinstance(source, str | os.PathLike):
+        limit = "4GB" if memory is None else memory
+        convert_tables(read_source(source), folder, memory=limit, overwrite=overwrite, progress=progress)
+        return open_dataset(folder)
+    if memory is not None:
+        raise InputError(f"convert: expected memory= with files, got {memory!r} with an object in memory; leave it out")
     return convert_object(source, folder, overwrite=overwrite, progress=progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -28,6 +29,9 @@ _SAMPLE = 1000
 
 #: Rows that pyarrow reads at a time fill this many bytes of a file.
 _BLOCK = 1 << 20
+
+#: What files raise that are no tables of text.
+_DAMAGED = (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error)
 
 
 class CsvTable(Table):
@@ -67,6 +71,8 @@ class CsvTable(Table):
         )
         is_tsv = self._files[0].name.removesuffix(".gz").endswith(".tsv")
         self._separator = separator or ("\t" if is_tsv else ",")
+        if len(self._separator) != 1 or self._separator in '"\r\n':
+            raise InputError(f"convert: {self.name}: expected a separator of one character, got {self._separator!r}")
         self._has_header = names is None
         self._names = list(names) if names is not None else self._header(self._files[0])
         if len(set(self._names)) < len(self._names):
@@ -103,8 +109,11 @@ class CsvTable(Table):
         return stamps_of(self._files)
 
     def _header(self, path: Path) -> list[str]:
-        with _opened(path) as file:
-            header = next(csv.reader(file, delimiter=self._separator), None)
+        try:
+            with _opened(path) as file:
+                header = next(csv.reader(file, delimiter=self._separator), None)
+        except _DAMAGED as cause:
+            raise InputError(f"convert: expected a header in {path}, but {cause}; correct the file") from cause
         if not header:
             raise InputError(f"convert: expected a header in {path}, got an empty file; pass names=")
         return header
@@ -128,7 +137,7 @@ class CsvTable(Table):
                             )
                         count += 1
                         yield place, row
-                except (csv.Error, UnicodeDecodeError, OSError, EOFError) as cause:
+                except _DAMAGED as cause:
                     raise InputError(f"convert: {path}, behind row {count}: {cause}; correct the file") from cause
             self._rows.ended(place, count)
 

@@ -38,7 +38,8 @@ def convert_object(
         graph, store, kind = Graph.from_pyg(data), FeatureStore.from_pyg(data), "PyG"
     else:
         raise InputError(
-            f"convert: expected a torch_geometric Data or HeteroData, or a dgl.DGLGraph, got {type(data).__name__}; "
+            "convert: expected a path, a torch_geometric Data or HeteroData, or a dgl.DGLGraph, got "
+            f"{type(data).__name__}; "
             "write other graphs by hr.save_dataset(folder, graph, store, items=...)"
         )
     items, features = _items_and_features(store)

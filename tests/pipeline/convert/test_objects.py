@@ -99,6 +99,6 @@ def test_a_folder_is_replaced_only_if_asked(pyg, tmp_path):
 
 @pytest.mark.parametrize("source", [None, 3, {"edge_index": [[0], [1]]}, torch.zeros(2, 3)])
 def test_other_objects_are_refused(source, tmp_path):
-    with pytest.raises(hr.InputError, match=r"convert: expected a torch_geometric Data .* got"):
+    with pytest.raises(hr.InputError, match=r"convert: expected a path, a torch_geometric Data .* got"):
         hr.convert(source, tmp_path / "set")
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,282 @@
+"""Tables described by a short TOML file, or by options of the command, which are the same fields.
+
+::
+
+    [nodes.user]                       # or [nodes], of a graph without types
+    files = "users.csv"                # also several, a pattern, a folder; Parquet, .npy and .npz alike
+    id = "user_id"                     # texts or integers; without it nodes are numbered by their rows
+    features = ["x*", "age"]           # or { x = ["a", "b"] }: columns side by side are one feature
+    labels = "class"                   # or { y = "class" }; texts become numbers
+    time = "joined"
+    split = "split"                    # a column of names; or splits = { train = "is_train" }
+
+    [edges."user,buys,item"]           # or [edges]
+    files = "buys.csv"
+    src = "user"
+    dst = "item"
+    weight = "amount"
+    time = "day"
+
+    [items."train"]                    # items in a file of their own
+    files = "train.csv"
+    ids = "user_id"
+    type = "user"
+
+    [options]
+    unknown_ids = "drop"               # the fields of `headrace.pipeline.convert.description.Options`
+
+Tables may have ``separator``, ``names`` (of files without a header), ``types`` (of columns in CSV) and ``columns``
+(``{ src = ["edges.npy", 0], dst = ["edges.npy", 1] }``, in place of files), and nodes ``num_nodes``, ``external``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.ops.errors import InputError
+from headrace.ops.names import close_name
+from headrace.pipeline.convert.csv_table import CsvTable
+from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable, Options
+from headrace.pipeline.convert.files import natural_key
+from headrace.pipeline.convert.formats.source_files import inside, table_in, text_of
+from headrace.pipeline.convert.formats.views import Cast, Numbered
+from headrace.pipeline.convert.npy_table import NpyTable
+from headrace.pipeline.convert.table import Table
+
+_TABLE = ("files", "columns", "separator", "names", "types")
+_NODES = (*_TABLE, "id", "num_nodes", "external", "features", "labels", "time", "split", "splits")
+_EDGES = (*_TABLE, "src", "dst", "features", "attributes", "weight", "time", "labels", "split")
+_ITEMS = (*_TABLE, "ids", "type", "labels", "time")
+_SECTIONS = ("nodes", "edges", "items", "options")
+
+
+def read_toml(path: Path) -> Description:
+    """Read a description in TOML; its files are below its folder.
+
+    Raises
+    ------
+    InputError
+        If it is no TOML, or a field is unknown (with the nearest one) or of another kind.
+    """
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        from headrace.ops.optional import require
+
+        tomllib = require("tomli", extra="convert", stage="TOML with Python 3.10")
+    text = text_of(path)
+    try:
+        fields = tomllib.loads(text)
+    except (ValueError, RecursionError) as cause:
+        raise InputError(f"convert: expected TOML in {path}, but {cause}") from cause
+    return description_of(fields, path.parent, str(path))
+
+
+def description_of(fields: Mapping[str, Any], folder: Path, what: str) -> Description:
+    """Return the description in fields as TOML has them; errors begin with `what`.
+
+    Raises
+    ------
+    InputError
+        If a field is unknown, missing, or of another kind, or a table cannot be opened.
+    """
+    _known(fields, _SECTIONS, what)
+    edges, nodes, items = (_section(fields.get(name, {}), f"{what}: {name}") for name in ("edges", "nodes", "items"))
+    if not edges:
+        raise InputError(f'{what}: expected a table [edges], or one for each type, [edges."user,buys,item"]')
+    plain = "files" in edges or "columns" in edges
+    of_edges = {None: edges} if plain else {_edge_type(name, what): one for name, one in edges.items()}
+    of_nodes = {"node": nodes} if {"files", "columns", "num_nodes", "external"} & set(nodes) else nodes
+    options = _section(fields.get("options", {}), f"{what}: options")
+    _known(options, [one.name for one in dataclasses.fields(Options)], f"{what}: options")
+    return Description(
+        [_edges(_section(one, f"{what}: edges {name}"), name, folder, what) for name, one in of_edges.items()],
+        [_nodes(_section(one, f"{what}: nodes {name}"), name, folder, what) for name, one in of_nodes.items()],
+        [_items(_section(one, f"{what}: items {name}"), name, folder, what) for name, one in items.items()],
+        Options(**options),
+    )
+
+
+def features_of(table: Table, given: Any, what: str) -> dict[str, Columns]:
+    """Return features by name: ``["x*", "age"]``, or ``{"x": ["a", "b*"], "age": "age"}``.
+
+    A pattern is a feature of all columns that match, in the order of the numbers in their names; it is called as what
+    stands before ``*``.
+
+    Raises
+    ------
+    InputError
+        If there is no such column.
+    """
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, Mapping):
+        found: dict[str, Columns] = {}
+        for name, some in given.items():
+            columns = [one for part in _texts(some, what) for one in _matching(table, part, what)]
+            found[name] = columns[0] if isinstance(some, str) and len(columns) == 1 else columns
+        return found
+    by_name: dict[str, Columns] = {}
+    for one in _texts(given, what):
+        columns = _matching(table, one, what)
+        by_name[one.replace("*", "").strip("_ ") or "x"] = columns if "*" in one else columns[0]
+    return by_name
+
+
+def with_float32(table: Table, features: Mapping[str, Columns], others: Sequence[str | None]) -> Table:
+    """Return a table of text with the numbers of its features as models take them, in float32.
+
+    Features of one column of integers stay integers, and so do columns that are read for something else, too.
+    """
+    if not isinstance(table, CsvTable):
+        return table
+    single = np.dtype(np.float32)
+    casts = {}
+    for some in features.values():
+        for name in [some] if isinstance(some, str) else some:
+            is_float = table.column(name).dtype.kind == "f" or not isinstance(some, str)
+            if is_float and name not in others and not table.column(name).is_text:
+                casts[name] = single
+    return Cast(table, casts) if casts else table
+
+
+def _nodes(fields: Mapping[str, Any], name: str, folder: Path, what: str) -> NodeTable:
+    what = f"{what}: nodes {name}"
+    _known(fields, _NODES, what)
+    count, external = fields.get("num_nodes"), fields.get("external", False)
+    if (count is not None and type(count) is not int) or not isinstance(external, bool):
+        raise InputError(f"{what}: expected num_nodes to be an integer and external true or false, got {dict(fields)}")
+    if "files" not in fields and "columns" not in fields:
+        return NodeTable(name, num_nodes=count, external=external)
+    table = _table(fields, folder, what)
+    own, time, split = (_column(table, fields.get(key), f"{what}: {key}") for key in ("id", "time", "split"))
+    features = features_of(table, fields.get("features", ()), f"{what}: features")
+    labels = _columns(table, fields.get("labels", {}), f"{what}: labels")
+    splits = _columns(table, fields.get("splits", {}), f"{what}: splits")
+    table = with_float32(table, features, [own, time, split, *labels.values(), *splits.values()])
+    table = numbered(table, labels)
+    return NodeTable(name, table, own, count, external, features, labels, time, split or splits or None)
+
+
+def _edges(fields: Mapping[str, Any], name: EdgeType | None, folder: Path, what: str) -> EdgeTable:
+    what = f"{what}: edges{'' if name is None else ' ' + ','.join(name)}"
+    _known(fields, _EDGES, what)
+    table = _table(fields, folder, what)
+    ends = [_column(table, fields.get(key, key), f"{what}: {key}") for key in ("src", "dst")]
+    weight, time, split = (_column(table, fields.get(key), f"{what}: {key}") for key in ("weight", "time", "split"))
+    features = features_of(table, fields.get("features", ()), f"{what}: features")
+    attributes, labels = (_columns(table, fields.get(key, {}), f"{what}: {key}") for key in ("attributes", "labels"))
+    table = with_float32(table, features, [*ends, time, split, *labels.values(), *attributes.values()])
+    table = numbered(table, labels)
+    src, dst = (str(one) for one in ends)
+    return EdgeTable(table, name, src, dst, attributes, features, weight, time, labels, split)
+
+
+def _items(fields: Mapping[str, Any], name: str, folder: Path, what: str) -> Items:
+    what = f"{what}: items {name}"
+    _known(fields, _ITEMS, what)
+    table = _table(fields, folder, what)
+    ids = fields.get("ids", "id")
+    columns = [_column(table, one, f"{what}: ids") for one in _texts(ids, what)]
+    of_type = fields.get("type")
+    if of_type is not None and not isinstance(of_type, str):
+        raise InputError(f'{what}: expected type to be a node type, or "user,buys,item", got {of_type!r}')
+    kind = _edge_type(of_type, what) if of_type is not None and "," in of_type else of_type
+    labels, time = (_column(table, fields.get(key), f"{what}: {key}") for key in ("labels", "time"))
+    named = [str(one) for one in columns]
+    return Items(name, table, named[0] if isinstance(ids, str) else named, kind, labels, time)
+
+
+def numbered(table: Table, labels: Mapping[str, str]) -> Table:
+    """Return a table whose columns of labels are numbers."""
+    texts = [column for column in labels.values() if table.column(column).is_text]
+    return Numbered(table, texts) if texts else table
+
+
+def _table(fields: Mapping[str, Any], folder: Path, what: str) -> Table:
+    csv_options = {name: fields[name] for name in ("separator", "names", "types") if name in fields}
+    if ("files" in fields) == ("columns" in fields):
+        raise InputError(f"{what}: expected files = or columns =, got {'both' if 'files' in fields else 'none'}")
+    if "files" in fields:
+        return table_in(folder, _texts(fields["files"], f"{what}: files"), **_checked_csv(csv_options, what))
+    columns: dict[str, Any] = {}
+    for name, given in _section(fields["columns"], f"{what}: columns").items():
+        pair = isinstance(given, list) and len(given) == 2 and type(given[1]) is int
+        files = inside(folder, _texts(given[0] if pair else given, f"{what}: columns"))
+        columns[name] = (files, given[1]) if pair else files
+    return NpyTable(columns)
+
+
+def _checked_csv(options: dict[str, Any], what: str) -> dict[str, Any]:
+    separator, types = options.get("separator", ","), options.get("types", {})
+    if not isinstance(separator, str) or len(separator) != 1:
+        raise InputError(f"{what}: expected separator to be one character, got {separator!r}")
+    if not isinstance(types, Mapping):
+        raise InputError(f"{what}: expected types by column, got {types!r}")
+    if "names" in options:
+        options["names"] = _texts(options["names"], f"{what}: names")
+    if "types" in options:
+        options["types"] = {name: tuple(one) if isinstance(one, list) else one for name, one in types.items()}
+    return options
+
+
+def _column(table: Table, name: Any, what: str) -> str | None:
+    """Return the name of a column that must be there; None for none."""
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise InputError(f"{what}: expected the name of a column, got {name!r}")
+    if name not in table.columns:
+        close = close_name(name, table.columns)
+        advice = f"; did you mean {close}?" if close else ""
+        raise InputError(f"{what}: {table.name} has no column {name!r}; its columns are {list(table.columns)}{advice}")
+    return name
+
+
+def _columns(table: Table, given: Any, what: str) -> dict[str, str]:
+    """Return columns by name: ``"y"``, ``["y", "z"]``, or ``{"y": "class"}``."""
+    by_name = given if isinstance(given, Mapping) else {one: one for one in _texts(given, what)}
+    return {name: str(_column(table, column, what)) for name, column in by_name.items()}
+
+
+def _matching(table: Table, pattern: str, what: str) -> list[str]:
+    if "*" not in pattern:
+        return [str(_column(table, pattern, what))]
+    found = sorted(fnmatch.filter(table.columns, pattern), key=lambda name: natural_key(Path(name)))
+    if not found:
+        raise InputError(f"{what}: {table.name} has no column like {pattern!r}; its columns are {list(table.columns)}")
+    return found
+
+
+def _texts(given: Any, what: str) -> list[str]:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+        raise InputError(f"{what}: expected a text, or a list of texts, got {given!r}")
+    return list(texts)
+
+
+def _edge_type(name: str, what: str) -> EdgeType:
+    parts = tuple(part.strip() for part in name.split(","))
+    if len(parts) != 3 or not all(parts):
+        raise InputError(f'{what}: expected an edge type such as "user,buys,item", got {name!r}')
+    return parts[0], parts[1], parts[2]
+
+
+def _section(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{what}: expected a table of fields, got {value!r}")
+    return value
+
+
+def _known(fields: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+    for name in fields:
+        if name not in known:
+            close = close_name(name, known)
+            advice = f"did you mean {close}?" if close else "leave it out"
+            raise InputError(f"{what}: expected fields among {', '.join(known)}, got {name!r}; {advice}")

@@ -1,0 +1,82 @@
+"""Files that a description of a data set names: inside its folder, and none that can run code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.files import files_of
+from headrace.pipeline.convert.open_table import open_table
+from headrace.pipeline.convert.table import Table
+from headrace.pipeline.storage.opened_files import read_limited
+
+#: Files of Python objects, which would run code when they are read.
+PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".dgl", ".joblib")
+
+
+def inside(folder: Path, files: str | Sequence[str]) -> list[Path]:
+    """Return the files of a table, all below a folder.
+
+    Raises
+    ------
+    InputError
+        If one is elsewhere, or is not there, or holds Python objects.
+    """
+    found = []
+    for text in [files] if isinstance(files, str) else files:
+        if not isinstance(text, str) or not text or "\0" in text:
+            raise InputError(f"convert: expected names of files, got {text!r}")
+        refuse_pickle(text)
+        found += files_of(folder / text)
+    root = os.path.realpath(folder)
+    for path in found:
+        if not Path(os.path.realpath(path)).is_relative_to(root):
+            raise InputError(
+                f"convert: expected files below {folder}, got {str(path)!r}, which leads elsewhere; copy the file there"
+            )
+    return found
+
+
+def table_in(folder: Path, files: str | Sequence[str], **csv_options: Any) -> Table:
+    """Open a table in files below a folder; see `headrace.pipeline.convert.open_table`.
+
+    Raises
+    ------
+    InputError
+        If a file is elsewhere, is not there, or is of no known format.
+    """
+    return open_table(inside(folder, files), **csv_options)
+
+
+def refuse_pickle(name: str, instead: str = "write its arrays by numpy.save, and name the .npy files") -> None:
+    """Refuse a file of Python objects.
+
+    Raises
+    ------
+    InputError
+        With what to write instead.
+    """
+    if name.lower().endswith(PICKLES):
+        raise InputError(
+            f"convert: expected files of numbers or texts, got {name}, which holds Python objects: they are not "
+            f"unpickled, as that could run code; {instead}"
+        )
+
+
+def text_of(path: Path) -> str:
+    """Return a text of at most some megabytes.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no text.
+    """
+    try:
+        return read_limited(path).decode()
+    except OSError as cause:
+        raise InputError(f"convert: {path} cannot be read ({cause.strerror}); look at the path") from cause
+    except ValueError as cause:  # too large, or not in UTF-8
+        raise InputError(f"convert: expected a text in UTF-8 in {path}, but {cause}") from cause

@@ -1,0 +1,156 @@
+"""Tables made of other tables: side by side, with other dtypes, and with texts as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.table import Column, Stamp, Table
+
+#: Classes of a label: more are no classes.
+MOST_CLASSES = 100_000
+
+_AT_A_TIME = 1 << 16
+
+Chunk = Mapping[str, NDArray[Any]]
+
+
+class Beside(Table):
+    """Tables side by side: row i has the columns of row i of each.
+
+    Raises
+    ------
+    InputError
+        If a column is in two of them, or they differ in the number of rows.
+    """
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = tables
+        self.name = tables[0].name
+        self.columns = {name: column for one in tables for name, column in one.columns.items()}
+        twice = [name for name in self.columns if sum(name in one.columns for one in tables) > 1]
+        if twice:
+            raise InputError(f"convert: expected one column {twice[0]!r}, got it in several files beside {self.name}")
+        counts = {one.name: one.num_rows for one in tables if one.num_rows is not None}
+        if len(set(counts.values())) > 1:
+            raise InputError(f"convert: expected files of as many rows, got {counts}")
+        self.num_rows = next(iter(counts.values()), None)
+
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
+        """Yield rows; `Table.chunks` documents it."""
+        wanted = [(one, [name for name in columns if name in one.columns]) for one in self._tables]
+        readers = [_Reader(one, names, rows) for one, names in wanted if names]
+        while True:
+            sizes = [one.waiting() for one in readers]
+            if not any(sizes):
+                return
+            if not all(sizes):
+                names = [one.name for one in self._tables]
+                raise InputError(f"convert: expected files of as many rows, but one of {names} ends before others")
+            yield {name: rows for one in readers for name, rows in one.take(min(sizes)).items()}
+
+    def where(self, row: int) -> str:
+        """Return the place of a row in the first file."""
+        return self._tables[0].where(row)
+
+    def stamps(self) -> tuple[Stamp, ...]:
+        """Return the files as they are now."""
+        return tuple(stamp for one in self._tables for stamp in one.stamps())
+
+
+class _Reader:
+    """Takes any number of rows of a table at a time."""
+
+    def __init__(self, table: Table, columns: Sequence[str], rows: int) -> None:
+        self._chunks = table.chunks(columns, rows)
+        self._chunk: Chunk = {}
+        self._start = 0
+
+    def waiting(self) -> int:
+        """Return how many rows can be taken: 0 at the end."""
+        size = _size(self._chunk)
+        while self._start == size:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._chunk, self._start, size = chunk, 0, _size(chunk)
+        return size - self._start
+
+    def take(self, count: int) -> Chunk:
+        start, self._start = self._start, self._start + count
+        return {name: rows[start : start + count] for name, rows in self._chunk.items()}
+
+
+class _View(Table):
+    """One table with some columns changed."""
+
+    def __init__(self, table: Table, changed: Mapping[str, Column]) -> None:
+        self._table = table
+        self.name = table.name
+        self.num_rows = table.num_rows
+        self.columns = {**table.columns, **changed}
+
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
+        """Yield rows; `Table.chunks` documents it."""
+        for chunk in self._table.chunks(columns, rows):
+            yield {name: self._changed(name, values) for name, values in chunk.items()}
+
+    def where(self, row: int) -> str:
+        """Return the place of a row."""
+        return self._table.where(row)
+
+    def stamps(self) -> tuple[Stamp, ...]:
+        """Return the files as they are now."""
+        return self._table.stamps()
+
+    def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        raise NotImplementedError
+
+
+class Cast(_View):
+    """A table with some columns of numbers in other dtypes."""
+
+    def __init__(self, table: Table, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+        super().__init__(table, {name: Column(dtype, table.column(name).shape) for name, dtype in dtypes.items()})
+        self._dtypes = dtypes
+
+    def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        return values.astype(self._dtypes[name], copy=False) if name in self._dtypes else values
+
+
+class Numbered(_View):
+    """A table with texts in some columns as the numbers of their classes, int64, and null as -100.
+
+    Attributes
+    ----------
+    classes
+        By column the texts in their order, which is that of the numbers; they are found by one pass over the table.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        super().__init__(table, {name: Column(np.dtype(np.int64)) for name in columns})
+        found: dict[str, set[str]] = {name: set() for name in columns}
+        for chunk in table.chunks(list(columns), _AT_A_TIME):
+            for name, values in chunk.items():
+                found[name].update(one for one in values if one is not None)
+                if len(found[name]) > MOST_CLASSES:
+                    raise InputError(
+                        f"convert: {table.name}: expected labels in {name!r}, got more than {MOST_CLASSES} different "
+                        "texts; number them, or leave the column out"
+                    )
+        self.classes = {name: sorted(texts) for name, texts in found.items()}
+        self._numbers = {name: {text: at for at, text in enumerate(texts)} for name, texts in self.classes.items()}
+
+    def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        if name not in self._numbers:
+            return values
+        numbers = self._numbers[name]
+        return np.array([numbers.get(one, -100) for one in values], np.int64)
+
+
+def _size(chunk: Chunk) -> int:
+    return len(next(iter(chunk.values()))) if chunk else 0
