@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import torch
 import torch_geometric.nn as pyg
-from gpu_device import Gpu, gpu_arguments, gpu_of, warm_up_rounds
+from gpu_device import Gpu, Measured, gpu_arguments, gpu_of, warm_up_rounds
 from graphs import SHAPES, Shape, skewed_edges
-from harness import Gain, Metrics, Record, System, interleave, print_table, write_json
+from harness import Gain, Metrics, Record, System, interleave
 from spmm import BOTH_WAYS, OURS, PYG, BothWays, Call, attention, check_agree, csr
 
 import headrace as hr
@@ -125,12 +125,10 @@ def main(given: Sequence[str] | None = None) -> None:
         csc = ops.coo_to_csc(*skewed_edges(shape, seed=0), shape.num_nodes)
         block = hr.Block(csc.indptr, csc.indices, shape.num_nodes, shape.num_nodes).to(gpu.device)
         print(f"{options.where}: {block.num_dst:,} nodes, {block.num_edges:,} edges, generated")
-        records = []
+        records = Measured(options.json)
         for kind in options.kinds:
             width = options.attention_width if kind == "GAT" else options.width
             records += case_records(gpu, block, kind, width, options)
-    print_table(records)
-    write_json(options.json, records)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import Any
 
 import torch
-from gpu_device import Gpu, gpu_arguments, gpu_of, graph_of, seeds_of_round
+from gpu_device import Gpu, Measured, gpu_arguments, gpu_of, graph_of, seeds_of_round
 from graphs import SHAPES
-from harness import Gain, Metrics, Record, System, interleave, print_table, summarised, write_json
+from harness import Gain, Metrics, Record, System, interleave, summarised
 from work import identified, table
 
 import headrace as hr
@@ -145,15 +145,13 @@ def main(given: Sequence[str] | None = None) -> None:
         options.batch_size, options.fanouts, options.items, options.widths = 8, [3, 2], 0.05, [8]
         options.shares, options.threads = [0.2], [64]
     with gpu_of(options) as gpu:
-        where, graph, _ = graph_of(options)
+        where, graph, _ = graph_of(gpu, options)
         print(f"graph {where}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, generated")
-        records = []
+        records = Measured(options.json)
         for width in options.widths:
             x = table(graph.num_nodes, width)
             for kappa in options.kappas:
                 records += case_records(gpu, where, graph, x, kappa, options)
-    print_table(records)
-    write_json(options.json, records)
 
 
 if __name__ == "__main__":

@@ -10,17 +10,18 @@ import argparse
 import importlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import harness
 import torch
-from graphs import SHAPES, Shape, cached_csc, skewed_edges
-from harness import arguments, describe_machine
+from graphs import PARETO, SHAPES, Shape
+from harness import Record, arguments, describe_machine, print_table, write_json
+from typing_extensions import Self
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
@@ -29,6 +30,28 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 SMALL = Shape(600, 5_000, 8)
 #: Cycles that a GPU sleeps while kernels are launched: some milliseconds.
 LAUNCHING = 10_000_000
+
+
+class Measured(list[Record]):
+    """Records, printed and written to a file each time that some are added: a run that is cut off has what it measured.
+
+    Parameters
+    ----------
+    path
+        The file, or None.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__()
+        self._path = path
+
+    def __iadd__(self, records: Iterable[Record]) -> Self:  # type: ignore[override]
+        added = list(records)
+        self.extend(added)
+        print_table(added)
+        sys.stdout.flush()
+        write_json(self._path, self)
+        return self
 
 
 @dataclass(frozen=True)
@@ -100,6 +123,7 @@ def gpu_of(options: argparse.Namespace) -> Iterator[Gpu]:
     """Find the GPU, and print what it is: the first lines of what a benchmark prints."""
     if not torch.cuda.is_available() and not options.smoke:
         sys.exit("torch finds no GPU here; bench/gpu.sh says how benchmarks of GPUs are run, and --smoke tries them")
+    harness.REST = 0.0  # a GPU needs none
     if options.smoke:
         options.rounds = 1
     installed = {name.lower() for name in metadata.packages_distributions().get("cupy", [])}
@@ -126,14 +150,34 @@ def warm_up_rounds(options: argparse.Namespace) -> int:
     return 1 if options.smoke else 3
 
 
-def graph_of(options: argparse.Namespace) -> tuple[str, hr.Graph, int]:
-    """Return the name, the graph and the width of features of ``--shape``, or of a small graph."""
-    if not options.smoke:
-        folder, shape = cached_csc(options.shape), SHAPES[options.shape]
-        arrays = (np.load(folder / f"{name}.npy") for name in ("indptr", "indices"))
-        return options.shape, hr.Graph.from_csc(*arrays), shape.width
-    graph = hr.Graph.from_coo(*skewed_edges(SMALL, seed=0), num_nodes=SMALL.num_nodes)
-    return f"{SMALL.num_nodes} nodes", graph, SMALL.width
+def graph_of(gpu: Gpu, options: argparse.Namespace) -> tuple[str, hr.Graph, int]:
+    """Return the name, the graph and the width of features of ``--shape``, or of a small graph.
+
+    Its edges are drawn on the GPU, which takes a second where a CPU takes minutes.
+    """
+    shape = SMALL if options.smoke else SHAPES[options.shape]
+    indptr, indices = skewed_csc(shape, gpu.device)
+    name = f"{SMALL.num_nodes} nodes" if options.smoke else f"sizes of {options.shape}"
+    return name, hr.Graph.from_csc(indptr.cpu(), indices.cpu()), shape.width
+
+
+def skewed_csc(shape: Shape, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw a graph of Pareto popularity on a device: indptr, int64[num_nodes + 1], and indices, int32[num_edges].
+
+    Edges that are drawn twice are there once. Other devices draw other edges.
+    """
+    generator = torch.Generator(device).manual_seed(0)
+
+    def drawn(count: int) -> torch.Tensor:
+        return torch.rand(count, dtype=torch.float64, device=device, generator=generator)
+
+    up_to = (1 - drawn(shape.num_nodes)).pow(-1 / PARETO).cumsum(0)
+    src, dst = (
+        torch.searchsorted(up_to, drawn(shape.num_edges) * up_to[-1]).clamp_(max=shape.num_nodes - 1) for _ in range(2)
+    )
+    edges = torch.unique(dst * shape.num_nodes + src)
+    bounds = torch.arange(shape.num_nodes + 1, device=device) * shape.num_nodes
+    return torch.searchsorted(edges, bounds), (edges % shape.num_nodes).to(torch.int32)
 
 
 def seeds_of_round(num_nodes: int, batch_size: int, number: int) -> torch.Tensor:

@@ -14,14 +14,15 @@ from functools import partial
 from typing import Any
 
 import torch
-from gpu_device import Gpu, gpu_arguments, gpu_of, warm_up_rounds
-from harness import Gain, Metrics, Record, System, interleave, print_table, write_json
+from gpu_device import Gpu, Measured, gpu_arguments, gpu_of, warm_up_rounds
+from harness import Gain, Metrics, Record, System, interleave
 
 from headrace import ops
 from headrace.cuda import rows as rows_on_gpu
 from headrace.ops.features.pinned import Pinned
 
 HERE, PINNED = "gather from the device", "gather from pinned memory"
+IN_ORDER = "gather from pinned memory, ids in order"
 COPY_HERE, COPY_PINNED = "limit: copy on the device", "limit: copy from pinned memory"
 TORCH = "torch.index_select on the device"
 SWEEP = (512, 1024, 2048, 4096, 6144, 8192, 12288, 16384, 32768, 65536)
@@ -38,24 +39,33 @@ def threads_of_bus(count: int) -> Iterator[None]:
         rows_on_gpu.THREADS_OF_BUS = before
 
 
+class Memory:
+    """Bytes in both places, which rows of all widths are made of: to draw and pin them takes longer than to gather."""
+
+    def __init__(self, gpu: Gpu, num_bytes: int) -> None:
+        self.there = torch.rand(num_bytes // 4, device=gpu.device)
+        self.x = self.there.cpu()
+        self.pinned = Pinned(self.x)
+
+
 class Rows:
     """Rows of one width in both places, and those to gather."""
 
-    def __init__(self, gpu: Gpu, row_bytes: int, options: argparse.Namespace) -> None:
-        num_rows, count = options.table_bytes // row_bytes, options.out_bytes // row_bytes
-        x = torch.rand(num_rows, row_bytes // 4)
-        self.pinned = Pinned(x)  # goes before the rows do
-        self.x, self.there = x, x.to(gpu.device)
-        self.ids = torch.randint(num_rows, (count,), generator=torch.Generator().manual_seed(row_bytes)).to(gpu.device)
-        self.out = torch.empty(count, row_bytes // 4, device=gpu.device)
+    def __init__(self, gpu: Gpu, memory: Memory, row_bytes: int, options: argparse.Namespace) -> None:
+        width, count = row_bytes // 4, options.out_bytes // row_bytes
+        num_rows = len(memory.x) // width
+        self.x, self.there = (one[: num_rows * width].view(num_rows, width) for one in (memory.x, memory.there))
+        ids = torch.randint(num_rows, (count,), generator=torch.Generator().manual_seed(row_bytes))
+        self.ids, self.in_order = ids.to(gpu.device), ids.sort().values.to(gpu.device)
+        self.out = torch.empty(count, width, device=gpu.device)
 
     def check(self) -> None:
         """See that what was gathered last are the right rows."""
         if not torch.equal(self.out.cpu(), self.x[self.ids.cpu()]):
             raise ValueError("expected the rows of the ids, got others")
 
-    def gather(self, source: torch.Tensor) -> None:
-        ops.gather_rows(source, self.ids, out=self.out, trusted=True)
+    def gather(self, source: torch.Tensor, *, in_order: bool = False) -> None:
+        ops.gather_rows(source, self.in_order if in_order else self.ids, out=self.out, trusted=True)
 
 
 def timed(gpu: Gpu, rows: Rows, run: Callable[[], Any], _: int) -> Metrics:
@@ -63,15 +73,16 @@ def timed(gpu: Gpu, rows: Rows, run: Callable[[], Any], _: int) -> Metrics:
     return {"time": seconds * 1e3, "row rate": rows.out.nbytes / seconds / 1e9}
 
 
-def width_records(gpu: Gpu, row_bytes: int, options: argparse.Namespace) -> list[Record]:
+def width_records(gpu: Gpu, memory: Memory, row_bytes: int, options: argparse.Namespace) -> list[Record]:
     """Measure rows of one width."""
-    rows = Rows(gpu, row_bytes, options)
+    rows = Rows(gpu, memory, row_bytes, options)
     count = len(rows.ids)
     runs: dict[str, Callable[[], Any]] = {
         HERE: partial(rows.gather, rows.there),
         COPY_HERE: partial(rows.out.copy_, rows.there[:count]),
         TORCH: lambda: torch.index_select(rows.there, 0, rows.ids, out=rows.out),
         PINNED: partial(rows.gather, rows.x),
+        IN_ORDER: partial(rows.gather, rows.x, in_order=True),
         COPY_PINNED: lambda: rows.out.copy_(rows.x[:count], non_blocking=True),
     }
     for name in (HERE, PINNED):
@@ -85,15 +96,15 @@ def width_records(gpu: Gpu, row_bytes: int, options: argparse.Namespace) -> list
         rounds=options.rounds,
         gains=[
             Gain((ours, 1), (other, 1), "row rate")
-            for ours, other in ((HERE, COPY_HERE), (HERE, TORCH), (PINNED, COPY_PINNED))
+            for ours, other in ((HERE, COPY_HERE), (HERE, TORCH), (PINNED, COPY_PINNED), (IN_ORDER, PINNED))
         ],
         warm_up=warm_up_rounds(options),
     )
 
 
-def sweep_records(gpu: Gpu, row_bytes: int, options: argparse.Namespace) -> list[Record]:
+def sweep_records(gpu: Gpu, memory: Memory, row_bytes: int, options: argparse.Namespace) -> list[Record]:
     """Measure gathers over the bus by numbers of threads."""
-    rows = Rows(gpu, row_bytes, options)
+    rows = Rows(gpu, memory, row_bytes, options)
 
     def gather(threads: int) -> None:
         with threads_of_bus(threads):
@@ -114,11 +125,11 @@ def sweep_records(gpu: Gpu, row_bytes: int, options: argparse.Namespace) -> list
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    parser = gpu_arguments(__doc__)
-    parser.add_argument("--row-bytes", type=int, nargs="+", default=[256, 400, 512, 1024, 2048, 4096])
+    parser = gpu_arguments(__doc__, rounds=7)
+    parser.add_argument("--row-bytes", type=int, nargs="+", default=[512, 400, 1024, 256, 4096])
     parser.add_argument("--sweep-row-bytes", type=int, nargs="+", default=[400, 1024])
     parser.add_argument("--threads", type=int, nargs="+", default=list(SWEEP), help="of gathers over the bus")
-    parser.add_argument("--table-bytes", type=int, default=4 << 30, help="of all rows, more than caches hold")
+    parser.add_argument("--table-bytes", type=int, default=2 << 30, help="of all rows, more than caches hold")
     parser.add_argument("--out-bytes", type=int, default=256 << 20, help="of the rows that are gathered")
     options = parser.parse_args(given)
     if options.smoke:
@@ -126,12 +137,11 @@ def main(given: Sequence[str] | None = None) -> None:
         options.row_bytes, options.sweep_row_bytes, options.threads = [256, 400, 4096], [400], [512, 6144]
     with gpu_of(options) as gpu:
         print(f"{options.table_bytes / 1e9:.1f} GB of rows, of which {options.out_bytes / 1e6:,.0f} MB are gathered")
-        records = [record for row_bytes in options.row_bytes for record in width_records(gpu, row_bytes, options)]
-        records += [
-            record for row_bytes in options.sweep_row_bytes for record in sweep_records(gpu, row_bytes, options)
-        ]
-    print_table(records)
-    write_json(options.json, records)
+        records, memory = Measured(options.json), Memory(gpu, options.table_bytes)
+        for row_bytes in options.row_bytes:
+            records += width_records(gpu, memory, row_bytes, options)
+        for row_bytes in options.sweep_row_bytes:
+            records += sweep_records(gpu, memory, row_bytes, options)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
-from gpu_device import Gpu, gpu_arguments, gpu_of, graph_of, seeds_of_round, warm_up_rounds
+from gpu_device import Gpu, Measured, gpu_arguments, gpu_of, graph_of, seeds_of_round, warm_up_rounds
 from gpu_profile import Profile, profiled
 from graphs import SHAPES
 from harness import (
@@ -24,9 +24,7 @@ from harness import (
     System,
     check_same_work,
     interleave,
-    print_table,
     summarised,
-    write_json,
 )
 from torch_sampler import sample as sample_by_torch
 
@@ -121,7 +119,7 @@ def launch_records(gpu: Gpu, case: str, name: str, profiles: Sequence[Profile]) 
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    parser = gpu_arguments(__doc__)
+    parser = gpu_arguments(__doc__, rounds=9)
     parser.add_argument("--shape", default="products", choices=sorted(SHAPES))
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--fanouts", type=int, nargs="+", default=[10, 10, 10])
@@ -130,13 +128,13 @@ def main(given: Sequence[str] | None = None) -> None:
     if options.smoke:
         options.batch_size, options.fanouts = 8, [3, 2]
     with gpu_of(options) as gpu:
-        where, graph, _ = graph_of(options)
+        where, graph, _ = graph_of(gpu, options)
         print(f"graph {where}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, generated")
         torch.manual_seed(0)
         samplers = Samplers(gpu, graph)
-        records = [record for rule in options.rules for record in rule_records(gpu, samplers, rule, where, options)]
-    print_table(records)
-    write_json(options.json, records)
+        records = Measured(options.json)
+        for rule in options.rules:
+            records += rule_records(gpu, samplers, rule, where, options)
 
 
 if __name__ == "__main__":

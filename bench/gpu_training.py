@@ -1,8 +1,8 @@
-"""An epoch of training on a GPU: a plain pipeline, all passes, and all but one.
+"""An epoch of training on a GPU: a plain pipeline and all passes; with ``--each-pass`` all but one, too.
 
 A GraphSAGE of three layers. Where batches are copied last, the CPU samples and fetches; where seeds are copied first,
-the GPU does. Both are run without any pass (the first of these is the plain pipeline), with all of them, and with all
-but one, for each that changes the plan; then as a GPU does that has no room for the graph. Every system trains on the
+the GPU does. Both are run with all passes, and the first without any (the plain pipeline). ``--each-pass`` adds all but
+one, for each that changes the plan, then what a GPU does that has no room for the graph. Every system trains on the
 same minibatches, which is checked before anything is timed. How busy the GPU is, torch's profiler says, of some
 batches; ``--timeline`` writes what the loader did in them, stage by stage (chrome://tracing).
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_device import Gpu, gpu_arguments, gpu_of, graph_of, seeds_of_round
+from gpu_device import Gpu, Measured, gpu_arguments, gpu_of, graph_of, seeds_of_round
 from gpu_profile import profiled
 from graphs import SHAPES
-from harness import Gain, Metrics, Record, System, interleave, print_table, summarised, write_json
+from harness import Gain, Metrics, Record, System, interleave, summarised
 from torch import Tensor, nn
 from torch.nn import functional
 from work import table
@@ -39,8 +39,8 @@ FETCHED: dict[str, dict[str, Any]] = {
     "GPU samples fetched rows, all but graph_cache": {"graph_cache": False},
     "GPU samples fetched rows, all but split_sample": {"split_sample": False},
 }
-#: Of the products data set; its generated twin has no training nodes of its own.
-TRAINING_SHARE = 0.08
+#: Half of that of the products data set, for an epoch of some seconds; its generated twin has no nodes of its own.
+TRAINING_SHARE = 0.04
 
 
 class Sage(nn.Module):
@@ -161,8 +161,8 @@ def without_room(graph: hr.Graph, machine: hr.Machine) -> hr.Machine:
     return replace(machine, gpus=1, gpu_memory=(graph.indptr.nbytes + graph.indices.nbytes,))
 
 
-def records_of(gpu: Gpu, options: argparse.Namespace) -> list[Record]:
-    where, graph, width = graph_of(options)
+def records_of(gpu: Gpu, options: argparse.Namespace) -> None:
+    where, graph, width = graph_of(gpu, options)
     batches_last, seeds_first = plans(graph, width, options)
     machine = gpu.machine()
     fanouts = ",".join(map(str, options.fanouts))
@@ -175,11 +175,14 @@ def records_of(gpu: Gpu, options: argparse.Namespace) -> list[Record]:
         _, fetched = plans(hr.Graph.from_csc(graph.indptr, graph.indices), width, options)
         systems = [(name, *found, machine) for name, found in systems_of(batches_last, seeds_first, machine).items()]
         systems += [(name, fetched, switches, small) for name, switches in FETCHED.items()]
+        if not options.each_pass:
+            systems = [system for system in systems if system[0] in (PLAIN, ALL_ON_CPU, ALL_ON_GPU)]
         for name, plan, switches, planned_for in systems:
             loader = stack.enter_context(plan.loader(machine=planned_for, **switches))
             trainings[name] = Training(gpu, loader, width, options)
         check_same_batches(trainings, options.profiled)
-        records = interleave(
+        records = Measured(options.json)
+        records += interleave(
             gpu.bench("training"),
             case,
             [System(name, training.timed) for name, training in trainings.items()],
@@ -191,7 +194,11 @@ def records_of(gpu: Gpu, options: argparse.Namespace) -> list[Record]:
             records += busy_records(gpu, case, name, training, options.profiled)
         if options.timeline is not None:
             trainings[ALL_ON_GPU].loader.profile(options.timeline)
-    return records
+
+
+def own_stream(gpu: Gpu, options: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Return a stream to train on that is not torch's default one, if that is wanted."""
+    return torch.cuda.stream(torch.cuda.Stream()) if options.own_stream and gpu.is_real else nullcontext()
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -203,14 +210,14 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--items", type=float, default=TRAINING_SHARE, help="share of the nodes that is trained on")
     parser.add_argument("--profiled", type=int, default=20, help="batches under the profiler")
     parser.add_argument("--timeline", type=Path, metavar="PATH", help="where to write what the loader did")
+    parser.add_argument("--each-pass", action="store_true", help="also without each pass, and with fetched rows")
+    parser.add_argument("--own-stream", action="store_true", help="train on another stream than the default one")
     options = parser.parse_args(given)
     if options.smoke:
         options.batch_size, options.fanouts, options.hidden, options.profiled = 8, [3, 2], 8, 1
-        options.items = 0.02
-    with gpu_of(options) as gpu:
-        records = records_of(gpu, options)
-    print_table(records)
-    write_json(options.json, records)
+        options.items, options.each_pass = 0.02, True
+    with gpu_of(options) as gpu, own_stream(gpu, options):
+        records_of(gpu, options)
 
 
 if __name__ == "__main__":

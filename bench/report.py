@@ -21,7 +21,16 @@ from published import COLUMNS, PUBLISHED
 BENCH = Path(__file__).resolve().parent
 BEGIN, END = "<!-- by hand: begin -->", "<!-- by hand: end -->"
 #: Benchmarks of GPUs, which bench/gpu.sh runs.
-GPU = ("gpu_gather", "gpu_sampling", "gpu_training", "gpu_cache", "gpu_shared", "gpu_aggregate")
+GPU = (
+    "gpu_gather",
+    "gpu_sampling",
+    "gpu_plans",
+    "gpu_training",
+    "gpu_cache",
+    "gpu_shared",
+    "gpu_aggregate",
+    "gpu_offsets",
+)
 ORDER = (
     "sampling",
     "gather",

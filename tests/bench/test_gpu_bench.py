@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = [
     "gather",
     "sampling",
+    "plans",
+    "offsets",
     "cache",
     "aggregate",
     *(pytest.param(name, marks=pytest.mark.slow) for name in ("shared", "training")),
@@ -60,7 +64,7 @@ def test_rows_that_are_others_are_found_out(bench):
     gather, device = bench("gpu_gather"), bench("gpu_device")
     options = SimpleNamespace(table_bytes=1 << 12, out_bytes=1 << 10, smoke=True)
     with device.gpu_of(options) as gpu:
-        rows = gather.Rows(gpu, 64, options)
+        rows = gather.Rows(gpu, gather.Memory(gpu, 1 << 12), 64, options)
         rows.gather(rows.there)
         rows.check()
         rows.out[3] += 1
@@ -163,32 +167,122 @@ def test_gathers_through_a_cache_take_the_threads_they_are_given(bench, monkeypa
     assert caches.cached_rows.launch is before
 
 
-def test_the_shell_script_runs_them_all(tmp_path):
-    """Each by its name, and a failure is its status. What runs here in the place of Python says what it was given."""
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho "$PYTHONSAFEPATH $@"\ncase "$1" in *cache*) exit 3;; esac\n')
-    python.chmod(0o755)
-    environment = {**os.environ, "PYTHON": str(python), "OUT": str(tmp_path), "PYTHONSAFEPATH": "1"}
-    run = subprocess.run(
-        ["bash", ROOT / "bench/gpu.sh", "--smoke"], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (run.returncode, run.stderr) == (1, "gpu_cache: failed\n")
-    scripts = sorted(path.stem for path in (ROOT / "bench").glob("gpu_*.py") if "def main" in path.read_text())
-    assert sorted(path.stem for path in tmp_path.glob("*.txt")) == scripts
-    for name in scripts:
-        assert (tmp_path / f"{name}.txt").read_text() == f" bench/{name}.py --smoke\n"
+PYTHON = """#!/bin/sh
+case "$*" in
+  *import?torch*) exit 0;;
+  *gpu_sampling*) echo "no such rows" >&2; exit 3;;
+  *gpu_plans*) sleep 60;;
+esac
+echo "$PYTHONSAFEPATH $HEADRACE_MOVED $@"
+"""
 
 
-def test_memory_is_checked_without_torchs_allocator(tmp_path):
-    """Which would give reads past the end of a tensor the memory of others."""
-    for name, text in (("python", ""), ("compute-sanitizer", 'echo "$2 $PYTORCH_NO_CUDA_MEMORY_CACHING"')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+def run_script(tmp_path, *arguments, sanitizer=None, **settings):
+    """Run the script with what stands in Python's place: its status, its table, and what is in its archive."""
+    programs = {"python": PYTHON, **({} if sanitizer is None else {"compute-sanitizer": sanitizer})}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHON": str(tmp_path / "python"), "OUT": str(tmp_path)}
-    subprocess.run(["bash", ROOT / "bench/gpu.sh"], env=environment, capture_output=True, check=True)
-    for name in ("gather", "sampling", "cache", "aggregate"):
-        assert (tmp_path / f"gpu_{name}_memcheck.txt").read_text() == "memcheck 1\n"
+    out = tmp_path / "out"
+    own = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": str(tmp_path / "python"), "OUT": str(out)}
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", **own, **settings}
+    command = ["bash", ROOT / "bench/gpu.sh", *arguments]
+    code = subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+    assert sorted(path.name for path in out.iterdir()) == ["gpu.tar.gz", "gpu_table.txt"]
+    with tarfile.open(out / "gpu.tar.gz") as archive:
+        archive.extractall(tmp_path / "records", filter="data")
+    records = {path.name: path.read_text() for path in (tmp_path / "records").glob("*.txt")}
+    return code, (out / "gpu_table.txt").read_text(), records
+
+
+def test_the_shell_script_is_tried_without_a_gpu(tmp_path):
+    """A step that fails or hangs has its line, and the others run."""
+    code, table, records = run_script(tmp_path, "--smoke", STEP_SECONDS="2")
+    assert code == 1
+    verdicts = re.findall(r"^(\w+) +(done|failed \(\d+\)|out of time) +\d+ of 2 s$", table, re.MULTILINE)
+    assert dict(verdicts) == {
+        "smoke": "done",
+        "suite": "done",
+        "gather": "done",
+        "sampling": "failed (3)",
+        "plans": "out of time",
+        "training": "done",
+    }
+    assert "    no such rows\n" in table
+    assert "bench/gpu_gather.py --json " in records["gather.txt"]
+    assert records["gather.txt"].endswith(" --smoke\n")
+    assert records["suite.txt"].startswith("1 1 -m pytest")
+    assert records["smoke.txt"].startswith("  bench/on_gpu.py smoke ")
+    assert records["steps.txt"] == table
+
+
+def test_steps_can_be_run_alone(tmp_path):
+    code, table, records = run_script(tmp_path, "--smoke", "gather")
+    assert code == 0
+    assert [line.split()[:2] for line in table.splitlines()[:1]] == [["gather", "done"]]
+    assert set(records) == {"gather.txt", "steps.txt"}
+
+
+def test_the_steps_fit_into_nine_minutes():
+    text, _, full = (ROOT / "bench/gpu.sh").read_text().partition("if $full; then")
+    measured = re.findall(r"^ *(?:step|bench|suite) (\w+) (\d+)", text, re.MULTILINE)
+    seconds = {name: int(number) for name, number in measured}
+    assert {"build", "smoke", "suite", "gather", "sampling", "plans", "training"} < set(seconds)
+    assert sum(seconds.values()) <= 540
+    scripts = {path.stem[4:] for path in (ROOT / "bench").glob("gpu_*.py") if "def main" in path.read_text()}
+    assert scripts <= set(seconds) | set(re.findall(r"^ *bench (\w+) \d+", full, re.MULTILINE))
+
+
+def test_sanitizers_run_without_torchs_allocator_and_profiler(tmp_path):
+    """The one would give reads past the end of a tensor the memory of others, the other takes the sanitizer's place."""
+    sanitizer = '#!/bin/sh\necho "$2 $PYTORCH_NO_CUDA_MEMORY_CACHING $HEADRACE_NO_PROFILER"\n'
+    _, table, records = run_script(tmp_path, "--full", sanitizer=sanitizer, STEP_SECONDS="2")
+    for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
+        for name in ("gather", "sampling", "cache", "aggregate"):
+            assert records[f"{tool}-{name}.txt"] == f"{tool} 1 1\n"
+    assert {"build", "own-stream", "offsets", "shared"} < {
+        line.split()[0] for line in table.splitlines() if line.strip()
+    }
+
+
+def test_all_benchmarks_are_tried_side_by_side(bench, tmp_path, monkeypatch, capsys):
+    on_gpu = bench("on_gpu")
+    for name, text in (
+        ("gpu_one", "def main(): ...\nprint('as it should')"),
+        ("gpu_two", "raise ValueError('def main(')"),
+    ):
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.setattr(on_gpu, "HERE", tmp_path)
+    assert on_gpu.smoke(tmp_path) == 1
+    assert set(capsys.readouterr().out.splitlines()) == {"gpu_one: runs", "gpu_two: failed (1)"}
+    assert (tmp_path / "smoke_gpu_one.txt").read_text() == "as it should\n"
+    assert "ValueError" in (tmp_path / "smoke_gpu_two.txt").read_text()
+
+
+def test_figures_are_written_as_they_are_measured(bench, tmp_path, capsys):
+    harness, path = bench("harness"), tmp_path / "gpu_gather.json"
+    records = bench("gpu_device").Measured(path)
+    for number in range(2):
+        records += [harness.summarised("gpu: gather", f"case {number}", "system", "row rate", "GB/s", [3.0], 1)]
+        assert harness.read_json(path) == list(records)
+        assert len(records) == number + 1
+    capsys.readouterr()
+    assert bench("on_gpu").main(["table", str(tmp_path)]) == 0
+    first, _ = capsys.readouterr().out.splitlines()
+    assert first.split() == ["gather:", "case", "0", "system", "row", "rate", "3.00", "GB/s"]
+
+
+def test_graphs_are_drawn_on_the_device(bench):
+    """Skewed, each edge once, in order of their targets."""
+    device = bench("gpu_device")
+    indptr, indices = device.skewed_csc(device.SMALL, torch.device("cpu"))
+    assert len(indptr) == device.SMALL.num_nodes + 1
+    assert indptr[-1] == len(indices) > 0.8 * device.SMALL.num_edges
+    degrees = indptr.diff()
+    assert degrees.max() > 5 * degrees.float().mean()
+    target = torch.arange(device.SMALL.num_nodes).repeat_interleave(degrees)
+    assert len(torch.unique(target * device.SMALL.num_nodes + indices)) == len(indices)
+    assert 0 <= int(indices.min()) <= int(indices.max()) < device.SMALL.num_nodes
 
 
 def test_times_of_the_device_begin_when_all_is_launched(bench, monkeypatch):

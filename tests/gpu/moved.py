@@ -1,4 +1,8 @@
-"""The shared tests of operations on a GPU: their arguments are moved there, and what comes of them back."""
+"""The shared tests of operations on a GPU: their arguments are moved there, and what comes of them back.
+
+Calls with arrays that no GPU takes (with negative strides, for reading alone, of strings) stay on the CPU, and so do
+those of objects that such a call has made.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ import torch
 
 from headrace import ops
 
-DEVICE = "cuda"
+#: Without a GPU, where `bench/gpu.sh` is tried, copies are in memory of the CPU.
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @contextmanager
@@ -26,8 +31,9 @@ def moved_to_gpu(module: ModuleType) -> Iterator[None]:
         for name, value in vars(module).items()
         if getattr(ops, name, None) is value and (inspect.isfunction(value) or value in _CLASSES)
     }
+    staying = list[Any]()  # objects on the CPU
     for name, value in found.items():
-        setattr(module, name, _moved_class(value) if value in _CLASSES else _moved(value))
+        setattr(module, name, _moved_class(value, staying) if value in _CLASSES else _moved(value, staying))
     try:
         yield
     finally:
@@ -38,9 +44,14 @@ def moved_to_gpu(module: ModuleType) -> Iterator[None]:
 _CLASSES = (ops.BlockSampler, ops.Compactor, ops.SetIndex)
 
 
-def _moved(function: Any) -> Any:
+def _moved(function: Any, staying: list[Any]) -> Any:
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
+        of_one_that_stays = any(one is arguments[0] for one in staying) if arguments else False
+        if of_one_that_stays or not all(map(_can_move, [*arguments, *named.values()])):
+            if arguments and isinstance(arguments[0], _CLASSES) and not of_one_that_stays:
+                staying.append(arguments[0])
+            return function(*arguments, **named)
         there = _There()
         found = function(*map(there.copy, arguments), **{name: there.copy(one) for name, one in named.items()})
         there.write_back()
@@ -49,8 +60,18 @@ def _moved(function: Any) -> Any:
     return call
 
 
-def _moved_class(made: Any) -> Any:
-    methods = {name: _moved(value) for name, value in vars(made).items() if inspect.isfunction(value)}
+def _can_move(value: Any) -> bool:
+    """Whether a GPU can have a copy of an array; of a sequence, of all in it."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_can_move, value))
+    if not isinstance(value, np.ndarray):
+        return True
+    is_plain = value.dtype.kind in "biufc" and value.dtype.isnative
+    return is_plain and value.flags.writeable and all(stride >= 0 for stride in value.strides)
+
+
+def _moved_class(made: Any, staying: list[Any]) -> Any:
+    methods = {name: _moved(value, staying) for name, value in vars(made).items() if inspect.isfunction(value)}
     return type(made.__name__, (made,), methods)
 
 

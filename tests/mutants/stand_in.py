@@ -125,7 +125,7 @@ STAND_IN = (
         "cuda/kernels/compact.cu",
         "before = atomicCAS(ids + slot, kFree, id);",
         "before = ids[slot];\n    if (before == kFree) ids[slot] = id;",
-        "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu[compact]",
+        "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu[compact, all new]",
     ),
     Mutant(
         "cuda/kernels/compact.cu",
