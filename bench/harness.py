@@ -46,6 +46,7 @@ UNITS = {
     "replication": "copies",
     "edges": "edges",
     "inputs": "rows",
+    "rows read": "rows",
     **dict.fromkeys(("|V3|", "|E2|", "|V2|", "|E1|", "|V1|", "|E0|"), "thousand"),
 }
 # Of the others, more is better.

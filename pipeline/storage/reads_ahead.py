@@ -2,7 +2,8 @@
 
 Rows on disk are read by windows of batches: each distinct row of a window once, in the order of the file, so that rows
 near each other are one read. While the batches of a window leave, the next window is gathered, and then read in pieces,
-one for each batch that leaves: the disk works all the time, and no thread of its own is needed.
+one for each batch that leaves: the disk works all the time, and no thread of its own is needed. Rows that both want are
+copied: those that most batches want stay in memory.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ class WindowReads(ReadsAhead):
         self._is_wanted: Tensor | None = None  # by the window that is gathered, bool[num_rows]
         self._gathered: list[Tensor] = []
         self._windows: deque[_Window] = deque()
-        self._spare: Tensor | None = None  # memory of a window that is over
+        self._last: _Window | None = None  # the last window, where the next one has not copied its rows
+        self._spare: Tensor | None = None  # memory of a window whose rows nobody needs
 
     def expect(self, ids: Tensor) -> int:
         if self._is_wanted is None:
@@ -120,19 +122,26 @@ class WindowReads(ReadsAhead):
 
     def read(self, totals: dict[str, int]) -> Tensor:
         window = self._windows[0]
-        window.read(window.num_distinct, totals, self._num_threads)
+        if self._last is not None:
+            window.carry(self._last, self._num_threads)
+            self._spare, self._last = self._last.memory, None
+        window.read(window.num_missing, totals, self._num_threads)
         rows = window.next_rows(self._num_threads)
         add_counts(totals, {"rows": rows.shape[0], "bytes": rows.nbytes})
         if len(self._windows) > 1:
-            self._windows[1].read_ahead(1 / (1 + window.num_reads), totals, self._num_threads)
+            self._windows[1].read_ahead(window, totals, self._num_threads)
         if not window.num_reads:
-            self._spare = self._windows.popleft().memory
+            self._windows.popleft()
+            if self._windows:
+                self._spare = window.memory
+            else:
+                self._last = window
         return rows
 
     def clear(self) -> None:
         self._gathered = []
         self._windows.clear()
-        self._spare = None
+        self._last = self._spare = None
         if self._is_wanted is not None:
             self._is_wanted.zero_()
 
@@ -163,12 +172,12 @@ class _Window:
     def _begin(self) -> None:
         """Find what the reads that are left want; nothing of it is read yet."""
         self._version = self._source.version
-        self._num_read, self._failed = 0, False
+        self._num_read, self._failed, self._carried = 0, False, False
         distinct, wanted = unique_and_inverse(torch.cat(tuple(self._reads)).long())
         order = self._source.reading_order(distinct)
         self._distinct = distinct[order]
         place = torch.empty_like(order)
-        place[order] = torch.arange(len(order), device="cpu")
+        place[order] = self._missing = torch.arange(len(order), device="cpu")
         self._wanted = deque(torch.split(place[wanted], [len(ids) for ids in self._reads]))
 
     @property
@@ -177,9 +186,9 @@ class _Window:
         return len(self._reads)
 
     @property
-    def num_distinct(self) -> int:
-        """How many rows the reads want."""
-        return len(self._distinct)
+    def num_missing(self) -> int:
+        """How many rows the reads want that come from the source."""
+        return len(self._missing)
 
     def next_rows(self, num_threads: int) -> Tensor:
         """Return the rows of the oldest read that is left; all were read."""
@@ -187,23 +196,45 @@ class _Window:
         self._reads.popleft()
         return gather_rows(self.memory, self._wanted.popleft(), num_threads=num_threads)
 
-    def read_ahead(self, share: float, totals: dict[str, int], num_threads: int) -> None:
-        """Read a share of the rows that are left to read. An error is raised at the turn of the window."""
+    def read_ahead(self, before: _Window, totals: dict[str, int], num_threads: int) -> None:
+        """Read a part of the rows that are left to read, while another window is served, and all behind its last read.
+
+        An error is raised at the turn of this window: batches before it are right.
+        """
         if self._failed:
             return
-        piece = math.ceil(share * (self.num_distinct - self._num_read))
         try:
+            self.carry(before, num_threads)
+            piece = math.ceil((self.num_missing - self._num_read) / (1 + before.num_reads))
             self.read(self._num_read + piece, totals, num_threads)
-        except Exception:  # noqa: BLE001 - batches ahead of these rows are right
+        except Exception:  # noqa: BLE001 - see above
             self._failed = True
 
+    def carry(self, before: _Window, num_threads: int) -> None:
+        """Copy the rows that a window which was read has as well, once."""
+        if self._carried or before._version != self._version or before.memory is None:
+            return
+        self._carried = True
+        num_before = len(before._distinct)
+        _, number = unique_and_inverse(torch.cat([before._distinct, self._distinct]))
+        is_there = number[num_before:] < num_before
+        self._missing = (~is_there).nonzero().squeeze(1)
+        there = is_there.nonzero().squeeze(1)
+        gather_rows(before.memory, number[num_before + there], out=self._room(), places=there, num_threads=num_threads)
+
+    def _room(self) -> Tensor:
+        """Return memory for all rows that the reads want."""
+        if self.memory is None or len(self.memory) < len(self._distinct):
+            self.memory = empty_rows((len(self._distinct), *self._source.shape[1:]), self._source.dtype)
+        return self.memory
+
     def read(self, end: int, totals: dict[str, int], num_threads: int) -> None:
-        """Read the rows below a number; all anew if the source was written to.
+        """Read the first rows of those that are missing; all anew if the source was written to.
 
         Parameters
         ----------
         end
-            The number.
+            How many of them.
         totals
             What is counted is added to these.
         num_threads
@@ -211,16 +242,13 @@ class _Window:
         """
         if self._version != self._source.version:
             self._begin()
-        end = min(end, self.num_distinct)
-        if self.memory is None or len(self.memory) < self.num_distinct:
-            self.memory = empty_rows((self.num_distinct, *self._source.shape[1:]), self._source.dtype)
-        if end <= self._num_read:
-            return
-        ids = self._distinct[self._num_read : end]
-        add_counts(totals, {"distinct_rows": len(ids)})
-        out = self.memory[self._num_read : end]
-        place_rows(self._source, ids, out, totals=totals, num_threads=num_threads)
-        self._num_read = end
+            end = self.num_missing
+        places = self._missing[self._num_read : end]
+        if len(places):
+            add_counts(totals, {"distinct_rows": len(places)})
+            ids = self._distinct[places]
+            place_rows(self._source, ids, self._room(), places=places, totals=totals, num_threads=num_threads)
+            self._num_read = end
 
 
 def gains_by_foresight(source: FeatureSource) -> bool:

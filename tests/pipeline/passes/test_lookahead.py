@@ -16,6 +16,7 @@ from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rewriting import PassRecord, Rewriting
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.window_node import MOST_ENTERING
+from headrace.pipeline.storage import reads_ahead
 
 from plans import PLANS, SEED, graph, items, store, store_on_disk
 
@@ -116,8 +117,10 @@ def windows(batches: list[hr.MiniBatch]) -> list[list[hr.MiniBatch]]:
     return [batches[start:end] for start, end in pairwise(starts)]
 
 
-def num_distinct(batches: list[hr.MiniBatch]) -> int:
-    return len(torch.cat([batch.n_id for batch in batches]).unique())
+def num_new(batches: list[hr.MiniBatch]) -> list[int]:
+    """Return how many rows each window reads: those that the window before has are copied."""
+    rows = [set(), *({*torch.cat([batch.n_id for batch in window]).tolist()} for window in windows(batches))]
+    return [len(after - before) for before, after in pairwise(rows)]
 
 
 def test_reads_a_row_once_for_all_batches_of_a_window():
@@ -127,7 +130,7 @@ def test_reads_a_row_once_for_all_batches_of_a_window():
         stats = loader.stats()["fetch_feature"]
     assert [len(window) for window in windows(batches)] == [3, 9, len(batches) - 12]
     assert stats["rows"] == sum(len(batch.n_id) for batch in batches)
-    assert stats["distinct_rows"] == sum(map(num_distinct, windows(batches))) < stats["rows"]
+    assert stats["distinct_rows"] == sum(num_new(batches)) < stats["rows"]
     row_bytes = store().node["x"].row_bytes
     assert stats["bytes_from_disk"] == stats["distinct_rows"] * row_bytes
     assert stats["bytes"] == stats["rows"] * row_bytes
@@ -146,33 +149,41 @@ def test_the_next_window_is_read_while_batches_of_this_one_leave():
     for batch in plan.loader(machine=ONE_CORE):
         batches.append(batch)
         num_read.append(sum(map(len, source.asked)))
-    first, second, *_ = wanted = [num_distinct(window) for window in windows(batches)]
+    first, second, third = num_new(batches)
     assert num_read[:3] == [first] * 3  # the second window has not ended: its batches enter
-    third = sum(wanted[:3])
     assert num_read[3] == first + second
-    assert num_read[-1] == third
+    assert num_read[-1] == first + second + third
     # Each piece is in the order of the file.
     assert all(ids == sorted(set(ids)) for ids in source.asked)
 
 
-def test_windows_end_where_half_of_the_memory_is_taken():
-    source = Noting()
+def rows_read(source: Noting, room: int) -> int:
+    """Return how many rows the windows of an epoch read, whose batches are as from memory."""
     plan = small_batches(source)
     stages = final(plan)
-    whole = [batch.digest() for batch in plan.loader(machine=ONE_CORE)]
-    num_read = {}
-    for room in (1, 8_000, 1 << 30):
-        narrow = hr.Plan([*stages[:-1], replace(stages[-1], bytes_in_view=room)])
-        node, *_ = lower(
-            Rewriting(narrow, ONE_CORE, (PassRecord("", "", True, (), narrow),)), hr.RunSettings(seed=SEED)
-        )
-        node.reset({"epoch": 0, "source": None})
-        source.asked.clear()
-        assert [work.batch.digest() for work in node] == whole
-        num_read[room] = sum(map(len, source.asked))
-        if room == 1:
-            assert len(source.asked) == len(whole)  # windows of one batch
-    assert num_read[1] > num_read[8_000] > num_read[1 << 30]
+    narrow = hr.Plan([*stages[:-1], replace(stages[-1], bytes_in_view=room)])
+    node, *_ = lower(Rewriting(narrow, ONE_CORE, (PassRecord("", "", True, (), narrow),)), hr.RunSettings(seed=SEED))
+    node.reset({"epoch": 0, "source": None})
+    source.asked.clear()
+    assert [work.batch.digest() for work in node] == [
+        batch.digest() for batch in small_batches(store().node["x"]).loader()
+    ]
+    return sum(map(len, source.asked))
+
+
+def test_windows_end_where_half_of_the_memory_is_taken():
+    source = Noting()
+    one, some, all_at_once = (rows_read(source, room) for room in (1, 8_000, 1 << 30))
+    assert one > some > all_at_once
+
+
+def test_rows_of_the_window_before_are_copied(monkeypatch):
+    source = Noting()
+    for room in (1, 8_000):
+        with monkeypatch.context() as without:
+            copied = rows_read(source, room)
+            without.setattr(reads_ahead._Window, "carry", lambda *_: None)
+            assert copied < rows_read(source, room)
 
 
 def test_an_error_of_reading_ahead_is_raised_at_the_turn_of_its_window():
