@@ -74,7 +74,7 @@ def read_ends(
     Returns
     -------
     Facts
-        ``num_rows`` and ``num_edges`` that stay, the largest numbers ``src`` and ``dst``, and counts of rows that were
+        ``num_rows`` and ``num_edges`` that stay, the largest numbers ``src`` and ``dst`` of all rows, and counts of rows that were
         left out or have no time.
 
     Raises
@@ -105,9 +105,8 @@ def read_ends(
             }
             everything = bool(kept.all())
             for side, (writer, found) in enumerate(zip(ends, numbers, strict=True)):
-                staying = found if everything else found[kept]
-                largest[side] = max(largest[side], int(staying.max()) if staying.size else -1)
-                writer.append(staying)
+                largest[side] = max(largest[side], int(found.max(initial=-1)))
+                writer.append(found if everything else found[kept])
             for name, rows in values.items():
                 writers[name].append(rows if everything else rows[kept])
             flags.append(kept)
@@ -142,12 +141,12 @@ def _leave_out_unknown(
     options: Options,
     start: int,
 ) -> None:
-    for column, found in zip((edge.src, edge.dst), numbers, strict=True):
-        unknown = found == UNKNOWN
-        if not unknown.any():
-            continue
-        if options.unknown_ids != "drop":
-            refuse_unknown(edge.table, column, start + int(unknown.argmax()))
+    of_columns = {column: found == UNKNOWN for column, found in zip((edge.src, edge.dst), numbers, strict=True)}
+    firsts = {column: int(unknown.argmax()) for column, unknown in of_columns.items() if unknown.any()}
+    if firsts and options.unknown_ids != "drop":
+        column = min(firsts, key=firsts.__getitem__)
+        refuse_unknown(edge.table, column, start + firsts[column])
+    for unknown in of_columns.values():
         counts["unknown"] += int((unknown & kept).sum())
         kept &= ~unknown
 

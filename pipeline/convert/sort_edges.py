@@ -281,7 +281,7 @@ class EdgeSorter:
 
     def _parts(self, rows: range, bucket: RawArray, count: int) -> Iterator[tuple[range, np.ndarray]]:
         """Yield the edges of a bucket, whole if they fit, or by runs of destinations; of one destination in pieces."""
-        if count <= 2 * self.at_once:
+        if count <= self.at_once:
             yield rows, bucket.rows(0, count)
             return
         sizes = np.zeros(len(rows), np.int64)
@@ -299,7 +299,7 @@ class EdgeSorter:
                 some[(some["dst"] >= part.start) & (some["dst"] < part.stop)]
                 for some in bucket.pieces(count, at_a_time)
             )
-            if len(part) == 1 and self.types is not None and sizes[first] > 2 * self.at_once:
+            if len(part) == 1 and self.types is not None and sizes[first] > self.at_once:
                 raise InputError(
                     f"convert: expected memory for all {sizes[first]:,} edges to one node, of which repeats are to go, "
                     "got room for less; give more memory, or keep repeats (duplicate_edges='keep')"

@@ -1,0 +1,198 @@
+"""Conversions that are killed, run out of disk, or whose files change."""
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headrace.ops import InputError
+from headrace.pipeline.convert import convert_tables as door
+from headrace.pipeline.convert import raw_array
+from headrace.pipeline.convert.convert_tables import convert_tables
+from headrace.pipeline.convert.csv_table import CsvTable
+from headrace.pipeline.convert.description import Description, EdgeTable, NodeTable, Options
+from headrace.pipeline.convert.npy_table import NpyTable
+
+from copies import Process
+from described_tables import differences
+
+HERE = Path(__file__).resolve().parent
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path[:0] = {tests!r}
+from headrace.pipeline.convert import convert_tables as door
+from test_resumed_conversions import description
+left = int(sys.argv[2])
+def count(event, arguments):
+    global left
+    if event in ("open", "os.rename", "os.remove", "os.truncate", "os.link", "os.mkdir", "os.rmdir", "shutil.rmtree"):
+        if {folder!r} in str(arguments[0]):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+door.room = lambda limit: 4000
+sys.addaudithook(count)
+door.convert_tables(description(Path({folder!r})), Path({folder!r}, sys.argv[1]), progress=False)
+"""
+
+
+def write_tables(folder):
+    rng = np.random.default_rng(3)
+    np.save(folder / "edges.npy", rng.integers(0, 40, (2, 300)))
+    np.save(folder / "w.npy", rng.random(300))
+    np.save(folder / "f.npy", rng.random((300, 2)))
+    np.save(folder / "keys.npy", rng.permutation(40) + 7)
+    np.save(folder / "x.npy", rng.random((40, 3)))
+
+
+def description(folder):
+    edges = NpyTable(
+        {
+            "src": (folder / "edges.npy", 0),
+            "dst": (folder / "edges.npy", 1),
+            "w": folder / "w.npy",
+            "f": folder / "f.npy",
+        }
+    )
+    nodes = NpyTable({"key": folder / "keys.npy", "x": folder / "x.npy"})
+    return Description(
+        [EdgeTable(edges, weight="w", features={"f": "f"})],
+        [NodeTable(table=nodes, id="key", features={"x": "x"})],
+        options=Options(unknown_ids="drop", duplicate_edges="drop"),
+    )
+
+
+def converted(folder, name, room=1 << 30):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door, "room", lambda limit: room)
+        return convert_tables(description(folder), folder / name, progress=False)
+
+
+@pytest.mark.slow
+def test_a_killed_conversion_goes_on_and_gives_the_same_bytes(tmp_path):
+    write_tables(tmp_path)
+    converted(tmp_path, "whole")
+    program = KILLED.format(tests=[str(HERE), str(HERE.parent.parent)], folder=str(tmp_path))
+    moments = np.random.default_rng(11).integers(1, 60, 30).tolist()
+    killed = 0
+    for moment in moments:
+        if Process(program, "data", moment).wait(60) == -signal.SIGKILL:
+            killed += 1
+            assert not (tmp_path / "data").exists() or not differences(tmp_path / "data", tmp_path / "whole")
+        if (tmp_path / "data").exists():
+            break
+    assert killed > 3
+    if not (tmp_path / "data").exists():
+        assert Process(program, "data", 10**9).wait(60) == 0
+    assert not differences(tmp_path / "data", tmp_path / "whole")
+    leftovers = [path.name for path in tmp_path.iterdir() if path.name.startswith(".data")]
+    assert all(".converting" not in name for name in leftovers) or killed
+
+
+def test_passes_that_are_finished_are_not_run_again(tmp_path, monkeypatch):
+    write_tables(tmp_path)
+    whole = converted(tmp_path, "whole")
+    real = raw_array.os.fsync
+    calls = []
+
+    def full(number):
+        calls.append(number)
+        if len(calls) == 9:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(number)
+
+    monkeypatch.setattr(raw_array.os, "fsync", full)
+    with pytest.raises(OSError, match="the disk is full; make room and convert again") as error:
+        converted(tmp_path, "data")
+    assert error.value.errno == errno.ENOSPC
+    monkeypatch.undo()
+    assert not (tmp_path / "data").exists()
+    journal = (tmp_path / ".data.converting" / "journal").read_text()
+    assert "read edges 0" in journal
+    with (tmp_path / ".data.converting" / "journal").open("a") as file:
+        file.write('{"pass": "sort')  # as of a process that was killed while it wrote
+    reads = []
+    chunks = NpyTable.chunks
+    monkeypatch.setattr(
+        NpyTable, "chunks", lambda self, columns, rows: reads.append(columns) or chunks(self, columns, rows)
+    )
+    again = converted(tmp_path, "data")
+    assert ["src", "dst", "w"] not in reads
+    assert not differences(tmp_path / "data", tmp_path / "whole")
+    assert again.counts == whole.counts
+    assert not (tmp_path / ".data.converting").exists()
+
+
+def test_another_description_begins_anew(tmp_path):
+    write_tables(tmp_path)
+    (tmp_path / ".data.converting").mkdir()
+    (tmp_path / ".data.converting" / "journal").write_text('{"fingerprint": "of another"}\n')
+    (tmp_path / ".data.converting" / "old").write_text("")
+    converted(tmp_path, "data", room=3000)
+    converted(tmp_path, "whole")
+    assert not differences(tmp_path / "data", tmp_path / "whole")
+
+
+def test_files_that_change_while_they_are_read_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "edges.csv"
+    path.write_text("src,dst\n0,1\n1,2\n")
+    table = CsvTable(path)
+    chunks = CsvTable.chunks
+
+    def writing(self, columns, rows):
+        yield from chunks(self, columns, rows)
+        path.write_text("src,dst\n0,1\n1,2\n2,0\n")
+
+    monkeypatch.setattr(CsvTable, "chunks", writing)
+    with pytest.raises(InputError, match=r"edges.csv changed while it was read"):
+        convert_tables(Description([EdgeTable(table)]), tmp_path / "data", progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["edges.csv"]
+
+
+def test_two_conversions_to_one_folder(tmp_path):
+    write_tables(tmp_path)
+    (tmp_path / ".data.converting").mkdir()
+    lock = os.open(tmp_path / ".data.converting", os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="nobody else to convert to"):
+            converted(tmp_path, "data")
+    finally:
+        os.close(lock)
+
+
+MEASURED = """
+import sys
+from pathlib import Path
+from headrace.pipeline.convert.convert_tables import convert_tables
+from headrace.pipeline.convert.description import Description, EdgeTable
+from headrace.pipeline.convert.memory import resident
+from headrace.pipeline.convert.npy_table import NpyTable
+folder = Path(sys.argv[1])
+table = NpyTable({"src": (folder / "edges.npy", 0), "dst": (folder / "edges.npy", 1), "w": folder / "w.npy"})
+limit = resident() + (110 << 20)
+convert_tables(Description([EdgeTable(table, weight="w")]), folder / "data", memory=limit, progress=False)
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+print(int(peak.split()[1]) * 1024 / limit)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.uninstrumented
+def test_memory_is_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 300_000, (2, 4_000_000))
+    edges[1, :1_500_000] = 7  # more edges to one node than a sort may have
+    np.save(tmp_path / "edges.npy", edges)
+    np.save(tmp_path / "w.npy", rng.random(4_000_000))
+    run = subprocess.run([sys.executable, "-c", MEASURED, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert float(run.stdout) <= 1.0
