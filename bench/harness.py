@@ -39,6 +39,7 @@ UNITS = {
     "batch rate": "batches/s",
     "peak memory": "GB",
     "peak in arrays": "int64[|E|]",
+    "peak over the limit": "ratio",
     "edges cut": "%",
     "node balance": "ratio",
     "edge balance": "ratio",

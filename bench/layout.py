@@ -14,7 +14,7 @@ from harness import Record
 AREAS = {
     "Sampling": ("sampling", "labor", "types"),
     "Features, loading and the start": ("gather", "loader", "contention", "import"),
-    "Building graphs": ("build", "scaling"),
+    "Building graphs": ("build", "scaling", "convert"),
     "Tiers, caches and disk": ("tiering",),
     "Ranks": ("cooperative", "hybrid-parallel"),
     "Models and whole graphs": ("spmm", "sar", "strategies"),

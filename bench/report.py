@@ -48,6 +48,7 @@ ORDER = (
     "hybrid_parallel",
     "strategies",
     "typed",
+    "convert",
     "import_time",
     *GPU,
 )

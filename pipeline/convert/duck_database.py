@@ -80,6 +80,7 @@ def database(folder: Path, room: int) -> Iterator[Database]:
             "threads": _threads(limit),
         },
     )
+    base.execute("SET enable_progress_bar = false")  # it would go to stdout
     wrapped = Database(base)
     try:
         yield wrapped

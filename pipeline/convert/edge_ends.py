@@ -74,8 +74,8 @@ def read_ends(
     Returns
     -------
     Facts
-        ``num_rows`` and ``num_edges`` that stay, the largest numbers ``src`` and ``dst`` of all rows, and counts of rows that were
-        left out or have no time.
+        ``num_rows`` and ``num_edges`` that stay, the largest numbers ``src`` and ``dst`` of all rows, and
+        counts of rows that were left out or have no time.
 
     Raises
     ------
