@@ -7,9 +7,14 @@
 
 namespace headrace {
 
+// Threads that a multiprocessor is to have room for, by their registers, where each waits for memory again and again.
+constexpr int kThreadsAtOnce = 1024;
+
 struct WarpGroup {
   static constexpr int kThreads = kWarp;
   static constexpr int kPerBlock = 4;  // of so many threads is a block
+  static constexpr int kBlockSize = kThreads * kPerBlock;
+  static constexpr int kBlocksAtOnce = kThreadsAtOnce / kBlockSize;
 
   int rank = static_cast<int>(threadIdx.x) % kWarp;
   int in_block = static_cast<int>(threadIdx.x) / kWarp;
@@ -27,6 +32,8 @@ struct WarpGroup {
 struct BlockGroup {
   static constexpr int kThreads = 256;
   static constexpr int kPerBlock = 1;
+  static constexpr int kBlockSize = kThreads;
+  static constexpr int kBlocksAtOnce = kThreadsAtOnce / kBlockSize;
   static constexpr int kWarps = kThreads / kWarp;
 
   int rank = static_cast<int>(threadIdx.x);

@@ -22,12 +22,12 @@ inline int bin_bits_for(std::uint64_t wanted, std::int64_t degree) {
 
 // The `fanout` smallest variates, ties by position. Rows with from `least` to `most` edges are for this group.
 template <class Index, class Group>
-__global__ void pick_labor_exact(const Index* indices, std::uint64_t key, std::uint64_t next_key, std::int64_t blends,
-                                 double cosine, double sine, const std::int32_t* numbers,
-                                 const std::int64_t* number_starts, const std::int64_t* slots,
-                                 const std::int64_t* starts, const std::int64_t* degrees, std::int64_t num_dst,
-                                 std::int64_t fanout, std::int64_t least, std::int64_t most, const std::int64_t* first,
-                                 std::int64_t* positions) {
+__launch_bounds__(Group::kBlockSize, Group::kBlocksAtOnce) __global__
+    void pick_labor_exact(const Index* indices, std::uint64_t key, std::uint64_t next_key, std::int64_t blends,
+                          double cosine, double sine, const std::int32_t* numbers, const std::int64_t* number_starts,
+                          const std::int64_t* slots, const std::int64_t* starts, const std::int64_t* degrees,
+                          std::int64_t num_dst, std::int64_t fanout, std::int64_t least, std::int64_t most,
+                          const std::int64_t* first, std::int64_t* positions) {
   __shared__ Bins bins[Group::kPerBlock];
   const Group group;
   for_each_by_group(num_dst, group, [&](std::int64_t i) {
@@ -54,12 +54,12 @@ __global__ void pick_labor_exact(const Index* indices, std::uint64_t key, std::u
 // Each edge on its own with probability min(1, fanout / degree). With `counts` picks are counted, else they are
 // written: an array of no picks has no address.
 template <class Index>
-__global__ void pick_labor_poisson(const Index* indices, std::uint64_t key, std::uint64_t next_key, std::int64_t blends,
-                                   double cosine, double sine, const std::int32_t* numbers,
-                                   const std::int64_t* number_starts, const std::int64_t* slots,
-                                   const std::int64_t* starts, const std::int64_t* degrees, std::int64_t num_dst,
-                                   std::int64_t fanout, std::int64_t* counts, const std::int64_t* first,
-                                   std::int64_t* positions) {
+__launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksAtOnce) __global__
+    void pick_labor_poisson(const Index* indices, std::uint64_t key, std::uint64_t next_key, std::int64_t blends,
+                            double cosine, double sine, const std::int32_t* numbers, const std::int64_t* number_starts,
+                            const std::int64_t* slots, const std::int64_t* starts, const std::int64_t* degrees,
+                            std::int64_t num_dst, std::int64_t fanout, std::int64_t* counts, const std::int64_t* first,
+                            std::int64_t* positions) {
   const WarpGroup group;
   for_each_by_group(num_dst, group, [&](std::int64_t i) {
     const std::int64_t degree = degrees[i];

@@ -147,6 +147,12 @@ inline int __any_sync(unsigned mask, int predicate, CUDA_HOST_CALLER) {
 }
 inline int __popc(unsigned value) { return __builtin_popcount(value); }
 inline int __ffs(int value) { return __builtin_ffs(value); }
+// A read of memory that no thread of the launch writes.
+template <class Value>
+Value __ldg(const Value* address) {
+  return *address;
+}
+
 inline int __clzll(long long value) {
   return value == 0 ? 64 : __builtin_clzll(static_cast<unsigned long long>(value));
 }

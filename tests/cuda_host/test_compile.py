@@ -109,7 +109,7 @@ def test_every_file_and_kernel_is_listed():
     assert {path.name for path in FOLDER.glob("*.cu")} == set(FILES)
     for file in FILES:
         text = (FOLDER / file).read_text()
-        assert set(re.findall(r"__global__ void (\w+)", text)) == {
+        assert set(re.findall(r"__global__\s+void (\w+)", text)) == {
             name for name, kernel in KERNELS.items() if kernel.file == file
         }
 

@@ -283,4 +283,16 @@ CUDA = (
         "row[away]",
         "tests/cuda_host/test_tiers_on_gpu.py::test_rows_that_were_moved_are_read_to_the_cpu_from_the_source",
     ),
+    Mutant(
+        "cuda/kernels/copy_row.cuh",
+        "held[read] = __ldg(from + at);",
+        "held[read] = from[at];",
+        "tests/cuda_host/test_machine_code.py::test_a_gather_has_several_reads_on_their_way",
+    ),
+    Mutant(
+        "cuda/kernels/copy_row.cuh",
+        "if (at >= 0 && at < num_words) to[at] = held[read];",
+        "if (at > 0 && at < num_words) to[at] = held[read];",
+        "tests/ops/features/test_gather.py",
+    ),
 )
