@@ -18,7 +18,7 @@ from gpu_device import Gpu, Measured, gpu_arguments, gpu_of, warm_up_rounds
 from harness import Gain, Metrics, Record, System, interleave
 
 from headrace import ops
-from headrace.cuda import rows as rows_on_gpu
+from headrace.cuda import bus
 from headrace.ops.features.pinned import Pinned
 
 HERE, PINNED = "gather from the device", "gather from pinned memory"
@@ -31,12 +31,11 @@ SWEEP = (512, 1024, 2048, 4096, 6144, 8192, 12288, 16384, 32768, 65536)
 @contextmanager
 def threads_of_bus(count: int) -> Iterator[None]:
     """Let gathers over the bus use another number of threads."""
-    before = rows_on_gpu.THREADS_OF_BUS
-    rows_on_gpu.THREADS_OF_BUS = count
+    bus.use_threads(count)
     try:
         yield
     finally:
-        rows_on_gpu.THREADS_OF_BUS = before
+        bus.use_threads(None)
 
 
 class Memory:

@@ -41,7 +41,7 @@ def gather_cached(cache: Tensor, slots: Tensor, source: Tensor, ids: Tensor, out
     table = source if source.is_contiguous() else source.data_ptr()
     arguments = (cache, slots, table, stride // size, ids, num_ids, row_bytes // size, out)
     types = (ids.dtype, _WORD_BYTES[size])
-    # Not capped by THREADS_OF_BUS: how many rows come over the bus is not known here, and those of the device want all.
+    # Not capped by threads_of_bus: how many rows come over the bus is not known here, and those of the device want all.
     if row_bytes >= LONG_ROW:
         launch("gather_cached", types, 32 * num_ids, *arguments, device=out.device)
     else:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headrace.cuda.bus import threads_of_bus
 from headrace.cuda.faults import Faults
 from headrace.cuda.instances import WORDS
 from headrace.cuda.launch import launch
@@ -19,9 +20,6 @@ FAULTS = ("no row", "no place")
 
 #: Rows of fewer bytes are copied by a thread for each word, longer ones by a warp each.
 LONG_ROW = 256
-#: Threads that copy rows of the host. More would only wait for the bus, on processors that others could use: 6,144 keep
-#: that of one GPU busy (GraphBolt's lecture, 2023).
-THREADS_OF_BUS = 6144
 
 _WORD_BYTES = {16: WORDS[4], 8: WORDS[3], 4: WORDS[2], 2: WORDS[1], 1: WORDS[0]}
 
@@ -57,7 +55,7 @@ def gather_rows(source: Tensor, ids: Tensor, out: Tensor, places: Tensor | None,
         stride = (source.stride(0) if len(source) > 1 else math.prod(source.shape[1:])) * source.element_size()
         size, word = _word(row_bytes, stride, source.data_ptr(), out.data_ptr())
         row = (row_bytes // size, places, out, items)
-        kernel, threads = _kernel(row_bytes // size, row_bytes, len(ids), on_host=source.device != device)
+        kernel, threads = _kernel(row_bytes // size, row_bytes, len(ids), device, on_host=source.device != device)
         launch(
             kernel, (ids.dtype, word), threads, source.data_ptr(), stride // size, ids, len(ids), *row, device=device
         )
@@ -195,9 +193,9 @@ def _word(*bytes_or_addresses: int) -> tuple[int, str]:
     return size, _WORD_BYTES[size]
 
 
-def _kernel(words: int, row_bytes: int, num_rows: int, *, on_host: bool) -> tuple[str, int]:
+def _kernel(words: int, row_bytes: int, num_rows: int, device: torch.device, *, on_host: bool) -> tuple[str, int]:
     """Return which kernel copies rows, and how many threads it wants."""
     kernel, threads = (
         ("gather_rows", 32 * num_rows) if row_bytes >= LONG_ROW else ("gather_short_rows", words * num_rows)
     )
-    return kernel, min(threads, THREADS_OF_BUS) if on_host else threads
+    return kernel, min(threads, threads_of_bus(device)) if on_host else threads

@@ -140,6 +140,13 @@ def placed(tensors: Sequence[torch.Tensor | None], device: torch.device) -> list
     return list(tensors)
 
 
+def use_bus_threads(count: int) -> None:
+    """Let GPUs read rows in memory of the host with so many threads at once, in this process, instead of measuring."""
+    from headrace.cuda import bus
+
+    bus.use_threads(count)
+
+
 def release_pinned(unpin: Callable[[], None], memory: object) -> None:
     """Unpin memory, which whoever is to call this has kept alive until then."""
     del memory

@@ -41,7 +41,7 @@ def _fetch_owned_there(fetch: FetchOwned, facts: Facts, machine: Machine) -> Win
     if not behind or place is None:
         return None
     left = fetch.wanted.without(behind)
-    return (*((FetchOwned(left),) if left else ()), FetchTo(behind, place))
+    return (*((FetchOwned(left),) if left else ()), FetchTo(behind, place, bus_threads=machine.bus_threads))
 
 
 def _split(
@@ -49,7 +49,9 @@ def _split(
 ) -> tuple[tuple[FetchFeature, ...], FetchTo] | None:
     """Return the fetches for CPU memory and for a GPU at a place; None if the GPU can read none."""
     behind = _readable(fetch.wanted, place, machine)
-    return (fetch.rest(behind), FetchTo(behind, place)) if behind and place is not None else None
+    if not behind or place is None:
+        return None
+    return fetch.rest(behind), FetchTo(behind, place, bus_threads=machine.bus_threads)
 
 
 def _readable(wanted: Wanted, place: Place | None, machine: Machine) -> Wanted | None:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 #: Numbers of a machine, and the least that each can be.
-_LEAST = {"cores": 1, "gpus": 0, "rank": 0, "world_size": 1, "memory": 0, "promised": 0, "current_gpu": 0}
+_LEAST = {"cores": 1, "world_size": 1} | dict.fromkeys(
+    ("gpus", "rank", "memory", "promised", "current_gpu", "bus_threads"), 0
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ class Machine:
         The number of the device that ``"cuda"`` means: torch's current one, or ``LOCAL_RANK`` where that is 0.
     gpu_channel
         Whether ranks exchange tensors from GPU to GPU, as by NCCL; the loader knows it by its channel.
+    bus_threads
+        Threads of a GPU that read rows of CPU memory at once, in all loaders of the process from then on; 0 (default):
+        the fewest that keep the bus busy, by a measurement of a few milliseconds at the first read.
     partition
         The rank that owns each node, or each edge; None if not decided yet.
     """
@@ -64,6 +69,7 @@ class Machine:
     promised: int = field(default=0, repr=False)
     gpu_promised: tuple[int, ...] = field(default=(), repr=False)
     current_gpu: int = field(default=0, repr=False)
+    bus_threads: int = field(default=0, repr=False)
     gpu_channel: bool = field(default=False, repr=False)
     partition: Partition | EdgePartition | None = field(default=None, repr=False)
 

@@ -54,10 +54,9 @@ def test_without_a_gpu_nothing_is_measured(bench):
 
 def test_gathers_over_the_bus_take_the_threads_they_are_given(bench):
     gather = bench("gpu_gather")
-    before = gather.rows_on_gpu.THREADS_OF_BUS
     with gather.threads_of_bus(7):
-        assert gather.rows_on_gpu._kernel(25, 400, 1000, on_host=True)[1] == 7
-    assert before == gather.rows_on_gpu.THREADS_OF_BUS
+        assert gather.bus.threads_of_bus(torch.device("cpu")) == 7
+    assert gather.bus._given is None
 
 
 def test_rows_that_are_others_are_found_out(bench):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headrace.ops.errors import DeviceError
 from headrace.ops.features.on_gpu import check_ids
+from headrace.ops.gpu import use_bus_threads
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered._fetch_stage import FetchStage, Read, ReadHere
 from headrace.pipeline.plan.stage import Runner, RunSettings
@@ -36,6 +37,8 @@ class FetchTo(FetchStage):
     trusted
         Whether all ids are known to have rows, by what stands before. If not, the GPU looks before it reads, and a
         thread of the host waits for that: kernels that read rows do not look.
+    bus_threads
+        Threads of the GPU that read rows of CPU memory at once; 0: as many as are measured.
     """
 
     name: ClassVar[str] = "fetch_to"
@@ -44,12 +47,15 @@ class FetchTo(FetchStage):
     wanted: Wanted
     place: Place
     trusted: bool = field(default=False, kw_only=True)
+    bus_threads: int = field(default=0, kw_only=True)
 
     @property
     def reads_at(self) -> Place | None:
         return self.place
 
     def runner(self, settings: RunSettings) -> Runner:
+        if self.bus_threads:
+            use_bus_threads(self.bus_threads)
         threads, place = settings.num_threads, self.place
         unread = self._unprepared()
 
