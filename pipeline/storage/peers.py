@@ -17,9 +17,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import FeatureError, PeerError, TierSizes
+from headrace.ops import DeviceError, FeatureError, PeerError, TierSizes
 from headrace.ops.features.shared_rows import SharedRows, opened_rows
-from headrace.ops.gpu import current_gpu, gpu_name
+from headrace.ops.gpu import current_gpu, gpu_name, is_readable
 from headrace.pipeline.data import Place, as_cpu_tensor, exact_digest
 from headrace.pipeline.distributed.comm import texts_of_job
 from headrace.pipeline.distributed.job import is_distributed, rank_of_process
@@ -121,10 +121,17 @@ class Peers:
 
         def open_others() -> list[Tensor]:
             there = zip(self.ranks, shapes, strict=True)
-            return [
+            tables = [
                 own.rows if number == self.here else opened_rows(handles[rank], shape, own.rows.dtype, device)
                 for number, (rank, shape) in enumerate(there)
             ]
+            for rank, table in zip(self.ranks, tables, strict=True):
+                if not reaches(device, table):
+                    raise DeviceError(
+                        f"TieredFeature: expected {device} to read memory of {table.device} in place, that of rank "
+                        f"{rank}, got no access; leave peers out, or place rows in host memory alone"
+                    )
+            return tables
 
         tables, _ = _together(open_others, lambda _: "")
         own.close()
@@ -220,6 +227,11 @@ def content_of(source: FeatureSource, rank: ArrayLike | Tensor, sizes: TierSizes
         "rows": source.content_digest(),
         "rank": exact_digest([("rank", as_cpu_tensor(rank, "rank", FeatureError).long())]),
     }
+
+
+def reaches(device: torch.device, table: Tensor) -> bool:
+    """Whether a device reads a table in place; stand-ins in CPU memory do."""
+    return device.type == "cpu" or is_readable(table, device)
 
 
 def least_of_ranks(*numbers: int) -> tuple[list[int], int]:

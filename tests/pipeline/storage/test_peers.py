@@ -141,6 +141,20 @@ def test_gpus_with_other_numbers_are_refused(tmp_path):
     assert "expected cuda:0 to be the same GPU in all processes" in second
 
 
+APART = """
+from headrace.pipeline.storage import peers
+peers.reaches = lambda device, table: rank == 0  # one GPU has no access to the other
+print(refusal(lambda: tiers(3, 20, 0)))
+"""
+
+
+def test_gpus_that_do_not_reach_each_other_are_refused_on_all_ranks(tmp_path):
+    first, second = run(APART, 2, tmp_path)
+    assert first.startswith("PeerError: TieredFeature: rank 1 could not share its rows, or open those of others:\n")
+    assert second.startswith("DeviceError: TieredFeature: expected cpu to read memory of cpu in place, that of rank 0")
+    assert second.strip().removeprefix("DeviceError: ") in first
+
+
 ENDED = """
 kept = tiers(3, 20, 0)
 torch.distributed.barrier()
