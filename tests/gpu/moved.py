@@ -102,6 +102,9 @@ class _There:
     def _copy(self, here: torch.Tensor) -> torch.Tensor:
         if not here.is_cpu:
             return here  # as it is to be refused
+        for one, there, _ in self._copies:
+            if one is here:  # given twice, as what is read and what is written
+                return there
         there = here.to(DEVICE, copy=True)
         self._copies.append((here, there, there._version))
         return there

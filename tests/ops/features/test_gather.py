@@ -222,6 +222,7 @@ def test_one_id_of_a_reversed_array():
     assert torch.equal(gather_rows(columns, np.array([1])[::-1]), columns[[1]])
 
 
+@pytest.mark.cpu  # a copy is no view
 def test_refuses_an_output_that_is_a_lazy_view():
     """Of one element torch says that it is contiguous; what is written there would be read with the other sign."""
     out = torch.zeros(1, 1, dtype=torch.complex64).conj().imag
@@ -234,6 +235,7 @@ def test_refuses_threads_that_rows_of_strides_would_not_use():
         gather_rows(torch.zeros(2, 2, 3).transpose(1, 2), torch.tensor([0]), num_threads=-2)
 
 
+@pytest.mark.cpu  # NumPy's arrays are
 def test_refuses_an_output_that_is_no_tensor():
     out: Any = np.zeros((1, 2), np.float32)
     with pytest.raises(FeatureError, match=r"out to be a contiguous CPU tensor torch.float32\[1, 2\], got ndarray"):

@@ -117,6 +117,7 @@ def test_memory_of_any_kind():
     assert scatter_add_rows(out, torch.tensor([0]), torch.ones(1, 1)).item() == 1
 
 
+@pytest.mark.cpu  # NumPy's arrays are
 @pytest.mark.parametrize(
     "bad", [None, np.zeros((1, 2)), torch.zeros(1, 2).to_sparse()], ids=["None", "NumPy", "sparse"]
 )

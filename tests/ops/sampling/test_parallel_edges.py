@@ -243,6 +243,7 @@ def test_rows_that_hold_no_source_twice_need_not_be_looked_through():
                 assert torch.equal(fused.hops[0].edge_ids, hop.positions)
 
 
+@pytest.mark.cpu  # a sampler on a GPU has a copy of what the caller changes
 @pytest.mark.parametrize("rule", [LaborRule(2), LaborRule(2, exact=False)], ids=str)
 def test_edges_of_a_row_that_was_changed_are_of_the_row(rule):
     """Nobody may change a graph that a sampler has; where indptr is, no memory outside of a row is written."""
