@@ -115,6 +115,7 @@ if $full; then
   bench shared 60
   bench cache 120
   bench aggregate 120
+  bench ranks 120
 fi
 
 env -u PYTHONSAFEPATH "$python" bench/on_gpu.py table "$records" >> "$table" 2>&1

@@ -30,6 +30,7 @@ GPU = (
     "gpu_shared",
     "gpu_aggregate",
     "gpu_offsets",
+    "gpu_ranks",
 )
 ORDER = (
     "sampling",

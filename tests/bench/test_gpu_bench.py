@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ SCRIPTS = [
     "offsets",
     "cache",
     "aggregate",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("shared", "training")),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("shared", "training", "ranks")),
 ]
 
 
@@ -242,6 +243,17 @@ def test_sanitizers_run_without_torchs_allocator_and_profiler(tmp_path):
     assert {"build", "own-stream", "offsets", "shared"} < {
         line.split()[0] for line in table.splitlines() if line.strip()
     }
+
+
+@pytest.mark.slow
+def test_the_suite_runs_as_if_on_a_gpu():
+    """Arguments are copied, and what stands in for a GPU works on the copies."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile", "quick"]
+    command += ["-m", "twins and not slow", "tests/ops/features/test_scatter.py"]
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", "HEADRACE_MOVED": "1"}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0
+    assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 5
 
 
 def test_all_benchmarks_are_tried_side_by_side(bench, tmp_path, monkeypatch, capsys):
