@@ -139,7 +139,7 @@ RANKS = (
     ),
     Mutant(
         "pipeline/passes/cooperative.py",
-        "None if facts.shares_layers or copy.moves_to == CPU else (hop, compact, copy)",
+        "None if facts.shares_layers or _stays(copy, machine, hop) else (hop, compact, copy)",
         "None",
         "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_sample_on_the_cpu",
     ),

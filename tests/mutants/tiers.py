@@ -116,9 +116,9 @@ TIERS = (
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
-        "1 / (1 + window.num_reads)",
-        "1",
-        _LOOKAHEAD + "test_the_next_window_is_read_while_batches_of_this_one_leave",
+        " / (1 + before.num_reads)",
+        "",
+        _LOOKAHEAD + "test_a_window_is_read_piece_by_piece_while_another_one_leaves",
     ),
     Mutant(
         "pipeline/lowered/fetch_ahead.py",

@@ -171,6 +171,13 @@ def rows_read(source: Noting, room: int) -> int:
     return sum(map(len, source.asked))
 
 
+def test_a_window_is_read_piece_by_piece_while_another_one_leaves():
+    source = Noting()
+    rows_read(source, 8_000)
+    first, second, *pieces = map(len, source.asked)  # the first two have no other one before them with batches left
+    assert max(pieces) < min(first, second)
+
+
 def test_windows_end_where_half_of_the_memory_is_taken():
     source = Noting()
     one, some, all_at_once = (rows_read(source, room) for room in (1, 8_000, 1 << 30))
