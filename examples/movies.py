@@ -18,6 +18,8 @@ def load(path: str | None) -> tuple[hr.Graph, Tensor, Tensor, dict[str, Tensor]]
     """Return the graph, the movies' features and genres, and which movies to train, validate and test on."""
     if path is None:
         return generated()
+    if Path(path).is_dir():
+        return of_dataset(hr.open_dataset(path))
     with np.load(Path(path)) as file:
         arrays = {name: torch.from_numpy(file[name]) for name in file.files if file[name].dtype.kind in "biuf"}
     rows = torch.arange(COUNTS["movie"]).repeat_interleave(arrays["movie_x_indptr"].diff())
@@ -26,6 +28,13 @@ def load(path: str | None) -> tuple[hr.Graph, Tensor, Tensor, dict[str, Tensor]]
     parts = {part: arrays[f"movie_{part}_mask"].nonzero().squeeze(1) for part in ("train", "val", "test")}
     pairs = {end: arrays[f"edge_movie_to_{end}"].long() for end in ("director", "actor")}
     return joined(pairs), F.normalize(x), arrays["movie_y"].long(), parts
+
+
+def of_dataset(data: hr.Dataset) -> tuple[hr.Graph, Tensor, Tensor, dict[str, Tensor]]:
+    """Return the same of a data set that `headrace convert` made."""
+    every = torch.arange(COUNTS["movie"])
+    x, y = (data.store.node["movie", name].read(every).rows for name in ("x", "y"))
+    return data.graph, F.normalize(x.float()), y, {part: data.items[part].ids["movie"] for part in data.items}
 
 
 def generated() -> tuple[hr.Graph, Tensor, Tensor, dict[str, Tensor]]:

@@ -46,10 +46,24 @@ def load(path: str | None) -> Ratings:
     """Return the ratings in a file, or generated ones."""
     if path is None:
         return generated()
+    if Path(path).is_dir():
+        return of_dataset(hr.open_dataset(path))
     with np.load(Path(path)) as file:
         user, movie = torch.from_numpy(file["edge_index"]).long()
         time, genres = torch.from_numpy(file["edge_time"]), torch.from_numpy(file["movie_x"]).float()
         return Ratings(user, movie, time, genres, int(file["num_nodes"][0]))
+
+
+def of_dataset(data: hr.Dataset) -> Ratings:
+    """Return the ratings of a data set that `headrace convert` made, whose edges are in the order of their times."""
+    graph, types = data.graph, data.graph.node_types
+    assert types is not None  # users and movies
+    order = graph.edge_ids.long().argsort()
+    movie = torch.arange(graph.num_nodes).repeat_interleave(graph.in_degrees())[order] - types.id_range("movie").start
+    genres = data.store.node["movie", "genres"].read(torch.arange(len(types.id_range("movie")))).rows
+    return Ratings(
+        graph.indices.long()[order], movie, graph.edge_attrs["time"], genres.float(), len(types.id_range("user"))
+    )
 
 
 def generated(num_users: int = 200, num_movies: int = 400, num_ratings: int = 8_000) -> Ratings:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import headrace as hr
+from headrace.pipeline.cli.command_line import main
 from headrace.pipeline.plan.plan import Plan
 
 ROOT = Path(__file__).parent.parent
@@ -16,16 +20,34 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in
 WITHOUT_CODE = {"CONTRIBUTING.md", "docs/gpus.md", "docs/index.md"}
 
 
+def run(line: str) -> None:
+    """Run a line of a shell: the command headrace, a script, or torchrun."""
+    program, *arguments = shlex.split(line, comments=True)
+    if program == "headrace":
+        assert main(arguments) == 0, line
+        return
+    module = {"python": [], "torchrun": ["-m", "torch.distributed.run"]}[program]
+    result = subprocess.run([sys.executable, *module, *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
 def test_code_blocks_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a block may write files
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
+    blocks = re.findall(r"```(python|toml|sh)\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
     assert bool(blocks) == (name not in WITHOUT_CODE)
     names: dict[str, object] = {"__name__": "readme"}
     try:
-        for block in blocks:
-            exec(compile(block, name, "exec", dont_inherit=True), names)  # noqa: S102 - our own text
+        for language, block in blocks:
+            file = re.match(r"# ([\w.]+\.(?:py|toml))\n", block)
+            if file:
+                Path(file[1]).write_text(block)
+            elif language == "sh":
+                for line in block.splitlines():
+                    run(line)
+            else:
+                exec(compile(block, name, "exec", dont_inherit=True), names)  # noqa: S102 - our own text
     finally:
         if "keep_labelled" in hr.verbs():
             del Plan.keep_labelled

@@ -172,7 +172,9 @@ def _edges(fields: Mapping[str, Any], name: EdgeType | None, folder: Path, what:
     weight, time, split = (_column(table, fields.get(key), f"{what}: {key}") for key in ("weight", "time", "split"))
     features = features_of(table, fields.get("features", ()), f"{what}: features")
     attributes, labels = (_columns(table, fields.get(key, {}), f"{what}: {key}") for key in ("attributes", "labels"))
-    table = with_float32(table, features, [*ends, time, split, *labels.values(), *attributes.values()])
+    # Weights are drawn by in floating point.
+    floats = features if weight is None else {**features, " weight": [weight]}
+    table = with_float32(table, floats, [*ends, time, split, *labels.values(), *attributes.values()])
     table = numbered(table, labels)
     src, dst = (str(one) for one in ends)
     return EdgeTable(table, name, src, dst, attributes, features, weight, time, labels, split)

@@ -54,6 +54,7 @@ def test_flags(tables, tmp_path, capsys):
     assert data.items["train"].ids.tolist() == list(range(0, 30, 3))
     place = {one: number for number, one in enumerate(ids.tolist())}
     src, dst = ([place[one] for one in end.tolist()] for end in ends)
+    assert data.graph.edge_attrs["weight"].dtype == torch.float32
     attributes = {"weight": torch.arange(100) / 8.0, "time": torch.arange(100)}
     graph = hr.Graph.from_coo(src, dst, num_nodes=30, edge_attrs=attributes)
     assert torch.equal(data.graph.indices, graph.indices)
