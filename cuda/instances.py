@@ -10,7 +10,6 @@ _IDS = ("std::int32_t", "std::int64_t")
 _VALUES = ("float", "double")
 #: What rows are copied by.
 WORDS = ("std::uint8_t", "std::uint16_t", "std::uint32_t", "std::uint64_t", "uint4")
-_GROUPS = ("headrace::WarpGroup", "headrace::BlockGroup")
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ _ALL = (
     *_kernels("negatives.cu", check_negatives=(), draw_negatives=(_IDS,), count_below=()),
     *_kernels("trees.cu", key_sources=(_IDS,), read_elements=()),
     *_kernels("pick_uniform.cu", pick_all=(), pick_uniform=(("1", "32"),), pick_uniform_replacement=()),
-    *_kernels("pick_labor.cu", pick_labor_exact=(_IDS, _GROUPS), pick_labor_poisson=(_IDS,)),
+    *_kernels("pick_labor.cu", pick_labor_exact=(_IDS,), pick_labor_poisson=(_IDS,)),
     *_kernels(
         "pick_weighted.cu",
         sum_rows=(_VALUES,),

@@ -12,12 +12,6 @@ from headrace.cuda.launch import launch
 from headrace.cuda.two_sweeps import TwoSweepPicker
 from headrace.cuda.variates import Variates
 
-#: Threads that work on a row, those of a block, and the least and the most edges of rows that they are for.
-GROUPS = (
-    ("headrace::WarpGroup", 32, 128, 0, 2048),
-    ("headrace::BlockGroup", 256, 256, 2049, (1 << 63) - 1),
-)
-
 
 class SharedVariates(NamedTuple):
     """The variates of edges.
@@ -56,12 +50,9 @@ class LaborExactPicker(NamedTuple):
     def pick(self, segments: Segments, indptr: Tensor, positions: Tensor) -> None:
         """Look for the smallest variates of short rows by a warp each, of long ones by a block each."""
         nodes, slots, starts, degrees = segments
-        for group, threads, block_size, least, most in GROUPS:
-            of_rows = (slots, starts, degrees, len(nodes), self.fanout, least, most, indptr, positions)
-            launch(
-                "pick_labor_exact", (self.shared.indices.dtype, group), threads * len(nodes), *self.shared.arguments,
-                *of_rows, device=segments.device, block_size=block_size,
-            )  # fmt: skip
+        of_rows = (slots, starts, degrees, len(nodes), self.fanout, indptr, positions)
+        types = (self.shared.indices.dtype,)
+        launch("pick_labor_exact", types, 32 * len(nodes), *self.shared.arguments, *of_rows, device=segments.device)
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,8 @@ struct WarpGroup {
 };
 
 struct BlockGroup {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = WarpGroup::kBlockSize;
   static constexpr int kPerBlock = 1;
-  static constexpr int kBlockSize = kThreads;
-  static constexpr int kBlocksAtOnce = kThreadsAtOnce / kBlockSize;
   static constexpr int kWarps = kThreads / kWarp;
 
   int rank = static_cast<int>(threadIdx.x);
@@ -62,6 +60,25 @@ template <class Group, class Visit>
 void for_each_by_group(std::int64_t count, const Group& group, const Visit& visit) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * Group::kPerBlock + group.in_block;
   for (std::int64_t i = first; i < count; i += static_cast<std::int64_t>(gridDim.x) * Group::kPerBlock) visit(i);
+}
+
+// Call visit(group, i) for every i below `count`: a warp for each row of up to `most` edges, and then, for longer ones
+// among those of its warps, the whole block. So hubs take no launch of their own.
+template <class Visit>
+void for_each_by_length(std::int64_t count, const std::int64_t* lengths, std::int64_t most, const Visit& visit) {
+  const WarpGroup warp;
+  const BlockGroup block;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * WarpGroup::kPerBlock; first < count;
+       first += static_cast<std::int64_t>(gridDim.x) * WarpGroup::kPerBlock) {
+    const std::int64_t own = first + warp.in_block;
+    if (own < count && lengths[own] <= most) visit(warp, own);
+    for (std::int64_t i = first; i < count && i < first + WarpGroup::kPerBlock; ++i) {
+      if (lengths[i] <= most) continue;
+      block.sync();  // warps are done with what they share
+      visit(block, i);
+      block.sync();
+    }
+  }
 }
 
 }  // namespace headrace

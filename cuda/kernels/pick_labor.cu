@@ -20,23 +20,26 @@ inline int bin_bits_for(std::uint64_t wanted, std::int64_t degree) {
   return bits;
 }
 
-// The `fanout` smallest variates, ties by position. Rows with from `least` to `most` edges are for this group.
-template <class Index, class Group>
-__launch_bounds__(Group::kBlockSize, Group::kBlocksAtOnce) __global__
+// Rows of more edges are for a block.
+constexpr std::int64_t kLongRow = 2048;
+
+// The `fanout` smallest variates, ties by position.
+template <class Index>
+__launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksAtOnce) __global__
     void pick_labor_exact(const Index* indices, std::uint64_t key, std::uint64_t next_key, std::int64_t blends,
                           double cosine, double sine, const std::int32_t* numbers, const std::int64_t* number_starts,
                           const std::int64_t* slots, const std::int64_t* starts, const std::int64_t* degrees,
-                          std::int64_t num_dst, std::int64_t fanout, std::int64_t least, std::int64_t most,
-                          const std::int64_t* first, std::int64_t* positions) {
-  __shared__ Bins bins[Group::kPerBlock];
-  const Group group;
-  for_each_by_group(num_dst, group, [&](std::int64_t i) {
+                          std::int64_t num_dst, std::int64_t fanout, const std::int64_t* first,
+                          std::int64_t* positions) {
+  __shared__ Bins bins[WarpGroup::kPerBlock];
+  Bins* const bins_of_group = bins;
+  if (fanout == 0) return;
+  for_each_by_length(num_dst, degrees, kLongRow, [&](const auto& group, std::int64_t i) {
     const std::int64_t degree = degrees[i];
-    if (degree < least || degree > most || fanout == 0) return;
     const std::int64_t start = starts[i];
     std::int64_t* const out = positions + first[i];
     if (degree <= fanout) {
-      for (std::int64_t k = group.rank; k < degree; k += Group::kThreads) out[k] = start + k;
+      for (std::int64_t k = group.rank; k < degree; k += group.kThreads) out[k] = start + k;
       return;
     }
     VariateKeys keys{key, next_key, blends != 0, cosine, sine};
@@ -46,7 +49,8 @@ __launch_bounds__(Group::kBlockSize, Group::kBlocksAtOnce) __global__
       return labor_variate(keys, static_cast<std::uint64_t>(indices[start + k]), of_edges[k]);
     };
     const auto wanted = static_cast<std::uint64_t>(fanout);
-    const Limit limit = find_limit(group, degree, wanted, bin_bits_for(wanted, degree), bins[group.in_block], variate);
+    const Limit limit =
+        find_limit(group, degree, wanted, bin_bits_for(wanted, degree), bins_of_group[group.in_block], variate);
     emit_up_to(group, degree, limit, variate, [&](std::int64_t k, std::int64_t place) { out[place] = start + k; });
   });
 }
@@ -60,8 +64,7 @@ __launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksAtOnce) __global__
                             const std::int64_t* slots, const std::int64_t* starts, const std::int64_t* degrees,
                             std::int64_t num_dst, std::int64_t fanout, std::int64_t* counts, const std::int64_t* first,
                             std::int64_t* positions) {
-  const WarpGroup group;
-  for_each_by_group(num_dst, group, [&](std::int64_t i) {
+  for_each_by_length(num_dst, degrees, kLongRow, [&](const auto& group, std::int64_t i) {
     const std::int64_t degree = degrees[i];
     const std::int64_t start = starts[i];
     VariateKeys keys{key, next_key, blends != 0, cosine, sine};
@@ -75,7 +78,7 @@ __launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksAtOnce) __global__
             : static_cast<std::uint64_t>(((static_cast<uint128>(static_cast<std::uint64_t>(fanout)) << 64) - 1) /
                                          static_cast<std::uint64_t>(degree));
     std::int64_t picked = 0;
-    for (std::int64_t base = 0; base < (fanout == 0 ? 0 : degree); base += WarpGroup::kThreads) {
+    for (std::int64_t base = 0; base < (fanout == 0 ? 0 : degree); base += group.kThreads) {
       const std::int64_t k = base + group.rank;
       const bool takes = k < degree && (all || labor_variate(keys, static_cast<std::uint64_t>(indices[start + k]),
                                                              of_edges[k]) <= largest);

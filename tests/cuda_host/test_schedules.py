@@ -130,6 +130,13 @@ def excluded(*, typed: bool = False) -> ops.EdgePositions:
     return ops.EdgePositions(row, torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]), positions)
 
 
+def hubs(rule: ops.Rule) -> Any:
+    """Two rows among those of a block that all of its threads share, and short ones beside and between them."""
+    target = torch.cat([drawn(60, high=20, seed=1), torch.full((2100,), 2), torch.full((2400,), 3)])
+    graph = ops.coo_to_csc(drawn(len(target), high=5000), target, 5000)
+    return ops.sample_hop(graph.indptr, graph.indices, torch.arange(12), rule, 7, slots=torch.arange(12) % 3)
+
+
 def hop_without(rule: ops.Rule, *, weighted: bool = False) -> Any:
     return ops.sample_hop(
         csc().indptr,
@@ -255,6 +262,8 @@ CASES: dict[str, Callable[[], Any]] = {
     **{name: lambda rule=rule: hop(rule) for name, rule in RULES.items()},
     **{f"{name} in slots": lambda rule=rule: hop(rule, slotted=True) for name, rule in RULES.items()},
     **{f"{name} by weight": lambda rule=rule: hop(rule, weighted=True) for name, rule in RULES.items()},
+    "labor of hubs": lambda: hubs(ops.LaborRule(5)),
+    "poisson of hubs": lambda: hubs(ops.LaborRule(5, exact=False)),
     "importance": lambda: hop(ops.LaborImportanceRule(3, 2)),
     "importance by weight": lambda: hop(ops.LaborImportanceRule(3, "*"), weighted=True),
     "fused": lambda: fused([ops.NeighborRule(4), ops.LaborRule(3)]),

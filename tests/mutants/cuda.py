@@ -295,4 +295,10 @@ CUDA = (
         "if (at > 0 && at < num_words) to[at] = held[read];",
         "tests/ops/features/test_gather.py::test_widths_around_cache_lines_and_pages",
     ),
+    Mutant(
+        "cuda/kernels/group.cuh",
+        "i < first + WarpGroup::kPerBlock; ++i) {",
+        "i < first + 1; ++i) {",
+        "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu[labor of hubs]",
+    ),
 )
