@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu_device import Gpu, gpu_arguments, gpu_of
-from harness import Record, print_table, summarised, write_json
+from gpu_device import Gpu, Measured, gpu_arguments, gpu_of
+from harness import Record, summarised
 from work import identified, table
 from worker import Worker, serve
 
@@ -133,9 +133,8 @@ def main(given: Sequence[str] | None = None) -> None:
     with gpu_of(options) as gpu:
         arguments = ["--serve", *(["--smoke"] if options.smoke else [])]
         with closing(Worker(Path(sys.executable), Path(__file__), *arguments)) as reader:
-            records = records_of(gpu, reader, options)
-    print_table(records)
-    write_json(options.json, records)
+            records = Measured(options.json)
+            records += records_of(gpu, reader, options)
 
 
 if __name__ == "__main__":

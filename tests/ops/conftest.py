@@ -20,7 +20,7 @@ CPU_ALONE = {"cpu", "slow", "law", "uninstrumented"}
 
 #: CUDA's kernels are run on the CPU wherever there is no GPU, and where there is one as well.
 IMPLEMENTATIONS = ["cpu", "cuda_host", *(["gpu"] if torch.cuda.is_available() else [])]
-if "HEADRACE_MOVED" in os.environ:  # bench/gpu.sh tries the suite without a GPU: arguments are copied as if to one
+if "HEADRACE_MOVED" in os.environ:  # for bench/gpu.sh, which without a GPU tries the suite on copies of arguments
     IMPLEMENTATIONS = ["gpu"]
 
 
