@@ -26,6 +26,9 @@ from headrace.pipeline.storage.terminal import progress_bar
 #: Of the passes and their files: a work folder of another one is not used.
 _PASSES_VERSION = 1
 
+#: Texts of a column of labels that notes keep: more would make a manifest large.
+_MOST_CLASSES = 1000
+
 
 def convert_tables(
     description: Description,
@@ -143,10 +146,13 @@ def _refuse_changes(tables: Checked, before: list[Any]) -> None:
 
 def _notes(tables: Checked, stamps: list[Any]) -> dict[str, Any]:
     """Return what the manifest says of the sources: names and sizes, and what was done with odd rows."""
-    sources = [
+    sources: list[dict[str, Any]] = [
         {"name": name, "files": [{"file": Path(path).name, "bytes": size} for path, size, _ in files]}
         for name, files in stamps
     ]
+    for source, table in zip(sources, tables.tables(), strict=True):
+        kept = {name: list(texts) for name, texts in table.classes.items() if len(texts) <= _MOST_CLASSES}
+        source.update({"classes": kept} if kept else {})
     return {"converter": "headrace convert", "sources": sources, "options": asdict(tables.options)}
 
 
@@ -170,5 +176,5 @@ def _fields(one: Any) -> list[Any]:
 def _field(value: Any) -> Any:
     if isinstance(value, Table):
         columns = [(name, str(column.dtype), column.shape) for name, column in value.columns.items()]
-        return [value.name, columns, value.num_rows]
+        return [value.name, value.identity, columns, value.num_rows]
     return list(map(list, value.items())) if isinstance(value, Mapping) else value

@@ -89,6 +89,7 @@ class CsvTable(Table):
             name: (types or {}).get(name) or kind_of_values([row[place] for row in sample])
             for place, name in enumerate(self._names)
         }
+        self.identity = f"{self._separator!r} {self._has_header} {self._kinds}"
         self.columns = {name: column_of_kind(kind) for name, kind in self._kinds.items()}
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:

@@ -95,14 +95,12 @@ def generated(model: str, shape: Shape, options: Options | None = None) -> Descr
         ends, words = _pairs(popular, popular), 4
     if model != "relational":
         nodes = _nodes("node", count, shape, 2, block_of=_block_of(model, count, min(shape.blocks, count)))
-        return Description(
-            [EdgeTable(_edges("edges", shape.num_edges, ends, words, shape.seed, 1))], [nodes], (), options
-        )
+        return Description([EdgeTable(_edges("edges", shape, shape.num_edges, ends, words, 1))], [nodes], (), options)
     assert popular is not None  # it is not R-MAT
     items, tags = (_Popular(max(1, count // part), shape.exponent) for part in (2, 10))
-    ratings = _edges("ratings", shape.num_edges, _pairs(popular, items), 4, shape.seed, 1, rated=True)
-    follows = _edges("follows", max(1, shape.num_edges // 4), ends, 4, shape.seed, 3)
-    tagged = _edges("tagged", max(1, 3 * items.num_nodes), _pairs(items, tags), 4, shape.seed, 4)
+    ratings = _edges("ratings", shape, shape.num_edges, _pairs(popular, items), 4, 1, rated=True)
+    follows = _edges("follows", shape, max(1, shape.num_edges // 4), ends, 4, 3)
+    tagged = _edges("tagged", shape, max(1, 3 * items.num_nodes), _pairs(items, tags), 4, 4)
     return Description(
         [
             EdgeTable(ratings, ("user", "rates", "item"), weight="weight", time="time"),
@@ -125,14 +123,16 @@ class _Generated(Table):
     def __init__(
         self,
         name: str,
+        shape: Shape,
         num_rows: int,
         columns: Mapping[str, Column],
         words: int,
-        key: tuple[int, int],
+        stream: int,
         compute: Callable[[Words, int, str], NDArray[Any]],
     ) -> None:
         self.name, self.num_rows, self.columns = name, num_rows, columns
-        self._words, self._key, self._compute = words, key, compute
+        self._words, self._key, self._compute = words, (shape.seed, stream), compute
+        self.identity = f"{stream} of {shape}"
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
         """Yield rows; `Table.chunks` documents it."""
@@ -204,10 +204,10 @@ def _levels(num_nodes: int) -> int:
 
 def _edges(
     name: str,
+    shape: Shape,
     num_edges: int,
     ends: Callable[[Words], tuple[NDArray[Any], NDArray[Any]]],
     words: int,
-    seed: int,
     stream: int,
     *,
     rated: bool = False,
@@ -221,7 +221,7 @@ def _edges(
             return (1 + own[:, 3] % np.uint64(5)).astype(np.float32)
         return ends(own)[column == "dst"]
 
-    return _Generated(name, num_edges, columns, words, (seed, stream), compute)
+    return _Generated(name, shape, num_edges, columns, words, stream, compute)
 
 
 def _nodes(
@@ -246,7 +246,7 @@ def _nodes(
         noise = _reals(own[:, 2 : 2 + width]) + _reals(own[:, 2 + width : 2 + 2 * width]) - 1
         return (of_class[label] + 2 * noise).astype(np.float32)
 
-    table = _Generated(name, count, columns, 4 * math.ceil((2 + 2 * width) / 4), (shape.seed, stream), compute)
+    table = _Generated(name, shape, count, columns, 4 * math.ceil((2 + 2 * width) / 4), stream, compute)
     return NodeTable(name, table, features={"x": "x"} if width else {}, labels={"y": "y"}, splits="split")
 
 

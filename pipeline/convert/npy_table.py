@@ -43,6 +43,9 @@ class NpyTable(Table):
             self._parts[column] = [_Part(file, place) for file in files_of(paths)]
         first = next(iter(self._parts.values()))[0]
         self.name = str(first.path) if name is None else name
+        self.identity = str(
+            {one: [(str(part.path), part.place) for part in parts] for one, parts in self._parts.items()}
+        )
         self.columns = {column: _column_of(column, parts) for column, parts in self._parts.items()}
         sizes = {column: sum(part.num_rows for part in parts) for column, parts in self._parts.items()}
         if len(set(sizes.values())) > 1:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
@@ -51,11 +52,18 @@ class Table(ABC):
         The columns by name, in the order of the file.
     num_rows
         How many rows there are; None if only reading tells.
+    identity
+        What else decides the rows, beside names and files: a conversion that was killed goes on only with the same.
+    classes
+        By column of numbers that stand for texts, the texts in the order of the numbers: the notes of the data set
+        keep them.
     """
 
     name: str
     columns: Mapping[str, Column]
     num_rows: int | None = None
+    identity: str = ""
+    classes: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     @abstractmethod
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:

@@ -85,7 +85,7 @@ class FirstNumbers(Table):
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self._table, self._own = table, set(columns)
-        self.name, self.num_rows = table.name, table.num_rows
+        self.name, self.num_rows, self.identity = table.name, table.num_rows, table.identity
         self.columns = {**table.columns, **{name: Column(table.column(name).dtype) for name in columns}}
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:

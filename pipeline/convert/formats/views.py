@@ -30,7 +30,7 @@ class Beside(Table):
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables = tables
-        self.name = tables[0].name
+        self.name, self.identity = tables[0].name, str([(one.name, one.identity) for one in tables])
         self.columns = {name: column for one in tables for name, column in one.columns.items()}
         twice = [name for name in self.columns if sum(name in one.columns for one in tables) > 1]
         if twice:
@@ -90,7 +90,7 @@ class _View(Table):
 
     def __init__(self, table: Table, changed: Mapping[str, Column]) -> None:
         self._table = table
-        self.name = table.name
+        self.name, self.identity = table.name, f"{type(self).__name__} of {table.identity}"
         self.num_rows = table.num_rows
         self.columns = {**table.columns, **changed}
 

@@ -51,6 +51,7 @@ def test_flags(tables, tmp_path, capsys):
     assert torch.equal(data.store.node["x"].read(every).rows, rows)  # x0, x1, x2, x10
     assert data.store.node["age"].read(every).rows.tolist() == every.tolist()
     assert data.store.node["kind"].read(every).rows.tolist() == [0 if one % 2 else 1 for one in ids]
+    assert data.notes["sources"][0]["classes"] == {"kind": ["cat", "dog"]}
     assert data.items["train"].ids.tolist() == list(range(0, 30, 3))
     place = {one: number for number, one in enumerate(ids.tolist())}
     src, dst = ([place[one] for one in end.tolist()] for end in ends)

@@ -33,6 +33,12 @@ def test_another_seed_is_another_graph():
     assert one["src"].tolist() != other["src"].tolist()
 
 
+def test_identity_has_what_decides_rows():
+    one, other = (generated("chung-lu", Shape(100, 50, exponent=exponent)).edges[0].table for exponent in (0.5, 0.6))
+    assert one.identity != other.identity
+    assert one.name == other.name
+
+
 def test_recorded_edges():
     """The first edges as they were when they were first written."""
     found = {model: columns(generated(model, SHAPE).edges[0].table, 4000) for model in MODELS}

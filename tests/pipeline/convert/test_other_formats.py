@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 from source_folders import (
+    BUYS,
     ITEMS,
+    KNOWS,
     NUM_EDGES,
     NUM_NODES,
     USERS,
@@ -29,6 +31,7 @@ from source_folders import (
 import headrace as hr
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.formats.source import read_source
+from headrace.pipeline.storage.dataset.manifest import Manifest
 
 from contracts import digests
 
@@ -128,6 +131,26 @@ def test_arrays(archive, csc, tmp_path):
     indptr = np.searchsorted(world.edges[1][order], np.arange(NUM_NODES + 1))
     assert_plain(data, graph=hr.Graph.from_csc(indptr, world.edges[0][order]) if csc else None)
     assert data.graph.edge_attrs_csc["edge_weight"].tolist() == world.weight[order].tolist()
+
+
+def test_a_conversion_does_not_go_on_with_other_columns(tmp_path, monkeypatch):
+    """One that was killed behind a pass, with the ends of edges the other way round, begins from the start."""
+    toml(tmp_path / "source")
+    with monkeypatch.context() as killed:
+        killed.setattr(Manifest, "write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            converted(tmp_path / "source", tmp_path / "out")
+    assert (tmp_path / ".out.converting").exists()
+    edit(
+        tmp_path / "source/graph.toml",
+        'src = ["knows.npy", 0], dst = ["knows.npy", 1]',
+        'src = ["knows.npy", 1], dst = ["knows.npy", 0]',
+    )
+    data = converted(tmp_path / "source", tmp_path / "out")
+    world = TypedWorld()
+    edges = {BUYS: world.edges[BUYS], KNOWS: world.edges[KNOWS][[1, 0]]}
+    expected = hr.Graph.from_coo(edges, num_nodes={"user": USERS, "item": ITEMS})
+    assert torch.equal(data.graph.indices, expected.indices)
 
 
 class Bomb:
