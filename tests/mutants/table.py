@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.aggregate import AGGREGATE
 from mutants.caches import CACHES
+from mutants.convert import CONVERT
 from mutants.cuda import CUDA
 from mutants.data import DATA
 from mutants.disk import DISK
@@ -43,6 +44,7 @@ MUTANTS = (
     *CACHES,
     *FEATURE_CACHES,
     *TIERS,
+    *CONVERT,
     *TYPED,
     *SCORES,
     *DISK,

@@ -134,7 +134,9 @@ def test_passes_that_are_finished_are_not_run_again(tmp_path, monkeypatch):
 def test_another_description_begins_anew(tmp_path):
     write_tables(tmp_path)
     (tmp_path / ".data.converting").mkdir()
-    (tmp_path / ".data.converting" / "journal").write_text('{"fingerprint": "of another"}\n')
+    (tmp_path / ".data.converting" / "journal").write_text(
+        '{"fingerprint": "of another"}\n{"pass": "read edges 0", "facts": {}}\n'
+    )
     (tmp_path / ".data.converting" / "old").write_text("")
     converted(tmp_path, "data", room=3000)
     converted(tmp_path, "whole")

@@ -1,0 +1,78 @@
+"""Faults in conversions: order, numbers, memory, what is left out, and what a killed run leaves."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_SAME = "tests/pipeline/convert/test_conversions.py::test_a_conversion_is_that_of_the_objects_themselves"
+_POLICY = "tests/pipeline/convert/test_policies.py::"
+_RESUMED = "tests/pipeline/convert/test_resumed_conversions.py::"
+_TEXTS = "tests/pipeline/convert/test_text_keys.py::"
+_FORMATS = "tests/pipeline/convert/test_formats.py::"
+
+CONVERT = (
+    Mutant(
+        "pipeline/convert/sort_edges.py",
+        "is_sorted = last < int(column[0]) and bool((column[1:] > column[:-1]).all())",
+        "is_sorted = bool((column[1:] > column[:-1]).all())",
+        _SAME,
+    ),
+    Mutant("pipeline/convert/sort_edges.py", '            ends += done["edges"]\n', "", _SAME),
+    Mutant("pipeline/convert/unique_edges.py", '"id"], side="right")', '"id"], side="left") * 0', _SAME),
+    Mutant("pipeline/convert/unique_edges.py", "staying[dropped[first:last] - place] = False", "pass", _SAME),
+    Mutant("pipeline/convert/write_arrays.py", "one - np.searchsorted(self._dropped, one)", "one", _SAME),
+    Mutant(
+        "pipeline/convert/integer_keys.py",
+        "keys[1:] == keys[:-1]",
+        "keys[1:] < keys[:-1]",
+        _POLICY + "test_ids_are_there_once_and_not_null",
+    ),
+    Mutant(
+        "pipeline/convert/edge_ends.py",
+        "int(found.max(initial=-1))",
+        "int(found[kept].max(initial=-1))",
+        _POLICY + "test_a_graph_without_types_with_reverse_edges_and_without_repeats",
+    ),
+    Mutant(
+        "pipeline/convert/edge_ends.py",
+        "column = min(firsts, key=firsts.__getitem__)",
+        "column = next(iter(firsts))",
+        _POLICY + "test_unknown_nodes_are_created_behind_the_others",
+    ),
+    Mutant(
+        "pipeline/convert/text_keys.py",
+        'ordered[some["row"] - place * part_rows] = some["node"]',
+        'ordered[: len(some)] = some["node"]',
+        _TEXTS + "test_bytes_do_not_depend_on_threads_or_memory",
+    ),
+    Mutant(
+        "pipeline/convert/duck_database.py",
+        "raise wrapped.fault from None",
+        "raise",
+        _TEXTS + "test_a_fault_of_a_table_keeps_its_kind_behind_duckdb",
+    ),
+    Mutant(
+        "pipeline/convert/work_folder.py",
+        'if not line.endswith("\\n"):\n                    break',
+        "if not line:\n                    break",
+        _RESUMED + "test_passes_that_are_finished_are_not_run_again",
+    ),
+    Mutant(
+        "pipeline/convert/work_folder.py",
+        'lines[0] != {"fingerprint": fingerprint}',
+        "not lines[0]",
+        _RESUMED + "test_another_description_begins_anew",
+    ),
+    Mutant(
+        "pipeline/convert/conversion.py",
+        "            self._check()\n",
+        "",
+        _RESUMED + "test_files_that_change_while_they_are_read_are_refused",
+    ),
+    Mutant(
+        "pipeline/convert/files.py",
+        "int(part) if place % 2 else part",
+        "part",
+        _FORMATS + "test_natural_order_of_files",
+    ),
+)
