@@ -62,7 +62,7 @@ bench() {
 }
 
 suite() {
-  step "$1" "$2" env HEADRACE_MOVED=1 "$python" -m pytest -q -p no:cacheprovider --hypothesis-profile quick --timeout 60 \
+  step "$1" "$2" env HEADRACE_MOVED=1 "$python" -m pytest -q -p no:cacheprovider --hypothesis-profile quick \
     -m "twins and not slow and not law and not cpu" "${@:3}"
 }
 
@@ -90,7 +90,7 @@ fi
 # 515 seconds with the two above; bare machines have ten minutes.
 step smoke 75 env -u PYTHONSAFEPATH "$python" bench/on_gpu.py smoke "$records"
 if [ ${#smoke[@]} -eq 0 ]; then
-  suite suite 90 -n 8 tests/ops tests/cuda_host/test_line_cache.py
+  suite suite 90 -n 8 --timeout 60 tests/ops tests/cuda_host/test_line_cache.py
 else
   suite suite 90 tests/ops/features/test_scatter.py
 fi
