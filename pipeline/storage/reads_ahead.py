@@ -192,9 +192,8 @@ class _Window:
 
     def next_rows(self, num_threads: int) -> Tensor:
         """Return the rows of the oldest read that is left; all were read."""
-        assert self.memory is not None
         self._reads.popleft()
-        return gather_rows(self.memory, self._wanted.popleft(), num_threads=num_threads)
+        return gather_rows(self._room(), self._wanted.popleft(), num_threads=num_threads)
 
     def read_ahead(self, before: _Window, totals: dict[str, int], num_threads: int) -> None:
         """Read a part of the rows that are left to read, while another window is served, and all behind its last read.
