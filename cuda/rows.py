@@ -56,9 +56,9 @@ def gather_rows(source: Tensor, ids: Tensor, out: Tensor, places: Tensor | None,
         size, word = _word(row_bytes, stride, source.data_ptr(), out.data_ptr())
         row = (row_bytes // size, places, out, items)
         kernel, threads = _kernel(row_bytes // size, row_bytes, len(ids), device, on_host=source.device != device)
-        launch(
-            kernel, (ids.dtype, word), threads, source.data_ptr(), stride // size, ids, len(ids), *row, device=device
-        )
+        # A table in one piece is given as a tensor, which lives until its rows are read.
+        table = source if source.is_contiguous() else source.data_ptr()
+        launch(kernel, (ids.dtype, word), threads, table, stride // size, ids, len(ids), *row, device=device)
     if faults is not None:
         faults.check()
 

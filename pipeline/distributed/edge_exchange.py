@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headrace.pipeline.data.digest import flat_bytes
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.exchange import Exchange
+from headrace.pipeline.distributed.exchange import Exchange, part_sums
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     asked = edges.take(exchange.send_rows)
     # Everything for one rank is one message: degrees, then column after column.
     messages, start = [], 0
-    for degrees in asked.degrees.split(list(exchange.send_counts)):  # type: ignore[no-untyped-call]
-        stop = start + int(degrees.sum())
+    going = asked.degrees.split(list(exchange.send_counts))  # type: ignore[no-untyped-call]
+    for degrees, num_edges in zip(going, part_sums(going), strict=True):
+        stop = start + num_edges
         parts = [flat_bytes(degrees), *(flat_bytes(column[start:stop]) for column in asked.columns)]
         messages.append(torch.cat(parts))
         start = stop
@@ -68,10 +69,11 @@ def return_edges(edges: SampledEdges, exchange: Exchange, comm: Comm) -> tuple[S
     received = comm.all_to_all(torch.cat(messages), sizes, arriving).split(arriving)  # type: ignore[no-untyped-call]
     own = edges.take(torch.arange(exchange.num_own, device=edges.degrees.device))
     all_degrees, all_columns = [own.degrees], [[column] for column in own.columns]
-    for message, count in zip(received, exchange.receive_counts, strict=True):
-        degrees, rest = _read(message, count, edges.degrees)
+    counts = zip(received, exchange.receive_counts, strict=True)
+    coming = [_read(message, count, edges.degrees) for message, count in counts]
+    for (degrees, behind), num_edges in zip(coming, part_sums(degrees for degrees, _ in coming), strict=True):
         all_degrees.append(degrees)
-        num_edges = int(degrees.sum())
+        rest = behind
         for like, parts in zip(edges.columns, all_columns, strict=True):
             column, rest = _read(rest, num_edges, like)
             parts.append(column)

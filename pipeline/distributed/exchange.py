@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -280,17 +280,25 @@ def of_type(exchange: Exchange, types: TypedIds, name: FeatureName) -> Exchange:
     if places is not None:
         places = wanted.numbers[places[wanted.types[places] == number]]
 
-    def counts(of_them: Tensor, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(int(part.sum()) for part in of_them.split(list(sizes)))  # type: ignore[no-untyped-call]
-
+    own, others = is_wanted.split([exchange.num_own, exchange.num_received])  # type: ignore[no-untyped-call]
+    coming = others.split(list(exchange.receive_counts))
+    going = is_sent.split(list(exchange.send_counts))  # type: ignore[no-untyped-call]
+    num_own, *counts = part_sums((own, *coming, *going))
     return Exchange(
         owned=owned.within(name[0]),
         wanted=wanted.within(name[0]),
-        num_own=int(is_wanted[: exchange.num_own].sum()),
+        num_own=num_own,
         send_rows=owned.numbers[exchange.send_rows[is_sent]],
-        send_counts=counts(is_sent, exchange.send_counts),
-        receive_counts=counts(is_wanted[exchange.num_own :], exchange.receive_counts),
+        send_counts=tuple(counts[len(coming) :]),
+        receive_counts=tuple(counts[: len(coming)]),
         places=places,
         batch=exchange.batch,
         stays=exchange.stays,
     )
+
+
+def part_sums(parts: Iterable[Tensor]) -> list[int]:
+    """Return the sum of each of some tensors, for which the host waits once."""
+    sums = [part.sum() for part in parts]
+    listed: list[int] = torch.stack(sums).tolist() if sums else []
+    return listed

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from headrace.pipeline.data.digest import flat_bytes
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.exchange import take_rows
+from headrace.pipeline.distributed.exchange import part_sums, take_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,5 +170,4 @@ def _as_bytes(rows: Tensor) -> Tensor:
 
 
 def _sums(flags: Tensor, counts: Sequence[int]) -> tuple[int, ...]:
-    parts = flags.split(list(counts))  # type: ignore[no-untyped-call]
-    return tuple(int(part.sum()) for part in parts)
+    return tuple(part_sums(flags.split(list(counts))))  # type: ignore[no-untyped-call]

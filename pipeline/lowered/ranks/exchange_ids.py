@@ -105,7 +105,7 @@ def _renumber(batch: MiniBatch, renumbered: dict[str, Any], places: Tensor) -> N
         renumbered["seed_index"] = places[batch.seed_index]
         return
     first, *others = batch.blocks
-    indices = gather_rows(places.to(first.indices.dtype), first.indices)
+    indices = gather_rows(places.to(first.indices.dtype), first.indices, trusted=True)  # each source has a place
     renumbered["blocks"] = (replace(first, indices=indices), *others)
 
 
