@@ -348,5 +348,7 @@ BARS = (
     Bar("`import headrace` and a first plan, ms", "import", "after torch", ".* and a first plan", "time", at_most=60),
     Bar("a first `.loader()`, ms", "import", "after torch", "a first loader", "time", at_most=15),
     Bar("`headrace --help`, ms", "import", "a process", ".*headrace --help", "time", at_most=150),
+    Bar("Python of a launch on a GPU, µs", "launches", ".*", "headrace, .*", "launch time", at_most=3),
+    Bar("Python of all launches of three hops, µs", "launches", ".*", "headrace, .*", "launches time", at_most=250),
     Bar("a first batch of a typed graph, ms", "import", "20 M edges .*", "a first batch .*", "time", at_most=300),
 )

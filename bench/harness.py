@@ -36,6 +36,8 @@ UNITS = {
     "row rate": "GB/s",
     "read rate": "k rows/s",
     "access time": "ns",
+    "launch time": "µs",
+    "launches time": "µs",
     "batch rate": "batches/s",
     "peak memory": "GB",
     "peak in arrays": "int64[|E|]",
@@ -51,7 +53,16 @@ UNITS = {
     **dict.fromkeys(("|V3|", "|E2|", "|V2|", "|E1|", "|V1|", "|E0|"), "thousand"),
 }
 # Of the others, more is better.
-COSTS = {"time", "time after a rest", "edge cost", "access time", "peak memory", "peak in arrays"}
+COSTS = {
+    "time",
+    "time after a rest",
+    "edge cost",
+    "access time",
+    "launch time",
+    "launches time",
+    "peak memory",
+    "peak in arrays",
+}
 
 Metrics = Mapping[str, float]
 

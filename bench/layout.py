@@ -13,7 +13,7 @@ from harness import Record
 #: The areas of the report, with the benchmarks whose bars they list.
 AREAS = {
     "Sampling": ("sampling", "labor", "types"),
-    "Features, loading and the start": ("gather", "loader", "contention", "import"),
+    "Features, loading and the start": ("gather", "loader", "contention", "import", "launches"),
     "Building graphs": ("build", "scaling", "convert"),
     "Tiers, caches and disk": ("tiering",),
     "Ranks": ("cooperative", "hybrid-parallel"),

@@ -51,6 +51,7 @@ ORDER = (
     "typed",
     "convert",
     "import_time",
+    "gpu_launches",
     *GPU,
 )
 

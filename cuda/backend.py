@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
@@ -20,7 +21,7 @@ class Backend(Protocol):
         name: str,
         num_items: int,
         block_size: int,
-        words: Sequence[int | float],
+        words: Sequence[Tensor | float],
         arguments: Sequence[object],
     ) -> None:
         """Run a kernel on the current stream of the current device.
@@ -36,10 +37,23 @@ class Backend(Protocol):
         block_size
             Threads of a block.
         words
-            What the kernel takes: addresses and numbers, of eight bytes each.
+            What the kernel takes: addresses and numbers, of eight bytes each by `word_of`.
         arguments
             What these were made of: tensors, which must live until the kernel has run.
         """
+
+
+_DOUBLE, _INTEGER = struct.Struct("=d"), struct.Struct("=Q")
+
+
+def word_of(argument: Tensor | float) -> int:
+    """Return eight bytes as an integer: an address, the lower 64 bits of an integer, or all of another number."""
+    if isinstance(argument, Tensor):
+        return argument.data_ptr()
+    if not isinstance(argument, float):
+        return int(argument) & (1 << 64) - 1
+    bits: int = _INTEGER.unpack(_DOUBLE.pack(argument))[0]
+    return bits
 
 
 class Streams(Protocol):
@@ -116,8 +130,13 @@ def backend_of(device: torch.device) -> Backend:
     DeviceError
         If there is nothing, or what is needed is not installed.
     """
-    if device.type == "cpu" and _stand_in is not None:
+    if _stand_in is not None and device.type == "cpu":
         return _stand_in
+    return _gpu(device)
+
+
+@cache
+def _gpu(device: torch.device) -> Backend:
     from headrace.cuda.gpu import gpu
 
     return gpu(device)

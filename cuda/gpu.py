@@ -1,13 +1,19 @@
-"""Kernels on a GPU: CuPy's launches, on torch's current stream."""
+"""Kernels on a GPU: launched by CuPy's binding of the driver, on torch's current stream."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
+from headrace.cuda.backend import word_of
 from headrace.cuda.compile import module
 from headrace.cuda.errors import DeviceError
 
@@ -15,14 +21,52 @@ from headrace.cuda.errors import DeviceError
 BLOCKS_PER_PROCESSOR = 16
 
 
-class Gpu:
-    """Runs kernels on one GPU."""
+class Driver(Protocol):
+    """What launches kernels on one GPU.
 
-    def __init__(self, device: torch.device) -> None:
-        self._index = device.index
-        properties = torch.cuda.get_device_properties(device)
-        self._most_blocks = BLOCKS_PER_PROCESSOR * properties.multi_processor_count
-        self._functions: dict[tuple[str, str], Any] = {}
+    Attributes
+    ----------
+    index
+        The number of the GPU.
+    most_blocks
+        Of a launch.
+    current_device
+        Returns the number of the GPU that is current in this thread.
+    current_stream
+        Returns the address of torch's current stream on a GPU.
+    launch_kernel
+        cuLaunchKernel: takes the function, three sizes of the grid and three of a block, bytes of shared memory, the
+        stream, the address of the addresses of arguments, and 0.
+    """
+
+    index: int
+    most_blocks: int
+    current_device: Callable[[], int]
+    current_stream: Callable[[int], int]
+    launch_kernel: Callable[..., object]
+
+    def function(self, file: str, name: str) -> Any:
+        """Return an instance of a kernel; its address is `ptr`."""
+
+    def current(self) -> AbstractContextManager[None]:
+        """Let the GPU be current in this thread, for torch and the driver."""
+
+
+class Gpu:
+    """Runs kernels on one GPU.
+
+    Python takes longer than the driver, so that what does not change from launch to launch is made once: functions, and
+    for each thread and kernel the memory that the driver reads arguments from.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._index = driver.index
+        self._most_blocks = driver.most_blocks
+        self._current_device, self._current_stream = driver.current_device, driver.current_stream
+        self._launch_kernel = driver.launch_kernel
+        self._functions: dict[str, Any] = {}
+        self._threads = threading.local()
 
     def launch(
         self,
@@ -30,37 +74,84 @@ class Gpu:
         name: str,
         num_items: int,
         block_size: int,
-        words: Sequence[int | float],
+        words: Sequence[Tensor | float],
         arguments: Sequence[object],
     ) -> None:
         """Run a kernel on torch's current stream; see `headrace.cuda.backend.Backend`."""
         del arguments  # memory that torch gives out again is used on the same stream, behind the kernel
-        import cupy
-        import numpy as np
+        try:
+            kernel: _Kernel = self._threads.kernels[name]
+        except (AttributeError, KeyError):
+            kernel = self._prepared(file, name, len(words))
+        if self._current_device() != self._index:
+            with self._driver.current():
+                self.launch(file, name, num_items, block_size, words, ())
+            return
+        try:
+            kernel.pack(kernel.words, 0, *words)
+        except struct.error:  # one is below 0, or no integer
+            kernel.pack(kernel.words, 0, *map(word_of, words))
+        blocks = min((num_items + block_size - 1) // block_size, self._most_blocks)
+        stream = self._current_stream(self._index)
+        self._launch_kernel(kernel.function, blocks, 1, 1, block_size, 1, 1, 0, stream, kernel.address, 0)
 
-        with cupy.cuda.Device(self._index):
-            function = self._functions.get((file, name))
+    def _prepared(self, file: str, name: str, num_words: int) -> _Kernel:
+        """Return a kernel that this thread has not launched yet. Before its first one it has no context."""
+        with self._driver.current():
+            function = self._functions.get(name)
             if function is None:
-                function = self._functions[file, name] = module(file, self._index).get_function(name)
-            blocks = min((num_items + block_size - 1) // block_size, self._most_blocks)
-            values = tuple(np.float64(word) if isinstance(word, float) else _word(word) for word in words)
-            with _stream(cupy, torch.cuda.current_stream(self._index), self._index):
-                function((blocks,), (block_size,), values)
+                function = self._functions[name] = self._driver.function(file, name)
+        kernels: dict[str, _Kernel] = self._threads.__dict__.setdefault("kernels", {})
+        kernels[name] = _Kernel(function, num_words)
+        return kernels[name]
 
 
-def _stream(cupy: Any, current: Any, device: int) -> Any:
-    """Return torch's stream as CuPy's; CuPy before 14 and torch before 2.10 know its address alone."""
-    from_external = getattr(getattr(cupy.cuda, "Stream", None), "from_external", None)
-    if from_external is not None and hasattr(current, "__cuda_stream__"):
-        return from_external(current)
-    return cupy.cuda.ExternalStream(current.cuda_stream, device)
+class _Kernel:
+    """A kernel, and memory of a thread for its arguments, which the driver copies when it is launched."""
+
+    __slots__ = ("_addresses", "_loaded", "address", "function", "pack", "words")
+
+    def __init__(self, loaded: Any, num_words: int) -> None:
+        self._loaded = loaded
+        self.function: int = loaded.ptr
+        self.words = (ctypes.c_uint64 * num_words)()
+        first = ctypes.addressof(self.words)
+        self._addresses = (ctypes.c_void_p * num_words)(*range(first, first + 8 * num_words, 8))
+        self.address = ctypes.addressof(self._addresses)
+        self.pack = struct.Struct(f"={num_words}Q").pack_into
 
 
-def _word(value: int) -> Any:
-    """Return an integer of 64 bits, whichever sign it has."""
-    import numpy as np
+class CupyDriver:
+    """The driver, by CuPy; see `Driver`."""
 
-    return np.int64(value) if value < 0 else np.uint64(value)
+    def __init__(self, device: torch.device) -> None:
+        import cupy
+
+        self.index: int = device.index
+        properties = torch.cuda.get_device_properties(device)
+        self.most_blocks = BLOCKS_PER_PROCESSOR * properties.multi_processor_count
+        # What torch's own compiler asks, a tenth as long as what is public.
+        of_torch = torch._C  # noqa: SLF001
+        self.current_device = getattr(of_torch, "_cuda_getDevice", torch.cuda.current_device)
+        self.current_stream = getattr(of_torch, "_cuda_getCurrentRawStream", _stream_address)
+        self.launch_kernel = cupy.cuda.driver.launchKernel
+        self._free = cupy.cuda.runtime.free
+
+    def function(self, file: str, name: str) -> Any:
+        """Return an instance of a kernel, compiled for this GPU, which is current."""
+        return module(file, self.index).get_function(name)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Let the GPU be current in this thread. Freeing nothing makes its context the driver's current one."""
+        with torch.cuda.device(self.index):
+            self._free(0)
+            yield
+
+
+def _stream_address(index: int) -> int:
+    address: int = torch.cuda.current_stream(index).cuda_stream
+    return address
 
 
 @cache
@@ -77,7 +168,8 @@ def gpu(device: torch.device) -> Gpu:
     if not torch.cuda.is_available():
         raise DeviceError(f"{device}: torch finds no GPU (torch.cuda.is_available() is False); use the CPU")
     check_cupy()
-    return Gpu(torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index))
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return Gpu(CupyDriver(torch.device("cuda", index)))
 
 
 def check_cupy() -> None:

@@ -34,7 +34,7 @@ class SharedVariates(NamedTuple):
     @property
     def arguments(self) -> tuple[Tensor | float | None, ...]:
         """What kernels take of them."""
-        return (self.indices, *self.variates, self.numbers, self.number_starts)
+        return (self.indices, *self.variates.words, self.numbers, self.number_starts)
 
 
 class LaborExactPicker(NamedTuple):

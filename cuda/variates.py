@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
+
+from headrace.cuda.backend import word_of
 
 
 class Variates(NamedTuple):
@@ -13,3 +16,11 @@ class Variates(NamedTuple):
     blends: bool = False
     cosine: float = 1.0
     sine: float = 0.0
+
+    @property
+    def words(self) -> tuple[int, int, bool, int, int]:
+        """What kernels take of them."""
+        return self.key, self.next_key, self.blends, _bits(self.cosine), _bits(self.sine)
+
+
+_bits = lru_cache(maxsize=64)(word_of)  # of a few turns, which each hop of a batch asks for

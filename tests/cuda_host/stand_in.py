@@ -29,6 +29,9 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+import torch
+
+from headrace.cuda.backend import word_of
 from headrace.cuda.instances import FILES, instances_in
 from headrace.cuda.source import KERNELS, NATIVE
 
@@ -58,11 +61,12 @@ class StandIn:
         seed = next(self._seeds)
         self.launches.append(name)
         self.streams.check(arguments, name)
+        assert all(one.is_contiguous() for one in arguments if isinstance(one, torch.Tensor))
         kernel = getattr(self._library, symbol(file, name))
         kernel.restype = ctypes.c_char_p
         array = (ctypes.c_uint64 * max(len(words), 1))()
         for place, word in enumerate(words):
-            array[place] = _bits(word)
+            array[place] = word_of(word)
         # Fewer threads than items, so that they take several, or more.
         blocks = 1 + seed % self._most_blocks
 
@@ -77,12 +81,6 @@ class StandIn:
             run()
         else:
             queue.append(run)
-
-
-def _bits(word: float) -> int:
-    if isinstance(word, float):
-        return ctypes.c_uint64.from_buffer(ctypes.c_double(word)).value
-    return int(word) % 2**64
 
 
 def symbol(file: str, name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 import sys
-from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -171,52 +170,3 @@ def test_tensors_that_the_device_cannot_read():
             gpu.on_device(torch.zeros(3), "ids", device, stage="here")
         with pytest.raises(hr.InputError, match=r"got list; pass torch\.as_tensor"):
             gpu.on_device([1, 2], "ids", device, stage="here")
-
-
-class Launched:
-    """CuPy, as far as launching asks it."""
-
-    def __init__(self):
-        self.calls, self.streams = [], ["CuPy's own"]
-        self.cuda = SimpleNamespace(Device=lambda index: nullcontext(), ExternalStream=self.stream)
-
-    @contextmanager
-    def stream(self, address, device):
-        self.streams.append((address, device))
-        yield
-        self.streams.pop()
-
-    def kernel(self, *arguments):
-        self.calls.append((self.streams[-1], *arguments))
-
-
-def test_launches_take_words_and_few_blocks(monkeypatch):
-    """No more blocks than keep the processors busy, every argument eight bytes wide, on torch's stream."""
-    cupy = Launched()
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=2))
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda index: SimpleNamespace(cuda_stream=7))
-    monkeypatch.setattr(
-        gpu_module, "module", lambda file, index: SimpleNamespace(get_function=lambda name: cupy.kernel)
-    )
-    device = gpu_module.Gpu(torch.device("cuda", 0))
-    device.launch("gather.cu", "kernel", 10_000_000, 128, [1 << 63, -5, 0.5], ())
-    device.launch("gather.cu", "kernel", 129, 128, [], ())
-    (stream, blocks, threads, words), (_, few, _, _) = cupy.calls
-    assert stream == (7, 0)
-    assert (blocks, threads) == ((2 * gpu_module.BLOCKS_PER_PROCESSOR,), (128,))
-    assert [(word.itemsize, word.item()) for word in words] == [(8, 1 << 63), (8, -5), (8, 0.5)]
-    assert few == (2,)
-
-
-def test_streams_are_passed_by_the_protocol_or_by_their_address():
-    """CuPy has the protocol since 14, torch since 2.10."""
-    by_protocol = SimpleNamespace(from_external=lambda stream: ("stream", stream))
-    by_address = lambda address, device: ("address", address, device)  # noqa: E731 - as CuPy's class is called
-    newer = SimpleNamespace(cuda=SimpleNamespace(Stream=by_protocol, ExternalStream=by_address))
-    older = SimpleNamespace(cuda=SimpleNamespace(Stream=SimpleNamespace(), ExternalStream=by_address))
-    knows = SimpleNamespace(cuda_stream=7, __cuda_stream__=lambda: (0, 7))
-    knows_not = SimpleNamespace(cuda_stream=7)
-    assert gpu_module._stream(newer, knows, 1) == ("stream", knows)
-    for cupy, stream in ((newer, knows_not), (older, knows), (older, knows_not)):
-        assert gpu_module._stream(cupy, stream, 1) == ("address", 7, 1)
