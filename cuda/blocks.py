@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,10 +17,8 @@ from headrace.cuda.faults import Fault, Faults
 from headrace.cuda.hop import FAULTS, GpuGraph, look_up
 from headrace.cuda.numbering import Numbering
 from headrace.cuda.rules import HopSpec, pick_hop
+from headrace.cuda.sizes import MOST_EDGES_UNKNOWN, Sizes, Taken, TooSmallError
 
-#: Up to so many edges a hop's arrays are made as large as its picks can be at most, so that nobody waits for the device
-#: to say how many there are: 20 bytes each.
-MOST_EDGES_UNKNOWN = 1 << 24
 #: What local ids of int32 can number.
 MOST_LOCAL_IDS = (1 << 31) - 1
 
@@ -56,6 +55,19 @@ class _Part(NamedTuple):
     weights: Tensor | None
 
 
+class _Asked(NamedTuple):
+    """What is sampled: see `sample_blocks`."""
+
+    graph: GpuGraph
+    seeds: Tensor
+    hops: Sequence[HopSpec]
+    only_new: bool
+    edge_ids: bool
+    numbers: EdgeNumbers | None
+    trees: GpuTrees | None
+    gaps: Gaps | None
+
+
 def sample_blocks(
     graph: GpuGraph,
     seeds: Tensor,
@@ -64,13 +76,15 @@ def sample_blocks(
     only_new: bool,
     edge_ids: bool,
     numbers: EdgeNumbers | None,
+    taken: Taken,
     trees: GpuTrees | None = None,
     gaps: Gaps | None = None,
 ) -> GpuSampled:
     """Sample several hops of distinct seeds, int64[num_seeds], or in trees of seeds that are distinct within these.
 
-    Edges at `gaps` are not there, which have slots in trees alone.
-    The host waits for the device once, at the end, but for hops whose picks can be very many or not be bounded.
+    Edges at `gaps`, which have slots in trees alone, are not there. The host waits for the device once, at the end.
+    Where picks are not bounded, arrays have room by what other minibatches took, which is noted in `taken`; without
+    that, or where it was too little, the host waits for the size of each.
 
     Raises
     ------
@@ -78,23 +92,35 @@ def sample_blocks(
         "no node" for a seed that is none, which in trees is not looked at, "repeated" for one that is there twice;
         "no row" and "no source" where the graph is damaged; "too many" where local ids do not suffice.
     """
+    asked = _Asked(graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps)
+    sizes = taken.sizes
+    if sizes:
+        # Of what was cut short nobody knows which fault came first.
+        with suppress(TooSmallError, Fault):
+            return _sampled(asked, taken, sizes)
+    return _sampled(asked, taken, ())
+
+
+def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSampled:
+    graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps = asked
     device = seeds.device
-    # Ids of the seeds; behind each hop the ids so far, and its edges.
-    faults = Faults(FAULTS, device, num_sizes=1 + 2 * len(hops))
-    num_seen, *sizes = torch.split(faults.sizes, [1, *[2] * len(hops)])
+    # Ids of the seeds; behind each hop the ids so far, and its edges; what arrays took.
+    num_own = 1 + 2 * len(hops)
+    faults = Faults(FAULTS, device, num_sizes=num_own + len(known_sizes))
+    num_seen, *of_hops = torch.split(faults.sizes[:num_own], [1, *[2] * len(hops)])
+    sizes = Sizes(faults, known_sizes)
     elements = Nodes(graph.num_nodes) if trees is None else TreeElements(graph.num_nodes, trees)
     roots = elements.of_seeds(seeds)
-    numbering = Numbering(_all_room(len(seeds), elements.most, hops), device)
+    numbering = Numbering(max(_all_room(len(seeds), elements.most, hops), taken.num_ids), device)
     numbering.begin(roots, num_seen, faults.items[1:2])
     most = len(seeds)  # ids that there can be by now
-    known = len(seeds)  # of those before the last hop, where only new ones go on
     parts: list[_Part] = []
     destinations, count = roots, None
-    for hop, size in zip(hops, sizes, strict=True):
+    for hop, size in zip(hops, of_hops, strict=True):
         frontier = elements.frontier(destinations, count)
-        bounded = _room(hop, len(destinations)) is not None
-        picks = pick_hop(graph, frontier, hop, numbers, faults, gaps=gaps, bounded=bounded)
-        more = min(most + len(picks.positions), max(most, elements.most))
+        picks = pick_hop(graph, frontier, hop, numbers, sizes, gaps=gaps, bounded=True)
+        room = len(picks.positions)
+        more = min(most + room, max(most, elements.most))
         numbering.make_room(num_seen, more)
         if trees is None:
             local, edges = numbering.add_sources(graph, picks, faults, edge_ids=edge_ids, num_seen=num_seen, sizes=size)
@@ -102,16 +128,15 @@ def sample_blocks(
             neighbors, edges = look_up(graph, picks, faults, edge_ids=edge_ids)
             sources = elements.of_sources(neighbors, picks, destinations)
             local = numbering.add(sources, picks.indptr[-1:], num_seen, size).to(neighbors.dtype)
-        num_seen = size
         parts.append(_Part(picks.indptr, local, edges, picks.weights))
-        most = more
         if only_new:
-            first, known = known, faults.check(size[:1])[0]
-            destinations, count = numbering.ids[first:known], None
+            destinations, count = numbering.new_since(num_seen, size, min(room, more))
         else:
-            destinations, count = numbering.ids[:most], size
+            destinations, count = numbering.ids[:more], size
+        num_seen, most = size, more
     found = faults.check()
-    num_ids, num_edges = found[:1] + found[1::2], found[2::2]
+    taken.note(sizes.wanted(found), most)
+    num_ids, num_edges = found[:1] + found[1:num_own:2], found[2:num_own:2]
     if trees is not None and num_ids[-1] > MOST_LOCAL_IDS:
         raise Fault("too many", num_ids[-1])
     blocks = _joined(parts, num_ids, num_edges) if only_new else _cut(parts, num_ids, num_edges)
@@ -154,8 +179,9 @@ def _cut(parts: list[_Part], num_ids: list[int], num_edges: list[int]) -> list[G
 def _joined(parts: list[_Part], num_ids: list[int], num_edges: list[int]) -> list[GpuBlock]:
     """Return the hops as one block."""
     first, indptr = 0, [parts[0].indptr[:1]]
-    for part, size in zip(parts, num_edges, strict=True):
-        indptr.append(part.indptr[1:] + first)
+    num_dst = [num_ids[0], *(after - before for before, after in pairwise(num_ids))]
+    for part, rows, size in zip(parts, num_dst, num_edges, strict=False):
+        indptr.append(part.indptr[1 : rows + 1] + first)
         first += size
     indices = torch.cat([part.indices[:size] for part, size in zip(parts, num_edges, strict=True)])
     ids = _joined_if_all([part.edge_ids for part in parts], num_edges)

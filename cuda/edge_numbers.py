@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from headrace.cuda.rows import gather_rows
+from headrace.cuda.streams import wait_here
+
 #: About so many edges are sorted at once, which takes some 100 bytes each; a longer row is sorted as a whole.
 EDGES_AT_ONCE = 1 << 22
 
@@ -18,10 +21,13 @@ class EdgeNumbers:
     ----------
     numbers
         int32[num_edges] of the whole graph in CSC order; None: they are found for the rows of each frontier.
+    starts
+        With it numbers are those of rows of a frontier, int64[num_dst], where those of each row begin.
     """
 
-    def __init__(self, numbers: Tensor | None = None) -> None:
+    def __init__(self, numbers: Tensor | None = None, starts: Tensor | None = None) -> None:
         self._numbers = numbers
+        self._starts = starts
 
     @staticmethod
     def of_graph(indptr: Tensor, indices: Tensor, device: torch.device) -> EdgeNumbers | None:
@@ -45,17 +51,42 @@ class EdgeNumbers:
         """Whether they are there for the whole graph."""
         return self._numbers is not None
 
-    def of(self, starts: Tensor, degrees: Tensor, indices: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return numbers, and where those of each row of a frontier begin, or None where they are of the whole graph.
+    @property
+    def tables(self) -> tuple[Tensor | None, Tensor | None]:
+        """The numbers, and where those of each row of a frontier begin, or None where they are of the whole graph."""
+        return self._numbers, self._starts
 
-        Of each row there are the first degrees[i] edges, from starts[i] on, int64[num_dst] both, on the device.
+    @staticmethod
+    def of_rows(starts: Tensor, first: Tensor, room: int, indices: Tensor) -> EdgeNumbers:
+        """Return those of the rows of a frontier.
+
+        Parameters
+        ----------
+        starts
+            int64[num_dst], where each row begins.
+        first
+            int64[num_dst + 1], where its numbers begin, and end where those of the next one begin.
+        room
+            For so many numbers, no less than there are; if it is more than `EDGES_AT_ONCE`, the host waits.
+        indices
+            The sources of the graph, on the device or in memory that it reads.
         """
-        if self._numbers is not None:
-            return self._numbers, None
-        first = torch.zeros(len(starts) + 1, dtype=torch.int64, device=starts.device)
-        torch.cumsum(degrees, 0, out=first[1:])
-        there = indices.device  # the graph may be in memory of the host
-        return _number_rows(starts.to(there), first.to(there), indices, starts.device), first
+        device = starts.device
+        if room > EDGES_AT_ONCE:
+            there = indices.device  # the graph may be in memory of the host
+            return EdgeNumbers(_number_rows(starts.to(there), first.to(there), indices, device), first)
+        num_dst, num_edges = starts.shape[0], indices.shape[0]
+        if 0 in (num_dst, num_edges, room):
+            return EdgeNumbers(torch.empty(0, dtype=torch.int32, device=device), first)
+        # What there is room for beyond the rows is of a row behind all others.
+        place = torch.arange(room, device=device)
+        row = torch.searchsorted(first, place, right=True).sub_(1)
+        shifts = starts - first[:-1]
+        positions = place.add_(shifts[row.clamp(max=num_dst - 1)]).clamp_(0, num_edges - 1)
+        sources = torch.empty(room, dtype=indices.dtype, device=device)
+        gather_rows(indices, positions, sources, None, trusted=True)
+        wait_here()  # what stands in for a GPU sorts at once
+        return EdgeNumbers(number_edges(row, sources), first)
 
 
 def _number_rows(starts: Tensor, offsets: Tensor, indices: Tensor, device: torch.device) -> Tensor:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headrace.cuda.faults import Faults
 from headrace.cuda.hop import GpuGraph, Picks, Segments
 from headrace.cuda.launch import launch
+from headrace.cuda.sizes import Sizes
 
 
 class Gaps(NamedTuple):
@@ -65,36 +65,34 @@ class Left(NamedTuple):
         nodes, slots, starts, _ = self.whole
         return Segments(nodes, slots, starts, self.degrees)
 
-    def packed(self, graph: GpuGraph, faults: Faults) -> tuple[GpuGraph, Segments]:
+    def packed(self, graph: GpuGraph, sizes: Sizes) -> tuple[GpuGraph, Segments, Tensor]:
         """Return arrays of a graph with the edges that are left, one segment after the other, and where they are.
 
-        Waits for the device, and looks at faults.
+        The last is where segments begin and end, int64[num_segments + 1]. Without room for them all are empty.
         """
-        ends = torch.cumsum(self.degrees, 0)
-        starts = ends - self.degrees
-        (size,) = faults.check(ends[-1:]) or [0]
+        num_segments, device = len(self.whole), self.degrees.device
+        indptr = torch.zeros(num_segments + 1, dtype=torch.int64, device=device)
+        torch.cumsum(self.degrees, 0, out=indptr[1:])
+        degrees, indptr, room = sizes.fit(self.degrees, indptr)
+        starts = indptr[:-1]
 
         def pack(values: Tensor | None) -> Tensor | None:
             if values is None:
                 return None
-            left = torch.empty(size, dtype=values.dtype, device=self.degrees.device)
-            num_segments = len(self.whole)
-            arguments = (values, *self._arguments, num_segments, starts, left)
-            launch("pack_edges", (values.dtype,), 32 * num_segments, *arguments, device=left.device)
+            left = torch.empty(room, dtype=values.dtype, device=device)
+            gaps = (self.gaps, self.first_gaps, self.whole.starts, self.whole.degrees, degrees)
+            arguments = (values, *gaps, num_segments, starts, left)
+            launch("pack_edges", (values.dtype,), 32 * num_segments, *arguments, device=device)
             return left
 
         sources = pack(graph.indices)
         assert sources is not None
         packed = graph._replace(indices=sources, weights=pack(graph.weights), edge_ids=None, times=None, sums=None)
-        return packed, Segments(self.whole.nodes, self.whole.slots, starts, self.degrees)
-
-    @property
-    def _arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """What kernels take of them."""
-        return self.gaps, self.first_gaps, self.whole.starts, self.whole.degrees, self.degrees
+        return packed, Segments(self.whole.nodes, self.whole.slots, starts, degrees), indptr
 
     def unpack(self, picks: Picks, starts: Tensor) -> None:
         """Let picks be of the graph, which are of segments that begin at `starts`."""
         num_segments = len(self.whole)
-        arguments = (*self._arguments, starts, picks.indptr, num_segments, picks.positions)
+        gaps = (self.gaps, self.first_gaps, self.whole.starts, self.whole.degrees, self.degrees)
+        arguments = (*gaps, starts, picks.indptr, num_segments, picks.positions)
         launch("unpack_picks", (), 32 * num_segments, *arguments, device=starts.device)

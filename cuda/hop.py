@@ -9,6 +9,7 @@ from torch import Tensor
 
 from headrace.cuda.faults import Faults
 from headrace.cuda.launch import launch
+from headrace.cuda.sizes import Sizes
 
 #: Kinds of faults of hops, by their numbers in ``kernels/segments.cu``; the second one is of seeds alone.
 FAULTS = ("no node", "repeated", "no row", "no source")
@@ -112,9 +113,15 @@ class Segments(NamedTuple):
         """Where they are."""
         return self.nodes.device
 
+    def with_degrees(self, degrees: Tensor) -> Segments:
+        """Return segments that begin where these do, with other degrees."""
+        return Segments(self.nodes, self.slots, self.starts, degrees)
+
 
 class Picker(Protocol):
     """Picks from segments, knowing nothing of rows, bounds and other segments."""
+
+    # One that looks at edges to count them may have `most`, the most that it can pick of these.
 
     def counts(self, segments: Segments) -> Tensor:
         """Return how many edges will be picked of each segment, int64[num_dst]."""
@@ -161,7 +168,13 @@ def find_segments(
 
 
 def pick(
-    segments: Segments, picker: Picker, faults: Faults, *, room: int | None = None, counts: Tensor | None = None
+    segments: Segments,
+    picker: Picker,
+    sizes: Sizes,
+    *,
+    room: int | None = None,
+    bounded: bool = False,
+    counts: Tensor | None = None,
 ) -> Picks:
     """Pick from segments.
 
@@ -169,11 +182,12 @@ def pick(
     ----------
     segments, picker
         Of what, and by what.
-    faults
-        Of the segments.
+    sizes
+        Gives room for the picks.
     room
-        The most edges that there can be; positions then have room for as many. None: find out, which waits for the
-        device and looks at faults.
+        The most edges that there can be; positions then have room for as many. None: as many as `sizes` says.
+    bounded
+        Whether there may be more room than there are edges, if the picker knows a bound.
     counts
         A 0, and how many edges will be picked of each segment, int64[num_dst + 1], which are summed up in place. None:
         the picker knows.
@@ -184,8 +198,12 @@ def pick(
     else:
         indptr = torch.zeros(len(segments) + 1, dtype=torch.int64, device=device)
         torch.cumsum(picker.counts(segments), 0, out=indptr[1:])
-    size = faults.check(indptr[-1])[0] if room is None else room
-    positions = torch.empty(size, dtype=torch.int64, device=device)
+    if room is None and bounded:
+        room = getattr(picker, "most", None)
+    if room is None:
+        degrees, indptr, room = sizes.fit(segments.degrees, indptr)
+        segments = segments.with_degrees(degrees)
+    positions = torch.empty(room, dtype=torch.int64, device=device)
     return Picks(indptr, positions, picker.pick(segments, indptr, positions))
 
 

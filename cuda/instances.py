@@ -61,7 +61,7 @@ _ALL = (
     *_kernels("owners.cu", hash_owners=()),
     *_kernels("random.cu", dropout_mask=(), labor_variates=()),
     *_kernels("fetch_rows.cu", count_lines=(), list_lines=(), copy_lines=(_IDS,)),
-    *_kernels("segments.cu", find_segments=(), look_up=(_IDS, _IDS)),
+    *_kernels("segments.cu", find_segments=(), fit_rows=(), look_up=(_IDS, _IDS)),
     *_kernels("typed_hop.cu", find_typed_segments=(), join_picks=()),
     *_kernels("excluded.cu", find_gaps=(), pack_edges=(_IDS + _VALUES,), unpack_picks=()),
     *_kernels("find_edges.cu", place_pairs=(), measure_rows=(), match_edges=(_IDS, _IDS)),
@@ -100,6 +100,7 @@ _ALL = (
         mark_first=(),
         number_new=(_IDS,),
         renumber=(_IDS,),
+        take_new=(),
     ),
 )
 

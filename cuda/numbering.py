@@ -87,6 +87,16 @@ class Numbering:
         )  # fmt: skip
         return self._number(neighbors, count, num_seen, sizes, slots), edges
 
+    def new_since(self, num_before: Tensor, num_after: Tensor, room: int) -> tuple[Tensor, Tensor]:
+        """Return the ids that are new since there were so many of them, int64[room], and how many these are, int64[1].
+
+        There are no more than `room`; num_before and num_after begin with the ids then and now.
+        """
+        taken, num_new = (torch.empty(size, dtype=torch.int64, device=self._device) for size in (room, 1))
+        arguments = (self.ids, num_before, num_after, room, taken, num_new)
+        launch("take_new", (), max(room, 1), *arguments, device=self._device)
+        return taken, num_new
+
     def _number(self, values: Tensor, count: Tensor | None, num_seen: Tensor, sizes: Tensor, slots: Tensor) -> Tensor:
         room, types, device = values.shape[0], (values.dtype,), self._device
         ranks = torch.empty_like(slots)

@@ -39,12 +39,11 @@ class EdgeSums(NamedTuple):
     starts: Tensor | None = None
 
     @staticmethod
-    def of_segments(weights: Tensor, segments: Segments) -> EdgeSums:
-        """Return those of the rows of a frontier. Waits for the device."""
+    def of_segments(weights: Tensor, segments: Segments, most: int) -> EdgeSums:
+        """Return those of the rows of a frontier, which have `most` edges, or less."""
         rooms = torch.div(segments.degrees, EDGES_PER_SUM, rounding_mode="floor") + 1
-        ends = torch.cumsum(rooms, 0)
-        num_sums = int(ends[-1]) if len(ends) else 0
-        starts = ends - rooms
+        starts = torch.cumsum(rooms, 0) - rooms
+        num_sums = most // EDGES_PER_SUM + len(segments)
         sums = torch.empty(num_sums, dtype=torch.float64, device=segments.device)
         _sum_rows(weights, segments.starts, segments.degrees, starts, sums)
         return EdgeSums(sums, starts)
@@ -92,12 +91,12 @@ class WeightedPicker:
     weights
         float32 or float64[num_edges].
     sums
-        Those of the whole graph, or None to make them for the rows of the frontier.
+        Those of the whole graph, or of the rows of the frontier.
     key, fanout
         By which stream, and how many.
     """
 
-    def __init__(self, weights: Tensor, sums: Tensor | None, key: int, fanout: int) -> None:
+    def __init__(self, weights: Tensor, sums: EdgeSums, key: int, fanout: int) -> None:
         self._weights = weights
         self._sums = sums
         self._key = key
@@ -117,14 +116,13 @@ class WeightedPicker:
         most = self._fanout * len(segments)
         if most > MOST_PICKS_UNKNOWN:
             most = int(ends[-1])
-        sums = _sums(self._weights, self._sums, segments)
         self._places = ends - rooms
         self._picks = torch.empty(most, dtype=torch.int64, device=segments.device)
         counts = torch.empty_like(degrees)
         of_rows = (nodes, slots, starts, degrees, len(segments), self._fanout, self._places, self._picks, counts)
         launch(
-            "pick_weighted", (self._weights.dtype,), 32 * len(segments), self._weights, *sums, self._key, *of_rows,
-            device=segments.device,
+            "pick_weighted", (self._weights.dtype,), 32 * len(segments), self._weights, *self._sums, self._key,
+            *of_rows, device=segments.device,
         )  # fmt: skip
         return counts
 
@@ -145,24 +143,21 @@ class WeightedReplacementPicker(TwoSweepPicker):
         As for `WeightedPicker`.
     """
 
-    def __init__(self, weights: Tensor, sums: Tensor | None, key: int, fanout: int) -> None:
+    def __init__(self, weights: Tensor, sums: EdgeSums, key: int, fanout: int) -> None:
         self._weights = weights
-        self._given = sums
+        self._sums = sums
         self._key = key
         self._fanout = fanout
-        self._sums: EdgeSums | None = None
 
     def counts(self, segments: Segments) -> Tensor:
         """Return the fanout, or 0 for rows without weight."""
         if self._fanout > MOST_VARIATES:
             _refuse_first(segments, segments.degrees > 0)
-        self._sums = _sums(self._weights, self._given, segments)
         return super().counts(segments)
 
     def sweep(self, segments: Segments, counts: Tensor | None, indptr: Tensor | None, positions: Tensor | None) -> None:
         """Draw."""
         nodes, slots, starts, degrees = segments
-        assert self._sums is not None
         of_rows = (nodes, slots, starts, degrees, len(nodes), self._fanout, counts, indptr, positions)
         launch(
             "pick_weighted_replacement", (self._weights.dtype,), 32 * len(nodes), self._weights, *self._sums,
@@ -216,10 +211,6 @@ class LaborWeightedPicker(NamedTuple):
             "pick_labor_weighted", (self.shared.indices.dtype, self.weights.dtype), 32 * len(segments),
             *self.shared.arguments, self.weights, *of_rows, importance, device=segments.device,
         )  # fmt: skip
-
-
-def _sums(weights: Tensor, sums: Tensor | None, segments: Segments) -> EdgeSums:
-    return EdgeSums.of_segments(weights, segments) if sums is None else EdgeSums(sums)
 
 
 def _refuse_first(segments: Segments, needs_too_many: Tensor) -> None:

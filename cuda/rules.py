@@ -10,23 +10,24 @@ from torch import Tensor
 
 from headrace.cuda.edge_numbers import EdgeNumbers
 from headrace.cuda.excluded import Gaps, Left
-from headrace.cuda.faults import Faults
 from headrace.cuda.hop import Frontier, GpuGraph, Picker, Picks, Segments, find_segments, pick
 from headrace.cuda.importance import LaborImportancePicker
 from headrace.cuda.pick_labor import LaborExactPicker, LaborPoissonPicker, SharedVariates
 from headrace.cuda.pick_uniform import AllPicker, LatestPicker, UniformPicker, UniformReplacementPicker
 from headrace.cuda.pick_weighted import (
     ALL,
+    EdgeSums,
     LaborWeightedPicker,
     PositivePicker,
     WeightedPicker,
     WeightedReplacementPicker,
 )
+from headrace.cuda.sizes import MOST_EDGES_UNKNOWN, Sizes
 from headrace.cuda.typed_hop import Group, pick_by_relation
 from headrace.cuda.variates import Variates
 
 #: Makes what picks from segments.
-Make: TypeAlias = "Callable[[Picking, Segments], Picker]"
+Make: TypeAlias = "Callable[[Picking], Picker]"
 
 
 class PickFrom(Protocol):
@@ -106,7 +107,7 @@ def pick_hop(
     frontier: Frontier,
     hop: HopSpec,
     numbers: EdgeNumbers | None,
-    faults: Faults,
+    sizes: Sizes,
     *,
     gaps: Gaps | None = None,
     bounded: bool = False,
@@ -119,44 +120,54 @@ def pick_hop(
         Of what, for what, and how.
     numbers
         Those of parallel edges, for LABOR; None where no row holds a source twice.
-    faults
-        Of the kinds `hop.FAULTS`.
+    sizes
+        Gives room, with faults of the kinds `hop.FAULTS`.
     gaps
         Edges that are not there; None for no such edges. Those of slots are for a frontier with slots.
     bounded
-        Whether there is to be room for the most edges that there can be, where that is known; otherwise the host waits
-        to hear how many there are.
+        Whether there is to be room for the most edges that there can be, where that is known and not too much.
     """
+    faults = sizes.faults
 
     def by(rule: HopRule) -> PickFrom:
-        picking = Picking(graph, rule, hop.variates, numbers, faults)
+        picking = Picking(graph, rule, hop.variates, numbers, sizes)
 
         def pick_from(segments: Segments, counts: Tensor | None = None) -> Picks:
-            room = rule.most_picks(len(segments)) if bounded else None
+            most = rule.most_picks(len(segments)) if bounded else None
+            room = most if most is None or most <= MOST_EDGES_UNKNOWN else None
             if gaps is not None:
-                return _pick_left(picking, Left.of(segments, gaps), room)
-            return pick(segments, picker_of(picking, segments), faults, room=room, counts=counts)
+                return _pick_left(picking, Left.of(segments, gaps), room, bounded)
+            if (numbers is not None or rule.by_weight) and picking.lacks_tables:
+                first = torch.zeros(len(segments) + 1, dtype=torch.int64, device=segments.device)
+                torch.cumsum(segments.degrees, 0, out=first[1:])
+                degrees, first, num_edges = sizes.fit(segments.degrees, first)
+                segments = segments.with_degrees(degrees)
+                own = picking.with_tables(segments, first, num_edges)
+                return pick(segments, picker_of(own), sizes, room=room, bounded=bounded)
+            return pick(segments, picker_of(picking), sizes, room=room, bounded=bounded, counts=counts)
 
         return pick_from
 
     if graph.relations is None:
-        most = hop.rules[0].most_of_row
-        if most is None or gaps is not None:
+        most_of_row = hop.rules[0].most_of_row
+        if most_of_row is None or gaps is not None:
             return by(hop.rules[0])(find_segments(graph, frontier, faults))
         num_dst, device = frontier.nodes.shape[0], frontier.nodes.device
         counts = torch.empty(num_dst + 1, dtype=torch.int64, device=device)
-        return by(hop.rules[0])(find_segments(graph, frontier, faults, most=most, counts=counts), counts)
+        return by(hop.rules[0])(find_segments(graph, frontier, faults, most=most_of_row, counts=counts), counts)
     groups = [Group(relations, by(rule)) for rule, relations in _alike(hop.rules)]
     return pick_by_relation(graph, frontier, faults, groups)
 
 
-def _pick_left(picking: Picking, left: Left, room: int | None) -> Picks:
+def _pick_left(picking: Picking, left: Left, room: int | None, bounded: bool) -> Picks:
     """Pick from what excluded edges leave; rules that look at edges see these alone, one after the other."""
     segments = left.segments
     if picking.rule.reads_edges:
-        graph, segments = left.packed(picking.graph, picking.faults)
+        graph, segments, first = left.packed(picking.graph, picking.sizes)
         picking = picking._replace(graph=graph, numbers=None if picking.numbers is None else EdgeNumbers())
-    picks = pick(segments, picker_of(picking, segments), picking.faults, room=room)
+        if picking.lacks_tables:
+            picking = picking.with_tables(segments, first, graph.indices.shape[0])
+    picks = pick(segments, picker_of(picking), picking.sizes, room=room, bounded=bounded)
     left.unpack(picks, segments.starts)
     return picks
 
@@ -176,7 +187,8 @@ class Picking(NamedTuple):
     rule: HopRule
     variates: Variates
     numbers: EdgeNumbers | None
-    faults: Faults
+    sizes: Sizes
+    sums: EdgeSums | None = None
 
     @property
     def weights(self) -> Tensor:
@@ -189,68 +201,90 @@ class Picking(NamedTuple):
         """The fan-out, as kernels of LABOR know it."""
         return ALL if self.rule.fanout < 0 else self.rule.fanout
 
-    def shared(self, segments: Segments) -> SharedVariates:
-        """Return the variates of the sources of segments, numbered where a row holds a source twice."""
-        starts_and_others: tuple[Tensor | None, Tensor | None] = None, None
-        if self.numbers is not None:
-            if not self.numbers.known:
-                self.faults.check()  # before rows are read
-            starts_and_others = self.numbers.of(segments.starts, segments.degrees, self.graph.indices)
-        return SharedVariates(self.graph.indices, self.variates, *starts_and_others)
+    @property
+    def lacks_tables(self) -> bool:
+        """Whether the rule reads what is not known of the whole graph: numbers of parallel edges, sums of weights."""
+        return self._lacks_numbers or self._lacks_sums
+
+    @property
+    def _lacks_numbers(self) -> bool:
+        reads = self.rule.kind.startswith("labor") and (self.rule.fanout >= 0 or self.rule.by_weight)
+        return reads and self.numbers is not None and not self.numbers.known
+
+    @property
+    def _lacks_sums(self) -> bool:
+        draws = self.rule.kind.startswith("neighbor") and self.rule.by_weight and self.rule.fanout >= 0
+        return draws and self.sums is None and self.graph.sums is None
+
+    def with_tables(self, segments: Segments, first: Tensor, room: int) -> Picking:
+        """Return the same with what it lacks, of segments that have no more than `room` edges.
+
+        Those of segment i are the first[i] and following of all, int64[num_segments + 1].
+        """
+        if self._lacks_sums:
+            return self._replace(sums=EdgeSums.of_segments(self.weights, segments, room))
+        return self._replace(numbers=EdgeNumbers.of_rows(segments.starts, first, room, self.graph.indices))
+
+    @property
+    def shared(self) -> SharedVariates:
+        """The variates of sources, numbered where a row holds a source twice."""
+        tables = (None, None) if self.numbers is None else self.numbers.tables
+        return SharedVariates(self.graph.indices, self.variates, *tables)
 
 
-def picker_of(picking: Picking, segments: Segments) -> Picker:
+def picker_of(picking: Picking) -> Picker:
     """Return what picks from segments by a rule."""
     plain, weighted = PICKERS[picking.rule.kind]
-    return (weighted if picking.rule.by_weight else plain)(picking, segments)
+    return (weighted if picking.rule.by_weight else plain)(picking)
 
 
 def _all_or(picker: Make) -> Make:
     """Return what makes a picker, or one of all edges where all are asked for."""
-    return lambda picking, segments: AllPicker() if picking.rule.fanout < 0 else picker(picking, segments)
+    return lambda picking: AllPicker() if picking.rule.fanout < 0 else picker(picking)
 
 
 def _positive_or(picker: type[WeightedPicker | WeightedReplacementPicker]) -> Make:
     """Return what makes a picker that draws by weight, or one of all edges that have any."""
 
-    def make(picking: Picking, segments: Segments) -> Picker:
-        del segments
-        graph, rule = picking.graph, picking.rule
-        if rule.fanout < 0:
+    def make(picking: Picking) -> Picker:
+        if picking.rule.fanout < 0:
             return PositivePicker(picking.weights)
-        return picker(picking.weights, graph.sums, picking.variates.key, rule.fanout)
+        sums = picking.sums
+        if sums is None:
+            assert picking.graph.sums is not None  # what the graph lacks has been made
+            sums = EdgeSums(picking.graph.sums)
+        return picker(picking.weights, sums, picking.variates.key, picking.rule.fanout)
 
     return make
 
 
 def _labor_by_weight(exact: bool) -> Make:
-    return lambda picking, segments: LaborWeightedPicker(picking.shared(segments), picking.weights, picking.most, exact)
+    return lambda picking: LaborWeightedPicker(picking.shared, picking.weights, picking.most, exact)
 
 
-def _importance(picking: Picking, segments: Segments) -> Picker:
-    del segments
-    return LaborImportancePicker(picking.graph, picking.shared, picking.most, picking.rule.rounds, picking.faults)
+def _importance(picking: Picking) -> Picker:
+    return LaborImportancePicker(picking.graph, picking.shared, picking.most, picking.rule.rounds, picking.sizes)
 
 
-_latest = _all_or(lambda picking, _: LatestPicker(picking.rule.fanout))
+_latest = _all_or(lambda picking: LatestPicker(picking.rule.fanout))
 
 #: What makes the picker of each kind of rules, without weights and by weight.
 PICKERS: dict[str, tuple[Make, Make]] = {
     "neighbor": (
-        _all_or(lambda picking, _: UniformPicker(picking.variates.key, picking.rule.fanout)),
+        _all_or(lambda picking: UniformPicker(picking.variates.key, picking.rule.fanout)),
         _positive_or(WeightedPicker),
     ),
     "neighbor_replacement": (
-        _all_or(lambda picking, _: UniformReplacementPicker(picking.variates.key, picking.rule.fanout)),
+        _all_or(lambda picking: UniformReplacementPicker(picking.variates.key, picking.rule.fanout)),
         _positive_or(WeightedReplacementPicker),
     ),
     "latest": (_latest, _latest),
     "labor_exact": (
-        _all_or(lambda picking, segments: LaborExactPicker(picking.shared(segments), picking.rule.fanout)),
+        _all_or(lambda picking: LaborExactPicker(picking.shared, picking.rule.fanout)),
         _labor_by_weight(exact=True),
     ),
     "labor_poisson": (
-        _all_or(lambda picking, segments: LaborPoissonPicker(picking.shared(segments), picking.rule.fanout)),
+        _all_or(lambda picking: LaborPoissonPicker(picking.shared, picking.rule.fanout)),
         _labor_by_weight(exact=False),
     ),
     "labor_importance": (_importance, _importance),

@@ -99,4 +99,12 @@ __global__ void find_sources(const Index* indices, std::int64_t num_nodes, const
   });
 }
 
+// The ids that are new since there were *num_before of them, and how many that is.
+__global__ void take_new(const std::int64_t* ids, const std::int64_t* num_before, const std::int64_t* num_after,
+                         std::int64_t room, std::int64_t* taken, std::int64_t* num_new) {
+  const std::int64_t count = *num_after - *num_before;
+  if (thread_of_grid() == 0) *num_new = count;
+  for_each_item(count < room ? count : room, [&](std::int64_t i) { taken[i] = ids[*num_before + i]; });
+}
+
 }  // namespace headrace

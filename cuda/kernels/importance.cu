@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/wide.hpp"
 #include "edge_numbers.cuh"
 #include "grid.cuh"
 #include "group.cuh"
@@ -15,6 +16,8 @@ namespace headrace {
 
 constexpr double kSmallestShare = 0x1p-500;  // so that its square is a number above 0
 constexpr double kLargestInverse = 0x1p200;  // 1 / pi_t stays below it
+
+constexpr double kConverged = 1.0 - 1e-4;  // the part of its size below which a round has to come for another one
 
 inline double infinity() {
   const std::uint64_t bits = std::uint64_t{0x7FF} << 52;
@@ -38,6 +41,36 @@ __global__ void find_shares(const Weight* weights, const std::int64_t* offsets, 
     }
   });
 }
+
+// What is known of rounds that go on until they have converged, three words for each: its expected size in multiples of
+// 2^-52 (the sum of the lower 32 bits, and of the others), and whether it is behind the last one. Without `words` the
+// host decides.
+struct Rounds {
+  std::int64_t* words;
+  std::int64_t place;  // of this round
+
+  bool is_behind_last() const { return words != nullptr && words[3 * place + 2] != 0; }
+
+  // As FixedSum::value of that many times 2^-52.
+  double size(std::int64_t at) const {
+    const uint128 units = static_cast<uint128>(static_cast<std::uint64_t>(words[3 * at])) +
+                          (static_cast<uint128>(static_cast<std::uint64_t>(words[3 * at + 1])) << 32);
+    const auto low = static_cast<std::int64_t>(static_cast<std::uint64_t>(units) & 0xFFFFFU);
+    return static_cast<double>(static_cast<std::int64_t>(units >> 20)) * 0x1p-32 +
+           static_cast<double>(low << 43) * 0x1p-95;
+  }
+
+  // Whether the round before was the last one, or one before that; all threads find the same. Then `needed` gets the
+  // number of this round, the first that is not wanted.
+  bool decide(std::int64_t round, std::int64_t* needed) const {
+    if (words == nullptr || round == 0) return false;
+    const bool was_behind = words[3 * place - 1] != 0;
+    const bool stops = !was_behind && round >= 2 && !(size(place - 1) < kConverged * size(place - 2));
+    if (thread_of_grid() == 0 && (was_behind || stops)) words[3 * place + 2] = 1;
+    if (thread_of_grid() == 0 && stops) *needed = round;
+    return was_behind || stops;
+  }
+};
 
 struct Moments {
   double inverse = 0.0;        // sum of P^2 / pi over the edges with c * pi <= 1
@@ -76,7 +109,8 @@ double solve_scale(const WarpGroup& group, std::int64_t degree, double excess, d
 template <class Index>
 __global__ void solve_rows(const std::int64_t* offsets, std::int64_t num_dst, std::uint64_t fanout, std::int64_t round,
                            const Index* sources, const double* shares, const double* inverse, double* of_edges,
-                           double* scales) {
+                           double* scales, std::int64_t* rounds, std::int64_t place, std::int64_t* needed) {
+  if (Rounds{rounds, place}.decide(round, needed)) return;
   const WarpGroup group;
   for_each_by_group(num_dst, group, [&](std::int64_t i) {
     const std::int64_t first = offsets[i];
@@ -113,7 +147,9 @@ __global__ void solve_rows(const std::int64_t* offsets, std::int64_t num_dst, st
 // of at least 0 compare like their bits.
 template <class Index>
 __global__ void raise_sources(const std::int64_t* offsets, std::int64_t num_dst, const Index* sources,
-                              const double* shares, const double* scales, std::int64_t* largest) {
+                              const double* shares, const double* scales, std::int64_t* largest, std::int64_t* rounds,
+                              std::int64_t place) {
+  if (Rounds{rounds, place}.is_behind_last()) return;
   for_each_by_warp(num_dst, [&](std::int64_t i, int lane) {
     for (std::int64_t e = offsets[i] + lane; e < offsets[i + 1]; e += kWarp) {
       const double value = shares != nullptr ? scales[i] * shares[e] : scales[i];
@@ -125,15 +161,21 @@ __global__ void raise_sources(const std::int64_t* offsets, std::int64_t num_dst,
   });
 }
 
-// next pi_t = min(1, pi_t * largest c_s). To `size`, if it is given, comes the sum of them in multiples of 2^-52, in
-// two words: the lower 32 bits of each, and the others.
-__global__ void spread_scales(std::int64_t num_candidates, const double* inverse, const double* largest, double* next,
-                              std::uint64_t* size) {
+// next pi_t = min(1, pi_t * largest c_s), and nothing in `largest` for the round to come. `rounds` are told the sum of
+// them. Behind the last round both become those that it was for, which the round before has swapped.
+__global__ void spread_scales(std::int64_t room, const std::int64_t* num_candidates, double* inverse, double* largest,
+                              double* next, std::int64_t* rounds, std::int64_t place) {
   constexpr std::uint64_t kBitsOfOne = 0x3FF0000000000000U;
+  const std::int64_t count = count_of(num_candidates, room);
+  if (Rounds{rounds, place}.is_behind_last()) {
+    for_each_item(count, [&](std::int64_t t) { inverse[t] = next[t]; });
+    return;
+  }
   std::uint64_t low = 0;
   std::uint64_t high = 0;
-  for_each_item(num_candidates, [&](std::int64_t t) {
+  for_each_item(count, [&](std::int64_t t) {
     next[t] = std::min(kLargestInverse, std::max(1.0, inverse[t] / largest[t]));
+    largest[t] = 0.0;
     const double number = 1.0 + 1.0 / next[t];
     std::uint64_t bits;
     std::memcpy(&bits, &number, sizeof bits);
@@ -141,12 +183,13 @@ __global__ void spread_scales(std::int64_t num_candidates, const double* inverse
     low += units & 0xFFFFFFFFU;
     high += units >> 32;
   });
-  if (size == nullptr) return;
+  if (rounds == nullptr) return;
   for (int with = 1; with < kWarp; with *= 2) {
     low += __shfl_xor_sync(kAllLanes, low, with);
     high += __shfl_xor_sync(kAllLanes, high, with);
   }
   if (threadIdx.x % kWarp != 0) return;
+  auto* const size = reinterpret_cast<std::uint64_t*>(rounds + 3 * place);
   atomicAdd(size, low);
   atomicAdd(size + 1, high);
 }

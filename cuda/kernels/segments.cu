@@ -37,6 +37,19 @@ __global__ void find_segments(const std::int64_t* indptr, std::int64_t num_nodes
   });
 }
 
+// Rows that begin at starts[0], ..., starts[num_rows], the last of which is how many entries they have: `wanted` is
+// told. Where these are more than there is room for, no row has any, nor any edges to pick from.
+__global__ void fit_rows(const std::int64_t* starts, const std::int64_t* degrees, std::int64_t num_rows,
+                         std::int64_t room, std::int64_t* fitted, std::int64_t* fitted_degrees, std::int64_t* wanted) {
+  const std::int64_t size = starts[num_rows];
+  const bool fits = size <= room;
+  if (thread_of_grid() == 0) *wanted = size;
+  for_each_item(num_rows + 1, [&](std::int64_t i) {
+    fitted[i] = fits ? starts[i] : 0;
+    if (i < num_rows) fitted_degrees[i] = fits ? degrees[i] : 0;
+  });
+}
+
 // What is at the picked positions. Behind `count` nothing is written.
 template <class Index, class EdgeId>
 __global__ void look_up(const Index* indices, std::int64_t num_nodes, const EdgeId* edge_ids,

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from headrace.cuda.blocks import GpuSampled
     from headrace.cuda.elements import GpuTrees
     from headrace.cuda.faults import Fault
+    from headrace.cuda.sizes import Taken
     from headrace.ops.sampling.typed_rows import TypedRows
 
 Made = TypeVar("Made")
+
+#: Of so many ways to sample a sampler knows what minibatches take.
+MOST_WAYS = 64
 
 
 def if_there_is_room(array: torch.Tensor, device: torch.device, make: Callable[[], Made], otherwise: Made) -> Made:
@@ -95,6 +99,8 @@ class BlockSampler:
             otherwise: EdgeNumbers | None = EdgeNumbers()
             return if_there_is_room(graph.indices, device, make, otherwise)
 
+        #: What minibatches took, by how they are sampled.
+        self._taken: dict[tuple[object, ...], Taken] = {}
         self._sums = MadeOnce(device, make_sums, lambda sums: () if sums is None else (sums,))
         self._numbers = MadeOnce(device, make_numbers, lambda found: () if found is None else found.tensors)
 
@@ -119,6 +125,7 @@ class BlockSampler:
         from headrace.cuda.blocks import sample_blocks
         from headrace.cuda.edge_numbers import EdgeNumbers
         from headrace.cuda.faults import Fault
+        from headrace.cuda.sizes import Taken
 
         first = on_device(seeds, "seeds", self._device, stage=stage, error=ItemsError)
         planted = None if trees is None else self._planted(first, trees, rules, stage)
@@ -134,9 +141,14 @@ class BlockSampler:
                 if by_weight and not in_windows and any(map(_draws, rules)):
                     graph = graph._replace(sums=self._sums.here())
                 gaps = gaps_of(excluded, graph.indptr, self._device, stage, in_trees=trees is not None)
+                how = (*[hop.rules for hop in hops], only_new, numbers is None, trees is None, gaps is None)
+                if how not in self._taken and len(self._taken) == MOST_WAYS:
+                    self._taken.clear()
+                taken = self._taken.setdefault(how, Taken())
                 return sample_blocks(
-                    graph, first, hops, only_new=only_new, edge_ids=edge_ids, numbers=numbers, trees=planted, gaps=gaps
-                )
+                    graph, first, hops, only_new=only_new, edge_ids=edge_ids, numbers=numbers, taken=taken,
+                    trees=planted, gaps=gaps,
+                )  # fmt: skip
         except Fault as fault:
             if trees is not None:
                 _refuse_seeds(fault, first, trees)

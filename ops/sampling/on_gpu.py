@@ -137,6 +137,7 @@ def sample_hop(
     from headrace.cuda.faults import Fault, Faults
     from headrace.cuda.hop import FAULTS, Frontier, look_up
     from headrace.cuda.rules import pick_hop
+    from headrace.cuda.sizes import Sizes
 
     nodes = on_device(frontier, "frontier", device, stage=stage, error=ItemsError)
     of_elements: dict[str, torch.Tensor | None] = {"slots": None, "bounds": None, "lows": None}
@@ -150,13 +151,13 @@ def sample_hop(
                 )
             of_elements[name] = view
     check_elements(graph, of_elements, [rule], stage)
-    faults = Faults(FAULTS, device)
+    sizes = Sizes(Faults(FAULTS, device))
     numbers = EdgeNumbers() if parallel_edges else None
     try:
         with device_errors():
             hop = hop_of(rule, key, rows, graph.weights is not None, stage)
             gaps = gaps_of(excluded, graph.indptr, device, stage, in_trees=slots is not None)
-            picks = pick_hop(graph, Frontier(nodes, None, **of_elements), hop, numbers, faults, gaps=gaps)
+            picks = pick_hop(graph, Frontier(nodes, None, **of_elements), hop, numbers, sizes, gaps=gaps)
             neighbors, _ = look_up(graph, picks, None, edge_ids=False)
     except Fault as fault:
         refuse(fault, nodes, graph, stage, "frontier")

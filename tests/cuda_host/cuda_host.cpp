@@ -21,7 +21,7 @@ constexpr std::size_t kStackBytes = std::size_t{128} << 10;
 
 // Steps of a block, more than any kernel of a test needs: a block that has made them never ends. An access to memory is
 // one, a wait at a barrier, which takes longer, several.
-constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 26;
+constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 27;
 constexpr std::uint64_t kBarrierSteps = 64;
 // A thread steps aside at one access of so many, on average.
 constexpr std::size_t kAccesses = 16;

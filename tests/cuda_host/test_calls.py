@@ -10,8 +10,8 @@ from headrace.pipeline.passes import feature_cache
 
 from cuda_host.stand_in import StandIn
 
-#: Calls that a batch may take, of a plan of two hops that a GPU samples, and of rows that it keeps some of. Before Python
-#: 3.12 a list of arguments made by a comprehension is one of them, for each of 28 launches.
+#: Calls that a batch may take, of a plan of two hops that a GPU samples, and of rows that it keeps some of. Each of 28
+#: launches makes a list by a comprehension, which is a call before Python 3.12.
 MOST_CALLS = 570
 
 

@@ -41,16 +41,21 @@ def test_numbers_are_those_of_counting(graph, at_once, data):
         found = EdgeNumbers.of_graph(graph.indptr, graph.indices, CPU)
         assert (found is not None) == any(expected)
         if found is not None:
-            numbers, starts = found.of(graph.indptr[:1], graph.indptr.diff()[:1], graph.indices)
+            numbers, starts = found.tables
             assert numbers.dtype == torch.int32
             assert (numbers.tolist(), starts) == (expected, None)
         any_node = st.integers(0, max(graph.num_nodes - 1, 0))
         nodes = data.draw(st.lists(any_node, max_size=6 if graph.num_nodes else 0))
         at = torch.tensor(nodes, dtype=torch.int64)
-        numbers, starts = EdgeNumbers().of(graph.indptr[at], graph.indptr.diff()[at], graph.indices)
+        first = torch.cat([torch.zeros(1, dtype=torch.int64), graph.indptr.diff()[at].cumsum(0)])
+        size = int(first[-1])
         rows = [expected[graph.indptr[node] : graph.indptr[node + 1]] for node in nodes]
-        assert numbers.tolist() == [number for row in rows for number in row]
-        assert starts.diff().tolist() == [len(row) for row in rows]
+        for room in (size, size + 7):
+            patch.setattr(edge_numbers, "EDGES_AT_ONCE", room if data.draw(st.booleans()) else min(at_once, size))
+            with stand_in(StandIn()):
+                numbers, starts = EdgeNumbers.of_rows(graph.indptr[at], first, room, graph.indices).tables
+            assert numbers[:size].tolist() == [number for row in rows for number in row]
+            assert starts is first
 
 
 def test_few_edges_are_sorted_at_once(monkeypatch):
@@ -95,7 +100,7 @@ def test_where_a_caller_promises_that_there_are_none_nobody_looks(refuse_to_numb
 @pytest.mark.parametrize("fuse_sampling", [True, False])
 def test_plans_number_edges_of_graphs_that_have_parallel_ones_alone(fuse_sampling, refuse_to_number):
     def sampled(src):
-        plan = items().copy_to("cuda").sample_layer_neighbor(hr.Graph.from_coo(src, [3] * 3, num_nodes=200), [2])
+        plan = items().copy_to("cuda").sample_layer_neighbor(hr.Graph.from_coo(src, [4] * 3, num_nodes=200), [2])
         with stand_in(StandIn()), plan.loader(machine=hr.Machine(gpus=1), fuse_sampling=fuse_sampling) as loader:
             return list(loader)
 

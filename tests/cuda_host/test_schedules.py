@@ -73,8 +73,9 @@ def hop(rule: ops.Rule, *, weighted: bool = False, slotted: bool = False) -> Any
 
 
 def fused(rules: list[ops.Rule], expand: str = "all", *, weighted: bool = False) -> Any:
+    """Two minibatches, of which the second has room by what the first one took."""
     sampler = ops.BlockSampler(csc().indptr, csc().indices, weights=weights() if weighted else None)
-    return sampler.sample(torch.arange(3, 30, 2), rules, [5, 6], expand=expand)
+    return [sampler.sample(torch.arange(3, 30, 2) + one, rules, [5, 6], expand=expand) for one in range(2)]
 
 
 @cache
@@ -267,6 +268,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "importance": lambda: hop(ops.LaborImportanceRule(3, 2)),
     "importance by weight": lambda: hop(ops.LaborImportanceRule(3, "*"), weighted=True),
     "fused": lambda: fused([ops.NeighborRule(4), ops.LaborRule(3)]),
+    "fused, by guess": lambda: fused([ops.LaborRule(4, exact=False), ops.LaborImportanceRule(3, "*")]),
     "fused, new": lambda: fused([ops.LaborRule(4), ops.NeighborRule(3)], "new", weighted=True),
     "typed": lambda: typed_hop(*[ops.NeighborRule(4)] * 3),
     "typed, of several rules": lambda: typed_hop(ops.NeighborRule(4), ops.LaborRule(3), ops.NeighborRule(4)),

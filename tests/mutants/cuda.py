@@ -29,9 +29,15 @@ CUDA = (
     ),
     Mutant(
         "cuda/gpu.py",
-        ' and hasattr(current, "__cuda_stream__")',
-        "",
-        "tests/cuda_host/test_memory.py::test_streams_are_passed_by_the_protocol_or_by_their_address",
+        'if "of_size" not in thread or self._current_device() != self._index:',
+        'if "of_size" not in thread:',
+        "tests/cuda_host/test_launch.py::test_launches_on_a_gpu_that_is_not_current",
+    ),
+    Mutant(
+        "cuda/gpu.py",
+        "self._threads = threading.local()",
+        "self._threads = type('Threads', (), {})()",
+        "tests/cuda_host/test_launch.py::test_threads_do_not_share_the_memory_of_arguments",
     ),
     Mutant(
         "cuda/kernels/smallest.cuh",

@@ -1,0 +1,119 @@
+"""Sizes of arrays that the device alone knows: waited for, or bounded by what minibatches before took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from headrace.cuda.faults import NONE, Faults
+from headrace.cuda.launch import launch
+
+#: Up to so many edges arrays are made larger than need be, so that nobody waits to hear their size: 20 bytes each.
+MOST_EDGES_UNKNOWN = 1 << 24
+#: What rooms have beyond the largest size so far: a part of it, and so many.
+PART_MORE, MORE = 4, 64
+
+
+class TooSmallError(Exception):
+    """An array needed more room than it was given; rows of it are empty, and what was made of them is not right."""
+
+
+class Taken:
+    """The largest sizes that minibatches of one kind took so far, in the order in which they asked for room.
+
+    Several threads note what they see; if they lose some of it, a minibatch is made twice.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        #: Ids that a minibatch had room for.
+        self.num_ids = 0
+
+    def note(self, sizes: Sequence[int], num_ids: int) -> None:
+        """Take the sizes of a minibatch into account."""
+        self.num_ids = max(self.num_ids, num_ids)
+        if len(sizes) == 0:
+            return
+        known = self.sizes
+        both = max(len(known), len(sizes))
+        padded = [[*one, *[0] * (both - len(one))] for one in (known, sizes)]
+        self.sizes = [max(pair) for pair in zip(*padded, strict=True)]
+
+
+class Sizes:
+    """Gives room to the arrays of one minibatch, by what others took, or for as much as the host hears by waiting.
+
+    Parameters
+    ----------
+    faults
+        Looked at whenever the host waits. The last of their `sizes`, one for each of `taken`, are for what is wanted.
+    taken
+        What others took at most, in the order in which room is asked for.
+    """
+
+    def __init__(self, faults: Faults, taken: Sequence[int] = ()) -> None:
+        self.faults = faults
+        self._taken = taken
+        self._first = faults.sizes.shape[0] - len(taken)
+        #: What has been given, and what was wanted, where that is known already.
+        self._given: list[int] = []
+        self._wanted: list[int | None] = []
+
+    def fit(self, degrees: Tensor, indptr: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Give room to rows that begin at indptr, int64[num_rows + 1], the last of which is the size.
+
+        Returns the degrees of segments, int64[num_rows], `indptr` and the room. Where that is too little, all rows and
+        segments are empty.
+        """
+        largest = self._next()
+        if largest is None or (room := largest + largest // PART_MORE + MORE) > MOST_EDGES_UNKNOWN:
+            (size,) = self.faults.check(indptr[-1])
+            self.hear(size)
+            return degrees, indptr, size
+        fitted, fitted_degrees = torch.empty_like(indptr), torch.empty_like(degrees)
+        num_rows = degrees.shape[0]
+        arguments = (indptr, degrees, num_rows, room, fitted, fitted_degrees, self._give(room))
+        launch("fit_rows", (), num_rows + 1, *arguments, device=degrees.device)
+        return fitted_degrees, fitted, room
+
+    def rounds(self) -> tuple[int, Tensor] | None:
+        """Return how many rounds to compute, and where to write how many it takes, int64[1]; None if nobody knows."""
+        largest = self._next()
+        if largest is None:
+            return None
+        return largest + 2, self._give(largest + 2)
+
+    def hear(self, size: int) -> None:
+        """Note what the next array took, of which the host has heard."""
+        self._given.append(size)
+        self._wanted.append(size)
+
+    def wanted(self, read: Sequence[int]) -> list[int]:
+        """Return what arrays took, of all that the host has read of `faults.sizes`.
+
+        Raises
+        ------
+        TooSmallError
+            If some had less room.
+        """
+        if len(self._given) == 0:
+            return []
+        found = [read[self._first + place] if one is None else one for place, one in enumerate(self._wanted)]
+        if any(size > room for size, room in zip(found, self._given, strict=True)):
+            raise TooSmallError
+        return found
+
+    def _next(self) -> int | None:
+        place = len(self._given)
+        return self._taken[place] if place < len(self._taken) else None
+
+    def _give(self, room: int) -> Tensor:
+        place = self._first + len(self._given)
+        self._given.append(room)
+        self._wanted.append(None)
+        return self.faults.sizes[place : place + 1]
+
+
+assert NONE > MOST_EDGES_UNKNOWN  # what nobody has written is too large
