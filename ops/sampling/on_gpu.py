@@ -18,6 +18,7 @@ from headrace.ops.sampling.kernel_rules import native_keys, native_rules
 from headrace.ops.sampling.rules import ByRelation, HopRule, Rule
 
 if TYPE_CHECKING:
+    from headrace.cuda.edge_numbers import EdgeNumbers
     from headrace.cuda.faults import Fault
     from headrace.cuda.hop import GpuGraph
     from headrace.cuda.rules import HopRule as GpuRule
@@ -126,10 +127,11 @@ def sample_hop(
     *,
     rows: TypedRows | None = None,
     excluded: EdgePositions | None = None,
+    numbers: EdgeNumbers | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Pick in-edges of a frontier, by weight if the graph has any, of a graph with types from `rows`.
 
-    Those that are `excluded` are not there.
+    Those that are `excluded` are not there. With `numbers` those of parallel edges are known.
 
     Returns indptr, neighbours, positions and importance weights. Errors are those of the CPU.
     """
@@ -152,7 +154,8 @@ def sample_hop(
             of_elements[name] = view
     check_elements(graph, of_elements, [rule], stage)
     sizes = Sizes(Faults(FAULTS, device))
-    numbers = EdgeNumbers() if parallel_edges else None
+    if parallel_edges and numbers is None:
+        numbers = EdgeNumbers()
     try:
         with device_errors():
             hop = hop_of(rule, key, rows, graph.weights is not None, stage)
@@ -215,12 +218,17 @@ def sample_fetched(
     stage: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Pick of every row of a graph; returns what `headrace.ops.sampling.on_gpu.sample_hop` does."""
+    from headrace.cuda.edge_numbers import EdgeNumbers
     from headrace.cuda.hop import GpuGraph
 
     # Its ends are not looked at: that would wait for the device. Rows are checked where they are found.
     graph = GpuGraph(indptr, indices)
     every = torch.arange(graph.num_nodes, device=device)
-    return sample_hop(graph, device, every, rule, key, slots, None, None, parallel_edges, stage)
+    numbers = None
+    if parallel_edges and rule.has_edge_variates and rule.count >= 0:
+        # All edges are there, so that nobody has to ask the device how many.
+        numbers = EdgeNumbers.of_rows(indptr[:-1], indptr, len(indices), indices)
+    return sample_hop(graph, device, every, rule, key, slots, None, None, parallel_edges, stage, numbers=numbers)
 
 
 def compact(

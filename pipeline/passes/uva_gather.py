@@ -77,9 +77,9 @@ def _have_rows(fetch: FetchTo, facts: Facts) -> bool:
     first_edge, first_label = len(wanted.node), len(wanted.node) + len(wanted.edge)
     nodes, edges, labels = num_rows[:first_edge], num_rows[first_edge:first_label], num_rows[first_label:]
     reached = source.largest_id
-    # Samplers refuse seeds that are not nodes of their graph, but seeds of the source are in the batch unchecked.
+    # Hops refuse seeds that are not nodes of their graph, but seeds of the source are in the batch unchecked.
     found_by_graph = [*nodes, *(labels if any("seeds" in stage.writes for stage in facts.before[1:]) else ())]
-    found_by_source = [*(() if graphs else nodes), *labels]
+    found_by_source = [*(() if facts.hops else nodes), *labels]
     num_nodes = max((graph.num_nodes for graph in graphs), default=0)
     return (
         all(rows >= num_nodes for rows in found_by_graph)

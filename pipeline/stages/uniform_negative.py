@@ -118,6 +118,7 @@ class SampleUniformNegative(MapStage):
     reject: bool = field(default=False, kw_only=True)
 
     with_types: ClassVar[bool] = True
+    keeps_ids_sound: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph, with_types=True)

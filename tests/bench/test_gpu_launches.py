@@ -25,4 +25,4 @@ def test_launches_of_a_batch_are_repeated(bench, monkeypatch):
     assert len({function for function, _ in launched}) == 7
     assert metrics["launches time"] == pytest.approx(metrics["launch time"] * len(found))
     assert metrics["launch time"] > 0
-    assert len(launches.launches_of(LaborRule(5))) == 1 + 3 * 7
+    assert len(launches.launches_of(LaborRule(5))) == 1 + 3 * 6

@@ -29,8 +29,8 @@ CUDA = (
     ),
     Mutant(
         "cuda/gpu.py",
-        'if "of_size" not in thread or self._current_device() != self._index:',
-        'if "of_size" not in thread:',
+        "if self._current_device() != self._index:",
+        "if self._index < 0:",
         "tests/cuda_host/test_launch.py::test_launches_on_a_gpu_that_is_not_current",
     ),
     Mutant(
@@ -38,6 +38,24 @@ CUDA = (
         "self._threads = threading.local()",
         "self._threads = type('Threads', (), {})()",
         "tests/cuda_host/test_launch.py::test_threads_do_not_share_the_memory_of_arguments",
+    ),
+    Mutant(
+        "cuda/kernels/segments.cu",
+        "const bool fits = size <= room;",
+        "const bool fits = true;",
+        "tests/cuda_host/test_sizes.py::test_blocks_are_those_of_the_cpu_after_any_others",
+    ),
+    Mutant(
+        "cuda/sizes.py",
+        "if any(size > room for size, room",
+        "if any(size < 0 for size, room",
+        "tests/cuda_host/test_sizes.py::test_blocks_are_those_of_the_cpu_after_any_others",
+    ),
+    Mutant(
+        "cuda/kernels/importance.cu",
+        "kConverged * size(place - 2)",
+        "kConverged * size(place - 1)",
+        "tests/cuda_host/test_importance.py::test_schedules_change_nothing",
     ),
     Mutant(
         "cuda/kernels/smallest.cuh",
