@@ -95,11 +95,11 @@ def test_passes_do_what_they_do_for_rows_on_disk():
         items = hr.ItemSampler(hot.new_ids(seeds), batch_size=17, shuffle=True, seed=1)
         return items.sample_neighbor(hot.graph, [4]).fetch_feature(features, node=["x"], labels="y")
 
-    machine = Machine(cores=1, memory=1 << 12)
-    (fetch,) = (one for one in rewrite(plan(hot.store), machine).final.stages if one.name == "fetch_ahead")
+    machine = Machine(cores=1, memory=1 << 20)
+    fetch = rewrite(plan(hot.store), machine).final.stages[-1]
     assert isinstance(fetch.wants.store.node["x"], hr.CachedFeature)
     assert fetch.wants.store.node["x"].source is hot.store.node["x"]
     in_memory = hr.reorder(graph(), store(), order=hot.order, original_ids=False).store
     expected = [batch.digest() for batch in plan(in_memory).loader()]
-    for memory in (0, 1 << 12):  # reads shared by several batches, and a cache
+    for memory in (0, 1 << 12, 1 << 20):  # reads shared by several batches, and a cache of all rows
         assert [batch.digest() for batch in plan(hot.store).loader(machine=Machine(memory=memory))] == expected

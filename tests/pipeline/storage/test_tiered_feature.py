@@ -162,9 +162,9 @@ def test_passes_see_that_rows_come_from_disk():
         tiers = hr.TieredFeature(store_on_disk().node["x"], rank, hr.TierSizes(host=host))
         fetched = plan.fetch_feature(hr.FeatureStore(node={"x": tiers}), node=["x"])
         assert rewrite(fetched, Machine(cores=1)).final.stages[-1].name == name
-        cached = rewrite(fetched, Machine(cores=1, memory=1 << 12)).final.stages[-1].wants.store.node["x"]
+        cached = rewrite(fetched, Machine(cores=1, memory=1 << 20)).final.stages[-1].wants.store.node["x"]
         assert isinstance(cached, hr.CachedFeature) == (host < NUM_NODES)
-        for memory in (0, 1 << 12):  # reads shared by several batches, and a cache
+        for memory in (0, 1 << 12, 1 << 20):  # reads shared by several batches, and a cache of all rows
             assert [batch.digest() for batch in fetched.loader(machine=Machine(memory=memory))] == expected
 
 
