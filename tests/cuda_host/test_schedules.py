@@ -180,7 +180,7 @@ def hop_without_by_tree(rule: ops.Rule) -> Any:
 
 def negatives(weight: Any, **named: Any) -> Any:
     """Of sources that have edges to most nodes, as of others."""
-    target = torch.cat([torch.arange(NUM_NODES - 1), torch.full((90,), 7), drawn(60)])
+    target = torch.cat([torch.arange(NUM_NODES - 1), torch.full((90,), 40), drawn(60)])
     graph = ops.coo_to_csc(torch.cat([torch.full((NUM_NODES - 1,), 2), drawn(150, seed=1)]), target, NUM_NODES)
     counts = torch.tensor([5, 0, 3, 20, 9])
     return ops.draw_negatives(graph.indptr, graph.indices, counts, key=5, weight=weight, **named)

@@ -14,7 +14,7 @@ LINKS_ON_GPU = (
     Mutant(
         "cuda/kernels/find_edges.cu",
         "wanted[k] == id;",
-        "wanted[k] >= 0;",
+        "wanted[k] >= id;",
         _EXCLUDED + "test_of_edges_between_a_pair_the_one_that_is_wanted_is_found",
     ),
     Mutant(
