@@ -42,7 +42,7 @@ CUDA = (
     Mutant(
         "cuda/kernels/segments.cu",
         "const bool fits = size <= room;",
-        "const bool fits = true;",
+        "const bool fits = size <= room || room >= 0;",
         "tests/cuda_host/test_sizes.py::test_blocks_are_those_of_the_cpu_after_any_others",
     ),
     Mutant(
