@@ -95,7 +95,6 @@ Runner = Callable[..., tuple[Any, Counts]]
 MINIBATCH = "minibatch"
 HOP = "hop"
 FETCHED = "frontier with its rows"
-ON_ITS_WAY = "batch on its way"
 CONVERTED = "converted"
 
 
@@ -310,6 +309,9 @@ class MapStage(Stage):
 
     keyed: ClassVar[bool] = False
     """Whether the runner also takes the epoch and the number of the batch, which converted objects lack."""
+
+    launches: ClassVar[bool] = False
+    """Whether the stages behind it, up to the next prefetch, are launched on a side stream of a GPU."""
 
     @abstractmethod
     def runner(self, settings: RunSettings) -> Runner:

@@ -10,7 +10,7 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_items_fit
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rules import Facts, facts_of
-from headrace.pipeline.plan.stage import FETCHED, HOP, ON_ITS_WAY, MacroStage, Stage
+from headrace.pipeline.plan.stage import FETCHED, HOP, MacroStage, Stage
 from headrace.pipeline.plan.text import render
 from headrace.pipeline.plan.traits import KnownNodes
 
@@ -67,7 +67,6 @@ def verify(plan: Plan, language: Language = USERS) -> None:
 _UNFINISHED = {
     HOP: "its hop is not compacted",
     FETCHED: "nothing is sampled of its rows",
-    ON_ITS_WAY: "rows are still on their way, and nobody waits for them",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,11 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.data import MiniBatch, Place
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.plan.plan import Plan, names_of
+from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.source import BatchSource, source_of
-from headrace.pipeline.plan.stage import ON_ITS_WAY, MapStage, RunSettings, Stage, WindowRunner, WindowStage
+from headrace.pipeline.plan.stage import MapStage, RunSettings, Stage, WindowRunner, WindowStage
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.hand_over import Drawing, Reading, Tables, hand_over, up_to_date
@@ -49,15 +49,10 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
     known = list(facts_of(plan.stages))[1:-1]
     stages = zip(plan.names[1:], rewriting.origins[1:], plan.stages[1:], known, strict=True)
     for i, (name, origin, stage, facts) in enumerate(stages, 1):
-        if isinstance(stage, MapStage) and stage.gives == ON_ITS_WAY:
-            from headrace.pipeline.lowered.gpu.on_stream import OnStream
-
-            assert isinstance(stage, OnStream)
-            chain.add_on_stream(origin, stage, rewriting.origins_of(stage.stages))
-        elif isinstance(stage, MapStage):
+        if isinstance(stage, MapStage):
             chain.add(name, origin, stage, ahead=i <= ahead)
         elif isinstance(stage, Prefetch):
-            chain.add_threads(stage, None if facts.given == ON_ITS_WAY else facts.place)
+            chain.add_threads(stage, facts.place)
         else:
             raise PlanError(f"{stage.name} cannot run as it is; a pass should have expanded it")
     return chain.end(), source, tuple(chain.channels)
@@ -88,31 +83,41 @@ class _Chain:
         self._settings = settings
         self._lockstep = any(stage.ranks.collective for stage in plan.stages)
         self._has_channel = False
+        # What launches stages on a side stream, and those that it launches.
+        self._stream: OnStream | None = None
+        self._launched: list[tuple[str, str, MapStage]] = []
         self.channels: list[Comm] = []
 
     def add(self, name: str, origin: str, stage: MapStage, *, ahead: bool) -> None:
         """Let a stage work on batches, ahead of the training loop or when they are due."""
+        if self._stream is not None:
+            self._launched.append((name, origin, stage))
+            return
+        if ahead and stage.launches:
+            self._stream = stage  # type: ignore[assignment] # the only such stage
+            return
         settings = self._settings_of(stage)
         run = stage.runner(settings)
         step = step_of(name, origin, stage, run, settings)
         if ahead:
             again = stage.again(settings) if isinstance(stage, WindowStage) else run
             once_more = None if again is None else step_of(name, origin, stage, again, settings)
-            step = self._anew.add(stage, origin, step, once_more)
+            step = self._anew.add([stage], origin, step, once_more)
         if isinstance(run, WindowRunner):
             enter = named(name, origin, run.enter, settings)
             self._put(WindowNode(self._node, tuple(self._steps), run, enter, step, lockstep=self._lockstep))
         else:
             self._steps.append(step)
 
-    def add_on_stream(self, origin: str, stage: OnStream, origins: tuple[str, ...]) -> None:
-        """Let the stages of one work on its side stream, ahead of the training loop."""
+    def _add_launches(self, stream: OnStream) -> None:
+        """Let stages work on a side stream, ahead of the training loop."""
         from headrace.pipeline.lowered.gpu.on_stream import OnItsWay
 
-        settings = self._settings_of(stage)
-        parts = zip(names_of(stage.stages), origins, stage.stages, stage.launchers(settings), strict=True)
-        steps = [step_of(*part, settings) for part in parts]
-        launch = stage.launcher_of()
+        steps = list[Step]()
+        for name, origin, stage in self._launched:
+            settings = self._settings_of(stage)
+            steps.append(step_of(name, origin, stage, stage.launcher(settings), settings))
+        launch = stream.launcher_of()
 
         def step(work: Work) -> Work:
             def run(batch: MiniBatch) -> Work:
@@ -125,7 +130,8 @@ class _Chain:
             made.batch = OnItsWay(made.batch, event)
             return made
 
-        self._steps.append(self._anew.add(stage, origin, step, step))
+        stages = [stage for _, _, stage in self._launched]
+        self._steps.append(self._anew.add(stages, self._launched[0][1], step, step))
 
     def _settings_of(self, stage: MapStage) -> RunSettings:
         """Return what the runner of a stage is made with: the first that communicates in a thread gets a channel."""
@@ -138,7 +144,11 @@ class _Chain:
     def add_threads(self, stage: Prefetch, place: Place | None) -> None:
         """Let threads do what was added so far, and hand over batches that lie at a place, if any do."""
         if stage.workers > 0:
-            leave, take = hand_over(place)
+            if self._stream is not None:
+                self._add_launches(self._stream)
+            # Batches of a side stream come with their events.
+            leave, take = hand_over(None if self._stream is not None else place)
+            self._stream, self._launched = None, []
             steps = (*self._steps, *leave)
             self._put(_prefetch_node(self._node, steps, stage, lockstep=self._lockstep), take)
             self._has_channel = False  # that of its thread
@@ -163,28 +173,31 @@ class _Anew:
     """
 
     def __init__(self, drawing: Drawing | None) -> None:
-        self._stages: list[tuple[Stage, Step | None]] = []  # None: of what cannot be made once more
+        self._made: list[tuple[Sequence[Stage], Step | None]] = []  # None: of what cannot be made once more
         self._readings: list[tuple[int, Reading]] = [] if drawing is None else [(0, drawing)]
 
-    def add(self, stage: Stage, origin: str, step: Step, again: Step | None) -> Step:
-        """Add a stage, and what it does once more; return its step, which notes what it read that may be written."""
-        self._stages.append((stage, again))
-        watched = stage.watched()
+    def add(self, stages: Sequence[Stage], origin: str, step: Step, again: Step | None) -> Step:
+        """Add stages that are one step, and what makes a batch anew; return the step, which notes what it reads."""
+        self._made.append((stages, again))
+        watched = [one for stage in stages for one in stage.watched()]
         if not watched:
             return step
         reading = Reading(origin, watched)
-        self._readings.append((len(self._stages) - 1, reading))
+        self._readings.append((len(self._made) - 1, reading))
         return reading.noting(step)
 
     def settle(self) -> bool:
         """Tell each reading what is behind it, as far as batches are not due; return whether there is one."""
         for first, reading in self._readings:
-            made = self._stages[first:]
-            refusing = (stage.origin.name for stage, step in made if stage.ranks.collective or step is None)
+            made = self._made[first:]
+            behind = [stage for stages, _ in made for stage in stages]
+            refusing = (
+                stage.origin.name for stages, step in made for stage in stages if stage.ranks.collective or step is None
+            )
             reading.made_anew_by(
                 tuple(step for _, step in made if step is not None),
                 refused=next(refusing, None),
-                may_change=first > 0 and any(stage.calls_users or not _is_own(stage) for stage, _ in made),
+                may_change=first > 0 and any(stage.calls_users or not _is_own(stage) for stage in behind),
             )
         return bool(self._readings)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.ops.gpu import name_of_gpu
 from headrace.pipeline.data.label_range import LabelRange
-from headrace.pipeline.plan import ON_ITS_WAY, Plan, PlanError, SourceStage, Stage, source_of
+from headrace.pipeline.plan import Plan, PlanError, SourceStage, Stage, source_of
 from headrace.pipeline.plan.fingerprint import digest_of
 from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.text import describe, show
@@ -140,15 +140,8 @@ def _text(plan: Plan, final: Plan) -> str:
     # A source may have items of this rank, or torch's seed here: what is common of it is compared by itself.
     common = [stage.ranks.same_parameters and not isinstance(stage, SourceStage) for stage in plan.stages]
     written = [_described(stage) if same else stage.name for stage, same in zip(plan.stages, common, strict=True)]
-    runs = [part for stage in final.stages for part in _parts(stage)]
-    made = [_described(stage) if stage.ranks.collective else stage.name for stage in runs]
+    made = [_described(stage) if stage.ranks.collective else stage.name for stage in final.stages]
     return "\n".join([*written, "which runs as", *made])
-
-
-def _parts(stage: Stage) -> tuple[Stage, ...]:
-    """Return the stages that run on a stream of each rank's own GPU, or another stage alone."""
-    parts: tuple[Stage, ...] = stage.stages if stage.gives == ON_ITS_WAY else (stage,)  # type: ignore[attr-defined]
-    return parts
 
 
 def _described(stage: Stage) -> str:

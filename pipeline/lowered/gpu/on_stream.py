@@ -9,20 +9,10 @@ from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 import torch
 
 from headrace.ops.gpu import Event, record, resolved, side_stream, use_here
-from headrace.pipeline.data import FeatureName, GraphView, MiniBatch, Place, Seen
+from headrace.pipeline.data import MiniBatch, Place
 from headrace.pipeline.interop.conversions import converted_tensors
-from headrace.pipeline.plan.stage import (
-    MINIBATCH,
-    ON_ITS_WAY,
-    Counts,
-    MapStage,
-    Runner,
-    RunSettings,
-    Stage,
-    WindowStage,
-)
-from headrace.pipeline.plan.traits import Divided, KnownNodes, RankTraits, Watched, graphs_of
-from headrace.pipeline.storage.rows import add_counts
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, PlainStage, Stage, WindowStage
+from headrace.pipeline.plan.traits import RankTraits
 
 T = TypeVar("T")
 
@@ -44,102 +34,27 @@ class OnItsWay(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OnStream(MapStage):
-    """Run stages on a side stream of the thread that runs this one, and continue before they are done.
+class OnStream(PlainStage):
+    """Launch the stages up to the next prefetch on a side stream of its threads, which continue before they are done.
 
-    The pass ``stream_overlap`` makes it from a copy to a GPU, and the sampling and fetches behind it. Copies are from
-    pinned memory, and do not block. Lowering gives each stage a record of its own.
+    The pass ``stream_overlap`` adds it before a copy to a GPU, and `WaitStream` behind the prefetch. Copies are from
+    pinned memory, and do not block. Without threads the stages run on the current stream.
 
     Parameters
     ----------
-    stages
-        The copy, and the stages behind it on the GPU.
     place
         The GPU.
     """
 
     name: ClassVar[str] = "on_stream"
     lowered: ClassVar[bool] = True
-    gives: ClassVar[str | None] = ON_ITS_WAY
+    launches: ClassVar[bool] = True
+    ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # each has its GPU
 
-    stages: tuple[MapStage, ...]
     place: Place
 
-    @property
-    def reads(self) -> frozenset[str]:
-        written: set[str] = set()
-        read: set[str] = set()
-        for stage in self.stages:
-            read |= stage.reads - written
-            written |= stage.writes
-        return frozenset(read)
-
-    @property
-    def writes(self) -> frozenset[str]:
-        return frozenset(name for stage in self.stages for name in stage.writes)
-
-    @property
-    def fetches(self) -> frozenset[tuple[str, FeatureName]]:
-        return frozenset(feature for stage in self.stages for feature in stage.fetches)
-
-    @property
-    def first_hop(self) -> int | None:
-        return next((stage.first_hop for stage in self.stages if stage.first_hop is not None), None)
-
-    @property
-    def num_hops(self) -> int:
-        return sum(stage.num_hops for stage in self.stages)
-
-    @property
-    def ranks(self) -> RankTraits:
-        traits = [stage.ranks for stage in self.stages]
-        return RankTraits(
-            collective=any(one.collective for one in traits),
-            shares_layers=any(one.shares_layers for one in traits),
-            same_parameters=False,  # each rank has its GPU
-        )
-
-    @property
-    def graphs(self) -> tuple[GraphView, ...]:
-        return tuple(graph for stage in self.stages for graph in graphs_of(stage))
-
-    def divided(self) -> tuple[Divided, ...]:
-        return tuple(one for stage in self.stages for one in stage.divided())
-
-    def known_nodes(self) -> tuple[KnownNodes, ...]:
-        return tuple(one for stage in self.stages for one in stage.known_nodes())
-
-    def watched(self) -> tuple[Watched, ...]:
-        return tuple(one for stage in self.stages for one in stage.watched())
-
-    def tables_of(self) -> tuple[Seen, ...]:
-        return tuple(one for stage in self.stages for one in stage.tables_of())
-
-    @property
-    def moves_to(self) -> Place | None:
-        return self.place
-
-    def runner(self, settings: RunSettings) -> Runner:
-        runners = self.launchers(settings)
-        launch = self.launcher_of()
-
-        def run(batch: MiniBatch) -> tuple[OnItsWay, Counts]:
-            totals: dict[str, int] = {}
-
-            def launched(batch: Any) -> Any:
-                for runner in runners:
-                    batch, counts = runner(batch)
-                    add_counts(totals, counts)
-                return batch
-
-            made, event = launch(batch, launched)
-            return OnItsWay(made, event), totals
-
-        return run
-
-    def launchers(self, settings: RunSettings) -> list[Callable[[Any], tuple[Any, Counts]]]:
-        """Return the launcher of each stage."""
-        return [stage.launcher(settings) for stage in self.stages]
+    def run(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:
+        return batch, {}
 
     def launcher_of(self) -> Callable[[MiniBatch, Callable[[MiniBatch], T]], tuple[T, Event]]:
         """Return the function that calls another one on the side stream, with a batch, and returns an event behind it.
@@ -161,24 +76,18 @@ class OnStream(MapStage):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WaitStream(MapStage):
+class WaitStream(PlainStage):
     """Let the current stream wait for a batch on its way."""
 
     name: ClassVar[str] = "wait_stream"
     lowered: ClassVar[bool] = True
-    takes: ClassVar[frozenset[str]] = frozenset({ON_ITS_WAY})
-    gives: ClassVar[str | None] = MINIBATCH
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
 
     def fits_behind(self, last: Stage) -> str | None:
-        return None if last.gives == ON_ITS_WAY or last.threads else "no stage before it left work on a stream"
+        return None if last.threads else "no thread before it leaves work on a stream"
 
-    def runner(self, settings: RunSettings) -> Runner:
-        del settings
-
-        def run(coming: OnItsWay) -> tuple[MiniBatch, Counts]:
-            return coming.arrived(), {}
-
-        return run
+    def run(self, batch: Any) -> tuple[Any, Counts]:
+        return batch.arrived() if isinstance(batch, OnItsWay) else batch, {}
 
 
 def runs_on_stream(stage: Stage) -> TypeGuard[MapStage]:
