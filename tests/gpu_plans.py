@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import headrace as hr
 from headrace.cuda.backend import stand_in
+from headrace.pipeline.lowered.gpu.on_stream import OnItsWay
 from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.stage import RunSettings
 
 from cuda_host.stand_in import StandIn
 from plans import graph, items, store
@@ -25,6 +29,21 @@ def names(plan: hr.Plan, machine: hr.Machine = GPU, **switches: bool) -> list[st
 def copied_first(plan: hr.Plan, device: str = "cuda") -> hr.Plan:
     """The plan with a copy to a GPU before its sampler."""
     return hr.Plan([plan.stages[0], *hr.ItemSampler(1).copy_to(device).stages[1:], *plan.stages[1:]])
+
+
+def launched(stages: Sequence[hr.Stage], settings: RunSettings) -> Callable[[hr.MiniBatch], OnItsWay]:
+    """The function that launches, on a batch, the stages from on_stream up to the prefetch, as a thread does."""
+    start = next(number for number, stage in enumerate(stages) if stage.launches)
+    end = next(number for number in range(start, len(stages)) if stages[number].name == "prefetch")
+    launch = stages[start].launcher_of()
+    launchers = [stage.launcher(settings) for stage in stages[start + 1 : end]]
+
+    def run(batch: hr.MiniBatch) -> hr.MiniBatch:
+        for launcher in launchers:
+            batch, _ = launcher(batch)
+        return batch
+
+    return lambda batch: OnItsWay(*launch(batch, run))
 
 
 def digests(plan: hr.Plan, machine: hr.Machine = GPU, **switches: bool) -> list[str]:

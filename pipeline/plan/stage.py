@@ -144,6 +144,9 @@ class Stage(metaclass=_StageType):
     threads: ClassVar[bool] = False
     """Whether the stages before it run in background threads, so that no stage is moved across it."""
 
+    launches: ClassVar[bool] = False
+    """Whether the stages behind it, up to the next prefetch, are launched on a side stream of a GPU."""
+
     plants_trees: ClassVar[bool] = False
     """Whether each seed has its own tree after the stage."""
 
@@ -309,9 +312,6 @@ class MapStage(Stage):
 
     keyed: ClassVar[bool] = False
     """Whether the runner also takes the epoch and the number of the batch, which converted objects lack."""
-
-    launches: ClassVar[bool] = False
-    """Whether the stages behind it, up to the next prefetch, are launched on a side stream of a GPU."""
 
     @abstractmethod
     def runner(self, settings: RunSettings) -> Runner:

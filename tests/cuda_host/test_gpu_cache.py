@@ -10,13 +10,13 @@ import torch
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.pipeline.lowered.expect_rows import ExpectRows
-from headrace.pipeline.lowered.gpu.on_stream import OnStream
 from headrace.pipeline.passes import feature_cache
 from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.storage.rows_on_gpu import READS_IN_VIEW
 from headrace.pipeline.storage.wanted import Wanted
 
 from cuda_host.stand_in import StandIn
+from gpu_plans import launched
 from plans import PLANS, graph, items, store
 
 #: With room for some rows of the features, but not for all; a thread, and two.
@@ -176,11 +176,10 @@ def test_a_missing_wait_is_found():
     """Rows come from a stream that runs as late as it may: the cache does not make them come earlier."""
     with plan(node=["x"]).loader(machine=MACHINES[1]) as loader:
         stages = loader._rewriting.final.stages
-    stream = next(stage for stage in stages if isinstance(stage, OnStream))
     before = next(iter(items().sample_neighbor(graph(), [4]).loader(machine=hr.Machine())))
-    run = stream.runner(RunSettings(seed=3))
+    run = launched(stages, RunSettings(seed=3))
     for _ in range(2):
-        coming, _ = run(before)
+        coming = run(before)
         assert bool(coming.batch.node["x"].isnan().any())
     batch, _ = stages[-1].runner(RunSettings(seed=3))(coming)
     assert torch.equal(batch.node["x"], store().node["x"].read(batch.n_id).rows)

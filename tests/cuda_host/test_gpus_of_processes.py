@@ -58,7 +58,7 @@ def test_each_rank_samples_its_share_on_a_gpu_of_its_own(ranks):
         number = rank if device == "cuda" else 0
         for text in (one["text"], one["alone"]):
             words = " ".join(text.split())
-            assert f"on_stream([copy_to('cuda:{number}'), sample_fused(" in words
+            assert f"on_stream(cuda:{number}) copy_to('cuda:{number}') sample_fused(" in words
         assert any("pick_uniform" in kernel for kernel in one["launched"])
 
 

@@ -12,9 +12,10 @@ import headrace as hr
 from headrace.cuda.backend import stand_in, streams_of_stand_in
 from headrace.ops.sampling import fused_on_gpu
 from headrace.pipeline.data.graph_machinery import kept, scratch_bytes
-from headrace.pipeline.lowered.gpu.on_stream import OnStream, WaitStream
+from headrace.pipeline.lowered.gpu.on_stream import WaitStream
 
 from cuda_host.stand_in import StandIn
+from gpu_plans import launched
 from plans import NODE_TYPES, PLANS, RELATIONS, graph, items, store, timed_graph, timed_items, typed_graph, typed_items
 
 MACHINE = hr.Machine(cores=2, gpus=1)
@@ -219,7 +220,7 @@ def test_trees_are_planted_and_grow_on_the_gpu(gpu):
     with plan.loader(machine=MACHINE) as loader:
         names = [stage.name for stage in loader._rewriting.final.stages]
         assert "trees are planted on the CPU" not in loader.explain()
-    assert names[:2] == ["item_sampler", "on_stream"]
+    assert names[:3] == ["item_sampler", "on_stream", "copy_to"]
     with plan.loader(machine=replace(MACHINE, world_size=2)) as loader:
         assert "trees are planted on the CPU: copy_to behind their roots" in loader.explain()
 
@@ -245,11 +246,10 @@ def test_a_missing_wait_is_found(gpu):
     with plan.loader(machine=MACHINE) as loader:
         final = loader._rewriting.final
     assert [stage.name for stage in final.stages[-2:]] == ["prefetch", "wait_stream"]
-    stream = next(stage for stage in final.stages if isinstance(stage, OnStream))
     wait = final.stages[-1]
     settings = hr.pipeline.plan.stage.RunSettings(seed=3)
     before = next(iter(items().sample_neighbor(graph(), [4]).loader(machine=hr.Machine())))
-    coming, _ = stream.runner(settings)(before)
+    coming = launched(final.stages, settings)(before)
     assert bool(coming.batch.node["x"].isnan().any())
     batch, _ = wait.runner(settings)(coming)
     assert torch.equal(batch.node["x"], store().node["x"].read(batch.n_id).rows)

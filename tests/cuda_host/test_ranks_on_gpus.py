@@ -127,7 +127,7 @@ def test_a_prefetch_of_the_user_lets_ranks_exchange_on_streams_of_their_own(name
     assert [digests for digests, _ in found] == expected
     for rank, (_, text) in enumerate(found):
         runs = " ".join(text.split("plan as written")[0].split())
-        stream = runs[runs.index(f"on_stream([copy_to('cuda:{rank}')") : runs.index("wait_stream")]
+        stream = runs[runs.index(f"on_stream(cuda:{rank}) copy_to('cuda:{rank}')") : runs.index("wait_stream")]
         assert stream.count("exchange_ids(") == 3
 
 

@@ -18,7 +18,6 @@ from headrace.cuda.late import read_later
 from headrace.cuda.rows import check_ids, gather_rows
 from headrace.cuda.streams import MadeOnce
 from headrace.pipeline.lowered.gpu import on_stream
-from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
 
 from cuda_host.stand_in import StandIn
@@ -48,11 +47,10 @@ def test_copies_from_the_host_do_not_wait_for_the_training_loop(monkeypatch):
 
     monkeypatch.setattr(on_stream, "side_stream", side_stream)
     monkeypatch.setattr(on_stream, "record", lambda device: None)
-    (copy,) = hr.ItemSampler(4).copy_to("meta").stages[1:]
-    run = on_stream.OnStream((copy,), hr.Place("meta")).runner(RunSettings(seed=0))
+    launch = on_stream.OnStream(hr.Place("meta")).launcher_of()
     batch = hr.MiniBatch(seeds=torch.arange(4))
-    run(batch)
-    run(batch.to("meta"))
+    for one in (batch, batch.to("meta")):
+        assert launch(one, lambda batch: batch.to("meta"))[0].seeds.is_meta
     assert asked == [False, True]
 
 

@@ -81,15 +81,16 @@ def test_features_that_fit_are_cached_whole():
 
 def test_reads_to_come_are_told_before_the_copy_or_where_the_batch_is_sampled():
     assert names(fetched().copy_to("cuda"), GPU) == [
-        "item_sampler", "sample_fused", "prefetch", "expect_rows", "prefetch", "on_stream", "prefetch", "wait_stream"
-    ]  # fmt: skip
+        *["item_sampler", "sample_fused", "prefetch", "expect_rows", "prefetch"],
+        *["on_stream", "copy_to", "fetch_to", "prefetch", "wait_stream"],
+    ]
     seeds_first = items().copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
     assert names(seeds_first, GPU)[-2:] == ["expect_rows", "fetch_to"]
     assert "expect_rows" not in names(fetched().copy_to("cuda"), GPU, lookahead=False)
     assert "expect_rows" not in names(fetched().copy_to("cuda"), GPU, feature_cache=False)
     assert names(fetched().copy_to("cuda").prefetch(workers=2), GPU)[2:] == [
-        "prefetch", "expect_rows", "on_stream", "prefetch", "wait_stream"
-    ]  # fmt: skip
+        *["prefetch", "expect_rows", "on_stream", "copy_to", "fetch_to", "prefetch", "wait_stream"]
+    ]
 
 
 def test_a_fetch_in_cpu_memory_looks_ahead_for_no_cache_on_a_gpu():
