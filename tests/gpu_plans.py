@@ -33,7 +33,7 @@ def copied_first(plan: hr.Plan, device: str = "cuda") -> hr.Plan:
 
 def launched(stages: Sequence[hr.Stage], settings: RunSettings) -> Callable[[hr.MiniBatch], OnItsWay]:
     """The function that launches, on a batch, the stages from on_stream up to the prefetch, as a thread does."""
-    start = next(number for number, stage in enumerate(stages) if stage.launches)
+    start = next(number for number, stage in enumerate(stages) if stage.stream == "launch")
     end = next(number for number in range(start, len(stages)) if stages[number].name == "prefetch")
     launch = stages[start].launcher_of()
     launchers = [stage.launcher(settings) for stage in stages[start + 1 : end]]

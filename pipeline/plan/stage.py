@@ -144,8 +144,8 @@ class Stage(metaclass=_StageType):
     threads: ClassVar[bool] = False
     """Whether the stages before it run in background threads, so that no stage is moved across it."""
 
-    launches: ClassVar[bool] = False
-    """Whether the stages behind it, up to the next prefetch, are launched on a side stream of a GPU."""
+    stream: ClassVar[str | None] = None
+    """"launch": stages behind it, up to a prefetch, go to a side stream of a GPU. "wait": it waits for them."""
 
     plants_trees: ClassVar[bool] = False
     """Whether each seed has its own tree after the stage."""

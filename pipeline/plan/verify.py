@@ -58,6 +58,14 @@ def verify(plan: Plan, language: Language = USERS) -> None:
         if problem is not None:
             raise PlanError(f"{stage.name} cannot stand here: {problem}. The plan is\n{render(stages, '  ')}")
         facts = facts.behind(stage)
+    launched = [number for number, stage in enumerate(stages) if stage.stream == "launch"]
+    for start in launched:
+        threads = next((number for number in range(start, len(stages)) if stages[number].threads), len(stages))
+        if not any(stage.stream == "wait" for stage in stages[threads + 1 : threads + 2]):
+            raise PlanError(
+                f"{stages[start].name} cannot stand here: batches behind its threads are still on their way, and no "
+                f"stage waits for them. The plan is\n{render(stages, '  ')}"
+            )
     unfinished = _UNFINISHED.get(facts.given)
     if unfinished is not None:
         raise PlanError(f"{stages[-1].name} cannot end a plan: {unfinished}. The plan is\n{render(stages, '  ')}")

@@ -93,7 +93,7 @@ class _Chain:
         if self._stream is not None:
             self._launched.append((name, origin, stage))
             return
-        if ahead and stage.launches:
+        if ahead and stage.stream == "launch":
             self._stream = stage  # type: ignore[assignment] # the only such stage
             return
         settings = self._settings_of(stage)

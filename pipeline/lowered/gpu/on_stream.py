@@ -48,7 +48,7 @@ class OnStream(PlainStage):
 
     name: ClassVar[str] = "on_stream"
     lowered: ClassVar[bool] = True
-    launches: ClassVar[bool] = True
+    stream: ClassVar[str | None] = "launch"
     ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # each has its GPU
 
     place: Place
@@ -81,6 +81,7 @@ class WaitStream(PlainStage):
 
     name: ClassVar[str] = "wait_stream"
     lowered: ClassVar[bool] = True
+    stream: ClassVar[str | None] = "wait"
     takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
 
     def fits_behind(self, last: Stage) -> str | None:

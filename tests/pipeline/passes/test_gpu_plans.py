@@ -79,16 +79,6 @@ def test_objects_of_other_libraries_are_copied_by_the_training_loop(conversion):
     assert names(plan.copy_to("cuda"), hr.Machine(cores=4, gpus=1))[-2:] == ["prefetch", "copy_to"]
 
 
-def test_what_runs_on_the_stream():
-    final = rewrite(trained(), hr.Machine(cores=2, gpus=1)).final
-    stream = final.stages[3]
-    assert [stage.name for stage in stream.stages] == ["copy_to", "fetch_to"]
-    assert stream.reads == {"n_id", "seeds"}
-    assert stream.writes == {"node", "y"}
-    assert stream.fetches == {("node", "x")}
-    assert stream.moves_to == hr.Place("cuda")
-
-
 def test_one_core_has_no_thread_to_launch_from():
     assert names(trained(), hr.Machine(cores=1, gpus=1)) == ["item_sampler", "sample_fused", "copy_to", "fetch_to"]
 
