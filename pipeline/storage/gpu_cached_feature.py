@@ -125,7 +125,7 @@ class GpuCachedFeature(CachedFeature):
         FeatureError
             For a place to which it does not read, ids on another GPU, and as for the source.
         """
-        if to == CPU:
+        if to is CPU or (self.reads_to(to) and to == CPU):
             return checked_read(self._source, ids, num_threads=num_threads)
         device = device_of(ids)
         if not self.reads_to(to) or device is None:
@@ -157,6 +157,8 @@ class GpuCachedFeature(CachedFeature):
 
     def reads_to(self, place: Place) -> bool:
         """Whether rows can be read directly to a place: CPU memory, or the GPU with the cache."""
+        if not isinstance(place, Place):
+            check_to(self, place)  # refuses it
         here = self._cache_place
         return place == CPU or (place.kind == here.kind and (None in (place.index, here.index) or place == here))
 

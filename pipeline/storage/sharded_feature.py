@@ -260,7 +260,7 @@ class ShardedFeature(FeatureSource):
             If another rank owns one of them: only a loader can request rows from owners. Also for a place that rows
             are not read to.
         """
-        if to == CPU or not self.reads_to(to):
+        if to is CPU or not self.reads_to(to) or to == CPU:
             return read_by_writing(self, ids, num_threads=num_threads, to=to)
         self._check_unwritten()
         self.prepare(to)
