@@ -51,7 +51,7 @@ ORDER = (
     "typed",
     "convert",
     "import_time",
-    "gpu_launches",
+    "launches",
     *GPU,
 )
 

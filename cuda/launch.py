@@ -7,7 +7,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from headrace.cuda.backend import backend_of
+from headrace.cuda.backend import backend_of, word_of
 from headrace.cuda.instances import KERNELS
 
 #: Threads of a block, where a kernel does not say otherwise.
@@ -51,7 +51,14 @@ def launch(
         return
     file, expression = _instance(kernel, types)
     # A batch has some twenty launches, and each argument costs a tenth of a microsecond here.
-    words = [one.data_ptr() if one.__class__ is Tensor else 0 if one is None else one for one in arguments]
+    words = list[int]()
+    for value in arguments:  # no comprehension, which is a call before Python 3.12
+        if value.__class__ is Tensor:
+            words.append(value.data_ptr())
+        elif value.__class__ is int:
+            words.append(value)
+        else:
+            words.append(0 if value is None else word_of(value))
     backend_of(device).launch(file, expression, num_items, block_size, words, arguments)
 
 

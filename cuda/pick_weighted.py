@@ -12,6 +12,7 @@ from headrace.cuda.faults import Fault
 from headrace.cuda.hop import GpuGraph, Segments
 from headrace.cuda.launch import launch
 from headrace.cuda.pick_labor import SharedVariates
+from headrace.cuda.sizes import MOST_EDGES_UNKNOWN
 from headrace.cuda.two_sweeps import TwoSweepPicker
 
 #: Of the running sums of rows those before every so many edges are kept.
@@ -21,7 +22,6 @@ ALL = (1 << 63) - 1
 #: Variates of 64 bits that a stream has.
 MOST_VARIATES = 1 << 33
 #: Up to so many picks room is made for as many as there can be at most, without waiting for the device.
-MOST_PICKS_UNKNOWN = 1 << 24
 
 
 class EdgeSums(NamedTuple):
@@ -114,7 +114,7 @@ class WeightedPicker:
         rooms = degrees.clamp(max=self._fanout)
         ends = torch.cumsum(rooms, 0)
         most = self._fanout * len(segments)
-        if most > MOST_PICKS_UNKNOWN:
+        if most > MOST_EDGES_UNKNOWN:
             most = int(ends[-1])
         self._places = ends - rooms
         self._picks = torch.empty(most, dtype=torch.int64, device=segments.device)

@@ -10,7 +10,7 @@ from torch import Tensor
 from headrace.cuda.faults import NONE, Faults
 from headrace.cuda.launch import launch
 
-#: Up to so many edges arrays are made larger than need be, so that nobody waits to hear their size: 20 bytes each.
+#: Up to so many edges, of 20 bytes each, arrays have more room than they need, so that the host waits for no size.
 MOST_EDGES_UNKNOWN = 1 << 24
 #: What rooms have beyond the largest size so far: a part of it, and so many.
 PART_MORE, MORE = 4, 64
@@ -33,9 +33,9 @@ class Taken:
 
     def note(self, sizes: Sequence[int], num_ids: int) -> None:
         """Take the sizes of a minibatch into account."""
-        self.num_ids = max(self.num_ids, num_ids)
         if len(sizes) == 0:
-            return
+            return  # all sizes are bounded, and so are the ids
+        self.num_ids = max(self.num_ids, num_ids)
         known = self.sizes
         both = max(len(known), len(sizes))
         padded = [[*one, *[0] * (both - len(one))] for one in (known, sizes)]
@@ -43,7 +43,7 @@ class Taken:
 
 
 class Sizes:
-    """Gives room to the arrays of one minibatch, by what others took, or for as much as the host hears by waiting.
+    """Gives room to the arrays of one minibatch: by what others took, or what they take, for which the host waits.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Sizes:
         return fitted_degrees, fitted, room
 
     def rounds(self) -> tuple[int, Tensor] | None:
-        """Return how many rounds to compute, and where to write how many it takes, int64[1]; None if nobody knows."""
+        """Return how many rounds to compute, and where to write how many it takes, int64[1]; None if unknown."""
         largest = self._next()
         if largest is None:
             return None
@@ -116,4 +116,4 @@ class Sizes:
         return self.faults.sizes[place : place + 1]
 
 
-assert NONE > MOST_EDGES_UNKNOWN  # what nobody has written is too large
+assert NONE > MOST_EDGES_UNKNOWN  # a size that is not written yet is too large

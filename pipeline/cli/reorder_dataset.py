@@ -59,7 +59,7 @@ def reorder(options: argparse.Namespace) -> None:
         store,
         items={name: _items(items, ranks, types) for name, items in data.items.items()},
         ids={str(name): _external(data, name, own) for name, own in within.items()},
-        notes={**data.notes, "order": {"by": options.by, "of": str(data.path)}},
+        notes={**data.notes, "order": {"by": options.by, "of": data.path.name}},
         overwrite=options.overwrite,
     )
     say(f"{options.out}: nodes by {options.by}; ids of nodes are kept: headrace.open_dataset(...).ids")

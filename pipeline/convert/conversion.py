@@ -35,6 +35,9 @@ from headrace.pipeline.storage.dataset.manifest import Manifest
 
 _REVERSE = "rev_"
 
+#: A larger number of nodes, without a table of them, must have edges for some of them.
+MOST_NODES_UNTOLD = 1 << 28
+
 Bar = Callable[[str, int | None], Any]
 
 
@@ -236,6 +239,9 @@ class Conversion:
     def _largest_of_items(self) -> dict[int, dict[str, int]]:
         return {}
 
+    def _num_ends(self) -> int:
+        return sum(facts["num_edges"] for *_, facts in self._ends)
+
     def _count_nodes(self) -> None:
         """Find how many nodes each type has: also of types whose largest number only edges and items tell."""
         for name, ids in self._ids.items():
@@ -243,6 +249,11 @@ class Conversion:
             for edge_type, _, _, facts in self._ends:
                 src, dst = self.tables.ends(edge_type)
                 largest += [facts[side] for side, of_type in (("src", src), ("dst", dst)) if of_type == name]
+            if ids.num_nodes is None and max(largest, default=-1) >= max(MOST_NODES_UNTOLD, 100 * self._num_ends()):
+                raise InputError(
+                    f"convert: {name}: expected integer ids to be numbers of nodes, got {max(largest)}, so that "
+                    "most nodes would have no edge; pass external=True (--external) for ids with gaps, or num_nodes"
+                )
             self.num_nodes[name] = (
                 max(ids.num_rows, max(largest, default=-1) + 1) if ids.num_nodes is None else ids.num_nodes
             )

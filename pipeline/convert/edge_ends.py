@@ -141,12 +141,13 @@ def _leave_out_unknown(
     options: Options,
     start: int,
 ) -> None:
-    of_columns = {column: found == UNKNOWN for column, found in zip((edge.src, edge.dst), numbers, strict=True)}
-    firsts = {column: int(unknown.argmax()) for column, unknown in of_columns.items() if unknown.any()}
+    # Both ends may be of one column, and of two types.
+    of_ends = [(column, found == UNKNOWN) for column, found in zip((edge.src, edge.dst), numbers, strict=True)]
+    firsts = [(int(unknown.argmax()), column) for column, unknown in of_ends if unknown.any()]
     if firsts and options.unknown_ids != "drop":
-        column = min(firsts, key=firsts.__getitem__)
-        refuse_unknown(edge.table, column, start + firsts[column])
-    for unknown in of_columns.values():
+        first, column = min(firsts)
+        refuse_unknown(edge.table, column, start + first)
+    for _, unknown in of_ends:
         counts["unknown"] += int((unknown & kept).sum())
         kept &= ~unknown
 

@@ -158,16 +158,21 @@ class ArraysOfDataset:
     def _items(self, items: Mapping[str, Sequence[ItemRun]]) -> dict[str, tuple[ItemFiles, ...]]:
         found = {}
         for name, runs in items.items():
-            # Labels and times are of all types, or of none.
-            has_labels, has_times = (all(getattr(one, what) for one in runs) for what in ("labels", "times"))
+            for what in ("labels", "times"):
+                without = [one.type for one in runs if getattr(one, what) is None]
+                if 0 < len(without) < len(runs):
+                    raise InputError(
+                        f"convert: items {name!r}: expected {what} of all types or of none, got none of "
+                        f"{without[0]!r}; add the column, or give the items of the types two names"
+                    )
             files = []
             for run in runs:
                 label = run.type if isinstance(run.type, str) else ",".join(run.type or ())
                 parts = ("items", name, *([label] if label else []))
                 ids = self._output.raw((*parts, "ids"), run.ids, run.num_items)
                 labels, times = (
-                    self._output.raw((*parts, what), array, run.num_items) if array is not None and there else None
-                    for what, array, there in (("labels", run.labels, has_labels), ("times", run.times, has_times))
+                    None if array is None else self._output.raw((*parts, what), array, run.num_items)
+                    for what, array in (("labels", run.labels), ("times", run.times))
                 )
                 files.append(ItemFiles(run.type, ids, labels, times))
             found[name] = tuple(files)

@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.typed_items import LinkTypes
-from headrace.pipeline.data.types import TypeName
+from headrace.pipeline.data.types import TypedIds, TypeName
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -66,6 +66,25 @@ def named_tensors(batch: MiniBatch) -> Iterator[tuple[str, Tensor]]:
         yield from ((f"blocks/{layer}/{name}", tensor) for name, tensor in block.named_tensors())
     for layer, exchange in enumerate(batch.exchanges):
         yield from ((f"exchanges/{layer}/{name}", tensor) for name, tensor in exchange.named_tensors())
+
+
+def kept_tensors(batch: MiniBatch) -> Iterator[Tensor]:
+    """Yield every tensor of the batch, and those that its types and blocks have computed and keep."""
+    return (tensor for _, tensor in named_tensors(batch)) if batch.types is None else _tensors_in(vars(batch))
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors that a value of a batch holds."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _tensors_in(one)
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _tensors_in(one)
+    elif hasattr(value, "named_tensors") or isinstance(value, TypedIds | LinkTypes):
+        yield from _tensors_in(vars(value))
 
 
 def mapped(value: Tensor | Mapping[TypeName, Tensor] | LinkTypes, of_tensor: Callable[[Tensor], Tensor]) -> Any:

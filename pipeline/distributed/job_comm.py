@@ -28,6 +28,9 @@ from headrace.pipeline.distributed.generations import POLL, Generations
 from headrace.pipeline.distributed.leaving import Loops
 from headrace.pipeline.distributed.same_place import Notes
 
+#: Seconds that a collective of GPUs is looked at without a sleep.
+MOST_SPINNING = 0.005
+
 #: Seconds that a collective of a thread goes on when Python ends, for what all ranks have begun.
 FINISH = 5.0
 
@@ -218,11 +221,13 @@ class DistributedComm(Comm):
         """Wait a moment for a collective; raise what it raised."""
         if on_gpu:
             # There a wait that runs out of time ends the whole communicator.
-            until = time.monotonic() + self._store.look_every
+            began = time.monotonic()
             while not work.is_completed():
-                if time.monotonic() > until:
+                waited = time.monotonic() - began
+                if waited > self._store.look_every:
                     return False
-                time.sleep(POLL)
+                # Most collectives of a batch take less than one sleep.
+                time.sleep(POLL if waited > MOST_SPINNING else 0)
             work.wait()
             return True
         try:

@@ -131,7 +131,9 @@ class _Chain:
             return made
 
         stages = [stage for _, _, stage in self._launched]
-        self._steps.append(self._anew.add(stages, self._launched[0][1], step, step))
+        # Named by the stage that reads what may be written.
+        reading = next((origin for _, origin, stage in self._launched if stage.watched()), self._launched[0][1])
+        self._steps.append(self._anew.add(stages, reading, step, step))
 
     def _settings_of(self, stage: MapStage) -> RunSettings:
         """Return what the runner of a stage is made with: the first that communicates in a thread gets a channel."""
@@ -155,6 +157,7 @@ class _Chain:
 
     def end(self) -> BaseNode[Work]:
         """Return the node that yields what is due."""
+        assert self._stream is None  # verified: threads launch what a stream is for
         if self._anew.settle():
             self._steps.insert(self._num_taking, up_to_date)
         return MapNode(self._node, tuple(self._steps))

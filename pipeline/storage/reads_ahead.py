@@ -213,13 +213,13 @@ class _Window:
         """Copy the rows that a window which was read has as well, once."""
         if self._carried or before._version != self._version or before.memory is None:
             return
-        self._carried = True
         num_before = len(before._distinct)
         _, number = unique_and_inverse(torch.cat([before._distinct, self._distinct]))
         is_there = number[num_before:] < num_before
-        self._missing = (~is_there).nonzero().squeeze(1)
         there = is_there.nonzero().squeeze(1)
         gather_rows(before.memory, number[num_before + there], out=self._room(), places=there, num_threads=num_threads)
+        # Only now: without memory nothing was copied.
+        self._missing, self._carried = (~is_there).nonzero().squeeze(1), True
 
     def _room(self) -> Tensor:
         """Return memory for all rows that the reads want."""

@@ -165,9 +165,11 @@ class TieredFeature(OverSource):
         with self._filling.held():
             if self._on_gpu is not None:
                 self._on_gpu.synchronize()
+            own = self._shared[self._router.here] if self._shared else None  # others read it until all have come
             self._on_gpu, self._tables, self._shared = None, None, []
-            self._promises.clear()
         self._peers.part()
+        del own
+        self._promises.clear()
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids` as [num_ids, ...].
@@ -185,8 +187,9 @@ class TieredFeature(OverSource):
             check_to(self, to)  # refuses it
         # A thread may have another current device than that of the batch.
         there = Place(to.kind, ids.device.index) if to.index is None and ids.is_cuda else to
-        if to != CPU and self._on_gpu is not None and self.reads_to(there):
-            rows, at = self._on_gpu.read(ids)
+        on_gpu = self._on_gpu  # another thread may close
+        if to != CPU and on_gpu is not None and self.reads_to(there):
+            rows, at = on_gpu.read(ids)
             counts: dict[str, int] = {}
             kinds = (*self._counters[:-1], "bytes_from_pinned")
             for counter, num_rows in zip(kinds, at, strict=True):

@@ -10,9 +10,8 @@ from headrace.pipeline.passes import feature_cache
 
 from cuda_host.stand_in import StandIn
 
-#: Calls that a batch may take, of a plan of two hops that a GPU samples, and of rows that it keeps some of. Each of 28
-#: launches makes a list by a comprehension, which is a call before Python 3.12.
-MOST_CALLS = 570
+#: Calls that a batch may take, of a plan of two hops that a GPU samples, and of rows that it keeps some of.
+MOST_CALLS = 550
 
 
 def test_a_batch_for_a_gpu_with_a_cache_calls_few_functions(monkeypatch):

@@ -11,6 +11,7 @@ import torch
 import headrace as hr
 from headrace.cuda.backend import stand_in, streams_of_stand_in
 from headrace.ops.sampling import fused_on_gpu
+from headrace.pipeline.data.batch_parts import kept_tensors
 from headrace.pipeline.data.graph_machinery import kept, scratch_bytes
 from headrace.pipeline.lowered.gpu.on_stream import WaitStream
 
@@ -310,3 +311,15 @@ def test_rows_that_the_loop_writes(position, stream_overlap, gpu):
             time.sleep(5e-3)
             x.fill_(number + 1)
     assert number > 4
+
+
+def test_the_stream_that_takes_a_batch_is_told_of_what_its_parts_keep():
+    """Types of nodes that a fetch has looked up on the side stream, whose memory would be given to others."""
+    batch = next(iter(typed_items().sample_neighbor(typed_graph(), [3]).loader()))
+    known = {id(tensor) for tensor in kept_tensors(batch)}
+    assert {id(tensor) for tensor in batch.tensors()} <= known
+    places, edges = batch.types.places("a"), batch.blocks[0].edge_types
+    after = {id(tensor) for tensor in kept_tensors(batch)}
+    assert places is not None
+    assert {id(edges), id(batch.types.types)} <= after
+    assert not {id(edges), id(batch.types.types)} & known

@@ -35,8 +35,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/edge_ends.py",
-        "column = min(firsts, key=firsts.__getitem__)",
-        "column = next(iter(firsts))",
+        "first, column = min(firsts)",
+        "first, column = firsts[0]",
         _POLICY + "test_unknown_nodes_are_created_behind_the_others",
     ),
     Mutant(

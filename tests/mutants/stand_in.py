@@ -78,8 +78,8 @@ STAND_IN = (
     ),
     Mutant(
         "pipeline/lowered/gpu/on_stream.py",
-        "        use_here(self.batch.tensors()",
-        "        (self.batch.tensors()",
+        "        use_here(kept_tensors(batch)",
+        "        (kept_tensors(batch)",
         "tests/cuda_host/test_plans.py::test_batches_are_those_of_the_cpu[sampled there-neighbor]",
     ),
     Mutant("cuda/cache.py", "use_here((self.ids, self._used, self._next, self._counts))", "", _KEPT),

@@ -10,6 +10,7 @@ import torch
 
 from headrace.ops.gpu import Event, record, resolved, side_stream, use_here
 from headrace.pipeline.data import MiniBatch, Place
+from headrace.pipeline.data.batch_parts import kept_tensors
 from headrace.pipeline.interop.conversions import converted_tensors
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, PlainStage, Stage, WindowStage
 from headrace.pipeline.plan.traits import RankTraits
@@ -29,7 +30,8 @@ class OnItsWay(NamedTuple):
     def arrived(self) -> Any:
         """Let the current stream wait for the batch, and return it."""
         self.event.wait()
-        use_here(self.batch.tensors() if isinstance(self.batch, MiniBatch) else converted_tensors(self.batch))
+        batch = self.batch
+        use_here(kept_tensors(batch) if isinstance(batch, MiniBatch) else converted_tensors(batch))
         return self.batch
 
 

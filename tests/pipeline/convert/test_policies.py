@@ -264,3 +264,42 @@ def test_what_is_refused(tmp_path, description, message):
 def test_memory_that_is_no_memory(tmp_path, memory, message):
     with pytest.raises(InputError, match=message):
         convert_tables(Description([EdgeTable(ONE)]), tmp_path / "data", memory=memory)
+
+
+@pytest.mark.parametrize("policy", ["refuse", "drop"])
+def test_both_ends_of_one_column_are_looked_up_in_their_own_types(tmp_path, policy):
+    """An id that one of the types has, and not the other one."""
+    nodes = [
+        NodeTable("user", ArrayTable("users", {"id": np.array([5, 7])}), "id"),
+        NodeTable("item", ArrayTable("items", {"id": np.array([5, 9])}), "id"),
+    ]
+    table = ArrayTable("same", {"id": np.array([5, 9, 7])})
+    description = Description([EdgeTable(table, ("user", "is", "item"), "id", "id")], nodes)
+    description = Description(description.edges, nodes, options=Options(unknown_ids=policy))
+    if policy == "refuse":
+        with pytest.raises(InputError, match="there is no node with the id 9 of 'id'"):
+            opened(tmp_path, description)
+        return
+    data, report = opened(tmp_path, description)
+    assert data.graph.num_edges == 1
+    assert report.counts == {"edges of user is item to unknown nodes left out": 2}
+
+
+def test_items_of_several_types_have_labels_all_or_none(tmp_path):
+    users = ArrayTable("users", {"id": np.array([5, 7]), "part": np.array(["train", "train"], object)})
+    labelled = ArrayTable("labelled", {"id": np.array([0, 1]), "label": np.array([1, 2])})
+    description = Description(
+        [EdgeTable(edges_of(np.array([5]), np.array([1])), BUYS)],
+        [NodeTable("user", users, "id", splits="part"), NodeTable("item", num_nodes=2)],
+        [Items("train", labelled, "id", "item", labels="label")],
+    )
+    with pytest.raises(InputError, match="items 'train': expected labels of all types or of none, got none of 'user'"):
+        opened(tmp_path, description)
+
+
+def test_ids_with_gaps_are_no_numbers_of_nodes(tmp_path):
+    table = edges_of(np.array([0, 1]), np.array([1, 3_000_000_000]))
+    with pytest.raises(InputError, match=r"numbers of nodes, got 3000000000.*external"):
+        opened(tmp_path, Description([EdgeTable(table)]))
+    data, _ = opened(tmp_path, Description([EdgeTable(table)], [NodeTable(external=True)]))
+    assert data.graph.num_nodes == 3

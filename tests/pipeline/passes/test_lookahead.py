@@ -298,3 +298,23 @@ def test_batches_in_view_stay_within_the_memory():
             in_view.append(len(source.expected) - len(found) + 1)
         assert max(in_view) == seen
         assert found == whole
+
+
+def test_rows_that_could_not_be_copied_from_the_window_before_are_read(monkeypatch):
+    """Where that fails ahead of their turn, they come at their turn."""
+    gather, read_ahead, failures = reads_ahead.gather_rows, reads_ahead._Window.read_ahead, [MemoryError("no room")]
+
+    def without_room(*arguments, **named):
+        if "out" in named:
+            raise failures.pop()
+        return gather(*arguments, **named)
+
+    def read_ahead_without_room(*arguments):
+        if failures:
+            monkeypatch.setattr(reads_ahead, "gather_rows", without_room)
+        read_ahead(*arguments)
+        monkeypatch.setattr(reads_ahead, "gather_rows", gather)
+
+    monkeypatch.setattr(reads_ahead._Window, "read_ahead", read_ahead_without_room)
+    assert rows_read(Noting(), 8_000) > 0
+    assert not failures

@@ -130,8 +130,7 @@ def test_a_source_that_counts_nothing_is_refused_by_name():
 
 def test_rows_are_read_to_cpu_memory_alone():
     sparse = SparseRows([0, 1], [0], [1], 3)
-    shard = hr.ShardedFeature.of(torch.eye(2), hr.Partition.hash(2, 1), 0)
-    for source in (ArraySource(torch.eye(2)), sparse, shard, ReorderedRows(sparse, torch.tensor([0]))):
+    for source in (ArraySource(torch.eye(2)), sparse, ReorderedRows(sparse, torch.tensor([0]))):
         assert len(source.read(torch.tensor([0]), to=hr.Place("cpu")).rows) == 1
         for place in (hr.Place("cuda", 0), hr.Place("pinned")):
             with pytest.raises(hr.FeatureError, match=rf".read: expected to=cpu.* got to={place}; read"):

@@ -9,7 +9,7 @@ from headrace.ops import LaborRule, NeighborRule
 
 
 def test_launches_of_a_batch_are_repeated(bench, monkeypatch):
-    launches = bench("gpu_launches")
+    launches = bench("launches")
     monkeypatch.setattr(launches, "REPEATS", 2)
     launched = []
 
