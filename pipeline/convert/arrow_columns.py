@@ -47,9 +47,9 @@ def column_of(kind: Any, first_row: Callable[[], Any]) -> Column | None:
         length = kind.list_size if types.is_fixed_size_list(kind) else len(first_row() or [])
         return Column(inner.dtype, (length,))
     if types.is_timestamp(kind) or types.is_date64(kind) or types.is_duration(kind):
-        return Column(np.dtype(np.int64))
+        return Column(np.dtype(np.int64), unit="ms" if types.is_date64(kind) else kind.unit)
     if types.is_date32(kind):
-        return Column(np.dtype(np.int32))
+        return Column(np.dtype(np.int32), unit="days")
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         return Column(np.dtype(kind.to_pandas_dtype()))
     return None

@@ -66,15 +66,24 @@ def joined_attributes(
 def _joined(
     name: str, of_tables: Sequence[tuple[Table | None, Mapping[str, str]]], nulls_are_earliest: bool, what: str
 ) -> Attribute:
-    there = {
-        f"{table.name} {columns[name]}": table.column(columns[name]).dtype
+    found = {
+        f"{table.name} {columns[name]}": table.column(columns[name])
         for table, columns in of_tables
         if table is not None and name in columns
     }
+    units = {column: one.unit for column, one in found.items()}
+    if len(set(units.values())) > 1:
+        raise InputError(
+            f"convert: expected {what} attribute {name!r} in one unit, got {units}, where None is a plain number; "
+            "convert one of them"
+        )
+    there = {column: one.dtype for column, one in found.items()}
     lacking = len(there) < len(of_tables)
     odd = {column: dtype for column, dtype in there.items() if dtype.kind not in "biuf"}
     if odd:
-        raise InputError(f"convert: expected numbers in the columns of {what} attribute {name!r}, got {odd}")
+        came = {column: "texts" if dtype.kind == "O" else str(dtype) for column, dtype in odd.items()}
+        advice = "; write numbers, such as seconds, or timestamps in Parquet" if name == "time" else ""
+        raise InputError(f"convert: expected numbers in the columns of {what} attribute {name!r}, got {came}{advice}")
     default = value_without(name)
     if lacking and default is None:
         raise InputError(

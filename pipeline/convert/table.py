@@ -30,10 +30,13 @@ class Column:
         Of one number; ``object`` for texts.
     shape
         Of one row: ``()`` for a number or a text, ``(k,)`` for a vector.
+    unit
+        What 1 means, of times whose file states it: "s", "ms", "us", "ns" or "days".
     """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...] = ()
+    unit: str | None = None
 
     @property
     def is_text(self) -> bool:

@@ -10,6 +10,7 @@ import headrace as hr
 from headrace.ops import InputError
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
+from headrace.pipeline.convert.open_table import open_table
 from headrace.pipeline.convert.table import ArrayTable
 
 from described_tables import NullTable
@@ -303,3 +304,19 @@ def test_ids_with_gaps_are_no_numbers_of_nodes(tmp_path):
         opened(tmp_path, Description([EdgeTable(table)]))
     data, _ = opened(tmp_path, Description([EdgeTable(table)], [NodeTable(external=True)]))
     assert data.graph.num_nodes == 3
+
+
+def test_times_of_two_units_are_not_joined(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    edges: list[EdgeTable] = []
+    users = [NodeTable("user", num_nodes=2)]
+    for number, unit in enumerate(("ms", "us")):
+        times = pa.array([10**12, 10**12 + 1], pa.timestamp(unit))
+        parquet.write_table(pa.table({"src": [0, 1], "dst": [1, 0], "t": times}), tmp_path / f"{unit}.parquet")
+        table = open_table(tmp_path / f"{unit}.parquet")
+        edges.append(EdgeTable(table, ("user", f"r{number}", "user"), time="t"))
+    with pytest.raises(InputError, match=r"edge attribute 'time' in one unit, got .*'ms'.*'us'"):
+        opened(tmp_path, Description(edges, users))
+    data, _ = opened(tmp_path, Description(edges[:1], users))
+    assert data.graph.edge_attrs["time"].tolist() == [10**12, 10**12 + 1]
