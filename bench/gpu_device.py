@@ -45,7 +45,7 @@ class Measured(list[Record]):
         super().__init__()
         self._path = path
 
-    def __iadd__(self, records: Iterable[Record]) -> Self:  # type: ignore[override]
+    def __iadd__(self, records: Iterable[Record]) -> Self:  # type: ignore[override, misc]
         added = list(records)
         self.extend(added)
         print_table(added)

@@ -70,7 +70,7 @@ def records_of(gpu: Gpu, options: argparse.Namespace) -> list[Record]:
     where, graph, width = graph_of(gpu, options)
     seeds = seeds_of_round(graph.num_nodes, options.batches * options.batch_size, 0)
     store = hr.FeatureStore(node={"x": table(graph.num_nodes, width)})
-    items = hr.ItemSampler(seeds, batch_size=options.batch_size, shuffle=True, seed=1)
+    items: hr.Plan = hr.ItemSampler(seeds, batch_size=options.batch_size, shuffle=True, seed=1)
     if gpu.is_real:
         items = items.copy_to("cuda")
     plan = items.sample_neighbor(graph, options.fanouts).fetch_feature(store, node=["x"])

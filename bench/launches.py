@@ -72,7 +72,7 @@ def noted() -> Iterator[list[Launch]]:
 def launches_of(rule: NeighborRule | LaborRule) -> list[Launch]:
     """Return the launches of a batch that is not the first one."""
     sys.path.insert(0, str(TESTS))
-    from cuda_host.stand_in import StandIn
+    from cuda_host.stand_in import StandIn  # type: ignore[import-not-found]
 
     generator = torch.Generator().manual_seed(0)
     graph = hr.Graph.from_coo(*torch.randint(NODES, (2, EDGES), generator=generator), num_nodes=NODES)
@@ -88,7 +88,7 @@ def launches_of(rule: NeighborRule | LaborRule) -> list[Launch]:
 
 def launched(gpu: Gpu, launches: list[Launch], _: int) -> Metrics:
     before = launching.backend_of
-    launching.backend_of = lambda _device: gpu  # for a GPU, a table has it
+    launching.backend_of = lambda _device: gpu  # type: ignore[assignment] # for a GPU, a table has it
     try:
         taken = min(_seconds(launches) for _ in range(REPEATS))
     finally:
@@ -106,11 +106,12 @@ def _seconds(launches: list[Launch]) -> float:
 def main() -> None:
     options = arguments(__doc__ or "", rounds=20).parse_args()
     print(describe_machine(["headrace", "torch"]))
+    driver: Any = NoDriver()
     records = []
     for name, rule in (("neighbor", NeighborRule(FANOUTS[0])), ("labor", LaborRule(FANOUTS[0]))):
         launches = launches_of(rule)
         case = f"{name}, {len(FANOUTS)} hops, {len(launches)} launches"
-        system = System("headrace, a driver that does nothing", partial(launched, Gpu(NoDriver()), launches))
+        system = System("headrace, a driver that does nothing", partial(launched, Gpu(driver), launches))
         records += interleave("launches", case, [system], rounds=options.rounds)
     print_table(records)
     write_json(options.json, records)

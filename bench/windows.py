@@ -49,7 +49,7 @@ def graph_of(num_nodes: int, skew: float) -> hr.Graph:
 
 
 def epoch(
-    number: int, *, path: Path, graph: hr.Graph, options: dict[str, int], memory: int, **switches: bool
+    number: int, *, path: Path, graph: hr.Graph, options: dict[str, int], memory: int, lookahead: bool = True
 ) -> Metrics:
     """Make all batches of an epoch, of other seeds in each round."""
     num_seeds = graph.num_nodes // options["seeds_of"]
@@ -57,7 +57,7 @@ def epoch(
     store = hr.FeatureStore(node={"x": hr.DiskFeature(path, direct=True)})
     items = hr.ItemSampler(seeds, batch_size=options["batch_size"], shuffle=True, seed=number % 1000)
     plan = items.sample_neighbor(graph, FANOUTS).fetch_feature(store, node=["x"])
-    with plan.loader(machine=hr.Machine(cores=2, memory=memory), **switches) as loader:
+    with plan.loader(machine=hr.Machine(cores=2, memory=memory), lookahead=lookahead) as loader:
         started = time.perf_counter()
         rows = sum(len(batch.n_id) for batch in loader)
         seconds = time.perf_counter() - started
