@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from types import SimpleNamespace
 
@@ -16,7 +17,8 @@ from headrace.cuda.source import flattened
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed, and with it no compiler")
 nvrtc = cupy.cuda.nvrtc
 
-ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+#: Where each change is checked, the oldest alone: no kernel asks for its architecture.
+ARCHITECTURES = ("sm_80",) if "CI" in os.environ else ("sm_80", "sm_90", "sm_100")
 
 
 class Loaded:
