@@ -21,7 +21,7 @@ class Backend(Protocol):
         name: str,
         num_items: int,
         block_size: int,
-        words: Sequence[Tensor | float],
+        words: Sequence[int],
         arguments: Sequence[object],
     ) -> None:
         """Run a kernel on the current stream of the current device.

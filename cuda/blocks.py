@@ -95,7 +95,7 @@ def sample_blocks(
     asked = _Asked(graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps)
     sizes = taken.sizes
     if sizes:
-        # Of what was cut short nobody knows which fault came first.
+        # Where arrays were cut short, the first fault is not known.
         with suppress(TooSmallError, Fault):
             return _sampled(asked, taken, sizes)
     return _sampled(asked, taken, ())

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
 from headrace.cuda.backend import word_of
 from headrace.cuda.compile import module
@@ -74,7 +73,7 @@ class Gpu:
         name: str,
         num_items: int,
         block_size: int,
-        words: Sequence[Tensor | float],
+        words: Sequence[int],
         arguments: Sequence[object],
     ) -> None:
         """Run a kernel on torch's current stream; see `headrace.cuda.backend.Backend`."""
@@ -89,7 +88,7 @@ class Gpu:
             return
         try:
             kernel.pack(kernel.words, 0, *words)
-        except struct.error:  # one is below 0, or no integer
+        except struct.error:  # one is below 0
             kernel.pack(kernel.words, 0, *map(word_of, words))
         blocks = min((num_items + block_size - 1) // block_size, self._most_blocks)
         stream = self._current_stream(self._index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,10 @@ def named_tensors(batch: MiniBatch) -> Iterator[tuple[str, Tensor]]:
 
 def kept_tensors(batch: MiniBatch) -> Iterator[Tensor]:
     """Yield every tensor of the batch, and those that its types and blocks have computed and keep."""
-    return (tensor for _, tensor in named_tensors(batch)) if batch.types is None else _tensors_in(vars(batch))
+    if batch.types is not None:
+        return _tensors_in(vars(batch))
+    unnamed = () if batch.seed_slot is None else (batch.seed_slot,)  # no part of a digest
+    return chain((tensor for _, tensor in named_tensors(batch)), unnamed)
 
 
 def _tensors_in(value: Any) -> Iterator[Tensor]:

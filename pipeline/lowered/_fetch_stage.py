@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 from typing_extensions import Self
 
@@ -20,30 +21,36 @@ from headrace.pipeline.storage.wanted import Feature, Wanted
 Read = Callable[[FeatureSource, Tensor, dict[str, int]], Tensor]
 
 
-class ReadHere:
-    """Reads rows in CPU memory for a batch, wherever it is.
+class IdsHere:
+    """Ids of one batch in CPU memory: those on a GPU are copied once for all features, which waits."""
 
-    Ids of a batch on a GPU are copied to the host once for all features, which waits. Rows go to the GPU from pinned
-    memory, for which nobody waits.
-    """
+    def __init__(self) -> None:
+        self._copies: dict[int, tuple[Tensor, Tensor]] = {}  # with the ids, so that no others get their number
+
+    def of(self, ids: Tensor) -> Tensor:
+        """Return ids in CPU memory."""
+        if id(ids) not in self._copies:
+            self._copies[id(ids)] = ids, ids.cpu()
+        return self._copies[id(ids)][1]
+
+
+def rows_on(rows: Tensor, device: torch.device) -> Tensor:
+    """Return rows in CPU memory on a device: on a GPU from pinned memory, for which nobody waits."""
+    if device.type == "cpu":
+        return rows
+    return (rows.pin_memory() if device.type == "cuda" else rows).to(device, non_blocking=True)
+
+
+class ReadHere:
+    """Reads rows in CPU memory for a batch, wherever it is."""
 
     def __init__(self, num_threads: int) -> None:
         self._num_threads = num_threads
-        self._ids: list[tuple[Tensor, Tensor]] = []
+        self._ids = IdsHere()
 
     def __call__(self, source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
         """Return the rows of ids, where the ids are."""
-        here = None
-        for there, copy in self._ids:
-            if there is ids:
-                here = copy
-        if here is None:
-            here = ids.cpu()
-            self._ids.append((ids, here))
-        rows = read_rows(source, here, counts, num_threads=self._num_threads)
-        if ids.is_cpu:
-            return rows
-        return (rows.pin_memory() if ids.is_cuda else rows).to(ids.device, non_blocking=True)
+        return rows_on(read_rows(source, self._ids.of(ids), counts, num_threads=self._num_threads), ids.device)
 
 
 class FetchStage(MapStage):

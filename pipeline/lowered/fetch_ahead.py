@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.lowered._fetch_stage import FetchStage
+from headrace.pipeline.lowered._fetch_stage import FetchStage, IdsHere, rows_on
 from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, WindowRunner, WindowStage
 from headrace.pipeline.storage.reads_ahead import reads_ahead
 from headrace.pipeline.storage.wanted import Wanted
@@ -64,8 +64,9 @@ class _Fetches(WindowRunner):
         num_bytes = sum(array.nbytes for block in batch.blocks for _, array in block.named_tensors())
         num_bytes += batch.n_id.nbytes
         counts = list[int]()
+        here = IdsHere()
         for reads, ids in zip(self._each, self._wanted.ids(batch), strict=True):
-            num_bytes += sum(reads.expect(one.cpu()) for one in ids)
+            num_bytes += sum(reads.expect(here.of(one)) for one in ids)
             counts.append(len(ids))
         self._room -= num_bytes
         self._in_view.append(_InView(num_bytes, counts))
@@ -91,7 +92,7 @@ class _Fetches(WindowRunner):
             self._windows.popleft()
         device = batch.n_id.device
         rows = [
-            [reads.read(counts).to(device) for _ in range(count)]
+            [rows_on(reads.read(counts), device) for _ in range(count)]
             for reads, count in zip(self._each, num_reads, strict=True)
         ]
         return self._wanted.filled(batch, rows), counts

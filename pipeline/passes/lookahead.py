@@ -37,7 +37,7 @@ def _look_ahead(stages: Window, facts: Sequence[Facts], machine: Machine) -> Win
 
 def _fetch_ahead(stages: Window, machine: Machine) -> Window | None:
     """Give fetches the coming batches; the memory of each depends on the number of fetches that gain."""
-    fetches = [_by_windows(stage) for stage in stages if isinstance(stage, FetchFeature)]
+    fetches = [(stage, _by_windows(stage)) for stage in stages if isinstance(stage, FetchFeature)]
     gains = [(stage, wanted) for stage, wanted in fetches if any(map(gains_by_foresight, wanted.sources()))]
     if not gains:
         return None
@@ -50,15 +50,15 @@ def _fetch_ahead(stages: Window, machine: Machine) -> Window | None:
     return tuple(made.get(id(stage), stage) for stage in stages)
 
 
-def _by_windows(stage: FetchFeature) -> tuple[FetchFeature, Wanted]:
-    """Return a fetch, and what it wants: without caches that were added, if these cannot hold all rows on disk."""
+def _by_windows(stage: FetchFeature) -> Wanted:
+    """Return what a fetch wants: without caches that were added, if these cannot hold all rows on disk."""
     written = stage.origin.wants
     if written is None or written.store is stage.wanted.store:
-        return stage, stage.wanted
+        return stage.wanted
     bare = replace(stage.wanted, store=written.store)
     pairs = zip(bare.sources(), stage.wanted.sources(), strict=True)
     too_large = any(cached is not source and gains_by_expecting(cached) for source, cached in pairs)
-    return stage, bare if too_large else stage.wanted
+    return bare if too_large else stage.wanted
 
 
 def _tell(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:

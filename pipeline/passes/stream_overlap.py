@@ -34,7 +34,7 @@ def _overlap_ahead(copy: CopyTo, behind: Window, prefetch: Prefetch, facts: Fact
 def _gpu_of(copy: CopyTo, facts: Facts) -> Place | None:
     """Return the GPU of a copy; None for a copy elsewhere, of converted batches, and where it is launched already."""
     place = copy.moves_to
-    is_launched = isinstance(facts.last, OnStream)
+    is_launched = facts.last is not None and facts.last.stream == "launch"
     return None if place is None or place.kind != "cuda" or facts.given == CONVERTED or is_launched else place
 
 

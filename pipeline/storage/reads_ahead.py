@@ -210,8 +210,9 @@ class _Window:
             self._failed = True
 
     def carry(self, before: _Window, num_threads: int) -> None:
-        """Copy the rows that a window which was read has as well, once."""
-        if self._carried or before._version != self._version or before.memory is None:
+        """Copy the rows that a window which was read has as well, before any are read from the source."""
+        is_begun = self._carried or self._num_read > 0
+        if is_begun or before._version != self._version or before.memory is None:
             return
         num_before = len(before._distinct)
         _, number = unique_and_inverse(torch.cat([before._distinct, self._distinct]))
