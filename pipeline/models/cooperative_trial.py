@@ -22,7 +22,7 @@ from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.fewer_nodes import FewerNodes
 from headrace.pipeline.models.other_nodes import OtherNodes
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
-from headrace.pipeline.models.trials import TRIAL, are_alike, least_unit, rows_of, unit_of
+from headrace.pipeline.models.trials import are_alike, least_unit, one_trial, rows_of, unit_of
 from headrace.pipeline.models.without_trace import Generators, call_without_trace
 
 #: What may be done to other nodes: edges may end at any row, or at the block's destinations; rows are added, or not. A
@@ -57,7 +57,7 @@ def try_layer(
         return False
     trial = _Trial(number, layer, args, kwargs, others, running)
     kind = f"{type(layer).__module__}.{type(layer).__name__}"
-    with TRIAL:
+    with one_trial():
         has_unseen = trial.passes_unseen_messages()
     if has_unseen:
         raise InputError(
@@ -66,7 +66,7 @@ def try_layer(
             "has from elsewhere: from an attribute, an object of another kind or positions in another form; pass them "
             "as arguments, so that they can be looked into"
         )
-    with TRIAL:
+    with one_trial():
         is_passed = trial.is_passed()
     if is_passed:
         return True

@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 from headrace.ops.errors import InputError
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
-from headrace.pipeline.models.trials import TRIAL, are_alike, least_unit, rows_of, unit_of
+from headrace.pipeline.models.trials import are_alike, least_unit, one_trial, rows_of, unit_of
 from headrace.pipeline.models.without_trace import Generators, call_without_trace
 
 #: With fewer rows than these, a row more or less may show nothing; of more, the first are tried.
@@ -113,11 +113,6 @@ def works_row_by_row(
         return None
     tried = torch.arange(min(num_rows, MOST_ROWS), device=rows.device)
     kept = tried[1::2]  # a first half would be the same for modules that go along rows
-    try:
-        most, most_named = _of_rows(args, kwargs, num_rows, tried)
-        fewer, fewer_named = _of_rows(args, kwargs, num_rows, kept)
-    except ValueError:
-        return True
     generators = Generators(rows.device)
 
     def call(args: tuple[Any, ...], kwargs: dict[str, Any], *, training: bool) -> Tensor | None:
@@ -130,7 +125,12 @@ def works_row_by_row(
         finally:
             RUNNING.reset(token)
 
-    with TRIAL:
+    with one_trial():
+        try:
+            most, most_named = _of_rows(args, kwargs, num_rows, tried)
+            fewer, fewer_named = _of_rows(args, kwargs, num_rows, kept)
+        except ValueError:
+            return True
         # Ours would meet other ranks, or take new masks.
         training = not any(isinstance(one, ours) for one in module.modules())
         expected = call(most, most_named, training=training)

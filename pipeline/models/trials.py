@@ -1,9 +1,10 @@
-"""What trials of layers and of modules between them share: a lock, and comparisons of rows."""
+"""What trials of layers and of modules between them share: where they run, and comparisons of rows."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,8 +17,17 @@ UNITS = 16
 #: The least of these units: that of float32 on GPUs, whose products may have 10 bits (TF32).
 _LEAST_UNIT, _LEAST_UNIT_ON_GPUS = 2**-17, 2**-10
 
-#: Ranks that are threads share torch's generators, which a trial puts back: one trial at a time.
-TRIAL = threading.Lock()
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def one_trial() -> Iterator[None]:
+    """Try a module meanwhile: one at a time, as ranks that are threads share torch's generators, which are put back.
+
+    Nothing is kept for gradients: `torch.utils.checkpoint` counts it, and would miss it when it calls the module again.
+    """
+    with _LOCK, torch.no_grad():
+        yield
 
 
 def rows_of(out: Any) -> Iterator[Tensor]:

@@ -150,25 +150,27 @@ def test_layers_whose_input_comes_from_other_ranks_are_refused():
     run_ranks(2, work)
 
 
-def test_batch_normalisation_over_ranks_is_computed_anew_together():
+@pytest.mark.parametrize("between", [nn.BatchNorm1d, partial(nn.Linear, out_features=WIDTH)])
+def test_ranks_compute_anew_what_stands_between_layers(between: Any):
     plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(torch.float64), node=["x"])
     torch.manual_seed(0)
     layers = nn.ModuleList(hr.nn.SAGEConv(WIDTH, WIDTH) for _ in range(2)).double()
+    part = between(WIDTH).double()
 
-    class Normalised(nn.Module):
+    class Between(nn.Module):
         def __init__(self, how: Any) -> None:
             super().__init__()
-            self.layers, self.norm, self.how = copy.deepcopy(layers), nn.BatchNorm1d(WIDTH).double(), how
+            self.layers, self.part, self.how = copy.deepcopy(layers), copy.deepcopy(part), how
 
         def forward(self, x: Tensor, blocks: Any) -> Tensor:
             x = self.layers[0](x, blocks[0])
-            return self.layers[1](self.norm(x) if self.how is None else self.how(self.norm, x), blocks[1])
+            return self.layers[1](self.part(x) if self.how is None else self.how(self.part, x), blocks[1])
 
     def work(comm: Comm) -> None:
         with plan.loader(comm=comm, cooperative=True) as loader:
             batch = next(iter(loader))
             both = [
-                gradients(hr.cooperative(Normalised(how)), batch, batch.x, batch.blocks)
+                gradients(hr.cooperative(Between(how)), batch, batch.x, batch.blocks)
                 for how in (None, partial(checkpoint, use_reentrant=False, preserve_rng_state=False))
             ]
             assert all(map(torch.equal, *both))

@@ -296,7 +296,7 @@ def test_only_the_loader_runs_stages():
 
     # Where a launcher is a runner; plans of one batch are lowered in the same file, and checked there.
     assert callers(r"\.runner\(") == ["lower.py", "stage.py"]
-    assert callers(r"\.launcher\(") == ["on_stream.py"]
+    assert callers(r"\.launcher\(") == ["lower.py"]
     assert callers(r"(?<!def )\bstep_of\(") == ["lower.py"]
     assert callers(r"(?<!def )(?<!\.)\blower\(") == ["loader.py"]
     text = (pipeline / "run/loader.py").read_text()
