@@ -18,6 +18,7 @@ from headrace.pipeline.compat.pyg.neighbor_loader import NeighborLoader
 from headrace.pipeline.compat.pyg.saint import GraphSAINTEdgeSampler, GraphSAINTNodeSampler, GraphSAINTRandomWalkSampler
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.compat.pyg.shadow import ShaDowKHopSampler
+from headrace.pipeline.compat.pyg.trim import trim_to_layer
 
 __all__ = [
     "ClusterData",
@@ -29,4 +30,5 @@ __all__ = [
     "NeighborLoader",
     "Sampler",
     "ShaDowKHopSampler",
+    "trim_to_layer",
 ]

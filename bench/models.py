@@ -1,0 +1,138 @@
+"""What a step of training costs by how the model gets its batch: trimmed by PyG, trimmed with pairs, or as blocks.
+
+GraphSAGE of three layers with a mean, over batches of `headrace.pyg.NeighborLoader` and of a plan, whose layers have
+about as many edges. A step is forward, loss and backward. Batches are made before: bench/loader.py times loading.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from graphs import SHAPES, cached_csc
+from harness import Gain, Metrics, System, add_threads, arguments, describe_machine, interleave, print_table, write_json
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch_geometric import utils
+from torch_geometric.data import Data
+from torch_geometric.nn import SAGEConv
+
+import headrace as hr
+from headrace import pyg
+
+FANOUTS, CLASSES = [10, 10, 10], 47
+PAIRS, TRIMMED, BLOCKS = "pyg.trim_to_layer, pairs", "PyG's trim_to_layer", "blocks, hr.nn"
+
+
+class OfPyG(nn.Module):
+    """GraphSAGE of PyG's layers on the batches of `headrace.pyg`.
+
+    Parameters
+    ----------
+    widths
+        Columns, of the input first.
+    pairs
+        Whether layers get pairs.
+    """
+
+    def __init__(self, widths: list[int], pairs: bool) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList([SAGEConv(*ends) for ends in pairwise(widths)])
+        self.pairs = pairs
+
+    def forward(self, batch: Data) -> Tensor:
+        x, edge_index = batch.x, batch.edge_index
+        for i, conv in enumerate(self.convs):
+            per_hop = batch.num_sampled_nodes, batch.num_sampled_edges
+            if self.pairs:
+                x, edge_index, _ = pyg.trim_to_layer(i, *per_hop, x, edge_index, conv=conv)
+            else:
+                x, edge_index, _ = utils.trim_to_layer(i, *per_hop, x, edge_index)
+            x = conv(x, edge_index)
+            x = x.relu() if i < len(self.convs) - 1 else x
+        return x[: batch.batch_size]
+
+
+class OnBlocks(nn.Module):
+    """The same of our layers on the blocks of a minibatch."""
+
+    def __init__(self, widths: list[int]) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList([hr.nn.SAGEConv(*ends) for ends in pairwise(widths)])
+
+    def forward(self, batch: hr.MiniBatch) -> Tensor:
+        x = batch.x
+        for i, (conv, block) in enumerate(zip(self.convs, batch.blocks, strict=True)):
+            x = conv(x, block)
+            x = x.relu() if i < len(self.convs) - 1 else x
+        return x
+
+
+def step(model: nn.Module, batches: list[Any], labels: Callable[[Any], Tensor], threads: int, number: int) -> Metrics:
+    torch.set_num_threads(threads)
+    batch = batches[number % len(batches)]
+    model.zero_grad()
+    started = time.perf_counter()
+    cross_entropy(model(batch), labels(batch)).backward()
+    return {"time": (time.perf_counter() - started) * 1e3}
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "", rounds=5)
+    add_threads(parser)
+    parser.add_argument("--shape", choices=sorted(SHAPES), default="products")
+    parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--batches", type=int, default=2, help="batches that rounds take in turn")
+    options = parser.parse_args()
+    folder, shape = cached_csc(options.shape), SHAPES[options.shape]
+    indptr, indices = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("indptr", "indices"))
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(shape.num_nodes, shape.width, generator=generator)
+    y = torch.randint(CLASSES, (shape.num_nodes,), generator=generator)
+    items = torch.randperm(shape.num_nodes, generator=generator)[: options.batches * options.batch_size]
+    graph = hr.Graph.from_csc(indptr, indices)
+    data = Data(
+        x=x,
+        y=y,
+        edge_index=torch.stack([indices.long(), torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())]),
+    )
+    loader = pyg.NeighborLoader(data, FANOUTS, input_nodes=items, batch_size=options.batch_size, seed=0)
+    plan = (
+        hr.ItemSampler(items, batch_size=options.batch_size, seed=0)
+        .sample_neighbor(graph, FANOUTS)
+        .fetch_feature(hr.FeatureStore(node={"x": x, "y": y}), node=["x"], labels="y")
+    )
+    given, own = list(islice(loader, options.batches)), list(islice(plan.loader(), options.batches))
+    print(describe_machine(["headrace", "torch", "torch-geometric"]))
+    widths = [shape.width, options.hidden, options.hidden, CLASSES]
+    records = []
+    case = (
+        f"{options.shape}, batch {options.batch_size}, fanouts {','.join(map(str, FANOUTS))}, "
+        f"{shape.width} float32, hidden {options.hidden}"
+    )
+    for threads in options.threads:
+        systems = [
+            System(
+                PAIRS, partial(step, OfPyG(widths, True), given, lambda one: one.y[: one.batch_size], threads), threads
+            ),
+            System(
+                TRIMMED,
+                partial(step, OfPyG(widths, False), given, lambda one: one.y[: one.batch_size], threads),
+                threads,
+            ),
+            System(BLOCKS, partial(step, OnBlocks(widths), own, lambda one: one.y, threads), threads),
+        ]
+        gains = [Gain((PAIRS, threads), (TRIMMED, threads)), Gain((BLOCKS, threads), (PAIRS, threads))]
+        records += interleave("models", case, systems, rounds=options.rounds, gains=gains, warm_up=1)
+    print_table(records)
+    write_json(options.json, records)
+
+
+if __name__ == "__main__":
+    main()
