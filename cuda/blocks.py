@@ -14,6 +14,7 @@ from headrace.cuda.edge_numbers import EdgeNumbers
 from headrace.cuda.elements import GpuTrees, Nodes, TreeElements
 from headrace.cuda.excluded import Gaps
 from headrace.cuda.faults import Fault, Faults
+from headrace.cuda.fetch_rows import Cache, Fetched
 from headrace.cuda.hop import FAULTS, GpuGraph, look_up
 from headrace.cuda.numbering import Numbering
 from headrace.cuda.rules import HopSpec, pick_hop
@@ -44,6 +45,7 @@ class GpuSampled(NamedTuple):
     num_nodes: list[int]
     num_edges: list[int]
     slots: Tensor | None
+    counts: dict[str, int]
 
 
 class _Part(NamedTuple):
@@ -66,6 +68,8 @@ class _Asked(NamedTuple):
     numbers: EdgeNumbers | None
     trees: GpuTrees | None
     gaps: Gaps | None
+    fetch: bool
+    cache: Cache | None
 
 
 def sample_blocks(
@@ -79,12 +83,15 @@ def sample_blocks(
     taken: Taken,
     trees: GpuTrees | None = None,
     gaps: Gaps | None = None,
+    fetch: bool = False,
+    cache: Cache | None = None,
 ) -> GpuSampled:
     """Sample several hops of distinct seeds, int64[num_seeds], or in trees of seeds that are distinct within these.
 
     Edges at `gaps`, which have slots in trees alone, are not there. The host waits for the device once, at the end.
     Where picks are not bounded, arrays have room by what other minibatches took, which is noted in `taken`; without
-    that, or where it was too little, the host waits for the size of each.
+    that, or where it was too little, the host waits for the size of each. With `fetch` hops that look at whole rows
+    copy these first, through a cache if there is one; there are neither trees nor gaps then.
 
     Raises
     ------
@@ -92,7 +99,7 @@ def sample_blocks(
         "no node" for a seed that is none, which in trees is not looked at, "repeated" for one that is there twice;
         "no row" and "no source" where the graph is damaged; "too many" where local ids do not suffice.
     """
-    asked = _Asked(graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps)
+    asked = _Asked(graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps, fetch, cache)
     sizes = taken.sizes
     if sizes:
         # Where arrays were cut short, the first fault is not known.
@@ -102,7 +109,7 @@ def sample_blocks(
 
 
 def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSampled:
-    graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps = asked
+    graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps, fetch, cache = asked
     device = seeds.device
     # Ids of the seeds; behind each hop the ids so far, and its edges; what arrays took.
     num_own = 1 + 2 * len(hops)
@@ -110,6 +117,7 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSamp
     num_seen, *of_hops = torch.split(faults.sizes[:num_own], [1, *[2] * len(hops)])
     sizes = Sizes(faults, known_sizes)
     elements = Nodes(graph.num_nodes) if trees is None else TreeElements(graph.num_nodes, trees)
+    fetched = Fetched(cache)
     roots = elements.of_seeds(seeds)
     numbering = Numbering(max(_all_room(len(seeds), elements.most, hops), taken.num_ids), device)
     numbering.begin(roots, num_seen, faults.items[1:2])
@@ -118,12 +126,21 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSamp
     destinations, count = roots, None
     for hop, size in zip(hops, of_hops, strict=True):
         frontier = elements.frontier(destinations, count)
-        picks = pick_hop(graph, frontier, hop, numbers, sizes, gaps=gaps, bounded=True)
+        copied = None
+        if fetch and hop.rules[0].reads_whole_rows:
+            copied = fetched.pick(graph, frontier, hop, sizes, parallel_edges=numbers is not None)
+        if copied is None:
+            looked_at, picks = graph, pick_hop(graph, frontier, hop, numbers, sizes, gaps=gaps, bounded=True)
+        else:
+            looked_at, picks = copied.graph, copied.picks
         room = len(picks.positions)
         more = min(most + room, max(most, elements.most))
         numbering.make_room(num_seen, more)
         if trees is None:
-            local, edges = numbering.add_sources(graph, picks, faults, edge_ids=edge_ids, num_seen=num_seen, sizes=size)
+            how = {"edge_ids": edge_ids, "num_seen": num_seen, "sizes": size}
+            local, edges = numbering.add_sources(looked_at, picks, faults, **how)
+            if copied is not None and edges is not None:
+                copied.return_edges(graph, edges)
         else:
             neighbors, edges = look_up(graph, picks, faults, edge_ids=edge_ids)
             sources = elements.of_sources(neighbors, picks, destinations)
@@ -135,14 +152,15 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSamp
             destinations, count = numbering.ids[:more], size
         num_seen, most = size, more
     found = faults.check()
-    taken.note(sizes.wanted(found), most)
+    wanted = sizes.wanted(found)
+    taken.note(wanted, most)
     num_ids, num_edges = found[:1] + found[1:num_own:2], found[2:num_own:2]
     if trees is not None and num_ids[-1] > MOST_LOCAL_IDS:
         raise Fault("too many", num_ids[-1])
     blocks = _joined(parts, num_ids, num_edges) if only_new else _cut(parts, num_ids, num_edges)
     new = [num_ids[0], *(after - before for before, after in pairwise(num_ids))]
     n_id, slots = elements.nodes_and_slots(numbering.ids[: num_ids[-1]])
-    return GpuSampled(n_id, blocks, new, num_edges, slots)
+    return GpuSampled(n_id, blocks, new, num_edges, slots, fetched.counts(wanted))
 
 
 def _all_room(num_seeds: int, num_elements: int, hops: Sequence[HopSpec]) -> int:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from headrace.cuda.faults import Faults
-from headrace.cuda.hop import Frontier, GpuGraph, find_segments
+from headrace.cuda.edge_numbers import EdgeNumbers
+from headrace.cuda.hop import Frontier, GpuGraph, Picks, Segments, find_segments
 from headrace.cuda.launch import launch
+from headrace.cuda.rules import HopSpec, pick_hop
+from headrace.cuda.sizes import Sizes
 
 #: Entries of a line of `indices`, which is copied by a warp.
 LINE_EDGES = 32
@@ -24,48 +29,133 @@ class RowLines(NamedTuple):
         int64[num_dst + 1], where rows are when they stand one behind the other.
     starts, degrees
         int64[num_dst]: degrees[i] edges from CSC position starts[i] on.
-    num_edges
-        Of all rows.
-    first
-        int64[num_dst + 1]: lines of row i are lines[first[i]], ..., lines[first[i + 1] - 1].
+    room
+        For the edges of all rows, which may be fewer.
     row_of, lines
-        int64[num_lines]; a line that two rows share is there twice.
+        int64[num_lines]; a line that two rows share is there twice. Behind all lines there may be some that are -1.
     """
 
     indptr: Tensor
     starts: Tensor
     degrees: Tensor
-    num_edges: int
-    first: Tensor
+    room: int
     row_of: Tensor
     lines: Tensor
 
 
-def find_lines(graph: GpuGraph, nodes: Tensor, faults: Faults) -> RowLines:
-    """Find the rows of nodes, int64[num_dst], and their lines. Waits for the device.
+class Counts(Protocol):
+    """What a cache had of the lines that were looked up."""
 
-    Raises
-    ------
-    Fault
-        One of the kinds of `headrace.cuda.hop.FAULTS`, which `faults` has.
+    def read(self) -> dict[str, int]:
+        """Return hits and misses; somebody has waited."""
+
+
+class Cache(Protocol):
+    """A cache of lines on the device, as `headrace.ops.LineCache`."""
+
+    def looked_up(self, lines: Tensor) -> AbstractContextManager[tuple[tuple[Tensor, Tensor, Tensor], Counts]]:
+        """Look up lines, and lock the cache until those that are missing have been copied there."""
+
+
+class Fetched:
+    """Hops of one minibatch whose rows are fetched before they are sampled, through a cache or without one.
+
+    Parameters
+    ----------
+    cache
+        On the device, or None.
     """
-    device, num_dst = nodes.device, len(nodes)
-    segments = find_segments(graph, Frontier(nodes), faults)
-    offset = _offset(graph.indices)
-    counts = torch.empty(num_dst, dtype=torch.int64, device=device)
-    launch("count_lines", (), num_dst, segments.starts, segments.degrees, num_dst, offset, counts, device=device)
+
+    def __init__(self, cache: Cache | None) -> None:
+        self._cache = cache
+        self._counts: list[Counts] = []
+        #: Which of the sizes are those of rows.
+        self._places: list[int] = []
+
+    def counts(self, sizes: Sequence[int]) -> dict[str, int]:
+        """Return counts of all hops, by sizes of arrays; the host has waited for them."""
+        totals = {"fetched_edges": sum(sizes[place] for place in self._places)} if self._places else {}
+        for of_hop in self._counts:
+            for name, count in of_hop.read().items():
+                totals[name] = totals.get(name, 0) + count
+        return totals
+
+    def rows(self, graph: GpuGraph, segments: Segments, sizes: Sizes) -> tuple[RowLines, Tensor]:
+        """Fetch the rows of segments, and return where their sources are, [room], and these."""
+        place = sizes.num_given
+        rows = find_lines(graph, segments, sizes)
+        copied = torch.empty(rows.room, dtype=graph.indices.dtype, device=rows.starts.device)
+        if self._cache is None:
+            copy_lines(graph, rows, None, copied)
+        else:
+            with self._cache.looked_up(rows.lines) as (places, counts):
+                copy_lines(graph, rows, places, copied)
+            self._counts.append(counts)
+        self._places.append(place)
+        return rows, copied
+
+    def pick(
+        self, graph: GpuGraph, frontier: Frontier, hop: HopSpec, sizes: Sizes, *, parallel_edges: bool
+    ) -> FetchedPicks | None:
+        """Fetch the rows of a frontier, and pick of them; None, with a warning, where they have no room."""
+        try:
+            rows, copied = self.rows(graph, find_segments(graph, frontier, sizes.faults), sizes)
+        except torch.cuda.OutOfMemoryError as error:
+            why = str(error).partition(". ")[0]
+            warnings.warn(f"split_sample: rows are sampled in place, as {why}", UserWarning, stacklevel=2)
+            return None
+        numbers = None
+        if parallel_edges and hop.rules[0].fanout >= 0:
+            numbers = EdgeNumbers.of_rows(rows.indptr[:-1], rows.indptr, rows.room, copied)
+        # Rows are those of a graph of their own, of which each is asked for once.
+        every = Frontier(torch.arange(len(rows.starts), device=copied.device))
+        picks = pick_hop(GpuGraph(rows.indptr, copied), every, hop, numbers, sizes, bounded=True)
+        return FetchedPicks(graph._replace(indices=copied, edge_ids=None), picks, rows)
+
+
+class FetchedPicks(NamedTuple):
+    """What was picked of rows that were fetched.
+
+    Attributes
+    ----------
+    graph
+        Whose sources are those that were fetched, at the positions that were picked.
+    picks, rows
+        What, and of which rows.
+    """
+
+    graph: GpuGraph
+    picks: Picks
+    rows: RowLines
+
+    def return_edges(self, graph: GpuGraph, edges: Tensor) -> None:
+        """Let edges, int64[num_edges], which are positions of picks, be ids of the graph that rows were fetched of."""
+        num_dst = len(self.rows.starts)
+        types = (torch.int64 if graph.edge_ids is None else graph.edge_ids.dtype,)
+        arguments = (self.rows.starts, self.rows.indptr, self.picks.indptr, num_dst, graph.edge_ids, edges)
+        launch("return_edges", types, 32 * num_dst, *arguments, device=edges.device)
+
+
+def find_lines(graph: GpuGraph, segments: Segments, sizes: Sizes) -> RowLines:
+    """Find the lines of rows, each of them a segment; `sizes` gives room for their edges."""
+    device, num_dst = segments.device, len(segments)
     indptr, first = (torch.zeros(num_dst + 1, dtype=torch.int64, device=device) for _ in range(2))
     torch.cumsum(segments.degrees, 0, out=indptr[1:])
+    degrees, indptr, room = sizes.fit(segments.degrees, indptr)
+    offset = _offset(graph.indices)
+    counts = torch.empty(num_dst, dtype=torch.int64, device=device)
+    launch("count_lines", (), num_dst, segments.starts, degrees, num_dst, offset, counts, device=device)
     torch.cumsum(counts, 0, out=first[1:])
-    num_edges, num_lines = faults.check(indptr[-1], first[-1])
-    row_of = torch.repeat_interleave(counts, output_size=num_lines)
-    lines = torch.empty(num_lines, dtype=torch.int64, device=device)
-    launch("list_lines", (), num_lines, segments.starts, offset, first, row_of, num_lines, lines, device=device)
-    return RowLines(indptr, segments.starts, segments.degrees, num_edges, first, row_of, lines)
+    # A line has an edge of the row or more, and those between its first and its last one are full of them.
+    most_lines = min(room, room // LINE_EDGES + 2 * num_dst)
+    row_of, lines = (torch.empty(most_lines, dtype=torch.int64, device=device) for _ in range(2))
+    arguments = (segments.starts, num_dst, offset, first, most_lines, row_of, lines)
+    launch("list_lines", (), most_lines, *arguments, device=device)
+    return RowLines(indptr, segments.starts, degrees, room, row_of, lines)
 
 
 def copy_lines(graph: GpuGraph, rows: RowLines, cached: tuple[Tensor, Tensor, Tensor] | None, out: Tensor) -> None:
-    """Copy the sources of rows to `out`, [num_edges], one row behind the other.
+    """Copy the sources of rows to `out`, [room], one row behind the other.
 
     Parameters
     ----------

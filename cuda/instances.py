@@ -60,7 +60,7 @@ _ALL = (
     *_kernels("scatter.cu", scatter_add_rows=(_VALUES, _IDS)),
     *_kernels("owners.cu", hash_owners=()),
     *_kernels("random.cu", dropout_mask=(), labor_variates=()),
-    *_kernels("fetch_rows.cu", count_lines=(), list_lines=(), copy_lines=(_IDS,)),
+    *_kernels("fetch_rows.cu", count_lines=(), list_lines=(), copy_lines=(_IDS,), return_edges=(_IDS,)),
     *_kernels("segments.cu", find_segments=(), fit_rows=(), look_up=(_IDS, _IDS)),
     *_kernels("typed_hop.cu", find_typed_segments=(), join_picks=()),
     *_kernels("excluded.cu", find_gaps=(), pack_edges=(_IDS + _VALUES,), unpack_picks=()),

@@ -56,6 +56,8 @@ class HopRule(NamedTuple):
         Whether it looks at the edges to choose from.
     is_bounded
         Whether a destination has at most `fanout` picks.
+    reads_whole_rows
+        Whether it looks at all edges of a row, and at nothing else.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class HopRule(NamedTuple):
     per_destination: bool
     reads_edges: bool
     is_bounded: bool
+    reads_whole_rows: bool
 
     def most_picks(self, num_dst: int) -> int | None:
         """Return the most edges that so many destinations can have, or None if that depends on their degrees."""

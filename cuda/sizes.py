@@ -61,6 +61,11 @@ class Sizes:
         self._given: list[int] = []
         self._wanted: list[int | None] = []
 
+    @property
+    def num_given(self) -> int:
+        """How many arrays have asked for room so far."""
+        return len(self._given)
+
     def fit(self, degrees: Tensor, indptr: Tensor) -> tuple[Tensor, Tensor, int]:
         """Give room to rows that begin at indptr, int64[num_rows + 1], the last of which is the size.
 

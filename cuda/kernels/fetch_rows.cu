@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "grid.cuh"
+#include "segments.cuh"
 
 namespace headrace {
 
@@ -19,18 +20,34 @@ __global__ void count_lines(const std::int64_t* starts, const std::int64_t* degr
   });
 }
 
-// The lines of each row, those of row i from lines[first[i]] on; row_of[k] is the row that line k is listed for.
-__global__ void list_lines(const std::int64_t* starts, std::int64_t offset, const std::int64_t* first,
-                           const std::int64_t* row_of, std::int64_t num_lines, std::int64_t* lines) {
-  for_each_item(num_lines, [&](std::int64_t k) {
-    const std::int64_t row = row_of[k];
-    lines[k] = line_of(starts[row], offset) + k - first[row];
+// The lines of each row, those of row i from lines[first[i]] on; row_of[k] is the row that line k is listed for. Behind
+// them there is no line, -1.
+__global__ void list_lines(const std::int64_t* starts, std::int64_t num_rows, std::int64_t offset,
+                           const std::int64_t* first, std::int64_t room, std::int64_t* row_of, std::int64_t* lines) {
+  for_each_item(room, [&](std::int64_t k) {
+    const bool is_line = k < first[num_rows];
+    const std::int64_t row = is_line ? count_until(first, num_rows, k) - 1 : 0;
+    row_of[k] = row;
+    lines[k] = is_line ? line_of(starts[row], offset) + k - first[row] : -1;
+  });
+}
+
+// Let edges, which are positions in rows that were fetched, be those of the graph, or its ids of edges if it has any:
+// row i begins at first[i] there and at starts[i] here, and edges[indptr[i]] and behind it are of that row.
+template <class EdgeId>
+__global__ void return_edges(const std::int64_t* starts, const std::int64_t* first, const std::int64_t* indptr,
+                             std::int64_t num_rows, const EdgeId* edge_ids, std::int64_t* edges) {
+  for_each_by_warp(num_rows, [&](std::int64_t i, int lane) {
+    for (std::int64_t e = indptr[i] + lane; e < indptr[i + 1]; e += kWarp) {
+      const std::int64_t position = edges[e] - first[i] + starts[i];
+      edges[e] = edge_ids == nullptr ? position : static_cast<std::int64_t>(edge_ids[position]);
+    }
   });
 }
 
 // Copy the rows, row i to out[first[i]] and behind it. slots[k] is where the cache has line k, or below 0; then
 // fills[k] is where it is to have it, or below 0. No slot is read that is filled: who looked up has seen to it. Without
-// slots there is no cache.
+// slots there is no cache. Lines below 0 are none.
 template <class Index>
 __global__ void copy_lines(const Index* indices, std::int64_t num_edges, std::int64_t offset,
                            const std::int64_t* row_of, const std::int64_t* lines, std::int64_t num_lines,
@@ -38,6 +55,7 @@ __global__ void copy_lines(const Index* indices, std::int64_t num_edges, std::in
                            const std::int64_t* starts, const std::int64_t* degrees, const std::int64_t* first,
                            Index* out) {
   for_each_by_warp(num_lines, [&](std::int64_t k, int lane) {
+    if (lines[k] < 0) return;
     const std::int64_t row = row_of[k];
     const std::int64_t position = lines[k] * kWarp - offset + lane;
     const std::int64_t in_row = position - starts[row];

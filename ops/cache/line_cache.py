@@ -40,18 +40,16 @@ class LineCounts(NamedTuple):
     Attributes
     ----------
     found : torch.Tensor
-        int64[1] in memory of the host: there once somebody has waited for the GPU, for whatever came behind.
-    num_lines : int
-        How many were looked up.
+        int64[2] in memory of the host, hits and lines: there once somebody has waited for the GPU, for whatever came
+        behind.
     """
 
     found: torch.Tensor
-    num_lines: int
 
     def read(self) -> dict[str, int]:
         """Return hits and misses; somebody has waited."""
-        hits = int(self.found)
-        return {"hits": hits, "misses": self.num_lines - hits}
+        hits, num_lines = self.found.tolist()
+        return {"hits": hits, "misses": num_lines - hits}
 
 
 class LineCache:
@@ -85,7 +83,7 @@ class LineCache:
 
     @contextmanager
     def looked_up(self, lines: torch.Tensor) -> Iterator[tuple[LinePlaces, LineCounts]]:
-        """Look up lines, int64[num_lines], and lock the cache until the kernels that copy and fill them are launched.
+        """Look up lines, int64[n], of which those below 0 are none, and lock the cache until the kernels that copy and fill them are launched.
 
         The host does not wait.
         """
@@ -97,8 +95,8 @@ class LineCache:
             index, self._index = self._index or self._empty(), None
             try:
                 found = index.look_up(lines)
-                hits = (found.slots >= 0).sum().to("cpu", non_blocking=True)
-                yield LinePlaces(found.slots, found.fills, self._entries), LineCounts(hits, len(lines))
+                counts = (torch.stack([found.slots, lines]) >= 0).sum(1).to("cpu", non_blocking=True)
+                yield LinePlaces(found.slots, found.fills, self._entries), LineCounts(counts)
                 self._index = index
             finally:
                 self._last_use = record(self._device)

@@ -22,6 +22,7 @@ from headrace.ops.sampling.sampled import Sampled, SampledHop, Trees, tree_array
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.ops.cache.line_cache import LineCache
     from headrace.ops.sampling.typed_rows import TypedRows
 
 
@@ -145,6 +146,8 @@ class BlockSampler:
         parallel_edges: bool = True,
         trees: Trees | None = None,
         excluded: EdgePositions | None = None,
+        fetch: bool = False,
+        cache: LineCache | None = None,
     ) -> Sampled:
         """Sample the neighbourhood of unique seeds.
 
@@ -169,6 +172,12 @@ class BlockSampler:
             The tree of each seed. A node in two trees has two entries; seeds must only be unique within a tree.
         excluded : EdgePositions, optional
             Edges to leave out, as for `sample_hop`. Their slots, if any, are streams of trees, if these are given.
+        fetch : bool
+            On a GPU, for a graph in memory of the host: copy the rows of hops that look at whole ones (LABOR-0, all
+            in-edges) before they are sampled, as `fetch_rows` does, so that each comes over the bus once. Not with
+            trees or excluded edges. Where there is no room for the rows they are sampled in place, with a warning.
+        cache : LineCache, optional
+            With `fetch`: where hot parts of the rows are kept; made for these indices and the GPU.
 
         Raises
         ------
@@ -193,10 +202,10 @@ class BlockSampler:
             and (self._bound is None or all(rule.has_twin for rule in rules))
         ):
             may_repeat = parallel_edges is not False  # nothing else is a promise
-            how = (expand == "new", edge_ids, may_repeat, trees, excluded, stage)
+            how = (expand == "new", edge_ids, may_repeat, trees, excluded, fetch, cache, stage)
             found = self._on_gpu.sample(seeds, rules, keys, *how)
             made = [SampledHop(*one[:3], len(one.indptr) - 1, one.num_src, one.weights) for one in found.blocks]
-            return Sampled(found.n_id, made, found.num_nodes, found.num_edges, found.slots)
+            return Sampled(found.n_id, made, found.num_nodes, found.num_edges, found.slots, found.counts)
         sampler = self._native_sampler()
         if sampler is None:
             message = f"{stage}: expected seeds on the GPU that the sampler was made for, got others; move them there"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.cuda.elements import GpuTrees
     from headrace.cuda.faults import Fault
     from headrace.cuda.sizes import Taken
+    from headrace.ops.cache.line_cache import LineCache
     from headrace.ops.sampling.typed_rows import TypedRows
 
 Made = TypeVar("Made")
@@ -119,9 +120,13 @@ class BlockSampler:
         parallel_edges: bool,
         trees: Trees | None,
         excluded: EdgePositions | None,
+        fetch: bool,
+        cache: LineCache | None,
         stage: str,
     ) -> GpuSampled:
         """Sample several hops of unique seeds, or of trees; errors are those of the kernels of the CPU."""
+        if cache is not None:
+            cache.check_is_for(self._graph.indices, self._device, stage)
         from headrace.cuda.blocks import sample_blocks
         from headrace.cuda.edge_numbers import EdgeNumbers
         from headrace.cuda.faults import Fault
@@ -141,13 +146,13 @@ class BlockSampler:
                 if by_weight and not in_windows and any(map(_draws, rules)):
                     graph = graph._replace(sums=self._sums.here())
                 gaps = gaps_of(excluded, graph.indptr, self._device, stage, in_trees=trees is not None)
-                how = (*[hop.rules for hop in hops], only_new, numbers is None, trees is None, gaps is None)
+                how = (*[hop.rules for hop in hops], only_new, numbers is None, trees is None, gaps is None, fetch)
                 if how not in self._taken and len(self._taken) == MOST_WAYS:
                     self._taken.clear()
                 taken = self._taken.setdefault(how, Taken())
                 return sample_blocks(
                     graph, first, hops, only_new=only_new, edge_ids=edge_ids, numbers=numbers, taken=taken,
-                    trees=planted, gaps=gaps,
+                    trees=planted, gaps=gaps, fetch=fetch and planted is None and gaps is None, cache=cache,
                 )  # fmt: skip
         except Fault as fault:
             if trees is not None:

@@ -99,7 +99,9 @@ def _rule_of(rule: Rule, by_weight: bool, stage: str) -> GpuRule:
     if not traits.has_twin:
         raise InputError(f"{stage}: a GPU does not pick by {rule}; pass the graph and the seeds in CPU memory")
     reads_edges = by_weight or (traits.reads_edges and (rule.count >= 0 or traits.layer_wise))
-    return GpuRule(rule.kind, rule.count, rule.rounds, by_weight, rule.per_destination, reads_edges, traits.is_bounded)
+    whole = rule.reads_whole_rows and not by_weight
+    law = (rule.kind, rule.count, rule.rounds, by_weight)
+    return GpuRule(*law, rule.per_destination, reads_edges, traits.is_bounded, whole)
 
 
 def variates_of(key: int | BlendedKey, rule: HopRule, stage: str) -> Variates:
@@ -188,15 +190,17 @@ def fetch_rows(
     """Copy the rows of a frontier to the device, through a cache if there is one; errors are those of the CPU."""
     from headrace.cuda.faults import Fault, Faults
     from headrace.cuda.fetch_rows import copy_lines, find_lines
-    from headrace.cuda.hop import FAULTS
+    from headrace.cuda.hop import FAULTS, Frontier, find_segments
+    from headrace.cuda.sizes import Sizes
 
     graph = graph_on(device, indptr, indices, stage)
     counts = None
     nodes = on_device(frontier, "frontier", device, stage=stage, error=ItemsError)
     try:
         with device_errors():
-            rows = find_lines(graph, nodes, Faults(FAULTS, device))
-            copied = torch.empty(rows.num_edges, dtype=graph.indices.dtype, device=device)
+            sizes = Sizes(Faults(FAULTS, device))
+            rows = find_lines(graph, find_segments(graph, Frontier(nodes), sizes.faults), sizes)
+            copied = torch.empty(rows.room, dtype=graph.indices.dtype, device=device)
             if cache is None:
                 copy_lines(graph, rows, None, copied)
             else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -53,6 +55,8 @@ class Sampled(NamedTuple):
         Edges picked by each hop.
     slots : torch.Tensor or None
         int64[num_src], the tree of each node, if seeds have trees.
+    counts : mapping of str to int
+        Of rows that were fetched before they were sampled: `fetched_edges`, and `hits` and `misses` of a cache.
     """
 
     n_id: torch.Tensor
@@ -60,6 +64,7 @@ class Sampled(NamedTuple):
     num_sampled_nodes: list[int]
     num_sampled_edges: list[int]
     slots: torch.Tensor | None = None
+    counts: Mapping[str, int] = MappingProxyType({})
 
 
 class Trees(NamedTuple):

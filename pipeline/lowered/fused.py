@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling.sampled import SampledHop
 from headrace.pipeline.data import Block, GraphView, MiniBatch, Seen, TypedIds
-from headrace.pipeline.data.graph_machinery import block_sampler
+from headrace.pipeline.data.graph_machinery import arrays_on, block_sampler
 from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.lowered.compact import count_new
@@ -17,12 +17,16 @@ from headrace.pipeline.plan.checks import check_expand, check_graph, check_weigh
 from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits, Shown
 
+if TYPE_CHECKING:
+    from headrace.pipeline.lowered.gpu.fetch_rows import GraphCache
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampleFused(MapStage):
     """Sample all hops in one call, straight into CSC (FastSample, arXiv 2311.17847).
 
-    The pass ``fuse_sampling`` makes it from hops and compactions.
+    The pass ``fuse_sampling`` makes it from hops and compactions; ``split_sample`` and ``graph_cache`` let it fetch rows
+    of a graph that does not fit in a GPU.
 
     Parameters
     ----------
@@ -32,6 +36,11 @@ class SampleFused(MapStage):
         Which hop the first of these is; blocks of the hops before it are there then.
     expand
         As for :class:`~headrace.pipeline.lowered.sample_hop.SampleHop`.
+    fetch
+        Whether a GPU copies rows of hops that look at whole ones before it samples them, as
+        :class:`~headrace.pipeline.lowered.gpu.fetch_rows.FetchRows` does.
+    cache
+        With `fetch`, where hot parts of the rows are kept.
     """
 
     name: ClassVar[str] = "sample_fused"
@@ -41,6 +50,8 @@ class SampleFused(MapStage):
     hops: tuple[Hop, ...]
     first_layer: int = field(default=0, kw_only=True)
     expand: Expand = field(default="all", kw_only=True)
+    fetch: bool = field(default=False, kw_only=True)
+    cache: GraphCache | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_graph(self.name, self.graph, with_types=True)
@@ -103,6 +114,9 @@ class SampleFused(MapStage):
             device = device_of(batch.n_id)
             # The CPU's sampler finds out by itself.
             looks = device is not None and have_edge_variates
+            cache = None
+            if device is not None and self.cache is not None:
+                cache = self.cache.of(arrays_on(graph, device).indices, device)
             sampled = block_sampler(graph, hop.weight, device).sample(
                 batch.n_id,
                 rules,
@@ -113,6 +127,8 @@ class SampleFused(MapStage):
                 parallel_edges=not looks or graph.has_parallel_edges,
                 trees=None if hop.trees is None else hop.trees.of(batch),
                 excluded=excluded(batch),
+                fetch=self.fetch,
+                cache=cache,
             )
             types = typed_ids(graph, sampled.n_id) if is_typed else None
             blocks = [
@@ -126,7 +142,7 @@ class SampleFused(MapStage):
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
                 num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),
             )
-            return found, count_new(batch, found)
+            return found, count_new(batch, found) | sampled.counts
 
         return run
 

@@ -53,12 +53,12 @@ OPTIMISATIONS: tuple[Pass, ...] = (
     _pass("tiered_cache", Promise.SAME_BATCHES),
     # before prefetch, which may stand between a fetch and its exchange
     _pass("fuse_exchange", Promise.SAME_BATCHES, needs_ranks=True),
-    # before fusion: hops that are split are not fused
+    # before prefetch, so that a worker receives whole fused stages
+    _pass("fuse_sampling", Promise.SAME_BATCHES),
+    # after fusion: fused hops fetch by themselves, and only others are split
     _pass("split_sample", Promise.SAME_BATCHES, needs_gpu=True),
     # after the split, which decides whose adjacency is fetched
     _pass("graph_cache", Promise.SAME_BATCHES, needs_gpu=True),
-    # before prefetch, so that a worker receives whole fused stages
-    _pass("fuse_sampling", Promise.SAME_BATCHES),
     # before the pass by which a GPU reads through its caches
     _pass("feature_cache", Promise.SAME_BATCHES, needs_gpu=True),
     # after the caches; before the look-ahead, which announces reads to those on a GPU

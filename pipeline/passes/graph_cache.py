@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows, GraphCache
 from headrace.pipeline.plan import Facts, Machine, Rule, Window
 
@@ -11,15 +12,19 @@ from headrace.pipeline.plan import Facts, Machine, Rule, Window
 SHARE = 4
 
 
-def _cache(fetch: FetchRows, facts: Facts, machine: Machine) -> Window | None:
+def _cache(fetch: FetchRows | SampleFused, facts: Facts, machine: Machine) -> Window | None:
     """Add the cache of the hops before it to a fetch, or a new one."""
     place = facts.place
-    if fetch.cache is not None or place is None:
+    if fetch.cache is not None or place is None or (isinstance(fetch, SampleFused) and not fetch.fetch):
         return None
-    others = [stage.cache for stage in facts.before if isinstance(stage, FetchRows) and stage.cache is not None]
+    fetches = [stage for stage in facts.before if isinstance(stage, (FetchRows, SampleFused))]
+    others = [stage.cache for stage in fetches if stage.cache is not None]
     number = machine.current_gpu if place.index is None else place.index
     cache = others[0] if others else GraphCache(machine.share_of_gpu(number, SHARE), number)
     return (replace(fetch, cache=cache),) if cache.num_bytes else None
 
 
-RULES = (Rule("fetch_rows -> fetch_rows with a cache, one for all hops", (FetchRows,), _cache),)
+RULES = (
+    Rule("fetch_rows -> fetch_rows with a cache, one for all hops", (FetchRows,), _cache),
+    Rule("sample_fused, which fetches rows -> with a cache, one for all hops", (SampleFused,), _cache),
+)

@@ -57,7 +57,7 @@ TABLE: dict[str, tuple[Callable[[], hr.Plan], hr.Machine, Most]] = {
     "LABOR by weight": (PLANS["weighted_labor"], GPU, Most(1, 15, 9)),
     "LABOR-1": (lambda: labor(importance=1), GPU, Most(1, 56, 39)),
     "LABOR-*": (lambda: labor(importance="*"), GPU, Most(1, 182, 42)),
-    "LABOR, graph in memory of the host": (labor, SMALL, Most(9, 49, 144)),
+    "LABOR, graph in memory of the host": (labor, SMALL, Most(1, 47, 111)),
     "types": (PLANS["typed"], GPU, Most(15, 34, 95)),
     "types, LABOR": (PLANS["typed_labor"], GPU, Most(15, 25, 42)),
     "times": (PLANS["temporal"], GPU, Most(3, 23, 20)),

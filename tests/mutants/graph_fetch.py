@@ -34,6 +34,18 @@ GRAPH_FETCH = (
         _CACHE + "test_rows_are_those_of_the_graph_under_every_schedule",
     ),
     Mutant(
+        "cuda/kernels/fetch_rows.cu",
+        "edges[e] - first[i] + starts[i]",
+        "edges[e] - first[i]",
+        _SPLIT + "test_same_result",
+    ),
+    Mutant(
+        "cuda/kernels/fetch_rows.cu",
+        "const bool is_line = k < first[num_rows];",
+        "const bool is_line = true;",
+        _CACHE + "test_rows_and_counts_equal_the_reference",
+    ),
+    Mutant(
         "cuda/kernels/segments.cuh",
         "faults != nullptr && (source < 0",
         "(source < 0",

@@ -58,8 +58,8 @@ def test_functions_of_users_stay_on_the_stream_of_their_thread(num_behind):
 
 
 LARGE_GRAPH = {
-    1 << 13: ["fetch_rows", "sample_fetched", "compact", "sample_fused", "fetch_to"],
-    1 << 20: ["sample_fused", "fetch_to"],
+    1 << 13: ["fetch_rows", "sample_fetched", "compact", "sample_hop", "compact", "fetch_to"],
+    1 << 20: ["sample_hop", "compact"] * 2 + ["fetch_to"],
 }
 
 
@@ -69,7 +69,11 @@ def test_golden_plans_of_graphs_that_fit_and_that_do_not(memory, gpus):
     """All in-edges of the seeds, and three of those nodes each."""
     machine = hr.Machine(cores=4, gpus=gpus, gpu_memory=(memory,) * gpus)
     plan = items().copy_to("cuda").sample_neighbor(graph(), [-1, 3]).fetch_feature(store(), node=["x"])
-    assert names(plan, machine, prefetch=False) == ["item_sampler", "copy_to", *LARGE_GRAPH[memory]]
+    final = rewrite(plan, machine, {"prefetch": False}).final.stages
+    assert [stage.name for stage in final] == ["item_sampler", "copy_to", "sample_fused", "fetch_to"]
+    assert final[2].fetch == (memory == 1 << 13)
+    by_hops = names(plan, machine, prefetch=False, fuse_sampling=False)
+    assert by_hops == ["item_sampler", "copy_to", *LARGE_GRAPH[memory]]
     assert names(trained(), machine) == ON_A_GPU
 
 

@@ -10,12 +10,13 @@ import torch
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.cache.line_cache import LineCache
+from headrace.pipeline.lowered.fused import SampleFused
 from headrace.pipeline.lowered.gpu.fetch_rows import FetchRows, GraphCache
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.text import describe
 
 from cuda_host.stand_in import StandIn
-from gpu_plans import copied_first, digests, names
+from gpu_plans import copied_first, digests
 from plans import PLANS, graph, items
 
 #: The graph takes some 13 kB. A quarter of these hold 13 of its 48 lines, 42 of them, and a single one.
@@ -26,9 +27,9 @@ def labor(plan=None):
     return (plan or items().copy_to("cuda")).sample_layer_neighbor(graph(), [5, 3])
 
 
-def fetches(plan, machine=SMALL, **switches) -> list[FetchRows]:
+def fetches(plan, machine=SMALL, **switches) -> list[FetchRows | SampleFused]:
     final = rewrite(plan, machine, {"prefetch": False, **switches}).final
-    return [stage for stage in final.stages if isinstance(stage, FetchRows)]
+    return [stage for stage in final.stages if isinstance(stage, FetchRows) or getattr(stage, "fetch", False)]
 
 
 def hits(plan, machine=SMALL):
@@ -41,9 +42,11 @@ def hits(plan, machine=SMALL):
 
 
 def test_fires_on_rows_that_are_fetched():
-    caches = [stage.cache for stage in fetches(labor())]
-    assert caches[0] == GraphCache(SMALL.gpu_memory[0] // 4)
-    assert caches[1] is caches[0]  # hops share it
+    (fused,) = fetches(labor())
+    assert fused.cache == GraphCache(SMALL.gpu_memory[0] // 4)
+    first, second = [stage.cache for stage in fetches(labor(), fuse_sampling=False)]
+    assert first == fused.cache
+    assert second is first  # hops share it
 
 
 def test_fires_for_the_gpu_that_is_copied_to():
@@ -53,18 +56,18 @@ def test_fires_for_the_gpu_that_is_copied_to():
 
 
 def test_refuses_what_is_not_fetched():
-    assert "fetch_rows" not in names(labor(), hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 20,)))
+    assert not fetches(labor(), hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 20,)))
     records = {record.name: record for record in rewrite(labor(), SMALL, {"split_sample": False}).records}
     assert not records["graph_cache"].fired
     assert "graph_cache (no GPU)" in rewrite(labor(items()), hr.Machine()).explain()
 
 
 def test_refuses_memory_without_room():
-    assert [stage.cache for stage in fetches(labor(), hr.Machine(gpus=1, gpu_memory=(3,)))] == [None, None]
+    assert [stage.cache for stage in fetches(labor(), hr.Machine(gpus=1, gpu_memory=(3,)))] == [None]
 
 
 def test_is_switched_off():
-    assert [stage.cache for stage in fetches(labor(), graph_cache=False)] == [None, None]
+    assert [stage.cache for stage in fetches(labor(), graph_cache=False)] == [None]
 
 
 @pytest.mark.parametrize("name", ["labor", "labor_poisson", "labor_new", "full", "in_subgraph_new"])
@@ -89,8 +92,10 @@ def test_hits_and_misses_are_counted():
 
 def test_explain_shows_it():
     text = rewrite(labor(), SMALL).explain()
-    assert "pass graph_cache (same batches): fetch_rows -> fetch_rows with a cache, one for all hops" in text
-    assert describe(fetches(labor())[0]).endswith("cache=GraphCache(2,048 bytes))")
+    assert "pass graph_cache (same batches): sample_fused, which fetches rows -> with a cache, one for all hops" in text
+    split = fetches(labor(), fuse_sampling=False)
+    for fetch in (*fetches(labor()), *split):
+        assert describe(fetch).endswith("cache=GraphCache(2,048 bytes))")
 
 
 def test_plans_for_one_machine_are_equal():

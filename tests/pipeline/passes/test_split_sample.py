@@ -48,30 +48,39 @@ OTHERS = {
 }
 
 
+def fetches(plan, machine=SMALL, **switches):
+    """Whether some stage fetches rows, where hops are fused."""
+    final = rewrite(plan, machine, {"prefetch": False, **switches}).final
+    return any(getattr(stage, "fetch", False) or isinstance(stage, FetchRows) for stage in final.stages)
+
+
 @pytest.mark.parametrize("name", WHOLE_ROWS)
 def test_fires_on_hops_that_look_at_whole_rows(name):
-    assert names(WHOLE_ROWS[name](items().copy_to("cuda")), SMALL, prefetch=False) == [
-        "item_sampler",
-        "copy_to",
-        *SPLIT * 2,
-    ]
+    plan = WHOLE_ROWS[name](items().copy_to("cuda"))
+    assert names(plan, SMALL, prefetch=False) == ["item_sampler", "copy_to", "sample_fused"]
+    assert fetches(plan)
+    split = names(plan, SMALL, prefetch=False, fuse_sampling=False)
+    assert split == ["item_sampler", "copy_to", *SPLIT * 2]
 
 
-def test_fires_on_single_hops_and_leaves_the_others_to_fusion():
+def test_fires_on_single_hops_and_leaves_the_others():
     plan = items().copy_to("cuda").sample_neighbor(graph(), [-1, 3])
-    assert names(plan, SMALL, prefetch=False) == ["item_sampler", "copy_to", *SPLIT, "sample_fused"]
+    assert fetches(plan)
+    split = names(plan, SMALL, prefetch=False, fuse_sampling=False)
+    assert split == ["item_sampler", "copy_to", *SPLIT, "sample_hop", "compact"]
 
 
 def test_fires_for_the_gpu_that_is_copied_to():
     machine = hr.Machine(cores=2, gpus=2, gpu_memory=(1 << 30, 1 << 13))
     for device, fires in (("cuda:0", False), ("cuda", False), ("cuda:1", True)):
         plan = items().copy_to(device).sample_layer_neighbor(graph(), [3])
-        assert ("fetch_rows" in names(plan, machine, prefetch=False)) == fires
+        assert fetches(plan, machine) == fires
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_refuses_other_rules(name):
-    assert "fetch_rows" not in names(OTHERS[name](items().copy_to("cuda")), SMALL, prefetch=False)
+    assert not fetches(OTHERS[name](items().copy_to("cuda")))
+    assert not fetches(OTHERS[name](items().copy_to("cuda")), fuse_sampling=False)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +89,13 @@ def test_refuses_other_rules(name):
     ids=["it fits", "memory not known", "no GPU"],
 )
 def test_refuses_graphs_that_fit_and_machines_that_are_not_known(machine):
-    assert "fetch_rows" not in names(WHOLE_ROWS["labor"](items().copy_to("cuda")), machine, prefetch=False)
+    assert not fetches(WHOLE_ROWS["labor"](items().copy_to("cuda")), machine)
 
 
 def test_refuses_batches_in_memory_of_the_cpu():
     for device in ("cpu", "meta"):
-        assert "fetch_rows" not in names(WHOLE_ROWS["labor"](items().copy_to(device)), SMALL)
-    assert "fetch_rows" not in names(WHOLE_ROWS["labor"](items()).copy_to("cuda"), SMALL)
+        assert not fetches(WHOLE_ROWS["labor"](items().copy_to(device)))
+    assert not fetches(WHOLE_ROWS["labor"](items()).copy_to("cuda"))
 
 
 def test_what_fits_is_what_is_copied(monkeypatch):
@@ -110,12 +119,12 @@ def test_what_has_been_copied_fits():
     for device, fires in (("cuda", False), ("cuda:1", False), ("cuda:0", True)):
         plan = items().copy_to(device).sample_layer_neighbor(fresh, [3])
         machine = hr.Machine(gpus=2, gpu_memory=(5, 5), current_gpu=1)
-        assert ("fetch_rows" in names(plan, machine, prefetch=False)) == fires
+        assert fetches(plan, machine) == fires
 
 
 def test_is_switched_off():
     plan = WHOLE_ROWS["labor"](items().copy_to("cuda"))
-    assert names(plan, SMALL, split_sample=False, prefetch=False) == ["item_sampler", "copy_to", "sample_fused"]
+    assert not fetches(plan, split_sample=False)
 
 
 @pytest.mark.parametrize("name", WHOLE_ROWS)
@@ -123,6 +132,7 @@ def test_same_result(name):
     plan = WHOLE_ROWS[name](items().copy_to("cuda")).fetch_feature(store(), node=["x"])
     expected = digests(WHOLE_ROWS[name](items()).fetch_feature(store(), node=["x"]), hr.Machine())
     assert digests(plan, SMALL, graph_cache=False) == expected
+    assert digests(plan, SMALL, fuse_sampling=False) == expected
     assert digests(plan, SMALL, split_sample=False) == expected
 
 
@@ -143,27 +153,31 @@ def test_lowered_stages_run_on_the_cpu_as_well(expand):
     assert [batch.digest() for batch in hand_made(split).loader()] == digests(whole, hr.Machine())
 
 
-def test_what_is_fetched_is_counted():
+@pytest.mark.parametrize("fused", [False, True])
+def test_what_is_fetched_is_counted(fused):
     plan = items().copy_to("cuda").sample_neighbor(graph(), [-1, -1])
-    with stand_in(StandIn()), plan.loader(machine=SMALL) as loader:
+    with stand_in(StandIn()), plan.loader(machine=SMALL, fuse_sampling=fused) as loader:
         edges = sum(block.num_edges for batch in loader for block in batch.blocks)
         assert loader.stats()["sample_neighbor"]["fetched_edges"] == edges
 
 
-def test_rows_without_room_are_sampled_in_place(monkeypatch):
+@pytest.mark.parametrize("function", ["pipeline.lowered.gpu.fetch_rows.fetch_rows", "cuda.fetch_rows.copy_lines"])
+def test_rows_without_room_are_sampled_in_place(function, monkeypatch):
     def refuse(*arguments, **options):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     expected = digests(WHOLE_ROWS["labor"](items()), hr.Machine())
-    monkeypatch.setattr("headrace.pipeline.lowered.gpu.fetch_rows.fetch_rows", refuse)
+    monkeypatch.setattr(f"headrace.{function}", refuse)
     with pytest.warns(UserWarning, match="rows are sampled in place, as CUDA out of memory"):
-        assert digests(WHOLE_ROWS["labor"](items().copy_to("cuda")), SMALL) == expected
+        plan = WHOLE_ROWS["labor"](items().copy_to("cuda"))
+        assert digests(plan, SMALL, fuse_sampling=function.startswith("cuda")) == expected
 
 
 def test_explain_shows_it():
     plan = WHOLE_ROWS["labor"](items().copy_to("cuda"))
     text = rewrite(plan, SMALL).explain()
-    assert "pass split_sample (same batches): sample_hop of a graph larger than a GPU's memory" in text
+    assert "pass split_sample (same batches): sample_fused of a graph larger than a GPU's memory" in text
+    assert "fetch=True, cache=GraphCache(2,048 bytes)" in text
     assert "split_sample (no GPU)" in rewrite(WHOLE_ROWS["labor"](items()), hr.Machine()).explain()
 
 

@@ -80,7 +80,7 @@ pass expand_macros (same batches): macro -> its parts
   + sample_hop(graph#1, LaborRule(3, exact=False), layer=0, key_layer=0)
   + compact(graph#1)
 nothing to do: typed_items, exclude_edges, within_boundary, own_gpu, sample_on_cpu, cooperative (off), sample_at_owners,
-    fetch_at_owners, tiered_cache, fuse_exchange, split_sample (no GPU), graph_cache (no GPU), fuse_sampling (off),
+    fetch_at_owners, tiered_cache, fuse_exchange, fuse_sampling (off), split_sample (no GPU), graph_cache (no GPU),
     feature_cache (no GPU), uva_gather (no GPU), lookahead, prefetch, stream_overlap (no GPU)
 graph#1: Graph(num_nodes=200, num_edges=1500, edge_attrs=['weight'])"""
     )
