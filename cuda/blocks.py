@@ -137,8 +137,9 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSamp
         more = min(most + room, max(most, elements.most))
         numbering.make_room(num_seen, more)
         if trees is None:
-            how = {"edge_ids": edge_ids, "num_seen": num_seen, "sizes": size}
-            local, edges = numbering.add_sources(looked_at, picks, faults, **how)
+            local, edges = numbering.add_sources(
+                looked_at, picks, faults, edge_ids=edge_ids, num_seen=num_seen, sizes=size
+            )
             if copied is not None and edges is not None:
                 copied.return_edges(graph, edges)
         else:

@@ -83,9 +83,9 @@ class LineCache:
 
     @contextmanager
     def looked_up(self, lines: torch.Tensor) -> Iterator[tuple[LinePlaces, LineCounts]]:
-        """Look up lines, int64[n], of which those below 0 are none, and lock the cache until the kernels that copy and fill them are launched.
+        """Look up lines, int64[n], of which those below 0 are none, and lock the cache.
 
-        The host does not wait.
+        It is locked until the kernels that copy and fill lines are launched. The host does not wait.
         """
         with self._lock:
             # What another stream has launched comes first: it may still read slots that are filled now.

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class SampleFused(MapStage):
     """Sample all hops in one call, straight into CSC (FastSample, arXiv 2311.17847).
 
-    The pass ``fuse_sampling`` makes it from hops and compactions; ``split_sample`` and ``graph_cache`` let it fetch rows
-    of a graph that does not fit in a GPU.
+    The pass ``fuse_sampling`` makes it from hops and compactions; ``split_sample`` and ``graph_cache`` let it fetch
+    rows of a graph that does not fit in a GPU.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class SampleFused(MapStage):
                 num_sampled_nodes=(*batch.num_sampled_nodes, *sampled.num_sampled_nodes[1:]),
                 num_sampled_edges=(*batch.num_sampled_edges, *sampled.num_sampled_edges),
             )
-            return found, count_new(batch, found) | sampled.counts
+            return found, {**count_new(batch, found), **sampled.counts}
 
         return run
 

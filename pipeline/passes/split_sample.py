@@ -4,7 +4,8 @@ Hops that look at whole adjacency lists would read each several times over the b
 whole lines, and hot lists can be kept (`graph_cache`). Hops by weight stay as they are: they read weights as well, of
 few edges or of as many bytes as there are.
 
-The fused sampler fetches by itself, and the host waits once for a minibatch; hops that are not fused wait for each part.
+The fused sampler fetches by itself, and the host waits once for a minibatch. Of hops that are not fused it waits for
+each part.
 """
 
 from __future__ import annotations

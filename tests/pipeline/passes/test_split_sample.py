@@ -168,8 +168,8 @@ def test_rows_without_room_are_sampled_in_place(function, monkeypatch):
 
     expected = digests(WHOLE_ROWS["labor"](items()), hr.Machine())
     monkeypatch.setattr(f"headrace.{function}", refuse)
+    plan = WHOLE_ROWS["labor"](items().copy_to("cuda"))
     with pytest.warns(UserWarning, match="rows are sampled in place, as CUDA out of memory"):
-        plan = WHOLE_ROWS["labor"](items().copy_to("cuda"))
         assert digests(plan, SMALL, fuse_sampling=function.startswith("cuda")) == expected
 
 
