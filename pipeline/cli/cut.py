@@ -16,7 +16,7 @@ from headrace.pipeline.cli.parser import meant, say
 from headrace.pipeline.cli.partition import ORIGINAL_ID
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.storage.dataset.manifest import holds_dataset
+from headrace.pipeline.storage.dataset.manifest import PARTS, holds_dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
 from headrace.pipeline.storage.new_folder import check_is_free
@@ -49,7 +49,7 @@ def cut(options: argparse.Namespace) -> None:
     if options.out is None:
         if not of_dataset:
             raise InputError("expected OUT, the folder to make: only parts of a data set have a place of their own")
-        options.out = options.data / "parts" / f"{options.method}-{options.parts}"
+        options.out = options.data / PARTS / f"{options.method}-{options.parts}"
     check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_shards)
     if options.report is not None:
         require("matplotlib", extra="plot", stage="--report")

@@ -31,7 +31,9 @@ def read_dataset(options: argparse.Namespace) -> GraphFiles:
         keys = node_features(store, options.features, "--features", and_edges=True)
         store = FeatureStore(*({key: one[key] for key in one if key in keys} for one in (store.node, store.edge)))
     stays = f"every rank reads it there, by headrace.open_dataset({str(options.data)!r})"
-    left_out = {f"items {name}": stays for name in data.items} | {f"ids of {name}": stays for name in data.ids}
+    left_out = {f"items {name}": stays for name in data.items} | {
+        f"ids of {one.type}": stays for one in data.manifest.ids
+    }
     taken = {*store.node, *store.edge}
     left_out |= {
         f"feature {text_of_feature(key)}": "--features does not name it"

@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
         help="first the nodes that are read most, or all of a part together (default: %(default)s)",
     )
     reorder.add_argument("--parts", type=int, default=16, metavar="P", help="parts, for --by partition (default: 16)")
-    reorder.add_argument("--overwrite", action="store_true", help="replace a data set that is at OUT")
+    reorder.add_argument("--overwrite", action="store_true", help="replace a data set at OUT, and parts in it")
 
 
 def _command(commands: Any, name: str, text: str, module: str) -> argparse.ArgumentParser:

@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--distinct", action="store_true", help="leave out loops, and repeats of edges")
     parser.add_argument("--reverse", action="store_true", help="add the reverse of each edge")
     parser.add_argument("--memory", default="4GB", metavar="SIZE", help="to take at most (default: %(default)s)")
-    parser.add_argument("--overwrite", action="store_true", help="replace a data set that is at FOLDER")
+    parser.add_argument("--overwrite", action="store_true", help="replace a data set at FOLDER, and parts in it")
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
 

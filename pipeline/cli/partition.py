@@ -14,7 +14,8 @@ METHODS = ("hash", "range", "metis", "louvain", "stream")
 ORIGINAL_ID = "original_id"
 
 EPILOG = """
-DATA is a data set, or holds indptr and indices, or edge_index, or src and dst; optionally num_nodes. Every other array
+DATA is a data set, or holds indptr and indices (with edge_ids, which say the rows of features that edges have), or
+edge_index, or src and dst; optionally num_nodes. Every other array
 with a row for each node is a feature, and with one for each edge a feature of edges; x_indptr, x_indices, x_data and
 x_shape are a sparse one. What is left out is named, with the reason. Arrays of a folder stay on disk: with indptr and
 int32 indices, graphs larger than memory can be cut by stream, hash and range. Of a data set all is taken: types, times,

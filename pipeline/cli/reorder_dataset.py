@@ -16,7 +16,7 @@ from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of
 from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.scores import out_degree, reverse_pagerank
-from headrace.pipeline.storage.dataset.manifest import holds_dataset
+from headrace.pipeline.storage.dataset.manifest import holds_dataset, parts_inside
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
 from headrace.pipeline.storage.features import FeatureStore
@@ -37,6 +37,7 @@ def reorder(options: argparse.Namespace) -> None:
         If it cannot be written.
     """
     check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_dataset, what="a data set")
+    removed = parts_inside(options.out)
     data = open_dataset(options.folder)
     if data.graph.node_ids is not None:
         raise GraphError(f"reorder: {data.path} has an order already, by its node_ids; reorder what it was made of")
@@ -57,11 +58,13 @@ def reorder(options: argparse.Namespace) -> None:
         options.out,
         replace(moved, node_types=graph.node_types),
         store,
-        items={name: _items(items, ranks, types) for name, items in data.items.items()},
+        items={name: _items(items, ranks, order.argsort()) for name, items in data.items.items()},
         ids={str(name): _external(data, name, own) for name, own in within.items()},
         notes={**data.notes, "order": {"by": options.by, "of": data.path.name}},
         overwrite=options.overwrite,
     )
+    if removed:
+        say(f"{', '.join(removed)} of the former data set is removed; run headrace partition again")
     say(f"{options.out}: nodes by {options.by}; ids of nodes are kept: headrace.open_dataset(...).ids")
 
 
@@ -79,10 +82,10 @@ def _external(data: Dataset, name: TypeName, ids: Tensor) -> Tensor | list[str]:
     return data.ids[name].external(ids) if isinstance(name, str) and name in data.ids else ids
 
 
-def _items(items: Items, ranks: Mapping[TypeName, Tensor], types: TypeOffsets) -> Items:
-    """Return items by their new ids."""
+def _items(items: Items, ranks: Mapping[TypeName, Tensor], rank: Tensor) -> Items:
+    """Return items by their new ids: within their type by `ranks`, or those of all nodes by `rank`."""
     if not isinstance(items.ids, Mapping):
-        return replace(items, ids=ranks[types.names[0]][items.ids.long()])
+        return replace(items, ids=rank[items.ids.long()])
     return replace(items, ids={name: _of_type(name, ids.long(), ranks) for name, ids in items.ids.items()})
 
 

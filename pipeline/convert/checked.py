@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, get_args, get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import get_args, get_type_hints
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.description import (
@@ -15,6 +15,7 @@ from headrace.pipeline.convert.description import (
     Items,
     NodeTable,
     Options,
+    split_name,
 )
 from headrace.pipeline.convert.table import Table
 
@@ -127,10 +128,11 @@ def checked(description: Description) -> Checked:
             nodes.setdefault(end, NodeTable(end))
     for node in nodes.values():
         _check_node(node)
-    found = Checked(nodes, edges, tuple(description.items), description.options)
-    for items in found.items:
-        _check_items(found, items)
-    _check_kinds(found)
+    nodes = {name: _with_split_names(node) for name, node in nodes.items()}
+    items = tuple(replace(one, name=split_name(one.name)) for one in description.items)
+    found = Checked(nodes, edges, items, description.options)
+    for one in found.items:
+        _check_items(found, one)
     return found
 
 
@@ -176,10 +178,27 @@ def _check_node(node: NodeTable) -> None:
     if node.external:
         raise InputError(f"convert: expected id= with a table of nodes of type {node.type!r}, got external=True")
     _check_columns(node.table, [one for one in (node.id, node.time) if one is not None])
+    if node.time is not None and node.table.column(node.time).is_text:
+        raise InputError(
+            f"convert: {node.table.name}: expected times to be numbers, got texts in {node.time!r}; write "
+            "numbers, such as seconds"
+        )
     _check_rows(node.table, node.features, node.labels)
     splits = () if node.splits is None else (node.splits,) if isinstance(node.splits, str) else node.splits.values()
     for column in splits:
         node.table.column(column)
+
+
+def _with_split_names(node: NodeTable) -> NodeTable:
+    if node.splits is None or isinstance(node.splits, str):
+        return node
+    names = {split_name(name): column for name, column in node.splits.items()}
+    if len(names) < len(node.splits):
+        raise InputError(
+            f"convert: expected one column for each split of {node.type!r}, got {list(node.splits)}, of which some are "
+            "the same; leave one out"
+        )
+    return replace(node, splits=names)
 
 
 def _check_rows(table: Table, features: Mapping[str, Columns], labels: Mapping[str, str]) -> None:
@@ -229,23 +248,9 @@ def _check_items(description: Checked, items: Items) -> None:
     ):
         raise InputError(f"convert: items {items.name!r}: expected the columns of nodes, or of two ends, got {columns}")
     _check_columns(items.table, [*columns, *([items.time] if items.time else [])])
-    if items.labels is not None:
-        items.table.column(items.labels)
-
-
-def _check_kinds(description: Checked) -> None:
-    """Refuse types whose ids are texts in one column and integers in another."""
-    kinds: dict[str, dict[Any, str]] = {}
-    for one in description.references():
-        kinds.setdefault(one.type, {}).setdefault(
-            one.table.column(one.column).is_text, f"{one.table.name} {one.column}"
-        )
-    for name, node in description.nodes.items():
-        if node.table is not None:
-            is_text = node.id is not None and node.table.column(node.id).is_text
-            kinds.setdefault(name, {}).setdefault(is_text, f"{node.table.name} {node.id or '(row numbers)'}")
-        if len(kinds.get(name, {})) > 1:
+    for what, column in (("labels", items.labels), ("times", items.time)):
+        if column is not None and items.table.column(column).is_text:
             raise InputError(
-                f"convert: expected ids of {name!r} to be texts or integers everywhere, got texts in "
-                f"{kinds[name][True]} and integers in {kinds[name][False]}"
+                f"convert: items {items.name!r}: expected {what} to be numbers, got texts in {items.table.name} "
+                f"{column!r}; write numbers, such as {'those of classes' if what == 'labels' else 'seconds'}"
             )

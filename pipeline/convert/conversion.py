@@ -73,6 +73,7 @@ class Conversion:
 
     def run(self, notes: Mapping[str, Any]) -> Manifest:
         """Run the passes that are not finished, and return the manifest of what they have written."""
+        _ = self.edge_attributes  # which refuses some tables
         for name, node in self.tables.nodes.items():
             references = [one for one in self.tables.references() if one.type == name]
             self._ids[name] = ids_of_type(self, node, references)

@@ -42,7 +42,7 @@ def convert(
     memory
         Of files: the most memory of the process, in bytes or as a text; default "4GB".
     overwrite
-        Replace a data set at `folder`; anything else there stays, and is an error.
+        Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error.
     progress
         Show a bar of bytes written.
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
 from headrace.pipeline.convert.description import Description
+from headrace.pipeline.convert.id_columns import with_ids_alike
 from headrace.pipeline.convert.memory import as_memory, room
 from headrace.pipeline.convert.report import Report, planned
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.work_folder import work_folder
 from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, holds_dataset
+from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, holds_dataset, parts_inside
 from headrace.pipeline.storage.new_folder import DISK_FULL, check_is_free, new_folder
 from headrace.pipeline.storage.terminal import progress_bar
 
@@ -56,7 +57,7 @@ def convert_tables(
         What the process may take at most, in bytes or as a text such as "4GB": keys of nodes take 40 bytes each, all
         else adapts to it.
     overwrite
-        Replace a data set at `folder`; anything else there stays, and is an error.
+        Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error.
     dry_run
         Read no rows and write nothing; the report has types, counts, dtypes, costs and passes.
     progress
@@ -76,12 +77,13 @@ def convert_tables(
         If the disk is full, or `folder` cannot be written.
     """
     check_switches("convert", overwrite=overwrite, dry_run=dry_run, progress=progress)
-    tables, limit = checked(description), as_memory(memory)
+    tables, limit = with_ids_alike(checked(description)), as_memory(memory)
     # Of the name in a folder that is no link: the work folder is beside it.
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are
     check_is_free(target, overwrite=overwrite, replaceable=holds_dataset, what="a data set")
+    removed = parts_inside(target)
     if dry_run:
-        return planned(tables, target, limit)
+        return replace(planned(tables, target, limit), removed=removed)
     left = room(limit)
     before = _stamps(tables)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +100,7 @@ def convert_tables(
             with new_folder(target, overwrite=overwrite, replaceable=holds_dataset, what="a data set") as draft:
                 conversion.output.publish(draft, arrays_of(manifest))
                 manifest.write(draft)
-            return _report(conversion, manifest, target, limit)
+            return replace(_report(conversion, manifest, target, limit), removed=removed)
     except OSError as cause:
         if cause.errno in DISK_FULL:
             raise OSError(

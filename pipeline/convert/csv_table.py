@@ -6,6 +6,7 @@ import csv
 import gzip
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
@@ -19,7 +20,7 @@ from headrace.ops import InputError
 from headrace.pipeline.convert.files import Paths, RowsOfFiles, files_of, stamps_of
 from headrace.pipeline.convert.table import Column, Stamp, Table, where_from
 
-#: "int", "float", "bool", "text", or ("vector", length).
+#: "int", "float", "bool", "text", or ("vector", length); of ids also "id", integers in their canonical form alone.
 Kind = str | tuple[str, int]
 
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
@@ -38,7 +39,8 @@ class CsvTable(Table):
     """A table of one or more files of text: integers, floating point, true and false, texts, and lists as vectors.
 
     An empty field is null. The first 1,000 rows tell the types of columns; a later row of another type is an error,
-    which `types` mends. A quoted list such as ``"0.1,0.2"`` is a vector, in all rows of one length.
+    which `types` mends. Ids are integers if each is written as its integer is, without zeros in front, and texts
+    otherwise: "010" is not 10. A quoted list such as ``"0.1,0.2"`` is a vector, in all rows of one length.
 
     Parameters
     ----------
@@ -89,8 +91,33 @@ class CsvTable(Table):
             name: (types or {}).get(name) or kind_of_values([row[place] for row in sample])
             for place, name in enumerate(self._names)
         }
+        self._given = set(types or ())
+        self._is_canonical = {
+            name: all(_is_canonical(row[place]) for row in sample if row[place])
+            for place, name in enumerate(self._names)
+            if self._kinds[name] == "int"
+        }
+        self.take_kinds(self._kinds)
+
+    def take_kinds(self, kinds: Mapping[str, Kind]) -> None:
+        """Read columns as other kinds from now on."""
+        self._kinds = dict(kinds)
         self.identity = f"{self._separator!r} {self._has_header} {self._kinds}"
         self.columns = {name: column_of_kind(kind) for name, kind in self._kinds.items()}
+
+    def id_kinds(self, column: str) -> frozenset[str]:
+        """Return what ids in a column may be; `Table.id_kinds` documents it."""
+        if self.column(column).is_text or column in self._given or self._kinds[column] not in ("int", "id"):
+            return super().id_kinds(column)
+        return frozenset(["integers", "texts"] if self._is_canonical[column] else ["texts"])
+
+    def with_ids(self, column: str, kind: str) -> CsvTable:
+        """Return the table with a column as ids of a kind; `Table.with_ids` documents it."""
+        if column in self._given or self._kinds[column] not in ("int", "id"):
+            return self
+        made = copy(self)
+        made.take_kinds({**self._kinds, column: "text" if kind == "texts" else "id"})
+        return made
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
         """Yield rows; `Table.chunks` documents it."""
@@ -209,6 +236,8 @@ def column_of_kind(kind: Kind) -> Column:
     if isinstance(kind, tuple) and kind[0] == "vector" and isinstance(kind[1], int) and kind[1] > 0:
         return Column(np.dtype(np.float64), (kind[1],))
     dtypes: dict[Any, Any] = {"int": np.int64, "float": np.float64, "bool": bool, "text": object}
+    if kind == "id":
+        return Column(np.dtype(np.int64))
     if kind not in dtypes:
         raise InputError(f"convert: expected a type of {list(dtypes)} or ('vector', length), got {kind!r}")
     return Column(np.dtype(dtypes[kind]))
@@ -238,7 +267,7 @@ def parsed(values: Any, kind: Kind, where: Callable[[int], str], name: str) -> N
         return np.array([one or None for one in values], dtype=object)
     if isinstance(kind, tuple):
         return _vectors(values, kind[1], where, name)
-    parsers: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "bool": _as_bool}
+    parsers: dict[str, Callable[[str], Any]] = {"int": _as_int, "id": _as_id, "float": _as_float, "bool": _as_bool}
     parse = parsers[kind]
     plain = np.zeros(len(values), column_of_kind(kind).dtype)
     null = np.zeros(len(values), bool)
@@ -251,23 +280,29 @@ def parsed(values: Any, kind: Kind, where: Callable[[int], str], name: str) -> N
         except (ValueError, OverflowError):
             raise InputError(
                 f"convert: {where(row)}: expected {_TEXTS[kind]} in {name!r}, got {one[:40]!r}; correct it, or pass "
-                f"another type of the column"
+                f"another type of the column{_OF_IDS.format(name) if kind == 'id' else ''}"
             ) from None
     return np.ma.MaskedArray(plain, null) if null.any() else plain
 
 
 _TEXTS = {"int": "an integer of 64 bits", "float": "a number", "bool": "true or false"}
+_TEXTS["id"] = "an integer of 64 bits, as all ids before and written without zeros in front,"
+_OF_IDS = ': of ids that are texts, in TOML types = {{ {} = "text" }}'
 
 
 def _by_arrow(values: Any, kind: Kind) -> NDArray[Any] | None:
     """Return integers and floating point as pyarrow converts them; None if a field is neither, or of other kinds."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    if kind not in ("int", "float"):
+    if kind not in ("int", "id", "float"):
         return None
     try:
-        numbers = values.cast(pa.int64() if kind == "int" else pa.float64())
+        numbers = values.cast(pa.float64() if kind == "float" else pa.int64())
     except pa.ArrowException:
+        return None
+    # Of integers pyarrow reads other forms, too, such as 0x1F.
+    if kind != "float" and pc.all(pc.equal(numbers.cast(pa.string()), values)).as_py() is False:
         return None
     if numbers.null_count == 0:
         return np.asarray(numbers.to_numpy(zero_copy_only=False))
@@ -297,6 +332,29 @@ def _is_float(text: str) -> bool:
     except ValueError:
         return False
     return text.isascii() and "_" not in text
+
+
+def _is_canonical(text: str) -> bool:
+    """Whether a text is what Python writes for its integer, of 64 bits."""
+    return _is_int(text) and len(text) <= 20 and str(int(text)) == text and -(1 << 63) <= int(text) < 1 << 63
+
+
+def _as_int(text: str) -> int:
+    if not _is_int(text):  # int takes spaces and underscores, too
+        raise ValueError(text)
+    return int(text)
+
+
+def _as_id(text: str) -> int:
+    if not _is_canonical(text):
+        raise ValueError(text)
+    return int(text)
+
+
+def _as_float(text: str) -> float:
+    if not _is_float(text):
+        raise ValueError(text)
+    return float(text)
 
 
 def _as_bool(text: str) -> bool:

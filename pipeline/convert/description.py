@@ -16,6 +16,14 @@ Columns = str | Sequence[str]
 
 EdgeType = tuple[str, str, str]
 
+#: Other names of splits, in any case.
+_SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+
+
+def split_name(name: str) -> str:
+    """Return what a split is called here: train, val or test, or the name itself if it is none of these."""
+    return _SPLITS.get(name.lower(), name)
+
 
 @dataclass(frozen=True, eq=False)
 class NodeTable:
@@ -45,7 +53,8 @@ class NodeTable:
         A column of times, which becomes the attribute "time" of nodes.
     splits
         Names of items and how to find them: ``{"train": "is_train"}`` is a column of booleans or of 0 and 1, and
-        ``"split"`` is one column with the name of the items of each node; null and "" are in none.
+        ``"split"`` is one column with the name of the items of each node; null and "" are in none. Here and elsewhere
+        "valid" and "validation" are "val".
     """
 
     type: str = "node"

@@ -19,6 +19,7 @@ from headrace.pipeline.convert.node_ids import UNKNOWN, IdReader, NodeIds
 from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
+from headrace.pipeline.data.type_attributes import value_without
 
 _BOOL = np.dtype(bool)
 
@@ -193,6 +194,8 @@ def _values(
     """Return values of an attribute, without nulls in rows that stay."""
     null = nulls(values, nan=attribute.is_time)
     plain = np.ma.getdata(values)
+    if value_without(name) == 1:
+        _refuse_odd_weights(table, column, plain, kept & ~null, start)
     if not null.any():
         return plain
     if attribute.is_time and options.null_times != "refuse":
@@ -211,3 +214,16 @@ def _values(
             f"{name!r}, got null{advice}"
         )
     return plain
+
+
+def _refuse_odd_weights(table: Table, column: str, weights: NDArray[Any], kept: NDArray[np.bool_], start: int) -> None:
+    """Refuse weights that nothing can be drawn by."""
+    if weights.dtype.kind not in "if":
+        return
+    odd = kept & ~((weights >= 0) & np.isfinite(weights))
+    if odd.any():
+        row = int(odd.argmax())
+        raise InputError(
+            f"convert: {table.where(start + row)}: expected a weight that is finite and not negative in {column!r}, "
+            f"got {weights[row]}; correct it, or make the column an attribute or feature of another name"
+        )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import as_labels, nulls
-from headrace.pipeline.convert.description import Items, NodeTable, Options
+from headrace.pipeline.convert.description import Items, NodeTable, Options, split_name
 from headrace.pipeline.convert.edge_ends import EndFiles, refuse_unknown
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.node_ids import UNKNOWN, IdReader
@@ -227,8 +227,12 @@ def _by_name(table: Table, column: str, values: NDArray[Any]) -> list[tuple[str,
             f"convert: {table.name}: expected names of items in {column!r}, got {values.dtype}; pass splits={{name: "
             "column}} for columns of booleans"
         )
-    names = dict.fromkeys(values.tolist())
-    return [(name, values == name) for name in names if name]
+    found: dict[str, NDArray[np.bool_]] = {}
+    for name in dict.fromkeys(values.tolist()):
+        if name:
+            ours = split_name(name)
+            found[ours] = (values == name) | found.get(ours, False)
+    return list(found.items())
 
 
 def _mask(table: Table, column: str, values: NDArray[Any], start: int) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops import InputError
+from headrace.pipeline.convert.description import split_name
 from headrace.pipeline.data import Graph, Items
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
@@ -62,18 +63,21 @@ def _features_of_dgl(graph: Any) -> FeatureStore:
 
 def _items_and_features(store: FeatureStore) -> tuple[dict[str, Any], FeatureStore]:
     """Take masks of nodes from the features, as items of the name before ``_mask``."""
-    items: dict[str, Any] = {}
+    items: dict[str, dict[Any, Any]] = {}
     features = {}
     for key, source in store.node.items():
         of_type, name = (None, key) if isinstance(key, str) else key
         is_mask = name.endswith(_MASK) and source.dtype == torch.bool and len(source.shape) == 1
         if not is_mask:
             features[key] = source
-        elif of_type is None:
-            items[name.removesuffix(_MASK)] = source
-        else:
-            items.setdefault(name.removesuffix(_MASK), {})[of_type] = source
-    return items, FeatureStore(features, dict(store.edge))
+            continue
+        of_name = split_name(name.removesuffix(_MASK))
+        of_types = items.setdefault(of_name, {})
+        if of_type in of_types:
+            raise InputError(f"convert: expected one mask of the items {of_name!r}, got several; leave one out")
+        of_types[of_type] = source
+    plain = {name: of_types.get(None, of_types) for name, of_types in items.items()}
+    return plain, FeatureStore(features, dict(store.edge))
 
 
 def _links_of_pyg(data: Any) -> dict[str, Items]:

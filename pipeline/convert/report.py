@@ -37,6 +37,8 @@ class Report:
         What is done in turn.
     dry_run
         Whether nothing was written.
+    removed
+        Parts of a data set that was there before, which went with it.
     """
 
     folder: Path
@@ -48,6 +50,7 @@ class Report:
     disk: int | None = None
     passes: tuple[str, ...] = ()
     dry_run: bool = False
+    removed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.folder}: {'would be' if self.dry_run else 'is'} a data set of"]
@@ -60,6 +63,11 @@ class Report:
         lines += [f"  {what}: {count:,}" for what, count in self.counts.items()]
         what = "bytes on the disk while it runs" if self.dry_run else "bytes"
         lines.append(f"  {_number(self.disk)} {what}, at most {self.memory:,} bytes of memory")
+        if self.removed:
+            going = "would be" if self.dry_run else "is"
+            lines.append(
+                f"  {', '.join(self.removed)} of the former data set {going} removed; run headrace partition again"
+            )
         if self.dry_run:
             lines += ["  passes:", *(f"    {one}" for one in self.passes)]
         return "\n".join(lines)

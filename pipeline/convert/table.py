@@ -112,6 +112,17 @@ class Table(ABC):
             raise InputError(f"convert: {self.name} has no column {name!r}; its columns are {list(self.columns)}")
         return self.columns[name]
 
+    def id_kinds(self, column: str) -> frozenset[str]:
+        """Return what ids in a column may be read as: "integers", "texts", or either.
+
+        An id is an integer only where its text is the decimal form of it, which other programs write alike.
+        """
+        return frozenset(["texts" if self.column(column).is_text else "integers"])
+
+    def with_ids(self, column: str, kind: str) -> Table:  # noqa: ARG002 - where there is no choice
+        """Return the table with a column as ids of a kind, "integers" or "texts", where it may be either."""
+        return self
+
     def __repr__(self) -> str:
         rows = "rows unknown" if self.num_rows is None else f"{self.num_rows} rows"
         return f"{type(self).__name__}({self.name!r}, {rows}, {list(self.columns)})"

@@ -4,11 +4,13 @@
 ``indptr``, ``indices``                     the in-neighbours of v are ``indices[indptr[v]:indptr[v + 1]]``
 ... or ``edge_index``                       int[2, num_edges], sources and destinations
 ... or ``src``, ``dst``                     int[num_edges] each
+``edge_ids``                                optional, beside ``indptr``: ids of edges, which are their rows in features
 ``num_nodes``                               optional: else the rows of ``x`` or ``y``, else the largest id plus one
 ``x_indptr``, ``x_indices``, ``x_data``     sparse features, which become the dense feature ``x``, of
 ``x_shape``                                 int[2], rows and columns
 any other array of num_nodes rows           a feature of nodes: labels, masks, ...
-... of num_edges rows                       a feature of edges, in the order in which the graph lists these: times, ...
+... of num_edges rows                       a feature of edges, in the order in which the graph lists these, or in that
+                                            of ``edge_ids``: times, ...
 ==========================================  ==========================================================================
 
 Where there are as many nodes as edges, those whose names begin with ``edge`` are of edges.
@@ -42,7 +44,10 @@ SPARSE = ("x_indptr", "x_indices", "x_data", "x_shape")
 
 #: What np.load raises for archives that are none.
 _DAMAGED = (*DAMAGED, AttributeError, KeyError, RuntimeError, OSError, zipfile.BadZipFile, zlib.error)
-NOT_FEATURES = {*CSC, *PAIRS, *EDGE_INDEX, *SPARSE, "num_nodes", "meta"}
+
+#: The ids of edges in the order of `CSC`; other forms list edges by their ids.
+EDGE_IDS = "edge_ids"
+NOT_FEATURES = {*CSC, *PAIRS, *EDGE_INDEX, *SPARSE, EDGE_IDS, "num_nodes", "meta"}
 
 
 @dataclass(frozen=True)
@@ -210,8 +215,13 @@ def _graph(arrays: Arrays, path: Path) -> Graph:
             f"{path}: expected a graph as indptr and indices, or as edge_index, or as src and dst, and only one of "
             f"them; the arrays are {sorted(arrays)}"
         )
+    if EDGE_IDS in arrays and given != [CSC]:
+        raise GraphError(
+            f"{path}: expected {EDGE_IDS} beside indptr and indices alone, got it with edges that are listed by their "
+            f"ids; put the edges and their features into one order, and move {EDGE_IDS} away"
+        )
     if given == [CSC]:
-        graph = Graph.from_csc(arrays["indptr"], arrays["indices"])
+        graph = Graph.from_csc(arrays["indptr"], arrays["indices"], edge_ids=arrays.get(EDGE_IDS))
         if "num_nodes" in arrays and graph.num_nodes != _number(arrays["num_nodes"], path):
             raise GraphError(f"{path}: indptr is of {graph.num_nodes} nodes, num_nodes is {arrays['num_nodes']}")
         return graph

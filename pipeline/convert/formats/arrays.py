@@ -3,6 +3,7 @@
 The graph is ``edge_index`` [2, n], or ``src`` and ``dst``, or ``indptr`` and ``indices``. Arrays of num_nodes rows are
 features of nodes, but ``*_mask`` are items, ``y`` labels and ``time`` times; arrays of num_edges rows are attributes of
 edges, or features where rows are vectors. The number of nodes is that of ``num_nodes``, else of rows of ``x`` or ``y``.
+``edge_ids`` is refused, as rows number edges here.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headrace.pipeline.convert.formats.views import Beside
 from headrace.pipeline.convert.npy_table import NpyTable, NpzTable
 from headrace.pipeline.convert.table import Column, Stamp, Table
 from headrace.pipeline.storage.array_file import open_array
+from headrace.pipeline.storage.graph_files import EDGE_IDS
 
 _MASK = "_mask"
 _GRAPH = ("edge_index", "src", "dst", "indptr", "indices", "num_nodes")
@@ -42,6 +44,11 @@ def read_arrays(path: Path) -> Description:
         raise InputError(
             f"convert: {path}: expected a graph as edge_index, or src and dst, or indptr and indices, and one of them, "
             f"got {sorted(shapes)}"
+        )
+    if EDGE_IDS in shapes:
+        raise InputError(
+            f"convert: {path}: expected edges that are numbered by their rows, got {EDGE_IDS}, which gives them other "
+            f"numbers; put arrays of edges into the order of rows (array[{EDGE_IDS}]), and move {EDGE_IDS} away"
         )
     if graphs[0] == ("edge_index",):
         ends = arrays.pairs("edge_index")

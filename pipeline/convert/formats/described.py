@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,8 @@ def description_of(fields: Mapping[str, Any], folder: Path, what: str) -> Descri
     plain = "files" in edges or "columns" in edges
     of_edges = {None: edges} if plain else {_edge_type(name, what): one for name, one in edges.items()}
     of_nodes = {"node": nodes} if {"files", "columns", "num_nodes", "external"} & set(nodes) else nodes
+    if not plain and of_nodes:
+        _refuse_unknown_types(of_edges, list(of_nodes), what)
     options = _section(fields.get("options", {}), f"{what}: options")
     _known(options, [one.name for one in dataclasses.fields(Options)], f"{what}: options")
     return Description(
@@ -268,6 +270,19 @@ def _edge_type(name: str, what: str) -> EdgeType:
     if len(parts) != 3 or not all(parts):
         raise InputError(f'{what}: expected an edge type such as "user,buys,item", got {name!r}')
     return parts[0], parts[1], parts[2]
+
+
+def _refuse_unknown_types(edges: Iterable[EdgeType | None], nodes: Sequence[str], what: str) -> None:
+    """Refuse a type of nodes that edges name and no table does, which is rather another one that was misspelt."""
+    for edge_type in edges:
+        for end in (edge_type[0], edge_type[2]) if edge_type is not None else ():
+            if end not in nodes:
+                close = close_name(end, nodes)
+                advice = f"did you mean {close}?" if close else f"add [nodes.{end}], which may be empty"
+                raise InputError(
+                    f"{what}: edges {','.join(edge_type or ())}: expected types of nodes among {', '.join(nodes)}, got "
+                    f"{end!r}; {advice}"
+                )
 
 
 def _section(value: Any, what: str) -> Mapping[str, Any]:

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 from headrace.ops.errors import InputError
 
-_KEY = re.compile(r"""("[^"]*"|'[^']*'|[^\s\[\]{},&*!|>%@`#:'"-][^:#\[\]{}]*?|-?\d[^:#]*?)\s*:(?:\s+|$)""")
+#: A text in quotes: a backslash escapes within double ones, and a quote is doubled within single ones.
+_QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*\'"""
+_KEY = re.compile(r"(" + _QUOTED + r"""|[^\s\[\]{},&*!|>%@`#:'"-][^:#\[\]{}]*?|-?\d[^:#]*?)\s*:(?:\s+|$)""")
+_FLOW_KEY = re.compile(r"(" + _QUOTED + r"""|[^:,\[\]{}"']+?)\s*:\s*""")
+_FLOW_VALUE = re.compile(r"(" + _QUOTED + r"|[^,\[\]{}]*)")
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.|$)")
+_ESCAPES = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b"}
+_ESCAPES |= {" ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _INT, _FLOAT = re.compile(r"[-+]?\d{1,18}$"), re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+)([eE][-+]?\d+)?$")
 _DEEPEST = 50
@@ -96,7 +103,7 @@ class _Parser:
             match = _KEY.match(line.text)
             if match is None:
                 break
-            key, rest = match.group(1).strip("\"'"), line.text[match.end() :].strip()
+            key, rest = self._key(match.group(1), line.number), line.text[match.end() :].strip()
             if key in found:
                 raise self._error(line.number, f"each key once, got {key!r} again")
             self._at += 1
@@ -121,7 +128,7 @@ class _Parser:
             return value
         if text[0] in "&*!|>%@`" or _KEY.match(text):
             raise self._error(number, f"a plain text or number, got {text[:40]!r}, which this version does not read")
-        return _plain(text)
+        return self._plain(text, number)
 
     def _flow(self, text: str, number: int, depth: int) -> tuple[Any, str]:
         """Read a list or mapping in brackets; return it and the rest of the line."""
@@ -132,17 +139,20 @@ class _Parser:
         keys: list[str] = []
         while not rest.startswith(close):
             if close == "}":
-                match = re.match(r"""("[^"]*"|'[^']*'|[^:,\[\]{}]+?)\s*:\s*""", rest)
+                match = _FLOW_KEY.match(rest)
                 if match is None:
                     raise self._error(number, f"key: value in braces, got {rest[:40]!r}")
-                keys.append(match.group(1).strip("\"'"))
+                key = self._key(match.group(1), number)
+                if key in keys:
+                    raise self._error(number, f"each key once, got {key!r} again")
+                keys.append(key)
                 rest = rest[match.end() :]
             if rest[:1] and rest[0] in "[{":
                 value, rest = self._flow(rest, number, depth + 1)
             else:
-                match = re.match(r"""("[^"]*"|'[^']*'|[^,\[\]{}]*)""", rest)
+                match = _FLOW_VALUE.match(rest)
                 assert match is not None  # the last form takes anything
-                value, rest = _plain(match.group(1).strip()), rest[match.end() :]
+                value, rest = self._plain(match.group(1).strip(), number), rest[match.end() :]
             values.append(value)
             rest = rest.lstrip()
             if rest.startswith(","):
@@ -151,28 +161,52 @@ class _Parser:
                 raise self._error(number, f"{close} or a comma, got {rest[:40]!r}")
         return (dict(zip(keys, values, strict=True)) if close == "}" else values), rest[1:]
 
+    def _key(self, text: str, number: int) -> str:
+        return self._unquoted(text, number) if text[0] in "\"'" else text
+
+    def _plain(self, text: str, number: int) -> Any:
+        if text[:1] and text[0] in "\"'":
+            return self._unquoted(text, number)
+        if text.lower() in _WORDS:
+            return _WORDS[text.lower()]
+        if _INT.match(text):
+            return int(text)
+        return float(text) if _FLOAT.match(text) else text
+
+    def _unquoted(self, text: str, number: int) -> str:
+        """Return a text without its quotes and escapes."""
+        if not re.fullmatch(_QUOTED, text):
+            raise self._error(number, f"a text that ends with its quote on the same line, got {text[:40]!r}")
+        if text[0] == "'":
+            return text[1:-1].replace("''", "'")
+
+        def plain(match: re.Match[str]) -> str:
+            code = match.group(1)
+            if len(code) > 1 and int(code[1:], 16) < 0x110000:
+                return chr(int(code[1:], 16))
+            if code not in _ESCAPES:
+                raise self._error(number, f"an escape of YAML, got {match.group()!r}")
+            return _ESCAPES[code]
+
+        return _ESCAPE.sub(plain, text[1:-1])
+
     def _error(self, number: int, expected: str) -> InputError:
         return InputError(f"{self._what}, line {number}: expected {expected}")
 
 
 def _without_comment(line: str) -> str:
-    """Return a line without its comment, which is no ``#`` within quotes."""
-    quote = ""
-    for place, letter in enumerate(line):
+    """Return a line without its comment, which is no ``#`` within quotes; quotes begin a text, and are plain in it."""
+    quote, place = "", 0
+    while place < len(line):
+        letter = line[place]
         if quote:
-            quote = "" if letter == quote else quote
+            is_pair = (quote == '"' and letter == "\\") or (quote == "'" and line.startswith("''", place))
+            quote = "" if letter == quote and not is_pair else quote
+            place += is_pair
         elif letter in "\"'":
-            quote = letter
+            before = line[:place].rstrip()
+            quote = letter if not before or before[-1] in "[{,:-" else ""
         elif letter == "#" and (place == 0 or line[place - 1] in " \t"):
             return line[:place]
+        place += 1
     return line
-
-
-def _plain(text: str) -> Any:
-    if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
-        return text[1:-1]
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    if _INT.match(text):
-        return int(text)
-    return float(text) if _FLOAT.match(text) else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,15 @@ class Beside(Table):
         """Return the files as they are now."""
         return tuple(stamp for one in self._tables for stamp in one.stamps())
 
+    def id_kinds(self, column: str) -> frozenset[str]:
+        """Return what ids in a column may be; `Table.id_kinds` documents it."""
+        self.column(column)
+        return next(one.id_kinds(column) for one in self._tables if column in one.columns)
+
+    def with_ids(self, column: str, kind: str) -> Table:
+        """Return the table with a column as ids of a kind; `Table.with_ids` documents it."""
+        return Beside([one.with_ids(column, kind) if column in one.columns else one for one in self._tables])
+
 
 class _Reader:
     """Takes any number of rows of a table at a time."""
@@ -89,10 +99,27 @@ class _View(Table):
     """One table with some columns changed."""
 
     def __init__(self, table: Table, changed: Mapping[str, Column]) -> None:
+        self._known = changed
+        self.take(table)
+
+    def take(self, table: Table) -> None:
+        """Be a view of another table with the same columns."""
         self._table = table
         self.name, self.identity = table.name, f"{type(self).__name__} of {table.identity}"
         self.num_rows = table.num_rows
-        self.columns = {**table.columns, **changed}
+        self.columns = {**table.columns, **self._known}
+
+    def id_kinds(self, column: str) -> frozenset[str]:
+        """Return what ids in a column may be; `Table.id_kinds` documents it."""
+        return super().id_kinds(column) if column in self._known else self._table.id_kinds(column)
+
+    def with_ids(self, column: str, kind: str) -> Table:
+        """Return the table with a column as ids of a kind; `Table.with_ids` documents it."""
+        if column in self._known:
+            return self
+        made = copy(self)
+        made.take(self._table.with_ids(column, kind))
+        return made
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         """Yield rows; `Table.chunks` documents it."""

@@ -127,6 +127,44 @@ class IdMap:
         return f"IdMap({len(self)} {'integers' if self.starts is None else 'texts'})"
 
 
+class RowNumbers(IdMap):
+    """The map of nodes whose ids are their numbers, from 0: each is its own id, in both directions.
+
+    Parameters
+    ----------
+    num_nodes
+        How many nodes there are.
+    """
+
+    def __init__(self, num_nodes: int) -> None:
+        super().__init__(np.empty(0, np.int64), None, None)
+        self._num_nodes = num_nodes
+
+    def __len__(self) -> int:
+        return self._num_nodes
+
+    def external(self, ids: ArrayLike | Tensor) -> Tensor:
+        """Return the ids themselves; `IdMap.external` documents it."""
+        return torch.from_numpy(self._checked(ids))
+
+    def ours(self, ids: ArrayLike | Tensor | Sequence[str]) -> Tensor:
+        """Return the ids themselves; `IdMap.ours` documents it."""
+        return torch.from_numpy(self._checked(ids))
+
+    def _checked(self, ids: Any) -> NDArray[np.int64]:
+        found = _as_int64(ids)
+        odd = found[(found < 0) | (found >= self._num_nodes)]
+        if len(odd):
+            raise InputError(
+                f"ids: there is no node with the id {int(odd[0])}, as ids are numbers in [0, {self._num_nodes}); are "
+                "they ids of another type?"
+            )
+        return found.copy()
+
+    def __repr__(self) -> str:
+        return f"RowNumbers({self._num_nodes})"
+
+
 def _as_int64(ids: Any) -> NDArray[np.int64]:
     values = as_cpu_tensor(ids, "ids", InputError)
     if values.dtype.is_floating_point or values.dtype == torch.bool or values.is_complex():

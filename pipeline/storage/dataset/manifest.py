@@ -40,6 +40,10 @@ from headrace.pipeline.storage.shard_meta import write_json
 MANIFEST, FORMAT, VERSION = "dataset.json", "headrace data set", 1
 
 
+#: Of a data set, the folder of its shards.
+PARTS = "parts"
+
+
 @dataclass(frozen=True)
 class ArrayFile:
     """Where an array is, and what it must be."""
@@ -152,6 +156,14 @@ class Manifest:
             raise InputError(f"open_dataset: expected the field {cause} in {path}, but it is missing") from cause
         except (InputError, ValueError, TypeError, AttributeError) as cause:
             raise InputError(f"open_dataset: {path}: {cause}; see help(hr.save_dataset) for the format") from cause
+
+
+def parts_inside(folder: Path) -> tuple[str, ...]:
+    """Return the parts that ``headrace partition`` has put into a data set, which go when it is replaced."""
+    try:
+        return tuple(sorted(f"{PARTS}/{one.name}" for one in (folder / PARTS).iterdir() if one.is_dir()))
+    except OSError:
+        return ()
 
 
 def holds_dataset(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data import Graph, Items, check_kind, check_switches
 from headrace.pipeline.storage.array_file import open_stored, read_array
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes, sha256_of
-from headrace.pipeline.storage.dataset.id_map import IdMap
+from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
 from headrace.pipeline.storage.dataset.manifest import MANIFEST, ArrayFile, ItemFiles, Manifest, arrays_of
 from headrace.pipeline.storage.dataset.opened_graph import OpenedGraph
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
@@ -39,7 +39,7 @@ class Dataset:
         Items by name, such as ``items["train"]``, for `ItemSampler`.
     ids
         By node type ("node" in a graph without types) the users' own ids: ``ids["node"].external(ours)`` and
-        ``ids["node"].ours(external)``.
+        ``ids["node"].ours(external)``. Of types without ids of their own these are the numbers of nodes.
     notes
         Notes of the writer, such as the sources and counts of a conversion.
     """
@@ -147,7 +147,9 @@ def open_dataset(path: str | os.PathLike[str], *, memory_map: bool = True) -> Da
     for one in manifest.features:
         features[one.of][one.name if one.type is None else (one.type, one.name)] = reader.array(one.rows)
     items = {name: _items(reader, runs) for name, runs in manifest.items.items()}
-    ids = {
+    types = manifest.node_types or (("node", manifest.num_nodes),)
+    ids: dict[str, IdMap] = {str(name): RowNumbers(count) for name, count in types}
+    ids |= {
         one.type: IdMap(
             reader.array(one.values),
             None if one.starts is None else reader.array(one.starts),

@@ -74,7 +74,7 @@ def save_dataset(
     notes
         Anything in JSON to keep in the manifest.
     overwrite
-        Replace a data set at `path`; anything else at `path` stays, and is an error.
+        Replace a data set at `path`, with the parts inside it; anything else at `path` stays, and is an error.
     progress
         Show a bar of bytes written.
 

@@ -97,6 +97,7 @@ def test_texts_as_ids_by_toml(tmp_path):
 files = "users.csv"
 id = "name"
 labels = { y = "group" }
+[nodes.item]
 [edges."user,buys,item"]
 files = "buys.csv"
 src = "who"

@@ -27,6 +27,9 @@ nested:
     deeper: true
   etype: [user, follow, item]
 words: two words
+owner's: don't "stop" # nor 'this'
+'it''s': "say \\"a\\\\b\\" # \\u00e9\\n"
+flow: {'a''b': "c, \\"d\\"", e: 'it''s'}
 nothing: null
 """
 
@@ -41,13 +44,18 @@ def test_a_text():
         "edges": [{"type": "user:buys:item", "path": "a.csv"}, []],
         "nested": {"deep": {"deeper": True}, "etype": ["user", "follow", "item"]},
         "words": "two words",
+        "owner's": 'don\'t "stop"',
+        "it's": 'say "a\\b" # é\n',
+        "flow": {"a'b": 'c, "d"', "e": "it's"},
         "nothing": None,
     }
     assert parse_yaml("", "x") is None
 
 
 BOOLEANS = ("y", "n", "yes", "no", "on", "off")  # of YAML 1.1; PyYAML puts them into quotes
-words = st.sampled_from(["a", "b_c", "num", "type", "x y", "path", "12a", "item", "v1.0", *BOOLEANS])
+# What is put into quotes and escaped, which has no line breaks.
+odd = st.text("ab \"'#:\\,[]{}-é\t\x07\U0001f600", min_size=1, max_size=6)
+words = odd | st.sampled_from(["a", "b_c", "num", "type", "x y", "path", "12a", "item", "v1.0", *BOOLEANS])
 numbers = st.integers(-(10**9), 10**9) | st.sampled_from([0.5, -1.25, 1e3])
 plain = st.recursive(
     st.none() | st.booleans() | numbers | words,
@@ -75,6 +83,10 @@ def test_what_pyyaml_writes_is_read(value, flow):
         ("a: 1\na: 2", "each key once"),
         ("a: [1, 2", "a comma"),
         ("a: {b}", "key: value"),
+        ('a: "b', "ends with its quote"),
+        ('a: "b" c', "ends with its quote"),
+        ('a: "\\q"', "an escape of YAML"),
+        ("a: {b: 1, b: 2}", "each key once"),
         ("a: [1] 2", "the end of the line"),
         ("a:\n\tb: 1", "got a tab"),
         ("a: 1\n  b: 2", "same indentation"),

@@ -41,7 +41,13 @@ def test_node_numbers_without_a_table_of_nodes(tmp_path):
     expected = hr.Graph.from_coo(src, dst)
     assert data.graph.content_digest() == expected.content_digest()
     assert report.nodes == {"node": 5}
-    assert not data.ids
+    # Ids that are numbers of nodes are themselves, in both directions.
+    assert not data.manifest.ids
+    assert data.ids["node"].external([3, 0]).tolist() == data.ids["node"].ours([3, 0]).tolist() == [3, 0]
+    assert len(data.ids["node"]) == 5
+    for read in (data.ids["node"].external, data.ids["node"].ours):
+        with pytest.raises(InputError, match=r"no node with the id 5.*\[0, 5\)"):
+            read([0, 5])
     data, _ = opened(tmp_path, Description([EdgeTable(edges_of(src, dst))], [NodeTable(num_nodes=9)]))
     assert data.graph.num_nodes == 9
 

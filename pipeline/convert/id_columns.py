@@ -1,0 +1,70 @@
+"""Whether the ids of a type are integers or texts: one answer for all columns that have ids of the type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from headrace.ops import InputError
+from headrace.pipeline.convert.checked import Checked
+from headrace.pipeline.convert.description import EdgeTable, Items, NodeTable
+
+T = TypeVar("T", NodeTable, EdgeTable, Items)
+
+
+def with_ids_alike(tables: Checked) -> Checked:
+    """Return the tables with the ids of each type as integers or as texts in all columns.
+
+    They are integers if they may be integers in all columns, and texts otherwise. Columns in files of text may be
+    either, as long as each id is the decimal form of its integer.
+
+    Raises
+    ------
+    InputError
+        If they must be texts in one column and integers in another.
+    """
+    kinds = {name: _kind_of(tables, name) for name in tables.nodes}
+    nodes = {
+        name: node if node.id is None else _with_ids(node, {node.id: kinds[name]})
+        for name, node in tables.nodes.items()
+    }
+    edges = {}
+    for edge_type, some in tables.edges.items():
+        src, dst = tables.ends(edge_type)
+        edges[edge_type] = [_with_ids(one, {one.src: kinds[src], one.dst: kinds[dst]}) for one in some]
+    items = []
+    for one in tables.items:
+        columns, types = tables.of_items(one)
+        items.append(_with_ids(one, {name: kinds[of] for name, of in zip(columns, types, strict=False)}))
+    return Checked(nodes, edges, items, tables.options)
+
+
+def _kind_of(tables: Checked, name: str) -> str:
+    """Return the kind that ids of a type have in all columns."""
+    columns = [
+        (f"{one.table.name} {one.column}", one.table.id_kinds(one.column))
+        for one in tables.references()
+        if one.type == name
+    ]
+    node = tables.nodes[name]
+    if node.table is not None:
+        kinds = frozenset(["integers"]) if node.id is None else node.table.id_kinds(node.id)
+        columns.append((f"{node.table.name} {node.id or '(row numbers)'}", kinds))
+    for kind in ("integers", "texts"):
+        if all(kind in kinds for _, kinds in columns):
+            return kind
+    texts, integers = (next(where for where, kinds in columns if kind not in kinds) for kind in ("integers", "texts"))
+    raise InputError(
+        f"convert: expected ids of {name!r} to be texts or integers everywhere, got texts in {texts} and integers in "
+        f"{integers}; write them alike"
+    )
+
+
+def _with_ids(one: T, kinds: Mapping[str, str]) -> T:
+    table = one.table
+    if table is None:
+        return one
+    for column, kind in kinds.items():
+        table = table.with_ids(column, kind)
+    return replace(one, table=table)

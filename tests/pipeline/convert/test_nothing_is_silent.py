@@ -1,0 +1,153 @@
+"""What would be converted to something else than was meant is refused, or named, before work starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import headrace as hr
+from headrace.ops.errors import InputError
+from headrace.pipeline.cli.command_line import main
+from headrace.pipeline.convert.convert_tables import convert_tables
+from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
+from headrace.pipeline.convert.formats.described import description_of
+from headrace.pipeline.convert.formats.source import read_source
+from headrace.pipeline.convert.table import ArrayTable
+from headrace.pipeline.storage.graph_files import read_graph_files
+
+SRC, DST = np.array([0, 2, 2, 1]), np.array([1, 1, 0, 0])
+ENDS = {"src": SRC, "dst": DST}
+
+
+def convert(tmp_path, description):
+    report = convert_tables(description, tmp_path / "data", progress=False, overwrite=True)
+    return hr.open_dataset(tmp_path / "data"), report
+
+
+def test_ids_of_edges_in_folders_of_arrays(tmp_path):
+    """They are no attribute of edges: they say which row of a feature each edge has."""
+    graph = hr.Graph.from_coo(SRC, DST)
+    arrays = {"indptr": graph.indptr, "indices": graph.indices, "edge_ids": graph.edge_ids, "edge_x": np.arange(4)}
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    files = read_graph_files(tmp_path)
+    assert list(files.store.edge) == ["edge_x"]
+    assert files.graph.content_digest() == graph.content_digest()
+    with pytest.raises(InputError, match=r"got edge_ids.*array\[edge_ids\]"):
+        read_source(tmp_path)
+    for name in ("indptr", "indices"):
+        (tmp_path / f"{name}.npy").unlink()
+    np.save(tmp_path / "edge_index.npy", np.stack([SRC, DST]))
+    with pytest.raises(hr.GraphError, match="expected edge_ids beside indptr and indices alone"):
+        read_graph_files(tmp_path)
+
+
+def test_a_type_of_nodes_that_was_misspelt(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst\n0,1\n")
+    (tmp_path / "n.csv").write_text("x\n1\n2\n")
+    edges = {"user,buys,itme": {"files": "e.csv"}}
+    nodes = {"user": {"files": "n.csv"}, "item": {}}
+    with pytest.raises(InputError, match=r"edges user,buys,itme: .*got 'itme'; did you mean item\?"):
+        description_of({"edges": edges, "nodes": nodes}, tmp_path, "t")
+    with pytest.raises(InputError, match=r"got 'itme'; add \[nodes.itme\]"):
+        description_of({"edges": edges, "nodes": {"user": {}}}, tmp_path, "t")
+    assert description_of({"edges": edges, "nodes": {**nodes, "itme": {}}}, tmp_path, "t")
+    assert description_of({"edges": edges}, tmp_path, "t").edges[0].type == ("user", "buys", "itme")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1])
+def test_weights_that_nothing_can_be_drawn_by(tmp_path, value):
+    table = ArrayTable("edges", {**ENDS, "w": np.array([1, 0, value, 1.0]), "loop": np.array([0, 0, 0, 0.0])})
+    for edge in (EdgeTable(table, weight="w"), EdgeTable(table, attributes={"my_weight": "w"})):
+        with pytest.raises(InputError, match=rf"edges, row 2: expected a weight that is finite.*'w', got {value}"):
+            convert(tmp_path, Description([edge]))
+    convert(tmp_path, Description([EdgeTable(table, attributes={"other": "w"})]))
+    # Of edges that are left out nothing is asked.
+    edge = EdgeTable(
+        ArrayTable("edges", {"src": SRC, "dst": np.array([1, 1, 2, 0]), "w": np.array([1, 0, value, 1.0])})
+    )
+    drop = Options(loops="drop")
+    data, _ = convert(tmp_path, Description([EdgeTable(edge.table, weight="w")], options=drop))
+    assert data.graph.edge_attrs["weight"].tolist() == [1, 0, 1]
+
+
+def test_texts_in_place_of_numbers_are_refused_before_rows_are_read(tmp_path, monkeypatch):
+    table = ArrayTable("t", {**ENDS, "text": np.array(list("abcd"), object)})
+    monkeypatch.setattr(ArrayTable, "chunks", None)
+    edge, nodes = EdgeTable(table), [NodeTable(num_nodes=3)]
+    for given, message in (
+        (
+            Description([edge], nodes, [Items("a", table, "src", time="text")]),
+            "items 'a': expected times to be numbers",
+        ),
+        (Description([edge], nodes, [Items("a", table, "src", labels="text")]), "'a': expected labels to be numbers"),
+        (Description([edge], [NodeTable(table=table, time="text")]), "t: expected times to be numbers, got texts"),
+        (
+            Description([EdgeTable(table, time="text")], nodes),
+            "expected numbers in the columns of edge attribute 'time'",
+        ),
+    ):
+        with pytest.raises(InputError, match=message):
+            convert(tmp_path, given)
+
+
+def test_names_of_splits(tmp_path):
+    """Of columns of names, of masks, of tables of items, of objects: val is called that everywhere."""
+    names = np.array(["Train", "valid", "validation", "val", "TEST", "mine"], object)
+    masks = {"is_train": np.arange(6) < 2, "is_valid": np.arange(6) > 3}
+    nodes = ArrayTable("nodes", {"split": names, **masks})
+    edge = EdgeTable(ArrayTable("edges", ENDS))
+    data, _ = convert(tmp_path, Description([edge], [NodeTable(table=nodes, splits="split")]))
+    assert {name: items.ids.tolist() for name, items in data.items.items()} == {
+        "train": [0],
+        "val": [1, 2, 3],
+        "test": [4],
+        "mine": [5],
+    }
+    node = NodeTable(table=nodes, splits={"train": "is_train", "valid": "is_valid"})
+    items = [Items("validation", ArrayTable("more", {"id": np.array([2])}))]
+    data, _ = convert(tmp_path, Description([edge], [node]))
+    assert set(data.items) == {"train", "val"}
+    with pytest.raises(InputError, match="expected items 'val' once for a type"):
+        convert(tmp_path, Description([edge], [node], items))
+    with pytest.raises(InputError, match="one column for each split of 'node'"):
+        convert(tmp_path, Description([edge], [NodeTable(table=nodes, splits={"val": "is_train", "Val": "is_valid"})]))
+    pyg = pytest.importorskip("torch_geometric.data")
+    given = pyg.Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2, x=torch.zeros(2, 1))
+    given.valid_mask = torch.tensor([False, True])
+    assert set(hr.convert(given, tmp_path / "pyg", progress=False).items) == {"val"}
+    given.val_mask = torch.tensor([False, True])
+    with pytest.raises(InputError, match="one mask of the items 'val'"):
+        hr.convert(given, tmp_path / "more", progress=False)
+
+
+def test_parts_that_go_with_a_data_set_are_named(tmp_path, capsys):
+    edge = EdgeTable(ArrayTable("edges", ENDS))
+    _, report = convert(tmp_path, Description([edge]))
+    assert report.removed == ()
+    assert main(["partition", str(tmp_path / "data"), "--parts", "2"]) == 0
+    dry = convert_tables(Description([edge]), tmp_path / "data", overwrite=True, dry_run=True)
+    assert "parts/hash-2 of the former data set would be removed" in str(dry)
+    main(["reorder", str(tmp_path / "data"), str(tmp_path / "other")])
+    main(["partition", str(tmp_path / "other"), "--parts", "3"])
+    capsys.readouterr()
+    assert main(["reorder", str(tmp_path / "data"), str(tmp_path / "other"), "--overwrite"]) == 0
+    assert "parts/hash-3 of the former data set is removed" in capsys.readouterr().out
+    _, report = convert(tmp_path, Description([edge]))
+    assert report.removed == ("parts/hash-2",)
+    assert not (tmp_path / "data" / "parts").exists()
+
+
+def test_items_of_one_space_of_ids_in_a_data_set_with_types_are_reordered(tmp_path):
+    edges = {("user", "buys", "item"): (torch.tensor([0, 0, 2]), torch.tensor([1, 0, 1]))}
+    graph = hr.Graph.from_coo(edges, num_nodes={"user": 3, "item": 2})
+    store = hr.FeatureStore({"mark": torch.arange(5)})
+    items = {"train": torch.tensor([4, 0, 2]), "pairs": torch.tensor([[0, 3], [2, 4]])}
+    hr.save_dataset(tmp_path / "data", graph, store, items=items, progress=False)
+    assert main(["reorder", str(tmp_path / "data"), str(tmp_path / "out"), "--by", "out-degree"]) == 0
+    data = hr.open_dataset(tmp_path / "out")
+    marks = data.store.node["mark"].read(torch.arange(5)).rows
+    assert marks.tolist() != list(range(5))
+    for name, ids in items.items():
+        assert torch.equal(marks[data.items[name].ids], ids)
