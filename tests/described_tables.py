@@ -42,7 +42,10 @@ def descriptions(draw):
     )
     items = ArrayTable("items", {"a": rng.random(num_items), "b": rng.integers(0, 9, num_items)})
     tables = []
-    for edge_type, ends in ((BUYS, (known, np.arange(num_items))), (KNOWS, (known, known))):
+    undirected, loops = draw(st.booleans()), draw(st.sampled_from(["keep", "drop", "add"]))
+    is_added = undirected or loops == "add"
+    of_types = ((BUYS, (known, np.arange(num_items))), (KNOWS, (known, known)))[undirected:]
+    for edge_type, ends in of_types:
         count = draw(st.integers(0, 40))
         columns = [
             rng.choice(
@@ -53,9 +56,10 @@ def descriptions(draw):
         null = rng.random(count) < draw(st.sampled_from([0, 0.2]))
         time = np.ma.MaskedArray(rng.integers(0, 50, count), null)
         arrays = {"src": columns[0], "dst": columns[1], "time": np.ma.getdata(time), "f": rng.random((count, 2))}
-        arrays |= {"w": rng.random(count, np.float32)} if edge_type == BUYS else {}
+        weighs = edge_type == BUYS or undirected
+        arrays |= {"w": rng.random(count, np.float32)} if weighs else {}
         table = NullTable(f"edges of {edge_type[1]}", arrays, {"time": null})
-        more = {"weight": "w"} if edge_type == BUYS else {}
+        more = {"weight": "w"} if weighs else {}
         tables.append(EdgeTable(table, edge_type, time="time", features={"f": "f"}, **more))
     nodes = [
         NodeTable("user", users, "key", features={"x": "x"}, labels={"y": "y"}, splits="part", time="when"),
@@ -63,10 +67,11 @@ def descriptions(draw):
     ]
     options = Options(
         unknown_ids=draw(st.sampled_from(["refuse", "drop"])),
-        loops=draw(st.sampled_from(["keep", "drop"])),
+        loops=loops,
+        undirected=undirected,
         duplicate_edges=draw(st.sampled_from(["keep", "drop"])),
         null_times=draw(st.sampled_from(["refuse", "earliest", "drop"])),
-        reverse=draw(st.booleans()),
+        reverse=not is_added and draw(st.booleans()),
     )
     return Description(tables, nodes, options=options)
 
@@ -118,15 +123,26 @@ def slowly_converted(description: Description, folder: Path) -> None:
             ends.append(pair)
             times.append(np.iinfo(np.int64).min if time is None else time)
             kept.append(row)
+        there = set(ends)
+        for place, (src, dst) in enumerate(list(ends) if options.undirected else []):
+            if (dst, src) not in there:
+                ends.append((dst, src))
+                times.append(times[place])
+                kept.append(kept[place])
+        for node in range(len(users["key"])) if options.loops == "add" and one.type == KNOWS else ():
+            if (node, node) not in there:
+                ends.append((node, node))
+                times.append(np.iinfo(np.int64).min)
+                kept.append(None)
         edges[one.type] = tuple(
             torch.tensor(side, dtype=torch.int64) for side in (zip(*ends, strict=True) if ends else ((), ()))
         )
         attrs[one.type] = {"time": torch.tensor(times, dtype=torch.int64)}
-        if one.type == BUYS:
-            attrs[one.type]["weight"] = torch.tensor([rows["w"][i] for i in kept], dtype=torch.float32)
-        features[one.type, "f"] = torch.tensor([rows["f"][i].tolist() for i in kept], dtype=torch.float64).reshape(
-            -1, 2
-        )
+        if one.weight is not None:
+            weights = [1 if i is None else rows["w"][i] for i in kept]
+            attrs[one.type]["weight"] = torch.tensor(weights, dtype=torch.float32)
+        of_edges = [[1, 1] if i is None else rows["f"][i].tolist() for i in kept]
+        features[one.type, "f"] = torch.tensor(of_edges, dtype=torch.float64).reshape(-1, 2)
     counts = {"user": len(users["key"]), "item": len(items["a"])}
     of_nodes = {"user": {"time": torch.tensor(users["when"])}}
     graph = hr.Graph.from_coo(edges, num_nodes=counts, edge_attrs=attrs, node_attrs=of_nodes)

@@ -38,7 +38,7 @@ TABLES = (
 ODD_ROWS = (
     ("unknown_ids", ("refuse", "drop", "create"), "of edges and items to nodes that are not there"),
     ("duplicate_edges", ("keep", "drop"), "edges between the same nodes"),
-    ("loops", ("keep", "drop"), "edges from a node to itself"),
+    ("loops", ("keep", "drop", "add"), "edges from a node to itself; add: to each node that has none"),
     ("null_times", ("refuse", "earliest", "drop"), "of edges and nodes"),
 )
 
@@ -61,6 +61,9 @@ def add_to(commands: Any) -> None:
     for field, choices, about in ODD_ROWS:
         odd.add_argument(f"--{field.replace('_', '-')}", choices=choices, help=f"{about} (default: {choices[0]})")
     odd.add_argument("--reverse", action="store_true", help="add the reverse of each edge")
+    odd.add_argument(
+        "--undirected", action="store_true", help="add the reverse of each edge that has none, to the same type"
+    )
     odd.add_argument("--time-unit", metavar="UNIT", help="of times, to keep in the notes: s")
     parser.add_argument("--memory", default="4GB", metavar="SIZE", help="to take at most (default: %(default)s)")
     parser.add_argument("--dry-run", action="store_true", help="read no rows and write nothing: what it would be")

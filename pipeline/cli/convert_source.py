@@ -30,7 +30,7 @@ def convert(options: argparse.Namespace) -> None:
     given = _tables(options)
     description = _described(options, given) if given else read_source(options.source)
     changes: dict[str, Any] = {field: value for field, *_ in ODD_ROWS if (value := getattr(options, field)) is not None}
-    changes |= {"reverse": True} if options.reverse else {}
+    changes |= {name: True for name in ("reverse", "undirected") if getattr(options, name)}
     changes |= {} if options.time_unit is None else {"time_unit": options.time_unit}
     report = convert_tables(
         replace(description, options=replace(description.options, **changes)),

@@ -41,7 +41,11 @@ class Attribute:
 
 
 def joined_attributes(
-    of_tables: Sequence[tuple[Table | None, Mapping[str, str]]], *, nulls_are_earliest: bool, what: str
+    of_tables: Sequence[tuple[Table | None, Mapping[str, str]]],
+    *,
+    nulls_are_earliest: bool,
+    what: str,
+    some_added: bool = False,
 ) -> dict[str, Attribute]:
     """Return the attributes of all tables, as `Graph.from_coo` joins those of types.
 
@@ -53,6 +57,8 @@ def joined_attributes(
         Whether a null among times becomes the earliest time, for which times are widened.
     what
         "edge" or "node".
+    some_added
+        Whether there are others than those of tables: their times are the earliest, and all else of them is 1.
 
     Raises
     ------
@@ -60,11 +66,15 @@ def joined_attributes(
         If columns of one attribute differ in dtype, are no numbers, or some tables lack one that has no default.
     """
     names = dict.fromkeys(name for _, columns in of_tables for name in columns)
-    return {name: _joined(name, of_tables, nulls_are_earliest, what) for name in names}
+    return {name: _joined(name, of_tables, nulls_are_earliest, what, some_added) for name in names}
 
 
 def _joined(
-    name: str, of_tables: Sequence[tuple[Table | None, Mapping[str, str]]], nulls_are_earliest: bool, what: str
+    name: str,
+    of_tables: Sequence[tuple[Table | None, Mapping[str, str]]],
+    nulls_are_earliest: bool,
+    what: str,
+    some_added: bool,
 ) -> Attribute:
     found = {
         f"{table.name} {columns[name]}": table.column(columns[name])
@@ -90,6 +100,8 @@ def _joined(
             f"convert: expected {what} attribute {name!r} of all tables, got it in {list(there)} alone; add the column "
             "to the others, or make it a feature"
         )
+    if some_added:
+        lacking, default = True, 1 if default is None else default
     dtypes = set(there.values())
     if default == ALWAYS:
         widen = len(dtypes) > 1 or ((lacking or nulls_are_earliest) and not any(one.kind == "f" for one in dtypes))

@@ -133,7 +133,13 @@ def checked(description: Description) -> Checked:
     found = Checked(nodes, edges, items, description.options)
     for one in found.items:
         _check_items(found, one)
+    _check_added(found)
     return found
+
+
+def reverse_type(edge_type: EdgeType) -> EdgeType:
+    """Return the type of the reverse edges of a type."""
+    return edge_type[2], f"rev_{edge_type[1]}", edge_type[0]
 
 
 def columns_of(columns: Columns) -> tuple[str, ...]:
@@ -155,6 +161,32 @@ def _check_options(options: Options) -> None:
             raise InputError(
                 f"convert: expected {one.name} to be {' or '.join(map(repr, texts or (True, False)))}, got {value!r}"
             )
+
+
+def _check_added(tables: Checked) -> None:
+    """Refuse to add edges to types that cannot have them."""
+    options = tables.options
+    twice = [one for one in tables.edges if one is not None and reverse_type(one) in tables.edges]
+    if options.reverse and twice:
+        raise InputError(
+            f"convert: expected no edge type {reverse_type(twice[0])} beside reverse=True, got a table of it"
+        )
+    apart = [one for one in tables.edges if one is not None and one[0] != one[2]]
+    if options.undirected and apart:
+        raise InputError(
+            f"convert: undirected: expected edge types between nodes of one type, got {','.join(apart[0])}; pass "
+            "reverse=True, which adds types for reverse edges"
+        )
+    if options.loops == "add" and len(apart) == len(tables.edges):
+        raise InputError(
+            f"convert: loops='add': expected an edge type between nodes of one type, got {','.join(apart[0])}; leave "
+            "it out"
+        )
+    if options.reverse and (options.undirected or options.loops == "add"):
+        raise InputError(
+            f"convert: expected reverse=True without {'undirected=True' if options.undirected else repr('add')}, got "
+            "both; add them to the graph by its methods, or leave one out"
+        )
 
 
 def _check_edge(edge: EdgeTable) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
-
-import numpy as np
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import Attribute, joined_attributes
 from headrace.pipeline.convert.checked import Checked, Reference, attributes_of
 from headrace.pipeline.convert.description import EdgeTable, EdgeType
 from headrace.pipeline.convert.edge_ends import EndFiles, end_files, read_ends
+from headrace.pipeline.convert.graph_edges import GraphEdges
 from headrace.pipeline.convert.ids_of_types import ids_of_type
 from headrace.pipeline.convert.item_rows import (
     ItemColumns,
@@ -24,16 +22,12 @@ from headrace.pipeline.convert.item_rows import (
     read_node_splits,
     runs_of,
 )
-from headrace.pipeline.convert.node_ids import Ids, NodeIds
+from headrace.pipeline.convert.node_ids import NodeIds
 from headrace.pipeline.convert.output import Output
 from headrace.pipeline.convert.report import type_text
-from headrace.pipeline.convert.sort_edges import EdgeSorter, Segment
-from headrace.pipeline.convert.unique_edges import unique_files, without
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 from headrace.pipeline.convert.write_arrays import ArraysOfDataset
 from headrace.pipeline.storage.dataset.manifest import Manifest
-
-_REVERSE = "rev_"
 
 #: A larger number of nodes, without a table of them, must have edges for some of them.
 MOST_NODES_UNTOLD = 1 << 28
@@ -80,9 +74,7 @@ class Conversion:
         self._read_edges()
         items = self._read_items()
         self._count_nodes()
-        result = self.sorter.run(self.bar)
-        dropped = self._drop_repeats(result["dropped"])
-        arrays = ArraysOfDataset(self, result["sorted"], dropped)
+        arrays = ArraysOfDataset(self, self.graph_edges.run())
         return arrays.write(self._with_splits(items), {**notes, "counts": self._counts})
 
     def source_pass(self, name: str, run: Callable[[], Facts]) -> Facts:
@@ -116,31 +108,13 @@ class Conversion:
             [(one.table, attributes_of(one)) for _, one in self.tables.edge_tables()],
             nulls_are_earliest=self.tables.options.null_times == "earliest",
             what="edge",
+            some_added=self.tables.options.loops == "add",
         )
 
     @cached_property
-    def sorter(self) -> EdgeSorter:
-        """What sorts the edges of all types."""
-        starts = dict(zip(self.num_nodes, accumulate(self.num_nodes.values(), initial=0), strict=False))
-        segments, reverse = [], []
-        for edge_type, _, files, facts in self._ends:
-            src, dst = self.tables.ends(edge_type)
-            rows = {
-                name: files.attributes[name] if name in files.attributes else one.filled  # noqa: SIM401 - lazily
-                for name, one in self.edge_attributes.items()
-            }
-            segments.append(Segment(facts["num_edges"], files.src, files.dst, starts[src], starts[dst], rows))
-            reverse.append(Segment(facts["num_edges"], files.dst, files.src, starts[dst], starts[src], rows))
-        twice = self.tables.options.reverse and None in self.num_edges
-        if self.tables.options.reverse:
-            segments += reverse
-        dtypes = {name: one.dtype for name, one in self.edge_attributes.items()}
-        types = None
-        if self.tables.options.duplicate_edges == "drop":
-            # In a graph without types a reverse edge is no repeat of an edge in the other direction.
-            sizes = [self.num_edges[None] // 2] * 2 if twice else list(self.num_edges.values())
-            types = np.array(list(accumulate(sizes, initial=0))[:-1])
-        return EdgeSorter(self.work, segments, sum(self.num_nodes.values()), dtypes, self.room, types)
+    def graph_edges(self) -> GraphEdges:
+        """The edges of the graph: those of tables that were read, and those that are added."""
+        return GraphEdges(self)
 
     def _read_edges(self) -> None:
         for number, (edge_type, edge) in enumerate(self.tables.edge_tables()):
@@ -158,46 +132,6 @@ class Conversion:
                 self.count(f"{of_type} {text}", facts["counts"][what])
             done = "left out" if self.tables.options.null_times == "drop" else "made the earliest"
             self.count(f"{of_type} without a time {done}", facts["counts"]["null times"])
-        if self.tables.options.reverse:
-            self._add_reverse_types()
-
-    def _drop_repeats(self, num_dropped: int) -> Ids:
-        """Leave repeated edges out of the tables of edges, and return their ids, ascending: int64[num_dropped]."""
-        if num_dropped * 24 > self.room:
-            raise InputError(
-                f"convert: expected memory for {num_dropped:,} repeated edges, 24 bytes each; give more memory, or "
-                "keep repeats (duplicate_edges='keep')"
-            )
-        dropped: Ids = np.sort(self.sorter.dropped.rows(0, num_dropped)) if num_dropped else np.empty(0, np.int64)
-        if not num_dropped:
-            return dropped
-        first, reverse = 0, self.tables.options.reverse
-        self.num_edges = {}
-        for number, (edge_type, edge, files, facts) in enumerate(self._ends):
-            low, high = np.searchsorted(dropped, [first, first + facts["num_edges"]])
-            mine = dropped[low:high] - first
-            fewer = self.work.once(
-                f"drop repeats {number}",
-                lambda: without(files, facts, mine, self.room),  # noqa: B023
-            )
-            self._ends[number] = (edge_type, edge, unique_files(files), fewer)
-            self.num_edges[edge_type] = self.num_edges.get(edge_type, 0) + fewer["num_edges"]
-            of_type = "edges" if edge_type is None else f"edges of {type_text(edge_type)}"
-            self.count(f"{of_type} that are repeats left out", len(mine))
-            first += facts["num_edges"]
-        if reverse:
-            self._add_reverse_types()
-        return dropped
-
-    def _add_reverse_types(self) -> None:
-        for name, count in list(self.num_edges.items()):
-            if name is None:
-                self.num_edges[None] = 2 * count
-                continue
-            reverse = (name[2], _REVERSE + name[1], name[0])
-            if reverse in self.num_edges:
-                raise InputError(f"convert: expected no edge type {reverse} beside reverse=True, got a table of it")
-            self.num_edges[reverse] = count
 
     def _read_ends(self, number: int, edge: EdgeTable, files: EndFiles, types: tuple[str, str]) -> Facts:
         columns = zip((edge.src, edge.dst), types, ("src", "dst"), strict=True)

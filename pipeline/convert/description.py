@@ -146,9 +146,14 @@ class Options:
         out; "create" adds the nodes behind all others of the type, in ascending order of their ids, with NaN or 0 as
         features (null is refused).
     duplicate_edges
-        "keep" edges of one type between the same nodes, or "drop" all but the first one.
+        "keep" edges of one type between the same nodes, or "drop" all but the first one; both are counted.
     loops
-        "keep" edges from a node to itself, or "drop" them.
+        "keep" edges from a node to itself; "drop" them; or "add" one to each node that has none, in edge types between
+        nodes of one type, behind all other edges of the type. As with DGL, weights, attributes and features of added
+        loops are 1; labels are NaN or -100, and times the earliest.
+    undirected
+        Add the reverse of each edge whose type has no edge in that direction, as ``graph.undirected()`` does: with its
+        attributes, times, labels and features, behind the edges of the type. Items have the edges of tables alone.
     reverse
         Add the reverse of each edge type, as ``graph.with_reverse()`` does.
     null_times
@@ -160,7 +165,8 @@ class Options:
 
     unknown_ids: Literal["refuse", "drop", "create"] = "refuse"
     duplicate_edges: Literal["keep", "drop"] = "keep"
-    loops: Literal["keep", "drop"] = "keep"
+    loops: Literal["keep", "drop", "add"] = "keep"
+    undirected: bool = False
     reverse: bool = False
     null_times: Literal["refuse", "earliest", "drop"] = "refuse"
     time_unit: str | None = None

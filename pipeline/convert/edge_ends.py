@@ -36,12 +36,15 @@ class EndFiles:
         By name.
     kept
         bool, of each row of the table whether it stays.
+    reversed
+        bool, of each row whether a reverse edge of it was added.
     """
 
     src: RawArray
     dst: RawArray
     attributes: Mapping[str, RawArray]
     kept: RawArray
+    reversed: RawArray
 
 
 def end_files(
@@ -56,7 +59,8 @@ def end_files(
         name: RawArray(work.file(f"edges{number}.attribute{place}"), attributes[name].dtype)
         for place, name in enumerate(attributes_of(edge))
     }
-    return EndFiles(src, dst, rows, RawArray(work.file(f"edges{number}.kept"), _BOOL))
+    kept, back = (RawArray(work.file(f"edges{number}.{what}"), _BOOL) for what in ("kept", "reversed"))
+    return EndFiles(src, dst, rows, kept, back)
 
 
 def read_ends(

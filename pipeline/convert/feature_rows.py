@@ -76,10 +76,17 @@ def feature_pieces(
         row += size
 
 
-def added_pieces(num_rows: int, kind: Kind, *, labels: bool) -> Iterator[NDArray[Any]]:
-    """Yield the rows of nodes that no table has: NaN in floating point, -100 in integers that are labels, else 0."""
+def added_pieces(num_rows: int, kind: Kind, *, labels: bool, fill: float | None = None) -> Iterator[NDArray[Any]]:
+    """Yield the rows of what no table has: labels are NaN in floating point, -100 in integers, and 0 in others.
+
+    Parameters
+    ----------
+    fill
+        The number in features; None for NaN in floating point, and 0 in others.
+    """
     dtype, shape = kind
-    fill: float = math.nan if dtype.kind == "f" else -100 if labels and dtype.kind == "i" else 0
+    if fill is None or labels:
+        fill = math.nan if dtype.kind == "f" else -100 if labels and dtype.kind == "i" else 0
     at_a_time = rows_within(1 << 20, max(1, math.prod(shape)) * dtype.itemsize)
     for start in range(0, num_rows, at_a_time):
         yield np.full((min(at_a_time, num_rows - start), *shape), fill, dtype)

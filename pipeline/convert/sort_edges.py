@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headrace.ops import InputError, coo_to_csc
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.raw_array import RawArray
-from headrace.pipeline.convert.unique_edges import are_repeats
+from headrace.pipeline.convert.unique_edges import EdgeKinds, RepeatsOfOne, count_repeats, to_leave_out
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 
 #: Bins of destinations that are counted, of which buckets are made.
@@ -37,6 +37,15 @@ _ROW_BYTES = 32
 
 
 @dataclass(frozen=True, eq=False)
+class NodeNumbers:
+    """The numbers of all nodes of a type, as a column of ends."""
+
+    def rows(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return some numbers."""
+        return np.arange(start, stop)
+
+
+@dataclass(frozen=True, eq=False)
 class Segment:
     """Edges that follow each other, of one type.
 
@@ -51,8 +60,8 @@ class Segment:
     """
 
     num_edges: int
-    src: RawArray
-    dst: RawArray
+    src: RawArray | NodeNumbers
+    dst: RawArray | NodeNumbers
     src_start: int
     dst_start: int
     attributes: Mapping[str, RawArray | float | int]
@@ -118,9 +127,8 @@ class EdgeSorter:
         Of the attributes by name.
     room
         Bytes of memory.
-    types
-        To leave out all but the first of several edges of one type between the same nodes: the first edge id of each
-        type. None keeps all edges.
+    kinds
+        What edges are, by their ids, and which of those between the same nodes stay.
     """
 
     work: WorkFolder
@@ -128,7 +136,7 @@ class EdgeSorter:
     num_nodes: int
     dtypes: Mapping[str, np.dtype[Any]]
     room: int
-    types: NDArray[np.int64] | None = None
+    kinds: EdgeKinds
 
     @property
     def num_edges(self) -> int:
@@ -169,7 +177,8 @@ class EdgeSorter:
         Returns
         -------
         Facts
-            Numbers of ``edges`` in the result and of edges ``dropped``, and whether they were ``sorted`` already.
+            Numbers of ``edges`` in the result and of edges ``dropped``, whether they were ``sorted`` already, and for
+            each type how many ``repeats`` of edges between the same nodes its tables have.
 
         Parameters
         ----------
@@ -179,7 +188,7 @@ class EdgeSorter:
         bounds = self.work.once("count edges", lambda: self._count(bar))["bounds"]
         buckets = [RawArray(self.work.file(f"bucket{place}"), self.record) for place in range(len(bounds) - 1)]
         counts = self.work.once("distribute edges", lambda: self._distribute(bounds, buckets, bar))["counts"]
-        done: Facts = {"edges": 0, "dropped": 0, "sorted": True, "last": -1}
+        done: Facts = {"edges": 0, "dropped": 0, "sorted": True, "last": -1, "repeats": [0] * self.kinds.num_types}
         with bar("sort edges", self.num_edges) as progress:
             for place, (bucket, count) in enumerate(zip(buckets, counts, strict=True)):
                 rows = range(bounds[place], bounds[place + 1])
@@ -240,7 +249,7 @@ class EdgeSorter:
     def _sort(self, rows: range, bucket: RawArray, count: int, done: Facts) -> Facts:
         """Sort one bucket, and append it to the result."""
         start, is_sorted, last = done["edges"], done["sorted"], done["last"]
-        files = self.files
+        files, repeats, hub = self.files, np.array(done["repeats"], np.int64), -1
         with ExitStack() as stack:
             indptr = stack.enter_context(files.indptr.writer(rows.start + 1 if rows.start else 0))
             if not rows.start:
@@ -252,10 +261,17 @@ class EdgeSorter:
             writers = {name: stack.enter_context(one.writer(start)) for name, one in columns.items()}
             for part, found in self._parts(rows, bucket, count):
                 edges = found
-                if self.types is not None:
-                    repeats = are_repeats(edges, self.types)
-                    dropped.append(edges["id"][repeats])
-                    edges = edges[~repeats]
+                if self.kinds.leave_out:
+                    gone, counts = to_leave_out(edges, part, self.num_nodes, self.kinds)
+                    dropped.append(edges["id"][gone])
+                    edges = edges[~gone]
+                elif len(part) == 1:
+                    if part.start != hub:
+                        hub, repeats_of_hub = part.start, RepeatsOfOne(self.num_nodes, self.kinds)
+                    counts = repeats_of_hub.count(edges)
+                else:
+                    counts = count_repeats(edges, part, self.num_nodes, self.kinds)
+                repeats += counts
                 local = (edges["dst"] - part.start).astype(np.int64)
                 if len(part) == 1:  # in the order of ids already, and perhaps one piece of many
                     order = None
@@ -277,7 +293,7 @@ class EdgeSorter:
             ends += done["edges"]
             indptr.append(ends)
             num_dropped = dropped.num_rows
-        return {"edges": start, "dropped": num_dropped, "sorted": is_sorted, "last": last}
+        return {"edges": start, "dropped": num_dropped, "sorted": is_sorted, "last": last, "repeats": repeats.tolist()}
 
     def _parts(self, rows: range, bucket: RawArray, count: int) -> Iterator[tuple[range, np.ndarray]]:
         """Yield the edges of a bucket, whole if they fit, or by runs of destinations; of one destination in pieces."""
@@ -299,12 +315,13 @@ class EdgeSorter:
                 some[(some["dst"] >= part.start) & (some["dst"] < part.stop)]
                 for some in bucket.pieces(count, at_a_time)
             )
-            if len(part) == 1 and self.types is not None and sizes[first] > self.at_once:
+            if len(part) == 1 and self.kinds.leave_out and sizes[first] > self.at_once:
                 raise InputError(
-                    f"convert: expected memory for all {sizes[first]:,} edges to one node, of which repeats are to go, "
-                    "got room for less; give more memory, or keep repeats (duplicate_edges='keep')"
+                    f"convert: expected memory for all {sizes[first]:,} edges to one node, of which some may have to "
+                    "go, got room for less; give more memory, or keep repeats and add no edges "
+                    "(duplicate_edges='keep', loops='keep', undirected=False)"
                 )
-            if len(part) == 1 and self.types is None:
+            if len(part) == 1 and not self.kinds.leave_out:
                 yield from ((part, some) for some in inside)
             else:
                 yield part, np.concatenate(list(inside))

@@ -1,45 +1,143 @@
-"""Edges that are there twice: found while edges of one destination are together, and left out of everything."""
+"""Edges between the same nodes: found while edges of one destination are together, counted, and left out."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.pipeline.convert.bit_set import BitSet
 from headrace.pipeline.convert.edge_ends import EndFiles
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.work_folder import Facts
 
+#: Keys of edges are below.
+_MOST_KEYS = 1 << 62
 
-def are_repeats(edges: np.ndarray, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which records have the ends of one with a smaller id of the same type.
+
+@dataclass(frozen=True, eq=False)
+class EdgeKinds:
+    """What edges of ranges of ids are.
+
+    Parameters
+    ----------
+    starts: int64[num_ranges]
+        The first id of each range, ascending.
+    types: int64[num_ranges]
+        A number for each edge type.
+    are_added: bool[num_ranges]
+        Whether edges stay only if none of a table is between the same nodes; they follow all others of their type.
+    num_types
+        How many types there are.
+    drop_repeats
+        Whether only the first edge of a type between two nodes stays.
+    """
+
+    starts: NDArray[np.int64]
+    types: NDArray[np.int64]
+    are_added: NDArray[np.bool_]
+    num_types: int
+    drop_repeats: bool
+
+    @property
+    def leave_out(self) -> bool:
+        """Whether some edges may be left out."""
+        return self.drop_repeats or bool(self.are_added.any())
+
+    def of(self, ids: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the ranges of ids."""
+        return np.searchsorted(self.starts, ids, side="right") - 1
+
+
+def to_leave_out(
+    edges: np.ndarray, rows: range, num_nodes: int, kinds: EdgeKinds
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which records go, and for each type how many edges of tables have one before them between the same nodes.
 
     Parameters
     ----------
     edges
-        Records with "dst", "src" and "id".
-    starts
-        The first edge id of each type, ascending.
+        Records with "dst", "src" and "id", by their ids, with all those of a destination.
+    rows
+        The destinations of the records.
     """
-    of_type = np.searchsorted(starts, edges["id"], side="right")
-    order = np.lexsort((edges["id"], of_type, edges["src"], edges["dst"]))
-    same = np.ones(max(0, len(edges) - 1), bool)
-    for column in (edges["dst"], edges["src"], of_type):
-        same &= column[order[1:]] == column[order[:-1]]
+    ranges = kinds.of(edges["id"])
+    of_type, are_added = kinds.types[ranges], kinds.are_added[ranges]
+    is_first = np.zeros(len(edges), bool)
+    is_first[:1] = True
+    keys = _keys(edges, rows, num_nodes, kinds)
+    if keys is None:
+        order = np.lexsort((edges["id"], of_type, edges["src"], edges["dst"]))
+        for column in (edges["dst"], edges["src"], of_type):
+            is_first[1:] |= column[order[1:]] != column[order[:-1]]
+    else:
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        is_first[1:] = keys[1:] != keys[:-1]
+    firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(edges)), 0))
+    added = are_added[order]
+    is_repeat = ~is_first & ~added
     found = np.zeros(len(edges), bool)
-    found[order[1:][same]] = True
-    return found
+    found[order] = ~is_first & (kinds.drop_repeats | (added & ~added[firsts]))
+    return found, np.bincount(of_type[order[is_repeat]], minlength=kinds.num_types)
 
 
-def without(files: EndFiles, facts: Facts, dropped: NDArray[np.int64], room: int) -> Facts:
+def count_repeats(edges: np.ndarray, rows: range, num_nodes: int, kinds: EdgeKinds) -> NDArray[np.int64]:
+    """Return for each type how many records have one before them between the same nodes, where all stay.
+
+    `to_leave_out` has the parameters.
+    """
+    keys = _keys(edges, rows, num_nodes, kinds)
+    if keys is None:
+        return to_leave_out(edges, rows, num_nodes, kinds)[1]
+    keys.sort()
+    same = keys[1:][keys[1:] == keys[:-1]]
+    return np.bincount(same % kinds.num_types, minlength=kinds.num_types)
+
+
+def _keys(edges: np.ndarray, rows: range, num_nodes: int, kinds: EdgeKinds) -> NDArray[np.int64] | None:
+    """Return a number for each destination, source and type; None if there are too many of these."""
+    if len(rows) * num_nodes >= _MOST_KEYS // max(1, kinds.num_types):
+        return None
+    keys: NDArray[np.int64] = (edges["dst"].astype(np.int64) - rows.start) * num_nodes + edges["src"]
+    if kinds.num_types > 1:
+        keys *= kinds.num_types
+        keys += kinds.types[kinds.of(edges["id"])]
+    return keys
+
+
+class RepeatsOfOne:
+    """Counts repeats among the edges to one node, which need not be in memory at a time but follow by their ids."""
+
+    def __init__(self, num_nodes: int, kinds: EdgeKinds) -> None:
+        self._num_nodes, self._kinds = num_nodes, kinds
+        self._type = -1
+        self._seen = BitSet(0)
+
+    def count(self, edges: np.ndarray) -> NDArray[np.int64]:
+        """Return for each type how many of the next records repeat a source."""
+        of_type = self._kinds.types[self._kinds.of(edges["id"])]
+        counts = np.zeros(self._kinds.num_types, np.int64)
+        for number in np.unique(of_type).tolist():
+            if number != self._type:  # of the next one
+                self._type, self._seen = number, BitSet(self._num_nodes)
+            src = edges["src"][of_type == number]
+            unique = np.unique(src)
+            counts[number] += len(src) - len(unique) + int(self._seen.has(unique).sum())
+            self._seen.add(unique)
+        return counts
+
+
+def without(files: EndFiles, facts: Facts, staying: Callable[[int, int], NDArray[np.bool_]], room: int) -> Facts:
     """Write the ends of a table of edges again without some of them.
 
     Parameters
     ----------
-    dropped: int64[num_dropped]
-        Places among the edges that stayed so far, ascending.
+    staying
+        Returns which edges stay of those from one place to another, among the edges that stayed so far.
 
     Returns
     -------
@@ -47,22 +145,41 @@ def without(files: EndFiles, facts: Facts, dropped: NDArray[np.int64], room: int
         Those of the `unique_files`, in which `EndFiles.kept` leaves these rows out too.
     """
     made = unique_files(files)
+    with made.src.writer() as src, made.dst.writer() as dst:
+
+        def write(place: int, stay: NDArray[np.bool_]) -> None:
+            for old, writer in ((files.src, src), (files.dst, dst)):
+                writer.append(old.rows(place, place + len(stay))[stay])
+
+        count = write_kept(files, facts, staying, made.kept, room, also=write)
+    return {**facts, "num_edges": count}
+
+
+def write_kept(
+    files: EndFiles,
+    facts: Facts,
+    staying: Callable[[int, int], NDArray[np.bool_]],
+    target: RawArray,
+    room: int,
+    *,
+    also: Callable[[int, NDArray[np.bool_]], None] | None = None,
+) -> int:
+    """Write which rows of a table of edges stay, and return how many do; `without` has the parameters."""
     everything = facts["num_rows"] == facts["num_edges"]
-    at_a_time, place = rows_within(room // 8, 64), 0
-    with made.kept.writer() as kept, made.src.writer() as src, made.dst.writer() as dst:
+    at_a_time, place, total = rows_within(room // 8, 64), 0, 0
+    with target.writer() as kept:
         for start in range(0, facts["num_rows"], at_a_time):
             stop = min(start + at_a_time, facts["num_rows"])
             flags = np.ones(stop - start, bool) if everything else files.kept.rows(start, stop)
             count = int(flags.sum())
-            first, last = np.searchsorted(dropped, [place, place + count])
-            staying = np.ones(count, bool)
-            staying[dropped[first:last] - place] = False
-            for old, writer in ((files.src, src), (files.dst, dst)):
-                writer.append(old.rows(place, place + count)[staying])
-            flags[flags] = staying
+            stay = staying(place, place + count)
+            if also is not None:
+                also(place, stay)
+            flags[flags] = stay
             kept.append(flags)
             place += count
-    return {**facts, "num_edges": facts["num_edges"] - len(dropped)}
+            total += int(stay.sum())
+    return total
 
 
 def unique_files(files: EndFiles) -> EndFiles:

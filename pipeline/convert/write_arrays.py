@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import joined_attributes
+from headrace.pipeline.convert.checked import reverse_type
 from headrace.pipeline.convert.description import Columns, EdgeTable, EdgeType, NodeTable
 from headrace.pipeline.convert.feature_rows import added_pieces, feature_pieces, kind_of, time_pieces
+from headrace.pipeline.convert.graph_edges import EdgesThatStay
 from headrace.pipeline.convert.item_rows import ItemRun
 from headrace.pipeline.convert.memory import rows_within
-from headrace.pipeline.convert.node_ids import Ids
 from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.sort_edges import index_dtype
 from headrace.pipeline.storage.array_file import PIECE_BYTES
@@ -35,10 +35,9 @@ if TYPE_CHECKING:
 class ArraysOfDataset:
     """Writes the arrays of a conversion whose edges are sorted."""
 
-    def __init__(self, conversion: Conversion, is_sorted: bool, dropped: Ids) -> None:
+    def __init__(self, conversion: Conversion, edges: EdgesThatStay) -> None:
         self._conversion = conversion
-        self._dropped = dropped
-        self._is_sorted = is_sorted
+        self._stay = edges
         self._tables = conversion.tables
         self._output = conversion.output
 
@@ -62,10 +61,10 @@ class ArraysOfDataset:
         )
 
     def _graph(self, num_nodes: int, num_edges: int) -> GraphFiles:
-        files, output = self._conversion.sorter.files, self._output
+        files, output = self._conversion.graph_edges.sorter.files, self._output
         indptr = output.raw(("graph", "indptr"), files.indptr, num_nodes + 1)
         indices = output.raw(("graph", "indices"), files.indices, num_edges)
-        edge_ids = None if self._is_sorted else self._edge_ids(files.edge_ids, num_edges)
+        edge_ids = None if self._stay.are_sorted else self._edge_ids(files.edge_ids, num_edges)
         of_edges = {
             name: output.raw(("edge_attribute", name), rows, num_edges) for name, rows in files.attributes.items()
         }
@@ -74,7 +73,8 @@ class ArraysOfDataset:
     def _edge_ids(self, raw: RawArray, num_edges: int) -> ArrayFile:
         """Write edge ids that count the edges that stay."""
         pieces = raw.pieces(num_edges, rows_within(PIECE_BYTES, raw.row_bytes))
-        fewer = (one - np.searchsorted(self._dropped, one) for one in pieces)
+        dropped = self._stay.dropped
+        fewer = pieces if dropped is None else (one - dropped.num_below(one) for one in pieces)
         return self._output.write(("graph", "edge_ids"), index_dtype(num_edges), (num_edges,), fewer)
 
     def _node_times(self, num_nodes: int) -> dict[str, ArrayFile]:
@@ -137,16 +137,25 @@ class ArraysOfDataset:
                 kept = None if facts["num_rows"] == facts["num_edges"] else files.kept
                 yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=kept, room=self._conversion.room)
 
-        count = sum(facts["num_edges"] for *_, facts in ends)
+        def added() -> Iterator[NDArray[Any]]:
+            for (_, edge, files, _), own in zip(ends, columns, strict=True):
+                room = self._conversion.room
+                yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=files.reversed, room=room)
+
         twice = self._tables.options.reverse and edge_type is None
-        rows = chain(pieces(), pieces()) if twice else pieces()
-        yield self._feature("edge", edge_type, feature, kind, 2 * count if twice else count, rows)
+        rows = chain(
+            pieces(),
+            pieces() if twice else (),
+            added() if self._tables.options.undirected else (),
+            added_pieces(self._stay.num_loops.get(edge_type, 0), kind, labels=is_label, fill=1),
+        )
+        yield self._feature("edge", edge_type, feature, kind, self._conversion.num_edges[edge_type], rows)
 
     def _of_reverse_types(self, features: Sequence[FeatureFile]) -> Iterator[FeatureFile]:
         """Yield the features of reverse types, which are the same arrays."""
         for one in features if self._tables.options.reverse else ():
             if isinstance(one.type, tuple):
-                yield FeatureFile("edge", (one.type[2], f"rev_{one.type[1]}", one.type[0]), one.name, one.rows)
+                yield FeatureFile("edge", reverse_type((one.type[0], one.type[1], one.type[2])), one.name, one.rows)
 
     def _feature(
         self, of: str, of_type: Any, name: str, kind: Any, count: int, pieces: Iterator[NDArray[Any]]

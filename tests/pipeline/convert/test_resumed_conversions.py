@@ -66,7 +66,7 @@ def description(folder):
     return Description(
         [EdgeTable(edges, weight="w", features={"f": "f"})],
         [NodeTable(table=nodes, id="key", features={"x": "x"})],
-        options=Options(unknown_ids="drop", duplicate_edges="drop"),
+        options=Options(unknown_ids="drop", duplicate_edges="drop", undirected=True, loops="add"),
     )
 
 
