@@ -31,7 +31,7 @@ SAMPLING := $(filter-out $(patsubst %,ops/native/%/%,bindings disk graphs partit
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find cuda -type f -not -name "*.pyc") $(shell find pipeline ops -name "*.py" -o -name "*.pyi" -o -name py.typed)
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help stubs demo test test-quick mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help stubs demo test test-quick test-thorough mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -45,8 +45,11 @@ help: ## list the targets
 demo: .venv/.headrace ## train on a generated graph, or on DATA=file.npz; ARGS="--sampler labor" and more
 	env -u PYTHONSAFEPATH .venv/bin/python examples/node_classification.py $(if $(DATA),--data "$(DATA)") $(ARGS)
 
-test: .venv/.installed ## run the tests that need no DGL (10 minutes on two cores); ARGS="-k name" and more go to pytest
+test: .venv/.installed ## run the tests that need no DGL (ten minutes on two cores); ARGS="-k name" and more go to pytest
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl $(ARGS)
+
+test-thorough: .venv/.installed ## ... all combinations of parameters, and more random examples (an hour)
+	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl --thorough --hypothesis-profile thorough $(ARGS)
 
 test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (80 seconds)
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl --hypothesis-profile quick -m "not slow" $(ARGS)

@@ -9,13 +9,18 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from combinations import pytest_addoption, pytest_collection_modifyitems  # noqa: F401 - hooks
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
 
 # Machines that run tests are shared, so a slow example says nothing; its seed, printed, does.
 # In CI a commit has one verdict: examples are new each time where people run the tests.
-hypothesis.settings.register_profile("headrace", deadline=None, print_blob=True, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile(
+    "headrace", deadline=None, print_blob=True, derandomize="CI" in os.environ, max_examples=50
+)
+# For `make test-thorough`.
+hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("headrace"), max_examples=200)
 # For `make mutants`, where a test fails on purpose: the smallest example that fails is of no interest.
 hypothesis.settings.register_profile(
     "mutants",

@@ -156,6 +156,7 @@ def test_times_are_compared_round_by_round(bench):
     assert (gain.min, gain.max) == (pytest.approx(2 / 3), pytest.approx(2.0))
 
 
+@pytest.mark.combinations(1)
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_processes_replay_what_the_loader_does(bench, tmp_path, world_size):
     """The ranks themselves compare the bare kernels' nodes with the loader's, and the rows with their nodes."""

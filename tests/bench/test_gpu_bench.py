@@ -36,6 +36,7 @@ def environment(monkeypatch):
     torch.random.set_rng_state(state)
 
 
+@pytest.mark.combinations(4)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_run(name, bench, monkeypatch, tmp_path):
     monkeypatch.setattr(bench("harness"), "REST", 0.0)

@@ -53,6 +53,7 @@ def expected():
     return epochs(plain.fetch_feature(store(), node=["x"], edge=["e"], labels="y"), hr.Machine())
 
 
+@pytest.mark.combinations(7)
 @pytest.mark.parametrize("machine", MACHINES, ids=["one core", "two cores"])
 @pytest.mark.parametrize("first", [True, False], ids=["sampled there", "copied there"])
 @pytest.mark.parametrize("off", ["", "feature_cache", "lookahead", "stream_overlap", "uva_gather"])

@@ -54,6 +54,7 @@ def on_cpu():
     return {name: digests(make(), hr.Machine(cores=2)) for name, make in PLANS.items()}
 
 
+@pytest.mark.combinations(40)
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("first", [True, False], ids=["sampled there", "copied there"])
 def test_batches_are_those_of_the_cpu(name, first, on_cpu, gpu):
@@ -90,6 +91,7 @@ def test_tables_of_large_graphs_are_made_for_each_hop(name, why, on_cpu, gpu, mo
     assert kept(fresh).samplers
 
 
+@pytest.mark.combinations(10)
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [

@@ -89,6 +89,7 @@ def on_cpus(name: str, world_size: int) -> list[list[str]]:
     return [[batch.digest() for batch in batches] for batches in shares]
 
 
+@pytest.mark.combinations(8)
 @pytest.mark.parametrize(("world_size", "name"), [*CASES, *((2, name) for name in ON_CPUS)])
 def test_batches_are_those_of_cpus(world_size, name, request):
     expected = on_cpus(name, world_size)
@@ -111,6 +112,7 @@ def test_the_union_is_the_batch_of_one_process(world_size, name, request):
 AHEAD = ["neighbor", "typed", "temporal", "link_triplets", "labor_poisson"]
 
 
+@pytest.mark.combinations(2)
 @pytest.mark.parametrize("name", AHEAD)
 def test_a_prefetch_of_the_user_lets_ranks_exchange_on_streams_of_their_own(name, request):
     """In a thread and on a channel of its own; what a stream was given is there when the batch is due."""

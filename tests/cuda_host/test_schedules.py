@@ -322,6 +322,7 @@ def same(one: Any, other: Any) -> bool:
     return one == other
 
 
+@pytest.mark.combinations(14)
 @pytest.mark.parametrize("name", CASES)
 def test_all_have_the_bits_of_the_cpu(name):
     expected = [*parts(CASES[name]())]

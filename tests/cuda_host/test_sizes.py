@@ -54,6 +54,7 @@ def assert_same(found, right):
             assert one is None or torch.equal(one, expected)
 
 
+@pytest.mark.combinations(6)
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
 @pytest.mark.parametrize("expand", ["all", "new"])
 @pytest.mark.parametrize("rule", RULES)

@@ -93,6 +93,7 @@ def test_blocks_are_those_of_the_cpu(graph, rules, key, expand, edge_ids, data):
                 assert_same(hop, other)
 
 
+@pytest.mark.combinations(5)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("fanout", [0, 1, 3, 40, 1_000, 2_400, 3_500, 4_900, -1])
 @pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)

@@ -25,6 +25,7 @@ def test_two_processes_print_what_one_does(data, together):
     assert work[0] == work[1]
 
 
+@pytest.mark.thorough
 def test_independent_ranks_do_more_work(data, together):
     apart = run_example("cooperative.py", "--data", data, "--batch-size", "50", "--independent", num_processes=2)
     rows = [

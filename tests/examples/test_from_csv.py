@@ -109,7 +109,7 @@ def ratings(examples):
     return ratings
 
 
-@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("real", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.slow
 def test_movies(movies, real, tmp_path, request):
     """Bars are those of `test_heterogeneous.py`."""
@@ -128,7 +128,7 @@ def test_movies(movies, real, tmp_path, request):
     assert float(line.removeprefix("test macro-F1 ").split(",")[0]) > bar
 
 
-@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("real", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.slow
 def test_ratings(ratings, real, tmp_path, request):
     """The ratings of the data set are those of the archive, so that what is learnt is the same."""

@@ -21,6 +21,7 @@ def epochs(lines: list[str]) -> list[list[float]]:
     return [[float(line.split()[3]), float(line.split()[6])] for line in lines if line.startswith("epoch")]
 
 
+@pytest.mark.combinations(1)
 @pytest.mark.parametrize(
     ("model", "processes", "further"),
     [("sage", 2, ["--prefetch", "1"]), ("gat", 3, ["--partition", "range", "--mode", "one-shot"])],

@@ -17,6 +17,7 @@ def aucs(*arguments: object) -> tuple[float, float]:
     return float(model), float(popularity)
 
 
+@pytest.mark.thorough
 def test_beats_popularity_on_generated_ratings():
     model, popularity = aucs("--epochs", "3", "--batch-size", "256")
     assert 0.55 < popularity < 0.62  # more where ratings of the very time count

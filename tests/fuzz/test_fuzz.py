@@ -58,6 +58,7 @@ def test_every_public_function_has_an_entry():
     assert functions | rules | others == set(map(function_of, PUBLIC))
 
 
+@pytest.mark.combinations(60)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES)
 def test_answers_and_refusals(name):

@@ -67,7 +67,7 @@ SAR = (
         "pipeline/models/cooperative_modules.py",
         "comm = self._comm if running is None and is_recomputing() else",
         "comm =",
-        _CHECKPOINT + "test_batch_normalisation_over_ranks_is_computed_anew_together",
+        _CHECKPOINT + "test_ranks_compute_anew_what_stands_between_layers[norm]",
     ),
     Mutant(
         "pipeline/models/nn/gat.py",

@@ -48,6 +48,7 @@ def opened(path, shape, dtype=torch.uint8, **options):
         os.close(descriptor)
 
 
+@pytest.mark.combinations(10)
 @settings(max_examples=30)
 @given(data=st.data())
 @pytest.mark.parametrize("direct", [False, True])

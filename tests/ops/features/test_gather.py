@@ -98,6 +98,7 @@ def test_refuses_places_that_are_no_rows():
     assert (out == 1).all()
 
 
+@pytest.mark.combinations(5)
 @pytest.mark.cpu
 @pytest.mark.usefixtures("instructions")
 @pytest.mark.parametrize("width", [4, 6, 100, 128])

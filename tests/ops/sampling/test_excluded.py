@@ -135,6 +135,7 @@ def test_a_hop_equals_the_reference_without_the_edges(graph, rule, key, num_thre
     assert not np.isin(hop.positions, found.positions).any()
 
 
+@pytest.mark.combinations(5)
 @pytest.mark.parametrize("rule", [LaborRule(2), LaborRule(3, exact=False), *LAYER_WISE], ids=str)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @given(graph=csc_graphs(), key=keys, data=st.data())

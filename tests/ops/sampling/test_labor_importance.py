@@ -177,6 +177,7 @@ def test_threads_do_not_change_a_bit_of_a_large_layer():
 # --- traps ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.combinations(3)
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_membership_is_decided_by_global_ids_alone(rounds):
     """Edge t -> s is kept iff r_t <= min(1, c_s pi_t), r_t of the *global* id: not of edge, thread or local id."""

@@ -55,6 +55,7 @@ def assert_picks_are_those_of_the_reference(indptr, indices, weights, rule, key=
     np.testing.assert_array_equal(fused.edge_ids, right.positions)
 
 
+@pytest.mark.combinations(77)
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize("fanout", [1, 2, 10, 15, 16, 17, 33, 100])

@@ -51,6 +51,7 @@ def changed(content: bytes, state: random.Random) -> bytes:
     return bytes(made)
 
 
+@pytest.mark.combinations(9)
 @pytest.mark.parametrize("runs", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_changed_files_are_right_or_refused(kind, runs, tmp_path, monkeypatch):

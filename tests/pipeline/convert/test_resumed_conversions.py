@@ -81,7 +81,7 @@ def test_a_killed_conversion_goes_on_and_gives_the_same_bytes(tmp_path):
     write_tables(tmp_path)
     converted(tmp_path, "whole")
     program = KILLED.format(tests=[str(HERE), str(HERE.parent.parent)], folder=str(tmp_path))
-    moments = np.random.default_rng(11).integers(1, 60, 30).tolist()
+    moments = np.random.default_rng(11).integers(10, 60, 12).tolist()
     killed = 0
     for moment in moments:
         if Process(program, "data", moment).wait(60) == -signal.SIGKILL:

@@ -17,6 +17,7 @@ from headrace.pipeline.distributed.collective_order import CollectiveOrder
 from parting import SOON, all_of, loader_of
 
 
+@pytest.mark.combinations(3)
 @pytest.mark.parametrize("prefetch", [True, False])
 @pytest.mark.parametrize("closed", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.slow)])
@@ -43,6 +44,7 @@ def test_a_rank_that_breaks_is_named(world_size, closed, prefetch):
     assert all("rank 1 left epoch 0 behind batch 3" in error for error in errors)
 
 
+@pytest.mark.combinations(2)
 @pytest.mark.parametrize(
     "leave", ["iter", *(pytest.param(way, marks=pytest.mark.slow) for way in ("set_epoch", "close", "del", "collect"))]
 )

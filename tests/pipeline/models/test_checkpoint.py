@@ -150,7 +150,7 @@ def test_layers_whose_input_comes_from_other_ranks_are_refused():
     run_ranks(2, work)
 
 
-@pytest.mark.parametrize("between", [nn.BatchNorm1d, partial(nn.Linear, out_features=WIDTH)])
+@pytest.mark.parametrize("between", [nn.BatchNorm1d, partial(nn.Linear, out_features=WIDTH)], ids=["norm", "linear"])
 def test_ranks_compute_anew_what_stands_between_layers(between: Any):
     plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(torch.float64), node=["x"])
     torch.manual_seed(0)

@@ -66,6 +66,7 @@ def whole_batches(sampler: str, seeds: str) -> list[hr.MiniBatch]:
     return list(SAMPLERS[sampler](SEEDS[seeds]()).loader())
 
 
+@pytest.mark.combinations(40)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("sampler", SAMPLERS)

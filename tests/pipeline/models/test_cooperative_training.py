@@ -104,6 +104,7 @@ def pair_plan(sampler: str, dtype: torch.dtype) -> hr.Plan:
     return SAMPLERS[sampler](labelled).fetch_feature(store(dtype), node=["x"])
 
 
+@pytest.mark.combinations(8)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("plan", [node_plan, pair_plan])
 @pytest.mark.parametrize("kind", [Gcn, Sage, Gat])
@@ -198,6 +199,7 @@ def test_blocks_of_ranks_convert_only_with_exchanged_rows():
     run_ranks(2, work)
 
 
+@pytest.mark.combinations(5)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("kind", ["hash", "range"])
 def test_training_equals_one_process_with_every_sampler(sampler, kind):

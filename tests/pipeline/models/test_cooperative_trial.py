@@ -213,6 +213,7 @@ def losses(make, call, graph, store, size, *, dtype=torch.float64, autocast=Fals
     return errors or [sum(ranks) for ranks in total]
 
 
+@pytest.mark.combinations(8)
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("size", [2, 3])
 def test_exact_layers_have_the_loss_of_one_process(name, size, graph, store):
@@ -241,6 +242,7 @@ def test_exact_layers_pass_in_low_precision(name, graph, store):
     assert isinstance(losses(EXACT[name], square, graph, store, 2, dtype=torch.bfloat16), list)
 
 
+@pytest.mark.combinations(12)
 @pytest.mark.parametrize("name", INEXACT)
 def test_other_layers_are_refused_on_all_ranks(name, graph, store):
     errors = losses(INEXACT[name], square, graph, store, 2)

@@ -12,6 +12,7 @@ from plans import graph
 MODELS = ["mean", "weights", "max", "attention"]
 
 
+@pytest.mark.combinations(7)
 @pytest.mark.parametrize("world_size", [2, 6])
 @pytest.mark.parametrize("kind", [*MODELS, "sum", "min", "weighted mean", "weighted min"])
 def test_every_kind_of_message(kind, world_size):
@@ -21,6 +22,7 @@ def test_every_kind_of_message(kind, world_size):
 WORLD_SIZES = [1, 2, 3, 4, 6, 8]
 
 
+@pytest.mark.combinations(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("partition", KINDS)

@@ -68,6 +68,7 @@ def assert_as_one_process(name: str, strategy: str, partition: hr.EdgePartition 
                 torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.combinations(4)
 @pytest.mark.parametrize("strategy", ["mini", "cluster with boundary"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_of_one_process(name, strategy):

@@ -40,6 +40,7 @@ def batches(steps: hr.Plan, partition: hr.EdgePartition) -> list[list[hr.MiniBat
     return run_ranks(partition.num_parts, work)
 
 
+@pytest.mark.combinations(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -104,6 +105,7 @@ def layer_of(network: Model, comm: Comm, batch: hr.MiniBatch, partition: hr.Edge
     return {"forward": forward, "backward": backward, "block": block}
 
 
+@pytest.mark.combinations(14)
 @pytest.mark.parametrize("world_size", [2, 4, 6])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("messages", ["sum", "mean", "weights", "max", "attention"])

@@ -185,6 +185,7 @@ def run(size: int, model: Net) -> list[float]:
     return run_ranks(size, rank, timeout=20.0)[0]
 
 
+@pytest.mark.combinations(16)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_modules_are_exact_or_refused(name):

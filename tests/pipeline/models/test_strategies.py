@@ -138,6 +138,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.combinations(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("world_size", [2, 3])
 @pytest.mark.parametrize("kind", ["hash", "table"])

@@ -298,6 +298,7 @@ print((resident("VmHWM") - before) / num_nodes)
 """
 
 
+@pytest.mark.combinations(1)
 @pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("order", ["ids", "shuffle"])

@@ -63,7 +63,7 @@ def each_rank(plans: Callable[[int], hr.Plan], world_size: int, **options: objec
 @pytest.mark.parametrize(
     "one", [one for one in OPTIONAL if one.promise is Promise.SAME_BATCHES], ids=lambda one: one.name
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4, deadline=None)
 @given(data=st.data())
 def test_same_batches_with_and_without(one, data):
     world_size = data.draw(st.integers(1, 3), label="ranks")
@@ -86,7 +86,7 @@ def test_same_batches_with_and_without(one, data):
 @pytest.mark.parametrize(
     "one", [one for one in OPTIONAL if one.promise is Promise.SAME_UNION], ids=lambda one: one.name
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4, deadline=None)
 @given(data=st.data())
 def test_same_union_over_ranks(one, data):
     plan = data.draw(random_plans(ranks=True, together=True), label="plan")
@@ -102,7 +102,7 @@ def test_same_union_over_ranks(one, data):
             assert all(torch.equal(share.x, store().node["x"].read(share.n_id).rows) for share in mine)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4, deadline=None)
 @given(data=st.data())
 def test_same_shares_where_ranks_exchange_on_gpus(data):
     """Seeds that were copied to a GPU of each rank first against those in CPU memory, graph and features in shards."""
@@ -129,7 +129,7 @@ def test_same_shares_where_ranks_exchange_on_gpus(data):
 
 
 @pytest.mark.parametrize("one", REQUIRED, ids=lambda one: one.name)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4, deadline=None)
 @given(data=st.data())
 def test_required_passes_against_what_they_stand_for(one, data):
     """They cannot be switched off: each has a reference of its own, below."""

@@ -136,6 +136,7 @@ def test_same_result(name):
     assert digests(plan, SMALL, split_sample=False) == expected
 
 
+@pytest.mark.combinations(20)
 @pytest.mark.parametrize("name", PLANS)
 def test_same_result_of_every_plan(name):
     """Also of those that are not split, or of which a part is."""

@@ -103,6 +103,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.combinations(46)
 @DTYPES
 @pytest.mark.parametrize("name", PLANS)
 def test_plans_give_the_same_batches(name, dtype):

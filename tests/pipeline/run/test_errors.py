@@ -121,7 +121,7 @@ def test_collecting_an_iteration_inside_its_own_worker_does_not_hang():
             gc.collect()
             return batch
 
-        for _ in range(30):
+        for _ in range(8):
             holder = Holder()
             holder.me = holder
             holder.iterator = iter(items(batch_size=2).transform(collect).prefetch(workers=3, depth=6).loader())

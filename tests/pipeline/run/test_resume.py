@@ -21,6 +21,7 @@ NAMES = list(PLANS)
 
 
 # Many in one process, as it takes longer to start than what it does for ten.
+@pytest.mark.combinations(1)
 @pytest.mark.parametrize("names", [NAMES[::2], NAMES[1::2]], ids=["every other plan", "the others"])
 def test_continues_in_a_fresh_process(names):
     expected, states = {}, {}

@@ -182,6 +182,7 @@ print(batch.digest(), batch.x.nbytes >> 20, most >> 20)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.uninstrumented
 def test_training_from_disk_keeps_a_limit_of_its_process(tmp_path):

@@ -24,8 +24,9 @@ def expected(name: str) -> tuple[str, ...]:
     return tuple(digests(plan.loader(num_threads=1, fuse_sampling=False, prefetch=False)))
 
 
+@pytest.mark.combinations(24)
 @pytest.mark.parametrize("name", PLANS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4, deadline=None)
 @given(data=st.data())
 def test_same_bits(name, data):
     threads = data.draw(st.sampled_from([1, 2, 4]), label="threads")

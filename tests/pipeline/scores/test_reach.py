@@ -62,6 +62,7 @@ WAYS = {
 }
 
 
+@pytest.mark.combinations(5)
 @pytest.mark.parametrize("expand", ["all", "new"])
 @pytest.mark.parametrize("way", WAYS)
 def test_trees_are_exact(way, expand):
@@ -144,6 +145,7 @@ def meeting(*, apart: bool = False) -> hr.Graph:
     return hr.Graph.from_coo(src, dst, num_nodes=17)
 
 
+@pytest.mark.combinations(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("fanouts", [[1, 1, 1], [1, 2, 3], [3, 2, 1], [2, 1, 2]])
 @pytest.mark.parametrize("expand", ["all", "new"])
@@ -151,15 +153,16 @@ def test_destinations_agree_over_all_hops(fanouts, expand):
     """Seeds are the same in all batches, so nodes come independently of each other. Poisson, as rows then are."""
     items = hr.ItemSampler(2, batch_size=2)
     plan = items.sample_layer_neighbor(meeting(), fanouts, exact=False, layer_dependency=True, expand=expand)
-    assert float(deviations(hr.scores.inclusion(plan), plan, 8_000).abs().max()) < 5
+    assert float(deviations(hr.scores.inclusion(plan), plan).abs().max()) < 5
     plan = items.sample_neighbor(meeting(apart=True), fanouts, expand=expand)
-    assert float(deviations(hr.scores.inclusion(plan), plan, 8_000).abs().max()) < 5
+    assert float(deviations(hr.scores.inclusion(plan), plan).abs().max()) < 5
 
 
+@pytest.mark.combinations(1)
 @pytest.mark.slow
-def test_destinations_of_labor_that_draws_afresh_are_close():
+@pytest.mark.parametrize("fanouts", [[1, 1, 1], [1, 2, 3], [3, 2, 1]])
+def test_destinations_of_labor_that_draws_afresh_are_close(fanouts):
     items = hr.ItemSampler(2, batch_size=2)
-    for fanouts in ([1, 1, 1], [1, 2, 3], [3, 2, 1]):
-        plan = items.sample_layer_neighbor(meeting(), fanouts, exact=False)
-        counts = hr.scores.access_frequency(plan, num_batches=8_000) / 8_000
-        assert float((hr.scores.inclusion(plan) - counts).abs().max()) < 0.03
+    plan = items.sample_layer_neighbor(meeting(), fanouts, exact=False)
+    counts = hr.scores.access_frequency(plan, num_batches=8_000) / 8_000
+    assert float((hr.scores.inclusion(plan) - counts).abs().max()) < 0.03

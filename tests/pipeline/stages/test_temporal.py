@@ -120,6 +120,7 @@ SAMPLERS = [
 ]
 
 
+@pytest.mark.combinations(2)
 @pytest.mark.parametrize(("sampler", "options"), SAMPLERS, ids=str)
 @given(graph=timed_graphs(), data=st.data())
 def test_peers_14_nothing_in_a_tree_is_later_than_its_seed(sampler, options, graph, data):

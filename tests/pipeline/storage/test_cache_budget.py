@@ -62,6 +62,7 @@ print((resident() - before) / budget)
 """
 
 
+@pytest.mark.combinations(2)
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("policy", POLICIES)
 def test_resident_memory_is_within_the_bytes(policy):

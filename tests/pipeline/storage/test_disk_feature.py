@@ -227,6 +227,7 @@ def shim(tmp_path_factory):
     return folder / "shim.so"
 
 
+@pytest.mark.combinations(2)
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("bad_from", [None, 128 + 39 * 1500 + 1])

@@ -53,6 +53,7 @@ def boundary_ids(sizes: hr.TierSizes) -> list[int]:
     return [int(at[rank]) for end in ends for rank in (end - 1, end) if 0 <= rank < N]
 
 
+@pytest.mark.combinations(4)
 @pytest.mark.parametrize("place", [None, DISK], ids=["cpu", "disk"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @given(ids=st.lists(st.integers(0, N - 1), max_size=30), num_threads=st.integers(1, 4))

@@ -74,6 +74,7 @@ def largest_shard(place: hr.sar.ShardedGraph) -> int:
     return max(shard.num_sources for shard in place._rounds.shards if shard is not place._rounds.own)
 
 
+@pytest.mark.combinations(7)
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 @pytest.mark.parametrize("prefetch", [0, 1])
 @pytest.mark.parametrize("layer", WITHOUT_ROWS + WITH_ROWS)
@@ -89,6 +90,7 @@ def test_rows_come_again_only_where_gradients_depend_on_them(layer, prefetch, wo
                 assert place.counts.most_live_rows > largest_shard(place)
 
 
+@pytest.mark.combinations(6)
 @pytest.mark.parametrize("layer", WITHOUT_ROWS + WITH_ROWS)
 @pytest.mark.parametrize("mode", ["sequential", "one-shot"])
 def test_other_modes_keep_rows_and_fetch_none_again(mode, layer):

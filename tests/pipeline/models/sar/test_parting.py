@@ -136,6 +136,7 @@ def test_processes_that_part_are_named(tmp_path: Path):
             assert rank == 1 or told[where].startswith("rank 1 failed:\nTraceback")
 
 
+@pytest.mark.combinations(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "word"),

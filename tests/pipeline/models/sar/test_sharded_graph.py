@@ -79,6 +79,7 @@ def test_aggregate(reduce, weighted, world_size):
     check_aggregate(reduce, weighted, world_size, "table")
 
 
+@pytest.mark.combinations(8)
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "prefetch"), EVERYWHERE)
 @pytest.mark.parametrize("kind", PARTITIONS)
@@ -133,6 +134,7 @@ def test_attend(world_size, edges, dropout):
     check_attend(world_size, "table", edges, dropout)
 
 
+@pytest.mark.combinations(18)
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "prefetch"), EVERYWHERE)
 @pytest.mark.parametrize("kind", PARTITIONS)

@@ -121,6 +121,7 @@ def test_three_ranks_compute_what_pyg_does(case):
     check(case, 3, kind="table", steps=2)
 
 
+@pytest.mark.combinations(10)
 @pytest.mark.slow
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("case", CASES)
@@ -128,6 +129,7 @@ def test_any_number_of_ranks_computes_what_pyg_does(case, world_size):
     check(case, world_size, kind="hash", steps=10)
 
 
+@pytest.mark.combinations(14)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PARTITIONS)
 @pytest.mark.parametrize("case", CASES)
@@ -135,6 +137,7 @@ def test_any_partition_computes_what_pyg_does(case, kind):
     check(case, 4, kind=kind)
 
 
+@pytest.mark.combinations(21)
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "prefetch"), [("sar", 1), ("sequential", 0), ("sequential", 1), ("one-shot", 0)])
 @pytest.mark.parametrize("case", CASES)
@@ -157,6 +160,7 @@ class Deep(nn.Module):
         return self.convs[2](self.dropout(self.convs[1](x, place)), place)
 
 
+@pytest.mark.combinations(2)
 @pytest.mark.parametrize(
     "world_size", [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(8, marks=pytest.mark.slow)]
 )
