@@ -33,7 +33,7 @@ def _function(item: pytest.Item) -> str:
 
 
 def _some(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the items of one function that run: the same each time, with as many values of each parameter as may be."""
+    """Return the items of one function that run: always the same, with as many values of each parameter as may be."""
     items = [item for item in items if item.get_closest_marker("thorough") is None]
     marker = items[0].get_closest_marker("combinations") if items else None
     if marker is None:

@@ -18,7 +18,7 @@ def test_a_batch_of_two_hops_calls_few_functions(monkeypatch):
 
 
 def test_a_batch_of_ranks_together_calls_few_functions(monkeypatch):
-    """Of the rank and the run that wait least: who comes first to an exchange looks for the other one again and again."""
+    """Of the rank and run that wait least: who comes first to an exchange looks for the other one again and again."""
     monkeypatch.delitem(sys.modules, "headrace.cuda.backend", raising=False)
     plan = plan_of_small_batches()
 
