@@ -15,7 +15,7 @@ from headrace.cuda.elements import GpuTrees, Nodes, TreeElements
 from headrace.cuda.excluded import Gaps
 from headrace.cuda.faults import Fault, Faults
 from headrace.cuda.fetch_rows import Cache, Fetched
-from headrace.cuda.hop import FAULTS, GpuGraph, look_up
+from headrace.cuda.hop import FAULTS, REPEATED, GpuGraph, look_up
 from headrace.cuda.numbering import Numbering
 from headrace.cuda.rules import HopSpec, pick_hop
 from headrace.cuda.sizes import MOST_EDGES_UNKNOWN, Sizes, Taken, TooSmallError
@@ -96,7 +96,7 @@ def sample_blocks(
     Raises
     ------
     Fault
-        "no node" for a seed that is none, which in trees is not looked at, "repeated" for one that is there twice;
+        "no node" for a seed that is none, "no tree" for its slot, "repeated" for a seed that is there twice;
         "no row" and "no source" where the graph is damaged; "too many" where local ids do not suffice.
     """
     asked = _Asked(graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps, fetch, cache)
@@ -118,9 +118,9 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSamp
     sizes = Sizes(faults, known_sizes)
     elements = Nodes(graph.num_nodes) if trees is None else TreeElements(graph.num_nodes, trees)
     fetched = Fetched(cache)
-    roots = elements.of_seeds(seeds)
+    roots = elements.of_seeds(seeds, faults)
     numbering = Numbering(max(_all_room(len(seeds), elements.most, hops), taken.num_ids), device)
-    numbering.begin(roots, num_seen, faults.items[1:2])
+    numbering.begin(roots, num_seen, faults.items[REPEATED : REPEATED + 1])
     most = len(seeds)  # ids that there can be by now
     parts: list[_Part] = []
     destinations, count = roots, None

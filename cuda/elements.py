@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headrace.cuda.faults import Fault, Faults
 from headrace.cuda.hop import Frontier, Picks
 from headrace.cuda.launch import launch
 
@@ -16,8 +17,9 @@ class Nodes(NamedTuple):
 
     most: int
 
-    def of_seeds(self, seeds: Tensor) -> Tensor:
-        """Return the elements that seeds are, int64[num_seeds]: themselves."""
+    def of_seeds(self, seeds: Tensor, faults: Faults) -> Tensor:
+        """Return the elements that seeds are, int64[num_seeds]: themselves, which the first hop looks at."""
+        del faults
         return seeds
 
     def of_sources(self, sources: Tensor, picks: Picks, destinations: Tensor) -> Tensor:
@@ -40,7 +42,7 @@ class GpuTrees(NamedTuple):
     Attributes
     ----------
     slots
-        int64[num_seeds], in [0, num_trees).
+        int64[num_seeds]; those outside of [0, num_trees) are faults.
     num_trees
         Trees.
     streams, bounds, lows
@@ -66,13 +68,26 @@ class TreeElements:
     """
 
     def __init__(self, num_nodes: int, trees: GpuTrees) -> None:
+        self._num_nodes = num_nodes
         self._bits = node_bits(num_nodes)
         self._trees = trees
         self.most = num_nodes * trees.num_trees
 
-    def of_seeds(self, seeds: Tensor) -> Tensor:
-        """Return the roots of trees."""
-        return self._trees.slots << self._bits | seeds
+    def of_seeds(self, seeds: Tensor, faults: Faults) -> Tensor:
+        """Return the roots of trees; seeds that are no nodes, and slots that are no trees, are reported.
+
+        Raises
+        ------
+        Fault
+            If there are no trees for seeds.
+        """
+        num_trees, num_seeds = self._trees.num_trees, seeds.shape[0]
+        if num_seeds > 0 and num_trees == 0:
+            raise Fault("no tree", 0)  # kernels read what is known of the first tree
+        roots = torch.empty_like(seeds)
+        arguments = (seeds, self._trees.slots, num_seeds, self._num_nodes, num_trees, self._bits, roots, faults.items)
+        launch("plant_roots", (), num_seeds, *arguments, device=seeds.device)
+        return roots
 
     def of_sources(self, sources: Tensor, picks: Picks, destinations: Tensor) -> Tensor:
         """Return the sources in the trees of their destinations, int64[num_edges]."""

@@ -11,8 +11,10 @@ from headrace.cuda.faults import Faults
 from headrace.cuda.launch import launch
 from headrace.cuda.sizes import Sizes
 
-#: Kinds of faults of hops, by their numbers in ``kernels/segments.cu``; the second one is of seeds alone.
-FAULTS = ("no node", "repeated", "no row", "no source")
+#: Kinds of faults of hops, by their numbers in ``kernels/segments.cuh``; the second and the third are of seeds alone.
+FAULTS = ("no node", "no tree", "repeated", "no row", "no source")
+#: Where those of seeds that are there twice are reported.
+REPEATED = FAULTS.index("repeated")
 
 
 class Relations(NamedTuple):

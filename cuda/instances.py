@@ -66,7 +66,7 @@ _ALL = (
     *_kernels("excluded.cu", find_gaps=(), pack_edges=(_IDS + _VALUES,), unpack_picks=()),
     *_kernels("find_edges.cu", place_pairs=(), measure_rows=(), match_edges=(_IDS, _IDS)),
     *_kernels("negatives.cu", check_negatives=(), draw_negatives=(_IDS,), count_below=()),
-    *_kernels("trees.cu", key_sources=(_IDS,), read_elements=()),
+    *_kernels("trees.cu", plant_roots=(), key_sources=(_IDS,), read_elements=()),
     *_kernels("pick_uniform.cu", pick_all=(), pick_uniform=(("1", "32"),), pick_uniform_replacement=()),
     *_kernels("pick_labor.cu", pick_labor_exact=(_IDS,), pick_labor_poisson=(_IDS,)),
     *_kernels(

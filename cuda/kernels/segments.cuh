@@ -9,8 +9,9 @@ namespace headrace {
 
 // Kinds of faults.
 constexpr int kNoNode = 0;    // an element of the frontier is no node
-constexpr int kNoRow = 2;     // indptr does not bound its row
-constexpr int kNoSource = 3;  // a picked edge comes from no node
+constexpr int kNoTree = 1;    // the slot of a seed is no tree
+constexpr int kNoRow = 3;     // indptr does not bound its row
+constexpr int kNoSource = 4;  // a picked edge comes from no node
 
 // Edges of a row at the bound or earlier; times ascend within a row. Or of ascending sums those up to one.
 template <class Number>

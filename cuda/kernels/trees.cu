@@ -4,10 +4,25 @@
 #include <cstdint>
 
 #include "grid.cuh"
+#include "segments.cuh"
 
 namespace headrace {
 
 inline std::int64_t node_mask(std::int64_t bits) { return (std::int64_t{1} << bits) - 1; }
+
+// The elements that seeds are, the roots of trees. Those of seeds that are no nodes, or in slots that are no trees, are
+// reported, and stand for the first element: what is made of them is not right, and reads no memory of others.
+__global__ void plant_roots(const std::int64_t* seeds, const std::int64_t* slots, std::int64_t num_seeds,
+                            std::int64_t num_nodes, std::int64_t num_trees, std::int64_t bits, std::int64_t* elements,
+                            std::int64_t* faults) {
+  for_each_item(num_seeds, [&](std::int64_t i) {
+    const bool is_node = seeds[i] >= 0 && seeds[i] < num_nodes;
+    const bool is_tree = slots[i] >= 0 && slots[i] < num_trees;
+    if (!is_node) report(faults, kNoNode, i);
+    if (!is_tree) report(faults, kNoTree, i);
+    elements[i] = is_node && is_tree ? slots[i] << bits | seeds[i] : 0;
+  });
+}
 
 // The elements that edges come from: a source belongs to the tree of its destination. Edges of destination i are those
 // from first[i] on.

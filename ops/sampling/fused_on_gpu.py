@@ -160,7 +160,7 @@ class BlockSampler:
             refuse(fault, first, self._graph, stage, "seeds")
 
     def _planted(self, seeds: torch.Tensor, trees: Trees, rules: Sequence[HopRule], stage: str) -> GpuTrees:
-        """Return trees as the twins know them. Waits for the device, to see that seeds are nodes and slots trees."""
+        """Return trees as the twins know them, which find out whether slots are trees."""
         from headrace.cuda.elements import GpuTrees, node_bits
 
         num_nodes, num_trees = self._graph.num_nodes, trees.num_trees
@@ -183,14 +183,6 @@ class BlockSampler:
         check_elements(self._graph, views, rules, stage)
         slots = views["slots"]
         assert slots is not None
-        for values, bound, message in (
-            (seeds, num_nodes, "seeds[{}] = {} is not a node of the graph: expected 0 <= id < num_nodes = {}"),
-            (slots, num_trees, "slots[{}] = {} is no tree: expected 0 <= slot < {}"),
-        ):
-            foreign = ((values < 0) | (values >= bound)).nonzero()
-            if len(foreign):
-                place = int(foreign[0])
-                raise ItemsError(f"{stage}: " + message.format(place, int(values[place]), bound))
         return GpuTrees(slots, num_trees, views["streams"], views["bounds"], views["lows"])
 
 
@@ -204,6 +196,11 @@ def _draws(rule: HopRule) -> bool:
 def _refuse_seeds(fault: Fault, seeds: torch.Tensor, trees: Trees) -> None:
     """Say what is wrong with the roots of trees, if anything is."""
     stage = "BlockSampler.sample_trees"
+    if fault.kind == "no tree":
+        slot = int(trees.slots[fault.item])
+        raise ItemsError(
+            f"BlockSampler.sample: slots[{fault.item}] = {slot} is no tree: expected 0 <= slot < {trees.num_trees}"
+        ) from fault
     if fault.kind == "too many":
         raise InputError(
             f"{stage}: one minibatch reaches {fault.item} nodes, those of two trees counted twice, more than a local "

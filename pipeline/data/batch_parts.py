@@ -12,6 +12,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.by_type import ByType
 from headrace.pipeline.data.typed_items import LinkTypes
 from headrace.pipeline.data.types import TypedIds, TypeName
 
@@ -87,6 +88,8 @@ def _tensors_in(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, tuple | list):
         for one in value:
             yield from _tensors_in(one)
+    elif isinstance(value, ByType):
+        yield from value.tensors
     elif hasattr(value, "named_tensors") or isinstance(value, TypedIds | LinkTypes):
         yield from _tensors_in(vars(value))
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.checks import as_device, check_block
-from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation
+from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 from headrace.pipeline.later import later
 
@@ -187,7 +187,7 @@ class Block:
         """
         if self.types is None:
             raise GraphError("Block.relation_places: expected a block of a graph with edge types, got one without")
-        return (self.edge_types == type_number(self.types.edge_types, edge_type)).nonzero().squeeze(1)
+        return places_of_type(self, type_number(self.types.edge_types, edge_type), self.types)
 
     def adj_t(self, values: Tensor | None = None) -> Tensor:
         """Return the block as a ``torch.sparse_csr`` matrix [num_dst, num_src], for layers that multiply by a matrix.

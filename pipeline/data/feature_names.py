@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError
+from headrace.ops.gpu import device_of
+from headrace.pipeline.data.by_type import ByType
+from headrace.pipeline.data.relation_block import edges_by_type, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 
 if TYPE_CHECKING:
@@ -33,6 +36,11 @@ def is_name(name: object) -> bool:
     return isinstance(own, str) and (isinstance(of_type, str) or _is_triple(of_type))
 
 
+def own_type(name: FeatureName) -> TypeName | None:
+    """Return the type whose nodes or edges a feature is of; None for one of all."""
+    return None if isinstance(name, str) else name[0]
+
+
 def _is_triple(name: Any) -> bool:
     return isinstance(name, tuple) and len(name) == 3 and all(isinstance(part, str) for part in name)
 
@@ -52,8 +60,25 @@ def edge_ids_of(batch: MiniBatch, name: FeatureName) -> tuple[Tensor, ...]:
     types = types_of(batch, name)
     number = type_number(types.edge_types, name[0])
     first = int(types.edge_types.offsets[number])
-    ids = [block.edge_ids[block.edge_types == number] for block in edge_blocks(batch) if block.edge_ids is not None]
-    return tuple(of_block - first for of_block in ids)
+    return tuple(
+        block.edge_ids[places_of_type(block, number, types)] - first
+        for block in edge_blocks(batch)
+        if block.edge_ids is not None
+    )
+
+
+def read_types(batch: MiniBatch, *, nodes: bool, edges: bool, seeds: bool) -> ByType | None:
+    """Let a GPU tell of which types nodes, edges or seeds of a batch are: of all at once, so that the host waits once.
+
+    Returns the places of seeds, in the order of memory, by type, if those were asked for and are on a GPU.
+    """
+    types = batch.types
+    if types is None or device_of(batch.n_id) is None:
+        return None
+    of_seeds = ByType(types.node_types.numbers_of(batch.seeds.flatten()), types.node_types.num_types) if seeds else None
+    of_edges = [edges_by_type(block, types) for block in edge_blocks(batch)] if edges else []
+    ByType.read([*([types.by_type] if nodes else []), *of_edges, *([] if of_seeds is None else [of_seeds])])
+    return of_seeds
 
 
 def of_layers(batch: MiniBatch, of_blocks: Iterable[T]) -> tuple[T, ...]:
@@ -74,8 +99,10 @@ def label_names(labels: LabelNames | None) -> tuple[FeatureName, ...]:
     return () if labels is None else (labels,)
 
 
-def label_ids_of(batch: MiniBatch, labels: LabelNames | None) -> tuple[Tensor, ...]:
+def label_ids_of(batch: MiniBatch, labels: LabelNames | None, by_type: ByType | None = None) -> tuple[Tensor, ...]:
     """Return which rows of each label the seeds of a batch need: in the shape of the seeds, or for those of its type.
+
+    Of which types seeds are tells `by_type`, of `read_types`; without it the host may wait for that.
 
     Raises
     ------
@@ -83,11 +110,15 @@ def label_ids_of(batch: MiniBatch, labels: LabelNames | None) -> tuple[Tensor, .
         If a seed is of another type.
     """
     if not isinstance(labels, Mapping):
-        return tuple(_ids_of_all(batch, name) for name in label_names(labels))
+        return tuple(_ids_of_all(batch, name, by_type) for name in label_names(labels))
     found, num_found = [], 0
     for name in label_names(labels):
-        ids, is_of_type = _within_type(batch, name)
-        found.append(ids[is_of_type])
+        if by_type is None:
+            ids, is_of_type = _within_type(batch, name)
+            found.append(ids[is_of_type])
+        else:
+            ids, number = batch.seeds.flatten(), type_number(types_of(batch, name).node_types, name[0])
+            found.append(ids[by_type.places(number)] - types_of(batch, name).node_types.id_range(name[0]).start)
         num_found += len(found[-1])
     if num_found < batch.seeds.numel():
         raise seeds_of_others(labels)
@@ -99,11 +130,15 @@ def as_labels(labels: LabelNames | None, rows: Sequence[Tensor]) -> Tensor | dic
     return dict(zip(labels, rows, strict=True)) if isinstance(labels, Mapping) else rows[0]
 
 
-def _ids_of_all(batch: MiniBatch, name: FeatureName) -> Tensor:
+def _ids_of_all(batch: MiniBatch, name: FeatureName, by_type: ByType | None) -> Tensor:
     if isinstance(name, str):
         return batch.seeds
     ids, is_of_type = _within_type(batch, name)
-    if not bool(is_of_type.all()):
+    if by_type is None:
+        are_all = bool(is_of_type.all())
+    else:
+        are_all = by_type.count(type_number(types_of(batch, name).node_types, name[0])) == ids.numel()
+    if not are_all:
         raise seeds_of_others(name)
     return ids
 

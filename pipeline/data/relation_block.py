@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.gpu import device_of
 from headrace.ops.graphs.rows import starts_of
+from headrace.pipeline.data.by_type import ByType
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 
 if TYPE_CHECKING:
@@ -50,6 +52,27 @@ def edge_types_of(block: Block, types: TypedIds) -> Tensor:
     if block.edge_ids is None:
         raise InputError("Block: expected edge ids, by which types are known, got a block without them")
     return types.edge_types.numbers_of(block.edge_ids)
+
+
+def edges_by_type(block: Block, types: TypedIds) -> ByType:
+    """Return the places of edges, those of the first type first; a block keeps them.
+
+    Raises
+    ------
+    InputError
+        As `edge_types_of`.
+    """
+    kept: dict[str, ByType] = vars(block)
+    if "edges_by_type" not in kept:
+        kept["edges_by_type"] = ByType(block.edge_types, types.edge_types.num_types)
+    return kept["edges_by_type"]
+
+
+def places_of_type(block: Block, number: int, types: TypedIds) -> Tensor:
+    """Return where the edges of a type are in a block, int64[n], ascending; a GPU is waited for once for all types."""
+    if device_of(block.edge_types) is None:
+        return (block.edge_types == number).nonzero().squeeze(1)
+    return edges_by_type(block, types).places(number)
 
 
 def edges_of_relation(block: Block, name: TypeName, types: TypedIds) -> RelationEdges:

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.ops.gpu import device_of, use_here
 from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe, whole_number
+from headrace.pipeline.data.by_type import ByType
 from headrace.pipeline.data.checks import as_list, check_ids
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -147,7 +149,21 @@ class TypeOffsets:
     def numbers_of(self, ids: Tensor) -> Tensor:
         """Return the result of `type_of` for ids that are known to be in the id space, on any device."""
         # right=True skips empty types: the last type that starts at or before the id is the one that owns it.
-        return torch.searchsorted(self.offsets.to(ids.device), ids.to(torch.int64).contiguous(), right=True) - 1
+        return torch.searchsorted(self._offsets_on(ids), ids.to(torch.int64).contiguous(), right=True) - 1
+
+    def _offsets_on(self, ids: Tensor) -> Tensor:
+        """Return the offsets where ids are; a GPU gets them once."""
+        device = device_of(ids)
+        if device is None:
+            return self.offsets.to(ids.device)
+        copies: dict[torch.device, Tensor] = vars(self).setdefault("_copies", {})
+        if device not in copies:
+            copies[device] = self.offsets.to(device)
+        use_here([copies[device]])
+        return copies[device]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"names": self.names, "offsets": self.offsets}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TypeOffsets):
@@ -239,20 +255,17 @@ class TypedIds:
         return self.node_types.numbers_of(self.ids)
 
     @cached_property
-    def _order(self) -> tuple[Tensor, tuple[int, ...]]:
-        """The places of ids, those of the first type first, and the number of each type."""
-        counts = torch.bincount(self.types, minlength=self.node_types.num_types).tolist()
-        return self.types.to(torch.int16).argsort(stable=True), tuple(counts)
+    def by_type(self) -> ByType:
+        """The places of ids, those of the first type first."""
+        return ByType(self.types, self.node_types.num_types)
 
     @cached_property
     def numbers(self) -> Tensor:
         """Number of each id among those of its type, int64[num_ids]."""
-        order, counts = self._order
         numbers = torch.empty_like(self.ids)
-        start = 0
-        for count in counts:
-            numbers[order[start : start + count]] = torch.arange(count, device=self.ids.device)
-            start += count
+        for number in range(self.node_types.num_types):
+            places = self.by_type.places(number)
+            numbers[places] = torch.arange(len(places), device=self.ids.device)
         return numbers
 
     def places(self, name: TypeName) -> Tensor:
@@ -263,14 +276,11 @@ class TypedIds:
         GraphError
             If there is no such type.
         """
-        number = type_number(self.node_types, name)
-        order, counts = self._order
-        start = sum(counts[:number])
-        return order[start : start + counts[number]]
+        return self.by_type.places(type_number(self.node_types, name))
 
     def count(self, name: TypeName) -> int:
         """Return how many ids are of a type."""
-        return self._order[1][type_number(self.node_types, name)]
+        return self.by_type.count(type_number(self.node_types, name))
 
     def within(self, name: TypeName) -> Tensor:
         """Return the ids of a type as they count within it, int64[n]."""
@@ -292,8 +302,7 @@ class TypedIds:
         return TypedIds, (self.node_types, self.edge_types, self.ids)
 
     def __repr__(self) -> str:
-        counts = zip(self.node_types.names, self._order[1], strict=True)
-        return "TypedIds(" + ", ".join(f"{name!r}: {count}" for name, count in counts) + ")"
+        return "TypedIds(" + ", ".join(f"{name!r}: {self.count(name)}" for name in self.node_types.names) + ")"
 
 
 def count_by_hop(numbers: Tensor, num_types: int, sizes: Sequence[int]) -> list[list[int]]:

@@ -55,8 +55,16 @@ class Trees:
             bounds = latest_of(batch.seed_time, strictly_before=self.strictly_before)
             lows = earliest_allowed(batch.seed_time, self.window, strictly_before=self.strictly_before)
         known = next((len(values) for values in (batch.seed_slot, bounds) if values is not None), None)
-        num_trees = known if known is not None else 1 + int(batch.slot.max()) if len(batch.slot) else 0
-        return SeedTrees(batch.slot, num_trees, batch.seed_slot, bounds, lows)
+        return SeedTrees(batch.slot, _num_trees(batch) if known is None else known, batch.seed_slot, bounds, lows)
+
+
+def _num_trees(batch: MiniBatch) -> int:
+    """Return how many trees there are, or a bound of that where a GPU has their slots: nobody waits for it."""
+    if batch.slot is None or len(batch.slot) == 0:
+        return 0
+    if device_of(batch.slot) is None:
+        return 1 + int(batch.slot.max())
+    return max(len(batch.seeds), batch.num_global_seeds)  # those of all ranks that make batches together
 
 
 def of_elements(trees: SeedTrees, slot: Tensor) -> dict[str, Tensor | None]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.pipeline.data import GraphView
+from headrace.pipeline.data.feature_names import own_type
 from headrace.pipeline.data.graph_machinery import has_sound_edge_ids
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered.gpu.fetch_to import FetchTo
@@ -15,7 +17,7 @@ from headrace.pipeline.lowered.ranks.fetch_owned import FetchOwned
 from headrace.pipeline.plan import Facts, Machine, Rule, Window
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
-from headrace.pipeline.storage.wanted import Wanted
+from headrace.pipeline.storage.wanted import Feature, Wanted
 
 
 def _fetch_behind(fetch: FetchFeature, copy: CopyTo, facts: Facts, machine: Machine) -> Window | None:
@@ -72,20 +74,33 @@ def _have_rows(fetch: FetchTo, facts: Facts) -> bool:
     source, graphs = facts.source, facts.graphs
     if source is None or not facts.sound_ids:
         return False
-    wanted = fetch.wanted
-    num_rows = [source.num_rows for source in wanted.sources()]
-    first_edge, first_label = len(wanted.node), len(wanted.node) + len(wanted.edge)
-    nodes, edges, labels = num_rows[:first_edge], num_rows[first_edge:first_label], num_rows[first_label:]
-    reached = source.largest_id
-    # Hops refuse seeds that are not nodes of their graph, but seeds of the source are in the batch unchecked.
-    found_by_graph = [*nodes, *(labels if any("seeds" in stage.writes for stage in facts.before[1:]) else ())]
-    found_by_source = [*(() if facts.hops else nodes), *labels]
-    num_nodes = max((graph.num_nodes for graph in graphs), default=0)
-    return (
-        all(rows >= num_nodes for rows in found_by_graph)
-        and (not found_by_source or (reached is not None and all(rows > reached for rows in found_by_source)))
-        and all(has_sound_edge_ids(graph) and rows >= graph.num_edges for graph in graphs for rows in edges)
-    )
+    wanted, reached = fetch.wanted, source.largest_id
+    first_label = len(wanted.node) + len(wanted.edge)
+    seeds_are_written = any("seeds" in stage.writes for stage in facts.before[1:])
+    for place, (feature, rows) in enumerate(zip(wanted.features, wanted.sources(), strict=True)):
+        domain, name = feature
+        is_label, of_type = place >= first_label, own_type(name) is not None
+        # Hops refuse seeds that are not nodes of their graph, but seeds of the source are in the batch unchecked. Seeds
+        # of other types than the label's are refused, and types are those of a graph.
+        found_by_graph = of_type or not is_label or seeds_are_written
+        if found_by_graph and not all(_has_rows_of(graph, feature, rows.num_rows) for graph in graphs):
+            return False
+        found_by_source = domain == "node" and not of_type and (is_label or facts.hops == 0)
+        if found_by_source and (reached is None or rows.num_rows <= reached):
+            return False
+    return True
+
+
+def _has_rows_of(graph: GraphView, feature: Feature, num_rows: int) -> bool:
+    """Whether there are rows of all nodes or edges of a graph, or of those of the type that a feature is of."""
+    domain, name = feature
+    if domain == "edge" and not has_sound_edge_ids(graph):
+        return False
+    types, whole = (graph.node_types, graph.num_nodes) if domain == "node" else (graph.edge_types, graph.num_edges)
+    of_type = own_type(name)
+    if of_type is None:
+        return num_rows >= whole
+    return types is not None and of_type in types.names and num_rows >= len(types.id_range(of_type))
 
 
 RULES = (

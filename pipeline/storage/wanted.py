@@ -18,6 +18,8 @@ from headrace.pipeline.data.feature_names import (
     label_names,
     node_ids_of,
     of_layers,
+    own_type,
+    read_types,
 )
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
@@ -131,11 +133,13 @@ class Wanted:
         FeatureError
             If the batch has no types, or seeds of others than the labels.
         """
+        nodes, edges, seeds = (any(map(own_type, names)) for names in (self.node, self.edge, self.of_seeds))
+        by_type = read_types(batch, nodes=nodes, edges=edges, seeds=seeds)
         found: list[Sequence[Tensor]] = [(node_ids_of(batch, name),) for name in self.node]
         if self.edge:
             found += [edge_ids_of(batch, name) for name in self.edge]
         if self.labels is not None:
-            found += [(ids,) for ids in label_ids_of(batch, self.labels)]
+            found += [(ids,) for ids in label_ids_of(batch, self.labels, by_type)]
         return found
 
     def filled(self, batch: MiniBatch, rows: Iterable[Sequence[Tensor]]) -> MiniBatch:

@@ -134,6 +134,12 @@ CUDA = (
     ),
     Mutant(
         "cuda/kernels/trees.cu",
+        "if (!is_tree) report(faults, kNoTree, i);",
+        "",
+        _TREES + "test_refusals",
+    ),
+    Mutant(
+        "cuda/kernels/trees.cu",
         "streams == nullptr ? slot : streams[slot]",
         "streams == nullptr ? slot : streams[0]",
         _TREES + "test_trees_equal_the_reference",
@@ -197,12 +203,6 @@ CUDA = (
         "if by_weight and not in_windows and any",
         "if by_weight and any",
         _TREES + "test_draws_by_weight_in_a_window",
-    ),
-    Mutant(
-        "ops/sampling/fused_on_gpu.py",
-        "((values < 0) | (values >= bound))",
-        "(values >= bound)",
-        _TREES + "test_refusals",
     ),
     Mutant(
         "cuda/kernels/copy_row.cuh",

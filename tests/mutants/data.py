@@ -217,7 +217,7 @@ DATA = (
     # Features and batches.
     Mutant(
         "pipeline/storage/wanted.py",
-        "found += [(ids,) for ids in label_ids_of(batch, self.labels)]",
+        "found += [(ids,) for ids in label_ids_of(batch, self.labels, by_type)]",
         "found += [(batch.n_id[: len(batch.seeds)],) for _ in self.of_seeds]",
         "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
     ),

@@ -153,6 +153,8 @@ def grown(seeds=(0, 0), rule=None, times=None, **trees):
         ({"slots": torch.arange(3)}, ItemsError, r"slots to have one entry per seed \(2\), got 3"),
         ({"slots": torch.tensor([0, 2])}, ItemsError, r"slots\[1\] = 2 is no tree: expected 0 <= slot < 2"),
         ({"slots": torch.tensor([0, -1])}, ItemsError, r"slots\[1\] = -1 is no tree"),
+        ({"num_trees": 0}, ItemsError, r"slots\[0\] = 0 is no tree"),
+        ({"slots": torch.tensor([3, 0])}, ItemsError, r"slots\[0\] = 3 is no tree"),
         ({"seeds": (0, 2)}, ItemsError, r"seeds\[1\] = 2 is not a node of the graph"),
         ({"streams": torch.arange(3)}, ItemsError, r"streams to have one entry per tree \(2\), got 3"),
         ({"bounds": torch.arange(1)}, ItemsError, r"bounds to have one entry per tree \(2\), got 1"),

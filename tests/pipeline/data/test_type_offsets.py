@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 
 import headrace as hr
+from headrace.cuda.backend import stand_in
+
+from cuda_host.stand_in import StandIn
 
 
 def test_ranges_follow_the_counts_in_order():
@@ -40,6 +45,18 @@ def test_value_equality_and_repr():
     assert one != hr.TypeOffsets.from_counts({"a": 1, "b": 4})
     assert one != "a"
     assert repr(one) == "TypeOffsets('a': 1, 'b': 3)"
+
+
+def test_a_gpu_gets_the_offsets_once_and_they_are_no_part_of_the_value():
+    types = hr.TypeOffsets.from_counts({"a": 1, "b": 3})
+    with stand_in(StandIn()):
+        ids = torch.tensor([3, 0, 1])
+        assert [types.numbers_of(ids).tolist() for _ in range(2)] == [[1, 0, 1]] * 2
+        (copy,) = vars(types)["_copies"].values()
+        assert torch.equal(copy, types.offsets)
+    copied = deepcopy(types)
+    assert copied == types
+    assert "_copies" not in vars(copied)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,18 @@ from headrace.pipeline.passes import rewrite
 
 from cuda_host.stand_in import StandIn
 from gpu_plans import GPU, digests, fetched, names
-from plans import NUM_NODES, graph, items, store, store_on_disk, unchanged
+from plans import (
+    NUM_NODES,
+    RELATIONS,
+    graph,
+    items,
+    store,
+    store_on_disk,
+    typed_graph,
+    typed_items,
+    typed_store,
+    unchanged,
+)
 
 
 def test_fires_for_rows_in_memory():
@@ -96,6 +107,29 @@ def test_nobody_looks_at_ids_that_are_known_to_have_rows():
     assert not trusted(PairSource().sample_neighbor(graph(), [3]).fetch_feature(store(), labels="y"))
     assert not trusted(PairSource().fetch_feature(store(), node=["x"]))
     assert not trusted(sampled.transform(unchanged).fetch_feature(store(), node=["x"]))
+
+
+def test_ids_of_types_are_known_to_have_rows_where_there_are_as_many():
+    wanted = {"node": [("a", "x"), "all"], "edge": {RELATIONS[1]: ["e"]}, "labels": {"a": "y"}}
+    sampled = typed_items().sample_neighbor(typed_graph(), [3])
+    assert trusted(sampled.fetch_feature(typed_store(), **wanted))
+    for name, num_rows in (("x", 119), ("y", 119), ("e", 1)):
+        node, edge = dict(typed_store().node), dict(typed_store().edge)
+        which, feature = (edge, (RELATIONS[1], "e")) if name == "e" else (node, ("a", name))
+        which[feature] = torch.zeros(num_rows, 2)
+        assert not trusted(sampled.fetch_feature(hr.FeatureStore(node=node, edge=edge), **wanted))
+
+
+def test_labels_by_type_are_those_of_the_cpu():
+    seeds = {"a": torch.arange(0, 120, 3), "b": torch.arange(40)}
+    plan = hr.ItemSampler(seeds, batch_size=20, shuffle=True, seed=3).sample_neighbor(typed_graph(), [2])
+    plan = plan.fetch_feature(typed_store(), labels={"a": "y", "b": "z"})
+    assert digests(plan.copy_to("cuda")) == digests(plan, hr.Machine())
+    of_one = typed_items().sample_neighbor(typed_graph(), [2])
+    for labels in ({"b": "z"}, ("b", "z")):
+        there = of_one.fetch_feature(typed_store(), labels=labels).copy_to("cuda")
+        with stand_in(StandIn()), pytest.raises(hr.FeatureError, match="expected seeds of type 'b', of which 'z'"):
+            list(there.loader(machine=GPU))
 
 
 def test_edge_ids_of_users_are_looked_at_once():
