@@ -92,8 +92,7 @@ def _joined(
     odd = {column: dtype for column, dtype in there.items() if dtype.kind not in "biuf"}
     if odd:
         came = {column: "texts" if dtype.kind == "O" else str(dtype) for column, dtype in odd.items()}
-        advice = "; write numbers, such as seconds, or timestamps in Parquet" if name == "time" else ""
-        raise InputError(f"convert: expected numbers in the columns of {what} attribute {name!r}, got {came}{advice}")
+        raise InputError(f"convert: expected numbers in the columns of {what} attribute {name!r}, got {came}")
     default = value_without(name)
     if lacking and default is None:
         raise InputError(

@@ -17,6 +17,7 @@ from headrace.pipeline.convert.description import (
     Options,
     split_name,
 )
+from headrace.pipeline.convert.iso_times import with_times
 from headrace.pipeline.convert.table import Table
 
 
@@ -106,6 +107,7 @@ def checked(description: Description) -> Checked:
     if not isinstance(description, Description) or not description.edges:
         raise InputError(f"convert: expected a Description with tables of edges, got {description!r}")
     _check_options(description.options)
+    description = with_times(description)
     edges: dict[EdgeType | None, list[EdgeTable]] = {}
     for edge in description.edges:
         _check_edge(edge)
@@ -210,11 +212,6 @@ def _check_node(node: NodeTable) -> None:
     if node.external:
         raise InputError(f"convert: expected id= with a table of nodes of type {node.type!r}, got external=True")
     _check_columns(node.table, [one for one in (node.id, node.time) if one is not None])
-    if node.time is not None and node.table.column(node.time).is_text:
-        raise InputError(
-            f"convert: {node.table.name}: expected times to be numbers, got texts in {node.time!r}; write "
-            "numbers, such as seconds"
-        )
     _check_rows(node.table, node.features, node.labels)
     splits = () if node.splits is None else (node.splits,) if isinstance(node.splits, str) else node.splits.values()
     for column in splits:
@@ -280,9 +277,8 @@ def _check_items(description: Checked, items: Items) -> None:
     ):
         raise InputError(f"convert: items {items.name!r}: expected the columns of nodes, or of two ends, got {columns}")
     _check_columns(items.table, [*columns, *([items.time] if items.time else [])])
-    for what, column in (("labels", items.labels), ("times", items.time)):
-        if column is not None and items.table.column(column).is_text:
-            raise InputError(
-                f"convert: items {items.name!r}: expected {what} to be numbers, got texts in {items.table.name} "
-                f"{column!r}; write numbers, such as {'those of classes' if what == 'labels' else 'seconds'}"
-            )
+    if items.labels is not None and items.table.column(items.labels).is_text:
+        raise InputError(
+            f"convert: items {items.name!r}: expected labels to be numbers, got texts in {items.table.name} "
+            f"{items.labels!r}; write the numbers of classes"
+        )

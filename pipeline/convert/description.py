@@ -160,7 +160,8 @@ class Options:
         "refuse"; "earliest": such an edge or node has always been there, as `Graph.from_coo` has it; "drop" leaves out
         the edge or item (times of nodes are then refused).
     time_unit
-        What one unit of time is, such as "s": kept in the notes of the data set, and not interpreted.
+        What one unit of time is, such as "s": kept in the notes of the data set, and not interpreted. Of timestamps in
+        Parquet and of texts it is found: ISO dates are "days" and datetimes "us" since 1970-01-01 in UTC.
     """
 
     unknown_ids: Literal["refuse", "drop", "create"] = "refuse"

@@ -95,7 +95,7 @@ class _Reader:
         return {name: rows[start : start + count] for name, rows in self._chunk.items()}
 
 
-class _View(Table):
+class View(Table):
     """One table with some columns changed."""
 
     def __init__(self, table: Table, changed: Mapping[str, Column]) -> None:
@@ -138,7 +138,7 @@ class _View(Table):
         raise NotImplementedError
 
 
-class Cast(_View):
+class Cast(View):
     """A table with some columns of numbers in other dtypes."""
 
     def __init__(self, table: Table, dtypes: Mapping[str, np.dtype[Any]]) -> None:
@@ -149,7 +149,7 @@ class Cast(_View):
         return values.astype(self._dtypes[name], copy=False) if name in self._dtypes else values
 
 
-class Numbered(_View):
+class Numbered(View):
     """A table with texts in some columns as the numbers of their classes, int64, and null as -100.
 
     Attributes

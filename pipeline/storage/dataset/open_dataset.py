@@ -71,6 +71,9 @@ class Dataset:
                 of_run = f"{' with ' if extra else ''}{' and '.join(extra)}"
                 kind = "items" if len(run.ids.shape) == 1 else "pairs"
                 lines.append(f"  {name}{of_type}: {run.ids.shape[0]:,} {kind}{of_run}")
+        options = manifest.notes.get("options")
+        if isinstance(options, Mapping) and options.get("time_unit") is not None:
+            lines.append(f"  unit of times: {options['time_unit']}")
         for ids in manifest.ids:
             lines.append(f"  ids of {ids.type}: {'integers' if ids.starts is None else 'texts'}")
         lines.append(f"  {sum(map(num_bytes, arrays_of(manifest))):,} bytes in {len(arrays_of(manifest))} arrays")

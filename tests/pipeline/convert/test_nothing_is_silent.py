@@ -77,16 +77,8 @@ def test_texts_in_place_of_numbers_are_refused_before_rows_are_read(tmp_path, mo
     monkeypatch.setattr(ArrayTable, "chunks", None)
     edge, nodes = EdgeTable(table), [NodeTable(num_nodes=3)]
     for given, message in (
-        (
-            Description([edge], nodes, [Items("a", table, "src", time="text")]),
-            "items 'a': expected times to be numbers",
-        ),
         (Description([edge], nodes, [Items("a", table, "src", labels="text")]), "'a': expected labels to be numbers"),
-        (Description([edge], [NodeTable(table=table, time="text")]), "t: expected times to be numbers, got texts"),
-        (
-            Description([EdgeTable(table, time="text")], nodes),
-            "expected numbers in the columns of edge attribute 'time'",
-        ),
+        (Description([EdgeTable(table, attributes={"a": "text"})], nodes), "in the columns of edge attribute 'a'"),
     ):
         with pytest.raises(InputError, match=message):
             convert(tmp_path, given)

@@ -325,7 +325,7 @@ def test_times_of_two_units_are_not_joined(tmp_path):
         parquet.write_table(pa.table({"src": [0, 1], "dst": [1, 0], "t": times}), tmp_path / f"{unit}.parquet")
         table = open_table(tmp_path / f"{unit}.parquet")
         edges.append(EdgeTable(table, ("user", f"r{number}", "user"), time="t"))
-    with pytest.raises(InputError, match=r"edge attribute 'time' in one unit, got .*'ms'.*'us'"):
+    with pytest.raises(InputError, match=r"times of one unit, got .*'ms'.*'us'"):
         opened(tmp_path, Description(edges, users))
     data, _ = opened(tmp_path, Description(edges[:1], users))
     assert data.graph.edge_attrs["time"].tolist() == [10**12, 10**12 + 1]

@@ -1,0 +1,159 @@
+"""Times that are texts: ISO dates and datetimes, as integers since 1970 in a unit that the manifest has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
+from headrace.pipeline.convert.formats.views import View
+from headrace.pipeline.convert.table import Column, Table
+
+T = TypeVar("T", NodeTable, EdgeTable, Items)
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DATETIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z|[+-]\d\d:?\d\d)?")
+
+#: Rows by which it is told whether a column has dates or datetimes.
+_SAMPLE = 1000
+
+_WANTED = "2024-05-31, or 2024-05-31T13:45:00 with or without +02:00"
+
+
+class IsoTimes(View):
+    """A table with ISO dates in some columns as days, or datetimes as microseconds, since 1970-01-01 in UTC.
+
+    Times without an offset are those of UTC.
+
+    Raises
+    ------
+    InputError
+        If the first rows of a column are neither dates nor datetimes.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        self._units = {name: _unit_of(table, name) for name in columns}
+        super().__init__(table, {name: Column(np.dtype(np.int64), unit=unit) for name, unit in self._units.items()})
+
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Yield rows; `Table.chunks` documents it."""
+        start = 0
+        for chunk in self._table.chunks(columns, rows):
+            yield {
+                name: self._times(name, values, start) if name in self._units else values
+                for name, values in chunk.items()
+            }
+            start += len(next(iter(chunk.values())))
+
+    def _times(self, name: str, texts: NDArray[Any], start: int) -> NDArray[Any]:
+        null = np.array([not one for one in texts], bool)
+        found = np.zeros(len(texts), np.int64)
+        there = np.flatnonzero(~null)
+        unit = self._units[name]
+        parse = _days if unit == "days" else _microseconds
+        try:
+            found[there] = parse(texts[there].tolist())
+        except ValueError:
+            row = next(row for row in there.tolist() if not _is_time(parse, texts[row]))
+            form = "a date as 2024-05-31, as in the first rows," if unit == "days" else f"a time as {_WANTED}"
+            raise InputError(
+                f"convert: {self.where(start + row)}: expected {form} in {name!r}, got {texts[row][:40]!r}; correct it"
+            ) from None
+        return np.ma.MaskedArray(found, null) if null.any() else found
+
+
+def with_times(description: Description) -> Description:
+    """Return a description whose columns of times that are texts are read as ISO dates, and the unit of times.
+
+    Raises
+    ------
+    InputError
+        If such a column has other texts, or columns of times have different units.
+    """
+    edges = [_with_times(one, one.time, one.attributes.get("time")) for one in description.edges]
+    nodes = [_with_times(one, one.time) for one in description.nodes]
+    items = [_with_times(one, one.time) for one in description.items]
+    options = replace(description.options, time_unit=_unit(edges, nodes, items, description.options))
+    return Description(edges, nodes, items, options)
+
+
+def _with_times(one: T, *columns: str | None) -> T:
+    table = one.table
+    texts = [name for name in columns if name is not None and table is not None and table.column(name).is_text]
+    return replace(one, table=IsoTimes(table, texts)) if table is not None and texts else one
+
+
+def _unit(
+    edges: Sequence[EdgeTable], nodes: Sequence[NodeTable], items: Sequence[Items], options: Options
+) -> str | None:
+    """Return the unit of all times that have one."""
+    units: dict[str, str] = {}
+    columns: list[tuple[Table | None, str | None]] = [(one.table, one.time) for one in nodes]
+    columns += [(one.table, one.time) for one in items]
+    columns += [(one.table, one.time or one.attributes.get("time")) for one in edges]
+    for table, column in columns:
+        if table is not None and column is not None and (found := table.column(column).unit) is not None:
+            units.setdefault(found, f"{table.name} {column}")
+    if len(units) > 1:
+        raise InputError(f"convert: expected times of one unit, got {units}; convert some columns")
+    unit = next(iter(units), None)
+    if unit is not None and options.time_unit not in (None, unit):
+        raise InputError(
+            f"convert: expected time_unit to be {unit!r}, as {units[unit]} has times in it, got {options.time_unit!r}; "
+            "leave time_unit out"
+        )
+    return options.time_unit if unit is None else unit
+
+
+def _unit_of(table: Table, column: str) -> str:
+    for chunk in table.chunks([column], _SAMPLE):
+        there = [one for one in chunk[column].tolist() if one]
+        if there:
+            if all(map(_DATE.fullmatch, there)):
+                return "days"
+            odd = next((one for one in there if not _DATE.fullmatch(one) and not _DATETIME.fullmatch(one)), None)
+            if odd is None:
+                return "us"
+            raise InputError(
+                f"convert: {table.name}: expected times to be numbers, or texts such as {_WANTED}, got {odd[:40]!r} in "
+                f"{column!r}; write them so"
+            )
+    return "us"
+
+
+def _days(texts: Sequence[str]) -> NDArray[np.int64]:
+    if not all(map(_DATE.fullmatch, texts)):
+        raise ValueError
+    return np.array(texts, "datetime64[D]").astype(np.int64)
+
+
+def _microseconds(texts: Sequence[str]) -> NDArray[np.int64]:
+    plain, offsets = [], np.zeros(len(texts), np.int64)
+    for place, text in enumerate(texts):
+        match = _DATETIME.fullmatch(text)
+        if match is None:
+            if not _DATE.fullmatch(text):
+                raise ValueError
+            plain.append(text)
+            continue
+        plain.append(match[1])
+        if match[2] not in (None, "Z"):
+            digits = match[2].replace(":", "")
+            minutes = 60 * int(digits[1:3]) + int(digits[3:])
+            offsets[place] = -minutes if digits[0] == "-" else minutes
+    found = np.array(plain, "datetime64[us]").astype(np.int64)
+    return found - offsets * 60_000_000
+
+
+def _is_time(parse: Any, text: str) -> bool:
+    try:
+        parse([text])
+    except ValueError:
+        return False
+    return True
