@@ -94,9 +94,10 @@ def _unit(
 ) -> str | None:
     """Return the unit of all times that have one."""
     units: dict[str, str] = {}
-    columns: list[tuple[Table | None, str | None]] = [(one.table, one.time) for one in nodes]
-    columns += [(one.table, one.time) for one in items]
+    columns: list[tuple[Table | None, str | None]] = []
     columns += [(one.table, one.time or one.attributes.get("time")) for one in edges]
+    columns += [(one.table, one.time) for one in nodes]
+    columns += [(one.table, one.time) for one in items]
     for table, column in columns:
         if table is not None and column is not None and (found := table.column(column).unit) is not None:
             units.setdefault(found, f"{table.name} {column}")
