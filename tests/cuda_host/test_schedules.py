@@ -107,6 +107,13 @@ def typed_hop(*rules: ops.Rule, weighted: bool = False) -> Any:
     )
 
 
+def fused_behind_fetches() -> Any:
+    """Rows that are fetched first, also by guess of their size."""
+    sampler = ops.BlockSampler(csc().indptr, csc().indices)
+    rules = [ops.LaborRule(4), ops.NeighborRule(3), ops.LaborRule(3, exact=False)]
+    return [sampler.sample(torch.arange(20), rules, [1, 2, 3], fetch=True)[:4] for _ in range(2)]
+
+
 def typed_fused(rules: list[ops.Rule], expand: str = "all") -> Any:
     sampler = ops.BlockSampler(csc().indptr, csc().indices, rows=rows())
     by_relation = [ops.ByRelation((rule, rules[0], rules[0])) for rule in rules]
@@ -268,6 +275,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "importance": lambda: hop(ops.LaborImportanceRule(3, 2)),
     "importance by weight": lambda: hop(ops.LaborImportanceRule(3, "*"), weighted=True),
     "fused": lambda: fused([ops.NeighborRule(4), ops.LaborRule(3)]),
+    "fused, rows first": fused_behind_fetches,
     "fused, by guess": lambda: fused([ops.LaborRule(4, exact=False), ops.LaborImportanceRule(3, "*")]),
     "fused, new": lambda: fused([ops.LaborRule(4), ops.NeighborRule(3)], "new", weighted=True),
     "typed": lambda: typed_hop(*[ops.NeighborRule(4)] * 3),
