@@ -12,10 +12,11 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.optional import require
 from headrace.pipeline.cli.cut_dataset import node_features, read_dataset, text_of_feature
-from headrace.pipeline.cli.parser import meant, say
+from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.cli.partition import ORIGINAL_ID
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.partition.report import PartitionReport
 from headrace.pipeline.storage.dataset.manifest import PARTS, holds_dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
@@ -55,19 +56,20 @@ def cut(options: argparse.Namespace) -> None:
         require("matplotlib", extra="plot", stage="--report")
         if options.report.suffix not in PICTURES:
             raise InputError(f"--report {options.report}: expected a name that ends in {', '.join(PICTURES)}")
+    tell = _nothing if options.json else say
     files = read_dataset(options) if of_dataset else read_graph_files(options.data, options.features)
     for name, reason in files.left_out.items():
         if name != options.balance:
-            say(f"left out {name}: {reason}")
+            tell(f"left out {name}: {reason}")
     if options.reorder and ORIGINAL_ID in files.store.node:
         raise InputError(f"--reorder: {options.data} has a feature {ORIGINAL_ID} already; leave it out by --features")
     balance = None if options.balance is None else _balance(files, options.balance)
     partition = _partition(files, options, balance)
     report = partition.report(files.graph, balance)
-    say(repr(report))
+    tell(repr(report))
     if options.report is not None:
         report.plot(options.report)
-        say(f"picture of it in {options.report}")
+        tell(f"picture of it in {options.report}")
     graph, store, whole = files.graph, files.store, options.whole
     if of_dataset and whole is not None:
         whole = list(node_features(files.store, whole, "--whole"))
@@ -85,12 +87,36 @@ def cut(options: argparse.Namespace) -> None:
         whole=whole,
         overwrite=options.overwrite,
     )
+    if options.json:
+        answer(_fields(options, files, report, store), "", as_json=True)
+        return
     of_edges = f", and of edges {_listed(store.edge)}" if store.edge else ""
     say(f"{partition.num_parts} shards in {options.out}, with features {_listed(store.node) or 'none'}{of_edges}")
     say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, behind init_process_group:")
     if of_dataset:
         say(f"data = headrace.open_dataset({str(options.data)!r})")
     say(f"shards = headrace.load_shards({str(options.out)!r})")
+
+
+def _fields(
+    options: argparse.Namespace, files: GraphFiles, report: PartitionReport, store: FeatureStore
+) -> dict[str, Any]:
+    """Return in JSON what was cut: counts of the parts, features, and what is left out."""
+    return {
+        "folder": str(options.out),
+        "method": options.method,
+        "num_nodes": report.num_nodes,
+        "num_edges": report.num_edges,
+        "parts": {name: counts.tolist() for name, counts in report.by_part.items()},
+        "edges_cut": report.edges_cut,
+        "features": {"node": [*map(text_of_feature, store.node)], "edge": [*map(text_of_feature, store.edge)]},
+        "left_out": {name: reason for name, reason in files.left_out.items() if name != options.balance},
+        "picture": None if options.report is None else str(options.report),
+    }
+
+
+def _nothing(text: str) -> None:
+    """Print nothing."""
 
 
 def _listed(keys: Iterable[FeatureName]) -> str:

@@ -41,6 +41,7 @@ def add_to(commands: Any) -> None:
     explain.add_argument("--batch-size", type=int, default=1024, metavar="B", help="(default: %(default)s)")
     explain.add_argument("--copy-to", metavar="DEVICE", help="copy batches there: cuda")
     explain.add_argument("--measure", type=int, default=0, metavar="N", help="run N batches, and print counts and time")
+    add_json(explain)
     reorder = _command(commands, "reorder", "write a data set with its nodes in another order", "reorder_dataset")
     reorder.add_argument("out", type=Path, metavar="OUT", help="folder to make")
     reorder.add_argument(
@@ -51,6 +52,7 @@ def add_to(commands: Any) -> None:
     )
     reorder.add_argument("--parts", type=int, default=16, metavar="P", help="parts, for --by partition (default: 16)")
     reorder.add_argument("--overwrite", action="store_true", help="replace a data set at OUT, and parts in it")
+    add_json(reorder)
 
 
 def _command(commands: Any, name: str, text: str, module: str) -> argparse.ArgumentParser:

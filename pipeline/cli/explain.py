@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.cli.parser import meant, say
+from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.run.make_loader import loader as loader_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.dataset.open_dataset import open_dataset
@@ -24,7 +25,8 @@ def explain(options: argparse.Namespace) -> None:
     name = options.items or ("train" if "train" in data.items else next(iter(data.items), None))
     if name is not None and name not in data.items:
         raise InputError(f"--items: expected one of {', '.join(data.items)}, got {name!r}{meant(name, data.items)}")
-    say(f"items: {name or 'all nodes, as the data set has none'}")
+    if not options.json:
+        say(f"items: {name or 'all nodes, as the data set has none'}")
     items = data.graph.num_nodes if name is None else data.items[name]
     texts = {key if isinstance(key, str) else ".".join(map(str, key)): key for key in data.store.node}
     unknown = [one for one in options.features or [] if one not in texts]
@@ -40,11 +42,19 @@ def explain(options: argparse.Namespace) -> None:
     if options.copy_to is not None:
         plan = plan.copy_to(options.copy_to)
     loader = loader_of(plan)
-    say(loader.explain())
+    text = loader.explain()
+    found: dict[str, Any] = {"items": name, "explain": text.splitlines()}
+    if not options.json:
+        say(text)
     if options.measure:
         start, batches = time.perf_counter(), 0
         for _ in zip(range(options.measure), loader, strict=False):
             batches += 1
-        say(f"\n{batches} batches in {time.perf_counter() - start:.3f} s")
-        say(str(loader.stats()))
+        seconds, stats = time.perf_counter() - start, loader.stats()
         loader.close()
+        found |= {"batches": batches, "seconds": seconds, "waited": stats.waited, "stats": stats.stages}
+        if not options.json:
+            say(f"\n{batches} batches in {seconds:.3f} s")
+            say(str(stats))
+    if options.json:
+        answer(found, "", as_json=True)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.cli.parser import names
+from headrace.pipeline.cli.parser import add_json, names
 
 METHODS = ("hash", "range", "metis", "louvain", "stream")
 
@@ -51,6 +51,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--report", type=Path, metavar="PICTURE", help="draw the report: .png, .svg or .pdf")
     parser.add_argument("--overwrite", action="store_true", help="replace shards that are at OUT")
+    add_json(parser)
     parser.set_defaults(run=run, parser=parser)
 
 

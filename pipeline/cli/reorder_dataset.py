@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
-from headrace.pipeline.cli.parser import say
+from headrace.pipeline.cli.parser import answer
 from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of
 from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.partition.partition import Partition
@@ -63,9 +63,11 @@ def reorder(options: argparse.Namespace) -> None:
         notes={**data.notes, "order": {"by": options.by, "of": data.path.name}},
         overwrite=options.overwrite,
     )
+    lines = [f"{options.out}: nodes by {options.by}; ids of nodes are kept: headrace.open_dataset(...).ids"]
     if removed:
-        say(f"{', '.join(removed)} of the former data set is removed; run headrace partition again")
-    say(f"{options.out}: nodes by {options.by}; ids of nodes are kept: headrace.open_dataset(...).ids")
+        lines.insert(0, f"{', '.join(removed)} of the former data set is removed; run headrace partition again")
+    fields = {"folder": str(options.out), "by": options.by, "num_nodes": graph.num_nodes, "num_edges": graph.num_edges}
+    answer({**fields, "removed": list(removed)}, "\n".join(lines), as_json=options.json)
 
 
 def _order(data: Dataset, types: TypeOffsets, options: argparse.Namespace) -> Tensor:

@@ -123,6 +123,24 @@ def test_explain(data, capsys):
     assert "2 batches in" in printed
 
 
+def test_explain_reorder_and_partition_in_json(typed, tmp_path, capsys):
+    found = answered(capsys, "explain", typed.path, "--fanouts", "3", "--batch-size", 4, "--measure", 2)
+    assert found["items"] == "train"
+    assert found["explain"][0].startswith("plan that runs, on")
+    assert found["batches"] == found["stats"]["sample_neighbor"]["batches"] == 2
+    assert set(answered(capsys, "explain", typed.path)) == {"items", "explain"}
+    graph = typed.graph
+    found = answered(capsys, "reorder", typed.path, tmp_path / "out", "--by", "pagerank")
+    expected = {"folder": str(tmp_path / "out"), "by": "pagerank", "removed": []}
+    assert found == {**expected, "num_nodes": graph.num_nodes, "num_edges": graph.num_edges}
+    found = answered(capsys, "partition", typed.path, "--parts", 2, "--method", "range")
+    assert found["folder"] == str(typed.path / "parts" / "range-2")
+    assert sum(found["parts"]["nodes"]) == found["num_nodes"] == graph.num_nodes
+    assert sum(found["parts"]["edges"]) == graph.num_edges
+    assert "items train" in found["left_out"]
+    assert "item.x" in found["features"]["node"]
+
+
 def test_explain_of_what_is_asked_for(typed, capsys):
     assert run("explain", typed.path, "--items", "val", "--features", "item.x", "--sampler", "layer_neighbor") == 0
     printed = capsys.readouterr().out
