@@ -13,6 +13,7 @@ from headrace.ops.aggregate.attention import (
     attend_backward_sources,
 )
 from headrace.ops.aggregate.attention_scores import AttentionScores
+from headrace.ops.aggregate.compiling import is_compiling, operations
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.aggregate.spmm import sddmm, spmm
@@ -79,7 +80,10 @@ def aggregate_with_grad(
     x, weight = widened(x), widened(weight)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     if reduce in ("max", "min"):
-        out = _Extreme.apply(x, weight, indptr, indices, reduce == "max", way_back)  # type: ignore[no-untyped-call]
+        if is_compiling():
+            out = operations().extreme(indptr, indices, x, weight, reduce == "max", len(indptr) - 1)[0]
+        else:
+            out = _Extreme.apply(x, weight, indptr, indices, reduce == "max", way_back)  # type: ignore[no-untyped-call]
         return cast("torch.Tensor", out)
     if reduce not in ("sum", "mean"):
         message = f'aggregate_with_grad: expected reduce to be "sum", "mean", "max" or "min", got {reduce!r}'
@@ -88,6 +92,8 @@ def aggregate_with_grad(
     if reduce == "mean":
         divisors = (indptr.diff() if degrees is None else degrees).detach().to(x.dtype)
         divisors = divisors.masked_fill(divisors == 0, 1)
+    if is_compiling():
+        return cast("torch.Tensor", operations().summed(indptr, indices, x, weight, divisors, len(indptr) - 1))
     return cast(
         "torch.Tensor",
         _Sum.apply(x, weight, indptr, indices, divisors, way_back),  # type: ignore[no-untyped-call]
@@ -223,6 +229,10 @@ def attend_with_grad(
         message = f"attend_with_grad: expected scores to be AttentionScores, got {type(scores).__name__}"
         raise InputError(message)
     x, scores = widened(x), scores.map(widened)
+    if is_compiling():
+        drops = scores.dropout
+        dropped = () if drops is None else (drops.probability, torch.tensor(drops.key), drops.edge_ids)
+        return cast("torch.Tensor", operations().attended_by(indptr, indices, x, scores, *dropped))
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     options = scores.weight, scores.slope, scores.dropout
     out = _Attend.apply(  # type: ignore[no-untyped-call]

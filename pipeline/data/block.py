@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import register_pytree_node
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
@@ -61,6 +62,9 @@ class Block:
     weight: Tensor | None = None
     types: TypedIds | None = None
     bipartite: bool = False
+
+    #: Rows of the sources without columns, of blocks that `hr.nn.mark_dynamic` has seen: a size that can be dynamic.
+    marked_rows: ClassVar[Tensor | None] = None
 
     if not TYPE_CHECKING:
         __post_init__ = check_block  # one call for each block
@@ -378,3 +382,18 @@ class Block:
         device = "" if self.indptr.device.type == "cpu" else f", {self.indptr.device}"
         weight = "" if self.weight is None else ", weighted"
         return f"Block({self.num_src} -> {self.num_dst} nodes, {self.num_edges} edges{weight}{device})"
+
+
+def _flattened(block: Block) -> Any:
+    from headrace.pipeline.data.block_tree import flattened
+
+    return flattened(block)
+
+
+def _unflattened(leaves: Any, context: Any) -> Block:
+    from headrace.pipeline.data.block_tree import unflattened
+
+    return unflattened(leaves, context)
+
+
+register_pytree_node(Block, _flattened, _unflattened, serialized_type_name="headrace.Block")

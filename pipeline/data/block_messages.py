@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregate_with_grad, attend_with_grad
 from headrace.ops._arrays import as_key
 from headrace.ops.aggregate.autograd import Reduce, divided_by
+from headrace.ops.aggregate.compiling import is_compiling, num_torch_threads
 from headrace.ops.aggregate.precision import widened
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.checks import check_tensor
@@ -22,12 +23,34 @@ if TYPE_CHECKING:
 def aggregate(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
     """Reduce the messages to each destination; see `Block.aggregate`."""
     check_tensor(x, "aggregate: x")
-    _check_rows("aggregate", x=(x, block.num_src), weight=(weight, block.num_edges))
+    _check_rows("aggregate", x=(x, num_src_of(block)), weight=(weight, block.num_edges))
     if weight is None or reduce != "mean":
         return reduced(block, x, reduce, weight)
     weight = widened(weight)
-    sums = weight.new_zeros((block.num_dst, *weight.shape[1:])).index_add(0, block.edge_index[1], weight)
+    ends = destinations_of(block) if is_compiling() else block.edge_index[1]  # kept, where something can be
+    sums = weight.new_zeros((num_dst_of(block), *weight.shape[1:])).index_add(0, ends, weight)
     return divided_by(reduced(block, x, "sum", weight), sums)
+
+
+def num_src_of(block: Any) -> int:
+    """Return the number of sources: the size of a tensor, where code is compiled for a block with marked sizes.
+
+    For torch.compile an int of an object is a constant until it has changed; sizes can be dynamic from the start.
+    """
+    rows = getattr(block, "marked_rows", None) if is_compiling() else None
+    return int(block.num_src) if rows is None else len(rows)
+
+
+def num_dst_of(block: Any) -> int:
+    """Return the number of destinations, as `num_src_of`."""
+    rows = getattr(block, "marked_rows", None) if is_compiling() else None
+    return int(block.num_dst) if rows is None else len(block.indptr) - 1
+
+
+def destinations_of(block: Block) -> Tensor:
+    """Return the destination of each edge, of the dtype of `indices`."""
+    rows = torch.arange(num_dst_of(block), dtype=block.indices.dtype, device=block.indices.device)
+    return rows.repeat_interleave(block.indptr.diff(), output_size=block.num_edges)
 
 
 def reduced(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
@@ -39,7 +62,7 @@ def reduced(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> T
         reduce=reduce,
         weight=weight,
         transpose=lambda: block.transposed,
-        num_threads=torch.get_num_threads(),
+        num_threads=num_torch_threads(),
     )
 
 
@@ -59,9 +82,9 @@ def attend(
     as_key(key, stage="attend")
     _check_rows(
         "attend",
-        x=(x, block.num_src),
-        source_scores=(source_scores, block.num_src),
-        destination_scores=(destination_scores, block.num_dst),
+        x=(x, num_src_of(block)),
+        source_scores=(source_scores, num_src_of(block)),
+        destination_scores=(destination_scores, num_dst_of(block)),
         edge_scores=(edge_scores, block.num_edges),
     )
     drops = AttentionDropout.of(dropout, key, block.edge_ids)
@@ -74,9 +97,9 @@ def attend(
         rows,
         AttentionScores(source_scores, destination_scores, edge_scores, None, slope, drops),
         transpose=lambda: block.transposed,
-        num_threads=torch.get_num_threads(),
+        num_threads=num_torch_threads(),
     )
-    return out.view(block.num_dst, *x.shape[1:])
+    return out.view(num_dst_of(block), *x.shape[1:])
 
 
 def _check_rows(method: str, **rows: tuple[Tensor | None, int]) -> None:

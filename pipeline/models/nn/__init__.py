@@ -6,6 +6,9 @@ shapes of PyG's layers of the same class, so ``load_state_dict`` accepts theirs.
 depend on the number of threads, which is torch's (``torch.set_num_threads``), or on the device: GPUs have the same
 kernels. A GPU without CuPy, and other devices, use operations of torch, which write messages.
 
+``torch.compile(model, fullgraph=True)`` makes one graph of a model of these layers, or of ``block.aggregate`` and
+``block.attend``, from torch 2.4 on; `mark_dynamic` has it compile once for all sizes.
+
 Where it differs:
 
 - *Weights.* If a block has importance weights (``block.weight``: LABOR by weight, LADIES, PinSAGE), means, sums and
@@ -28,11 +31,12 @@ Where it differs:
 torch.Size([2, 2])
 """
 
+from headrace.pipeline.models.nn.dynamic_sizes import mark_dynamic
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
 from headrace.pipeline.models.nn.sage import GINConv, SAGEConv
 
-__all__ = ["ClusterGCNConv", "GATConv", "GCNConv", "GINConv", "SAGEConv"]
+__all__ = ["ClusterGCNConv", "GATConv", "GCNConv", "GINConv", "SAGEConv", "mark_dynamic"]
 
 
 def __dir__() -> list[str]:

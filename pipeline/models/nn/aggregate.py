@@ -13,10 +13,11 @@ from torch import Tensor
 
 from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.autograd import Reduce
+from headrace.ops.aggregate.compiling import is_compiling
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, as_number, describe, whole_number
-from headrace.pipeline.data.block_messages import reduced
+from headrace.pipeline.data.block_messages import destinations_of, num_dst_of, num_src_of, reduced
 from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.message_graph import MessageGraph
 from headrace.pipeline.models.running_batch import RUNNING
@@ -38,7 +39,7 @@ def check_input(layer: str, x: Tensor, block: Edges, in_channels: int) -> None:
         If it has other rows, or destinations are of another type than sources.
     """
     check_has_own_rows(layer, block)
-    if not isinstance(x, Tensor) or x.shape != (block.num_src, in_channels):
+    if not isinstance(x, Tensor) or x.shape != (num_src_of(block), in_channels):
         raise InputError(
             f"{layer}: expected x of [{block.num_src}, {in_channels}], a row for each source of the block, got "
             f"{describe(x) if isinstance(x, Tensor) else type(x).__name__}; call it as conv(x, block). Blocks come "
@@ -72,6 +73,16 @@ def is_block(block: Edges) -> TypeIs[Block]:
     return isinstance(block, Block | BoundBlock)
 
 
+def is_compiled(block: Edges) -> TypeIs[Block]:
+    """Whether torch.compile reads this code for a block that no other rank has a part in."""
+    return is_compiling() and isinstance(block, Block)
+
+
+def own_rows(x: Tensor, block: Edges) -> Tensor:
+    """Return the rows of destinations."""
+    return x[: num_dst_of(block)]
+
+
 def weight_of(block: Edges) -> Tensor | None:
     """Return the importance weights of sampled edges; where nothing is sampled there are none."""
     return block.weight if is_block(block) else None
@@ -98,6 +109,8 @@ def check_knows_sources(layer: str, block: Edges, advice: str) -> Block:
     InputError
         With the advice, if ranks share the edges, or the nodes: each knows the in-edges of its own alone.
     """
+    if is_compiled(block):
+        return block
     block, running = check_is_block(layer, block, advice), RUNNING.get()
     if running is not None and running.comm is not None and running.comm.world_size > 1:
         raise InputError(
@@ -166,6 +179,8 @@ class Looped:
         Rows of the edges without the new ones.
     kept : int64[num_kept]
         Those edges in the block.
+    is_kept : bool[num_edges], optional
+        Where edges from a node to itself have stayed, those that do not count: False.
     """
 
     indptr: Tensor
@@ -174,6 +189,7 @@ class Looped:
     num_src: int
     kept_indptr: Tensor
     kept: Tensor
+    is_kept: Tensor | None = None
 
     @cached_property
     def transposed(self) -> Transposed:
@@ -184,14 +200,10 @@ class Looped:
 _LOOPED: weakref.WeakKeyDictionary[Block, Looped] = weakref.WeakKeyDictionary()
 
 
-def destinations_of(block: Block) -> Tensor:
-    """Return the destination of each edge, of the dtype of `indices`."""
-    rows = torch.arange(block.num_dst, dtype=block.indices.dtype, device=block.indices.device)
-    return rows.repeat_interleave(block.indptr.diff(), output_size=block.num_edges)
-
-
 def with_self_loops(block: Block) -> Looped:
     """Return the edges of a block with one from each destination to itself; made once for a block."""
+    if is_compiled(block):
+        return _looped_in_place(block)
     found = _LOOPED.get(block)
     if found is None:
         found = _LOOPED[block] = _looped(block)
@@ -216,3 +228,18 @@ def _looped(block: Block) -> Looped:
     last = indptr[1:] - 1
     indices[last], origin[last] = number[:-1].to(indices.dtype), block.num_edges + number[:-1]
     return Looped(indptr, indices, origin, block.num_src, kept_indptr, edges)
+
+
+def _looped_in_place(block: Block) -> Looped:
+    """Return as many edges as the block has and as destinations, so that no size depends on values."""
+    device, num_dst, num_edges = block.indices.device, num_dst_of(block), block.num_edges
+    destinations = destinations_of(block)
+    number = torch.arange(num_dst + 1, device=device)
+    edges = torch.arange(num_edges, device=device)
+    indptr = block.indptr + number
+    places = torch.cat([edges + destinations, indptr[1:] - 1])
+    indices = torch.cat([block.indices, number[:-1].to(block.indices.dtype)])
+    origin = torch.arange(num_edges + num_dst, device=device)
+    indices, origin = (torch.zeros_like(one).index_copy(0, places, one) for one in (indices, origin))
+    is_kept = block.indices != destinations
+    return Looped(indptr, indices, origin, num_src_of(block), block.indptr, edges, is_kept)

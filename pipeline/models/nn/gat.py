@@ -8,10 +8,21 @@ import torch
 from torch import Tensor, nn
 
 from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregate_with_grad, attend_with_grad
+from headrace.ops.aggregate.compiling import num_torch_threads, operations
 from headrace.ops.aggregate.precision import widened
 from headrace.pipeline.data import Block, as_number, check_switches, describe
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
-from headrace.pipeline.models.nn.aggregate import Edges, Looped, check_input, columns, finite, is_block, with_self_loops
+from headrace.pipeline.models.nn.aggregate import (
+    Edges,
+    Looped,
+    check_input,
+    columns,
+    finite,
+    is_block,
+    is_compiled,
+    own_rows,
+    with_self_loops,
+)
 from headrace.pipeline.models.recomputation import Draws, DropoutKeys
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 
@@ -120,13 +131,14 @@ class GATConv(nn.Module):
         """
         check_input("GATConv", x, block, self.in_channels)
         x = widened(x)
-        rows = widened(self.lin(x)).view(block.num_src, self.heads, self.out_channels)
+        rows = widened(self.lin(x)).view(len(x), self.heads, self.out_channels)
         # Scores are products with a vector each: with the columns of the input that is a small matrix.
         source = widened(x @ self._vectors(self.lin, self.att_src))
-        destination = widened(x[: block.num_dst] @ self._vectors(self.lin, self.att_dst))
+        destination = widened(own_rows(x, block) @ self._vectors(self.lin, self.att_dst))
         edge = self._edge_scores(block, edge_attr, x)
         drops = self.dropout if self.training else 0.0
-        masks = self.attention_keys.next(block) if drops else Masks(0)
+        compiled = is_compiled(block)
+        masks = self.attention_keys.next(block) if drops and not compiled else Masks(0)
         if not is_block(block):
             if self.add_self_loops and isinstance(block, WholeGraph):
                 edge = None if edge is None else torch.cat([edge, means_without_loops(block, edge)])
@@ -146,10 +158,16 @@ class GATConv(nn.Module):
             edges = looped = with_self_loops(block)
             if edge is not None:
                 edge = torch.cat([edge, _means(looped, edge)])[looped.origin]
+            if looped.is_kept is not None:
+                weight = looped.is_kept.to(x.dtype) if weight is None else weight * looped.is_kept
             if weight is not None:
-                weight = torch.cat([weight, weight.new_ones(block.num_dst)])[looped.origin]
+                weight = torch.cat([weight, weight.new_ones(len(destination))])[looped.origin]
             if masks.edge_ids is not None:
                 edge_ids = masks.edge_ids[looped.origin]
+        if compiled:
+            scores = AttentionScores(source, destination, edge, weight, self.negative_slope)
+            key = torch.randint(2**63 - 1, (), device="cpu") if drops else None  # of which no int can be made
+            return self._finished(operations().attended_by(edges.indptr, edges.indices, rows, scores, drops, key))
         dropout = AttentionDropout.of(drops, masks.key, edge_ids)
         out = attend_with_grad(
             edges.indptr,
@@ -157,7 +175,7 @@ class GATConv(nn.Module):
             rows,
             AttentionScores(source, destination, edge, weight, self.negative_slope, dropout),
             transpose=lambda: edges.transposed,
-            num_threads=torch.get_num_threads(),
+            num_threads=num_torch_threads(),
         )
         return self._finished(out)
 
@@ -196,8 +214,19 @@ class GATConv(nn.Module):
 
 def _means(looped: Looped, scores: Tensor) -> Tensor:
     """Return the mean score of each destination's edges, which is the score of the mean of their features."""
+    weight = degrees = None
+    if looped.is_kept is not None:
+        weight = looped.is_kept.to(scores.dtype)
+        counts = torch.cat([weight.new_zeros(1), weight.cumsum(0)])[looped.kept_indptr]
+        degrees = counts.diff()
     return aggregate_with_grad(
-        looped.kept_indptr, looped.kept, scores, reduce="mean", num_threads=torch.get_num_threads()
+        looped.kept_indptr,
+        looped.kept,
+        scores,
+        reduce="mean",
+        weight=weight,
+        degrees=degrees,
+        num_threads=num_torch_threads(),
     )
 
 

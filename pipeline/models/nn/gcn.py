@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import Block, check_switches, describe
+from headrace.pipeline.data.block_messages import destinations_of
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.message_graph import WholeGraph, with_remaining_loops
 from headrace.pipeline.models.nn.aggregate import (
@@ -17,8 +18,9 @@ from headrace.pipeline.models.nn.aggregate import (
     check_is_block,
     check_knows_sources,
     columns,
-    destinations_of,
     finite,
+    is_compiled,
+    own_rows,
     weight_of,
 )
 
@@ -120,7 +122,7 @@ class GCNConv(nn.Module):
             weight, own = self._norm(x, check_knows_sources("GCNConv", block, advice), weight)
             out = aggregate(block, x, "sum", weight)
             if own is not None:
-                out = out + own[:, None] * x[: block.num_dst]
+                out = out + own[:, None] * own_rows(x, block)
         else:
             out = aggregate(block, x, "sum", weight)
         if not narrows:
@@ -143,16 +145,21 @@ class GCNConv(nn.Module):
 
     def _norm(self, x: Tensor, block: Block, weight: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return the normalised weights of edges, and those of destinations' own rows."""
-        destinations, num_dst = destinations_of(block).long(), block.num_dst
+        destinations = destinations_of(block).long()
+        num_dst = len(own_rows(x, block))
         sources = block.indices.long()
         weight = x.new_ones(block.num_edges) if weight is None else weight
-        degree = x.new_zeros(block.num_src)
+        degree = x.new_zeros(len(x))
         loop = None
         if self.add_self_loops:
             fill = 2.0 if self.improved else 1.0
             is_loop = sources == destinations
             loop = x.new_full((num_dst,), fill)
-            if bool(is_loop.any()):
+            if is_compiled(block):  # no size depends on values; one more row takes what is no loop
+                rows = torch.where(is_loop, destinations, num_dst)
+                loop = x.new_full((num_dst + 1,), fill).index_put((rows,), weight)[:num_dst]
+                weight = weight.masked_fill(is_loop, 0)
+            elif bool(is_loop.any()):
                 loop = loop.index_put((destinations[is_loop],), weight[is_loop])
                 weight = weight.masked_fill(is_loop, 0)
             degree = degree + fill
@@ -215,7 +222,7 @@ class ClusterGCNConv(nn.Module):
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("ClusterGCNConv", x, block, self.in_channels)
         x = widened(x)
-        own = x[: block.num_dst]
+        own = own_rows(x, block)
         if isinstance(block, SharedBlock):
             loops = block.self_loops().to(x.dtype)
             # A column of ones counts the edges on all ranks, in the message that the rows are in anyway.
@@ -228,7 +235,7 @@ class ClusterGCNConv(nn.Module):
                 block = check_is_block("ClusterGCNConv", block, "use GCNConv with weights of the whole graph")
                 destinations = destinations_of(block)
                 looped, degrees = destinations[block.indices == destinations].long(), block.indptr.diff()
-            loops = x.new_zeros(block.num_dst).index_add_(0, looped, x.new_ones(len(looped)))
+            loops = x.new_zeros(len(own)).index_add_(0, looped, x.new_ones(len(looped)))
             summed, num_edges = aggregate(block, x, "sum"), degrees.to(x.dtype)
         others = summed - loops[:, None] * own
         degree = num_edges - loops + 1

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import check_switches, describe, is_one_of
+from headrace.pipeline.data.block_messages import num_src_of
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
     aggregate,
@@ -17,6 +18,7 @@ from headrace.pipeline.models.nn.aggregate import (
     check_input,
     columns,
     finite,
+    own_rows,
     weight_of,
 )
 
@@ -81,7 +83,7 @@ class SAGEConv(nn.Module):
         weight = None if self.aggr == "max" else weight_of(block)
         out: Tensor = self.lin_l(aggregate(block, x, self.aggr, weight))
         if self.root_weight:
-            out = out + self.lin_r(x[: block.num_dst])
+            out = out + self.lin_r(own_rows(x, block))
         return functional.normalize(out, dim=-1) if self.normalize else out
 
     def extra_repr(self) -> str:
@@ -139,7 +141,7 @@ class GINConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return a row for each destination from x: [num_src, ...]."""
         check_has_own_rows("GINConv", block)
-        if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != block.num_src:
+        if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != num_src_of(block):
             raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {describe(x)}")
-        out: Tensor = self.nn(aggregate(block, x, "sum", weight_of(block)) + (1 + self.eps) * x[: block.num_dst])
+        out: Tensor = self.nn(aggregate(block, x, "sum", weight_of(block)) + (1 + self.eps) * own_rows(x, block))
         return out

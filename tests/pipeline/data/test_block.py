@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 import headrace as hr
 
@@ -127,3 +128,19 @@ def test_repr():
 def test_frozen():
     with pytest.raises(AttributeError):
         block().num_src = 3
+
+
+def test_blocks_are_pytrees_whose_leaves_are_their_tensors():
+    graph = hr.Graph.from_coo({("a", "to", "b"): ([0, 1], [0, 0])}, num_nodes={"a": 2, "b": 1})
+    loader = hr.ItemSampler({"b": 1}, seed=0).sample_neighbor(graph, [-1]).loader()
+    block = next(iter(loader)).blocks[0]
+    leaves, tree = tree_flatten(block)
+    assert [id(one) for one in leaves] == [
+        id(one) for one in (block.indptr, block.indices, block.edge_ids, block.types.ids)
+    ]
+    made = tree_unflatten(leaves, tree)
+    assert made.edge_ids is block.edge_ids
+    assert (made.num_src, made.num_dst, made.weight, made.bipartite) == (block.num_src, block.num_dst, None, False)
+    assert made.relation(("a", "to", "b")).indices.tolist() == block.relation(("a", "to", "b")).indices.tolist()
+    # No leaf is checked: torch puts there what it likes while it walks.
+    assert tree_map(lambda _: None, block).indptr is None

@@ -1,0 +1,74 @@
+"""Sizes that torch.compile is to take as dynamic from the first batch on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.data import Block, MiniBatch
+
+T = TypeVar("T")
+
+
+def mark_dynamic(batch: T) -> T:
+    """Mark the rows of all tensors of a batch as dynamic, so that ``torch.compile`` compiles a model once.
+
+    Without marks it compiles for the sizes of the first batch, then again for sizes that have changed: two or three
+    times an epoch. Call it on the arguments of the compiled model, outside of the model::
+
+        model = torch.compile(model, fullgraph=True)
+        for batch in loader:
+            hr.nn.mark_dynamic(batch)
+            out = model(batch.x, batch.blocks)
+
+    Sizes of 0 and 1 are not marked: torch compiles for them separately. A size that the model needs as a constant
+    becomes one.
+
+    Parameters
+    ----------
+    batch : MiniBatch, Block, Tensor, or tuple, list or dict of them
+        The batch, or a part of it.
+
+    Returns
+    -------
+    The same object.
+
+    Raises
+    ------
+    InputError
+        For other arguments.
+
+    Examples
+    --------
+    >>> import headrace as hr, torch
+    >>> block = hr.Block(torch.tensor([0, 2]), torch.tensor([1, 2]), num_src=3, num_dst=1)
+    >>> hr.nn.mark_dynamic(block)
+    Block(3 -> 1 nodes, 2 edges)
+    """
+    from torch import _dynamo  # takes seconds: whoever compiles has to load it
+
+    for tensor in _tensors(batch):
+        if tensor.ndim and len(tensor) > 1:
+            _dynamo.maybe_mark_dynamic(tensor, 0)
+    return batch
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, Block):
+        rows = vars(value)["marked_rows"] = value.indptr.new_empty(value.num_src, 0)
+        return [rows, *(tensor for _, tensor in value.named_tensors())]
+    if isinstance(value, MiniBatch):
+        return [*value.tensors(), *_tensors(value.blocks)]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, tuple | list):
+        raise InputError(
+            f"mark_dynamic: expected a MiniBatch, a Block, a tensor, or a tuple, list or dict of them, got "
+            f"{type(value).__name__}"
+        )
+    return [tensor for one in value for tensor in _tensors(one)]
