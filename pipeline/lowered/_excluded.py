@@ -12,6 +12,7 @@ from headrace.ops import EdgePositions, GraphError, InputError, ItemsError, find
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data import GraphView, MiniBatch, TypeName, edge_types_of, node_types_of, type_number
 from headrace.pipeline.data.graph_machinery import arrays_on
+from headrace.pipeline.lowered._fetch_stage import rows_on
 from headrace.pipeline.lowered._negatives import pair_of_trees
 from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds
 from headrace.pipeline.plan.stage import RunSettings
@@ -167,12 +168,13 @@ def excluder(
 
     def find(batch: MiniBatch) -> EdgePositions:
         where = batch.n_id.device
-        pairs = positive_pairs(batch) if source is None else source.whole_seeds(batch.epoch, batch.index).to(where)
+        pairs = positive_pairs(batch) if source is None else source.whole_seeds(batch.epoch, batch.index)
         exclude.check_ends(graph, check_pairs(pairs, "exclude_seed_edges"))
+        pairs = pairs if source is None else rows_on(pairs, where)
         ids = None
         if exclude.ids is not None:
-            items = batch.item_index[: len(pairs)] if source is None else source.whole_items(batch.epoch, batch.index)
-            ids = exclude.ids.take(items.to(where))
+            whole = None if source is None else rows_on(source.whole_items(batch.epoch, batch.index), where)
+            ids = exclude.ids.take(batch.item_index[: len(pairs)] if whole is None else whole)
         if not exclude.by_tree:
             return exclude.find(graph, pairs, settings.num_threads, ids=ids)
         pair_of = pair_of_trees(len(pairs), _num_trees(batch, len(pairs), settings), where)

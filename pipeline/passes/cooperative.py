@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.pipeline.data import CPU, check_known_by_own_ids
-from headrace.pipeline.lowered import HERE, Compact, HopStage, SampleHop
+from headrace.pipeline.lowered import HERE, Compact, HopStage, PlantTrees, SampleHop
 from headrace.pipeline.lowered.ranks._together import Together
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
 from headrace.pipeline.lowered.ranks.plant_trees_together import PlantTreesTogether
@@ -23,6 +23,7 @@ from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Windo
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
+from headrace.pipeline.stages.uniform_negative import SampleUniformNegative
 
 
 def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window | None:
@@ -66,6 +67,14 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
 def _copy_behind(copy: CopyTo, hop: HopStage, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
     """Move a copy to a GPU from before a hop to after it, unless ranks exchange there the ids that it finds."""
     return None if facts.shares_layers or _stays(copy, machine, hop) else (hop, compact, copy)
+
+
+def _copy_behind_seeds(
+    copy: CopyTo, stage: SampleUniformNegative | PlantTrees, facts: Facts, machine: Machine
+) -> Window | None:
+    """Move a copy to after negatives and roots of trees, which ranks number together in CPU memory."""
+    together = machine.world_size > 1 and not facts.shares_layers
+    return (stage, copy) if together and copy.moves_to != CPU else None
 
 
 def _copy_behind_subgraph(
@@ -166,6 +175,12 @@ def _partition(stages: Window, given: Partition | None, world_size: int) -> Part
 
 
 RULES = (
+    Rule(
+        "negatives of all ranks are drawn on the CPU: copy_to behind",
+        (CopyTo, SampleUniformNegative),
+        _copy_behind_seeds,
+    ),
+    Rule("trees of all ranks are planted on the CPU: copy_to behind", (CopyTo, PlantTrees), _copy_behind_seeds),
     Rule("ids are exchanged on the CPU: copy_to behind the hop", (CopyTo, HopStage, Compact), _copy_behind),
     Rule("a subgraph is found on the CPU: copy_to behind it", (CopyTo, ..., InduceSubgraph), _copy_behind_subgraph),
     Rule("rows are exchanged on the CPU: copy_to behind the fetch", (CopyTo, FetchFeature), _copy_behind_fetch),

@@ -2,7 +2,9 @@
 
 A copy of seeds to a GPU requests sampling there. Rules without a kernel, walks, GraphSAINT's samplers, parts of a graph
 and reordered graphs are sampled in CPU memory nevertheless, and the plan shows it. Negatives and the roots of trees,
-which stand before the sampler, are then made on the CPU as well; so are those of several ranks.
+which stand before the sampler, are then made on the CPU as well; so are roots in a graph in shards. Each rank that
+takes its own share of batches samples on its GPU as one process does; `cooperative` decides for ranks that share
+batches.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ def _stays(stage: Stage, place: Place | None, machine: Machine) -> bool:
     """Whether a stage works on a batch that was copied to a place."""
     if place is None or place == CPU:
         return True
-    # Where ranks exchange ids in CPU memory, the pass that inserts the exchange moves the copy from before a hop alone.
-    alone = machine.world_size == 1 or stage.num_hops > 0
+    # Where hops are at the owners of shards, the pass that puts them there moves the copy from before a hop alone.
+    alone = machine.world_size == 1 or stage.num_hops > 0 or not stage.divided()
     return machine.gpus > 0 and place.kind == "cuda" and getattr(stage, "on_gpu", False) and alone
 
 

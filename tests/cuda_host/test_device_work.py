@@ -64,6 +64,7 @@ TABLE: dict[str, tuple[Callable[[], hr.Plan], hr.Machine, Most]] = {
     "times, LABOR": (PLANS["temporal_labor"], GPU, Most(1, 24, 72)),
     "trees": (PLANS["disjoint"], GPU, Most(1, 24, 10)),
     "links": (links, GPU, Most(4, 28, 75)),
+    "links, of a rank": (links, hr.Machine(cores=2, gpus=1, world_size=2), Most(4, 28, 75)),
     "links, by weight": (PLANS["link_excluding_weighted"], GPU, Most(2, 32, 74)),
     "rows through a cache": (through_cache, GPU, Most(1, 19, 9)),
 }

@@ -109,6 +109,27 @@ def test_the_union_is_the_batch_of_one_process(world_size, name, request):
         assert_same_union(batch, [batches[index] for batches in shares], owners)
 
 
+@pytest.mark.parametrize("name", ["link_negatives", "temporal"])
+def test_shares_of_their_own_are_sampled_on_the_gpu_of_each_rank(name, request):
+    """Under plain DistributedDataParallel: nothing is exchanged, and the batches are those of CPUs."""
+
+    def work(comm: Comm, num_gpus: int) -> tuple[list[str], str]:
+        machine = hr.Machine(cores=2, gpus=num_gpus, current_gpu=comm.rank if num_gpus else 0)
+        plan = copied_first(PLANS[name]()) if num_gpus else PLANS[name]()
+        with plan.loader(cooperative=False, comm=comm, machine=machine) as loader:
+            return [batch.digest() for batch in loader], loader.explain()
+
+    expected = run_ranks(3, lambda comm: work(comm, 0))
+    request.getfixturevalue("gpus")
+    found = run_ranks(3, lambda comm: work(comm, 3))
+    assert [digests for digests, _ in found] == [digests for digests, _ in expected]
+    for rank, (_, text) in enumerate(found):
+        assert f"item_sampler{text.split('item_sampler', 1)[1]}".split("\n")[1:3] == [
+            f"  on_stream(cuda:{rank})",
+            f"  copy_to('cuda:{rank}')",
+        ]
+
+
 AHEAD = ["neighbor", "typed", "temporal", "link_triplets", "labor_poisson"]
 
 

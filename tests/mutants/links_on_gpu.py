@@ -56,7 +56,7 @@ LINKS_ON_GPU = (
     Mutant(
         "pipeline/passes/sample_on_cpu.py",
         "machine.world_size == 1 or stage.num_hops > 0",
-        "True",
-        _EXCLUDE + "test_a_gpu_draws_negatives_and_samples_if_it_can_do_both",
+        "machine.world_size == 1 or stage.num_hops > 0 or True",
+        "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_begin_pairs_and_trees_on_the_cpu",
     ),
 )

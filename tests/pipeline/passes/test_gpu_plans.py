@@ -8,8 +8,8 @@ import headrace as hr
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.storage.wanted import Wanted
 
-from gpu_plans import names
-from plans import graph, items, store, store_on_disk
+from gpu_plans import copied_first, names
+from plans import PLANS, graph, items, store, store_on_disk
 
 
 def trained(device="cuda"):
@@ -178,6 +178,17 @@ def test_golden_plans_of_ranks_with_shares_of_their_own(world_size):
     assert found == runs(plan, hr.Machine(cores=4, gpus=world_size, current_gpu=world_size - 1), cooperative=False)
     number = world_size - 1
     assert f"  on_stream(cuda:{number})\n  copy_to('cuda:{number}')\n  sample_fused(" in found
+
+
+@pytest.mark.parametrize("name", ["link_negatives", "link_excluding_per_seed", "disjoint", "typed_temporal"])
+def test_golden_plans_of_links_and_trees_of_ranks_with_shares_of_their_own(name):
+    """Negatives, roots of trees, hops and rows are made ahead on each rank's GPU."""
+    plan = copied_first(PLANS[name]())
+    for world_size in (2, 8):
+        found = names(plan, ranks(world_size))
+        assert found == names(plan, hr.Machine(cores=4, gpus=world_size))
+        assert found[:3] == ["item_sampler", "on_stream", "copy_to"]
+        assert found[-2:] == ["prefetch", "wait_stream"]
 
 
 def test_what_is_sampled_on_the_cpu_is_copied_where_ranks_exchange_it():

@@ -8,7 +8,7 @@ import headrace as hr
 from headrace.pipeline.passes import rewrite
 
 from gpu_plans import copied_first, digests, names
-from plans import NUM_NODES, graph, items, store
+from plans import NUM_NODES, PLANS, graph, items, store
 
 SAMPLERS = {
     "ladies": lambda plan: plan.sample_ladies(graph(), [8, 8]),
@@ -69,6 +69,17 @@ def test_ranks_that_exchange_ids_on_gpus_sample_there():
     assert names(plan, machine, cooperative=True)[1] == names(in_shards, machine)[1] == "copy_to"
 
 
+def test_ranks_that_exchange_ids_begin_pairs_and_trees_on_the_cpu():
+    machine = hr.Machine(gpus=1, world_size=2, gpu_channel=True)
+    links = names(copied_first(PLANS["link_negatives"]()), machine, cooperative=True)
+    trees = names(copied_first(PLANS["disjoint"]()), machine, cooperative=True)
+    assert links[1:3] == ["sample_uniform_negative", "copy_to"]
+    assert trees[1:3] == ["plant_trees_together", "copy_to"]
+    shard = graph().shard(hr.Partition.hash(NUM_NODES, 2), 0)
+    in_shards = items().copy_to("cuda").sample_neighbor(shard, [3], disjoint=True)
+    assert names(in_shards, machine)[1:3] == ["plant_trees", "copy_to"]
+
+
 def test_cannot_be_switched_off():
     with pytest.raises(hr.UsageError, match="sample_on_cpu"):
         rewrite(items().sample_neighbor(graph(), [3]), hr.Machine(), {"sample_on_cpu": False})
@@ -82,7 +93,9 @@ def test_same_result(name):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_ranks_with_shares_of_a_batch_get_the_same_on_a_gpu(rank):
-    plan = items().sample_neighbor(graph(), [3, 3]).fetch_feature(store(), node=["x"])
+@pytest.mark.parametrize(
+    "name", ["neighbor", "link_negatives", "link_excluding_per_seed", "disjoint", "typed_temporal"]
+)
+def test_ranks_with_shares_of_a_batch_get_the_same_on_a_gpu(name, rank):
     machines = [hr.Machine(gpus=gpus, world_size=2, rank=rank) for gpus in (1, 0)]
-    assert digests(copied_first(plan), machines[0]) == digests(plan, machines[1])
+    assert digests(copied_first(PLANS[name]()), machines[0]) == digests(PLANS[name](), machines[1])

@@ -173,7 +173,7 @@ def test_a_gpu_draws_negatives_and_samples_if_it_can_do_both(per):
     sampled = plan.sample_neighbor(graph(), [3], disjoint=per == "seed")
     before = ["sample_uniform_negative", *trees]
     assert names(sampled, machine) == ["item_sampler", "copy_to", *before, "sample_fused"]
-    assert names(sampled, replace(machine, world_size=2)) == ["item_sampler", *before, "copy_to", "sample_fused"]
+    assert names(sampled, replace(machine, world_size=2)) == names(sampled, machine)
     assert names(sampled, hr.Machine()) == ["item_sampler", *before, "sample_fused", "copy_to"]
     if per == "batch":
         on_cpu = names(plan.sample_ladies(graph(), [5]), machine)
