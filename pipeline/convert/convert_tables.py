@@ -14,6 +14,7 @@ from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
 from headrace.pipeline.convert.description import Description
+from headrace.pipeline.convert.duck_database import LEAST_ROOM, load_database
 from headrace.pipeline.convert.id_columns import with_ids_alike
 from headrace.pipeline.convert.memory import as_memory, room
 from headrace.pipeline.convert.report import Report, planned
@@ -84,7 +85,7 @@ def convert_tables(
     removed = parts_inside(target)
     if dry_run:
         return replace(planned(tables, target, limit), removed=removed)
-    left = room(limit)
+    left = _room(tables, target, limit)
     before = _stamps(tables)
     target.parent.mkdir(parents=True, exist_ok=True)
 
@@ -110,6 +111,19 @@ def convert_tables(
                 str(target),
             ) from cause
         raise
+
+
+def _room(tables: Checked, target: Path, limit: int) -> int:
+    """Return the bytes that arrays may have, once libraries are loaded that take some, too."""
+    for table in tables.tables():
+        table.load()
+    of_ids = [one.table.column(one.column) for one in tables.references()]
+    nodes = tables.nodes.values()
+    of_ids += [one.table.column(one.id) for one in nodes if one.table is not None and one.id is not None]
+    if not any(column.is_text for column in of_ids):
+        return room(limit)
+    load_database(target.parent)
+    return room(limit, LEAST_ROOM)
 
 
 def _report(conversion: Conversion, manifest: Manifest, target: Path, limit: int) -> Report:

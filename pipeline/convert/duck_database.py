@@ -18,6 +18,9 @@ BATCH_ROWS = 1 << 17
 #: Texts and their numbers, as arrays of pyarrow.
 Rows = Iterator[tuple[Any, Any]]
 
+#: What ids that are texts need at least.
+LEAST_ROOM = 96 << 20
+
 #: The share of memory that DuckDB may have: the rest is for batches on their way and what it does not count.
 _SHARE = 0.6
 
@@ -91,6 +94,21 @@ def database(folder: Path, room: int) -> Iterator[Database]:
         raise
     finally:
         base.close()
+
+
+def load_database(folder: Path) -> None:
+    """Load DuckDB by a query of one row, so that it is known how much memory it takes.
+
+    Raises
+    ------
+    InputError
+        If it is not installed.
+    """
+    with database(folder, LEAST_ROOM) as base:
+        import pyarrow as pa
+
+        base.receive(iter([(pa.array(["a"], pa.large_string()), pa.array([0]))]))
+        list(base.batches("SELECT id FROM incoming ORDER BY id"))
 
 
 def _explain(cause: Exception, folder: Path) -> None:

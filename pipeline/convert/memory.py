@@ -34,8 +34,8 @@ def as_memory(memory: Any) -> int:
     raise InputError(f'convert: expected memory to be bytes or a text such as "4GB", got {memory!r}')
 
 
-def room(memory: int) -> int:
-    """Return the bytes that arrays may have of a limit for the whole process.
+def room(memory: int, least: int = 32 << 20) -> int:
+    """Return the bytes that arrays may have of a limit for the whole process, which are at least so many.
 
     Raises
     ------
@@ -43,8 +43,8 @@ def room(memory: int) -> int:
         If the process has nearly that much already.
     """
     left = memory - resident() - APART
-    if left < 32 << 20:
-        needed = resident() + APART + (64 << 20)
+    if left < least:
+        needed = resident() + APART + least + (32 << 20)
         raise InputError(
             f"convert: expected memory for the libraries and some arrays, got {memory:,} bytes; give at least "
             f"{needed:,} bytes, as memory={str(-(-needed // 10**6)) + 'MB'!r}"

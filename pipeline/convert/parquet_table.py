@@ -13,6 +13,9 @@ from headrace.pipeline.convert.arrow_columns import as_numpy, column_of, needed_
 from headrace.pipeline.convert.files import Paths, RowsOfFiles, files_of, stamps_of
 from headrace.pipeline.convert.table import Stamp, Table, where_from
 
+#: Bytes of a column that are read at a time: by default all those of a group of rows would be in memory.
+_BUFFER = 1 << 20
+
 
 class ParquetTable(Table):
     """A table of one or more Parquet files.
@@ -98,7 +101,7 @@ def _opened(path: Any) -> Any:
     from pyarrow import ArrowException, parquet
 
     try:
-        return parquet.ParquetFile(path, pre_buffer=False)
+        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
     except (ArrowException, OSError) as cause:
         raise InputError(
             f"convert: expected a Parquet file at {path}, got a damaged one ({cause}); copy it again"

@@ -112,6 +112,9 @@ class Table(ABC):
             raise InputError(f"convert: {self.name} has no column {name!r}; its columns are {list(self.columns)}")
         return self.columns[name]
 
+    def load(self) -> None:  # noqa: B027 - most formats need nothing more
+        """Load the libraries that read rows, so that it is known how much memory these take."""
+
     def id_kinds(self, column: str) -> frozenset[str]:
         """Return what ids in a column may be read as: "integers", "texts", or either.
 

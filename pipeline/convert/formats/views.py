@@ -62,6 +62,11 @@ class Beside(Table):
         """Return the files as they are now."""
         return tuple(stamp for one in self._tables for stamp in one.stamps())
 
+    def load(self) -> None:
+        """Load what reads the tables."""
+        for one in self._tables:
+            one.load()
+
     def id_kinds(self, column: str) -> frozenset[str]:
         """Return what ids in a column may be; `Table.id_kinds` documents it."""
         self.column(column)
@@ -133,6 +138,10 @@ class View(Table):
     def stamps(self) -> tuple[Stamp, ...]:
         """Return the files as they are now."""
         return self._table.stamps()
+
+    def load(self) -> None:
+        """Load what reads the table."""
+        self._table.load()
 
     def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         raise NotImplementedError

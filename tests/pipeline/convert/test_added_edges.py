@@ -16,7 +16,7 @@ from headrace.pipeline.convert.table import ArrayTable
 
 def convert(folder, description, room=1 << 30):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(door, "room", lambda _: room)
+        patch.setattr(door, "room", lambda *_: room)
         patch.setattr("headrace.pipeline.convert.sort_edges.LEAST_AT_ONCE", 2)
         report = door.convert_tables(description, folder, progress=False, overwrite=True)
     data = hr.open_dataset(folder)

@@ -22,7 +22,7 @@ def test_a_conversion_is_that_of_the_objects_themselves(description, room, packe
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = Path(folder, "ours"), Path(folder, "theirs")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(convert_tables, "room", lambda _: room)
+            patch.setattr(convert_tables, "room", lambda *_: room)
             patch.setattr("headrace.pipeline.convert.integer_keys.KEY_BYTES", 0)
             patch.setattr("headrace.pipeline.convert.sort_edges.LEAST_AT_ONCE", 2)
             patch.setattr("headrace.pipeline.convert.unique_edges._MOST_KEYS", 1 << 62 if packed else 1)

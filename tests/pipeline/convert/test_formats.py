@@ -74,6 +74,17 @@ def test_csv(tmp_path, reader, packed):
     assert rows_of(table, ["n"]) == {"n": [1, None, 3]}
 
 
+def test_csv_with_rows_longer_than_what_is_read_at_a_time(tmp_path, reader):
+    path = tmp_path / "long.csv"
+    rows = [(str(row), *("x" * (100_000 if row % 2000 == 1 else 100) for _ in range(5))) for row in range(6000)]
+    path.write_text("\n".join(map(",".join, [("n", *"abcde"), *rows])))
+    table = CsvTable(path)
+    assert rows_of(table, ["n", "e"], 1000) == {"n": list(range(6000)), "e": [row[-1] for row in rows]}
+    with pytest.raises(InputError, match=r"long.csv, row 6002: expected an integer"):
+        path.write_text(path.read_text() + "\nx,a,b,c,d,e\n")
+        rows_of(table, ["n"], 1000)
+
+
 def test_csv_without_header_in_several_files(tmp_path, reader):
     (tmp_path / "part_2.tsv").write_text("3\tx\n4\ty\n")
     (tmp_path / "part_10.tsv").write_text("5\tz\n")

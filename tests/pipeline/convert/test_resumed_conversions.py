@@ -38,7 +38,7 @@ def count(event, arguments):
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-door.room = lambda limit: 4000
+door.room = lambda *_: 4000
 sys.addaudithook(count)
 door.convert_tables(description(Path({folder!r})), Path({folder!r}, sys.argv[1]), progress=False)
 """
@@ -72,7 +72,7 @@ def description(folder):
 
 def converted(folder, name, room=1 << 30):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(door, "room", lambda limit: room)
+        patch.setattr(door, "room", lambda *_: room)
         return convert_tables(description(folder), folder / name, progress=False)
 
 
@@ -198,3 +198,44 @@ def test_memory_is_kept(tmp_path):
     run = subprocess.run([sys.executable, "-c", MEASURED, str(tmp_path)], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert float(run.stdout) <= 1.0
+
+
+MEASURED_TABLE = """
+import sys
+from pathlib import Path
+from headrace.pipeline.convert.convert_tables import convert_tables
+from headrace.pipeline.convert.description import Description, EdgeTable
+from headrace.pipeline.convert.duck_database import load_database
+from headrace.pipeline.convert.memory import resident
+from headrace.pipeline.convert.open_table import open_table
+path = Path(sys.argv[1])
+table = open_table(path)
+table.load()
+if "text" in path.name:
+    load_database(path.parent)
+limit = resident() + (160 << 20 if "text" in path.name else 84 << 20)
+convert_tables(Description([EdgeTable(table, weight="w")]), path.parent / "data", memory=limit, progress=False)
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+print(int(peak.split()[1]) * 1024 / limit)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.uninstrumented
+@pytest.mark.parametrize("name", ["numbers.csv", "numbers.parquet", "texts.parquet"])
+def test_little_memory_is_kept_by_readers(tmp_path, name):
+    """Readers of CSV and Parquet read ahead, and DuckDB takes what it does not count."""
+    pytest.importorskip("duckdb")
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import csv, parquet
+
+    rng = np.random.default_rng(0)
+    ends = {side: rng.integers(0, 300_000, 1_500_000) for side in ("src", "dst")}
+    texts = {side: pa.array([f"user-{one:08d}" for one in ids.tolist()]) for side, ids in ends.items()}
+    table = pa.table({**(texts if name.startswith("text") else ends), "w": rng.random(1_500_000)})
+    write = csv.write_csv if name.endswith("csv") else parquet.write_table
+    write(table, tmp_path / name)
+    command = [sys.executable, "-c", MEASURED_TABLE, str(tmp_path / name)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert float(run.stdout) <= 1.05

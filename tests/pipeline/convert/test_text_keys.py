@@ -32,7 +32,7 @@ def test_bytes_do_not_depend_on_threads_or_memory(tmp_path, monkeypatch):
     description, names, (src, dst) = described(150_000)
     for name, threads, room, batch in (("one", 1, 1 << 30, 1 << 17), ("other", 4, 1 << 22, 1000)):
         monkeypatch.setattr(duck_database, "_threads", lambda limit, threads=threads: threads)
-        monkeypatch.setattr(door, "room", lambda limit, room=room: room)
+        monkeypatch.setattr(door, "room", lambda *_, room=room: room)
         monkeypatch.setattr(duck_database, "BATCH_ROWS", batch)
         monkeypatch.setattr(text_keys, "BATCH_ROWS", batch)
         door.convert_tables(description, tmp_path / name, progress=False)
