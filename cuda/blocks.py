@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -91,7 +92,8 @@ def sample_blocks(
     Edges at `gaps`, which have slots in trees alone, are not there. The host waits for the device once, at the end.
     Where picks are not bounded, arrays have room by what other minibatches took, which is noted in `taken`; without
     that, or where it was too little, the host waits for the size of each. With `fetch` hops that look at whole rows
-    copy these first, through a cache if there is one; there are neither trees nor gaps then.
+    copy these first, through a cache if there is one; there are neither trees nor gaps then. Where the device has no
+    memory for arrays with room, it is sampled with the exact size of each from then on, with one warning.
 
     Raises
     ------
@@ -100,6 +102,20 @@ def sample_blocks(
         "no row" and "no source" where the graph is damaged; "too many" where local ids do not suffice.
     """
     asked = _Asked(graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps, fetch, cache)
+    if not taken.lacks_memory:
+        try:
+            return _with_room(asked, taken)
+        except torch.cuda.OutOfMemoryError as error:
+            why = str(error).partition(". ")[0]
+        # Behind the error, which kept what was made.
+        taken.lacks_memory = True
+        message = f"sampling waits for the size of each array, as arrays with more room than edges do not fit: {why}"
+        warnings.warn(message, UserWarning, stacklevel=2)
+    return _sampled(asked, taken, (), bounded=False)
+
+
+def _with_room(asked: _Asked, taken: Taken) -> GpuSampled:
+    """Sample with room for the most that there can be, or for what others took."""
     sizes = taken.sizes
     if sizes:
         # Where arrays were cut short, the first fault is not known.
@@ -108,7 +124,7 @@ def sample_blocks(
     return _sampled(asked, taken, ())
 
 
-def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSampled:
+def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int], *, bounded: bool = True) -> GpuSampled:
     graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps, fetch, cache = asked
     device = seeds.device
     # Ids of the seeds; behind each hop the ids so far, and its edges; what arrays took.
@@ -119,7 +135,8 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSamp
     elements = Nodes(graph.num_nodes) if trees is None else TreeElements(graph.num_nodes, trees)
     fetched = Fetched(cache)
     roots = elements.of_seeds(seeds, faults)
-    numbering = Numbering(max(_all_room(len(seeds), elements.most, hops), taken.num_ids), device)
+    most_ids = max(_all_room(len(seeds), elements.most, hops), taken.num_ids) if bounded else len(seeds)
+    numbering = Numbering(most_ids, device)
     numbering.begin(roots, num_seen, faults.items[REPEATED : REPEATED + 1])
     most = len(seeds)  # ids that there can be by now
     parts: list[_Part] = []
@@ -130,7 +147,7 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSamp
         if fetch and hop.rules[0].reads_whole_rows:
             copied = fetched.pick(graph, frontier, hop, sizes, parallel_edges=numbers is not None)
         if copied is None:
-            looked_at, picks = graph, pick_hop(graph, frontier, hop, numbers, sizes, gaps=gaps, bounded=True)
+            looked_at, picks = graph, pick_hop(graph, frontier, hop, numbers, sizes, gaps=gaps, bounded=bounded)
         else:
             looked_at, picks = copied.graph, copied.picks
         room = len(picks.positions)
@@ -154,7 +171,8 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int]) -> GpuSamp
         num_seen, most = size, more
     found = faults.check()
     wanted = sizes.wanted(found)
-    taken.note(wanted, most)
+    if bounded:
+        taken.note(wanted, most)
     num_ids, num_edges = found[:1] + found[1:num_own:2], found[2:num_own:2]
     if trees is not None and num_ids[-1] > MOST_LOCAL_IDS:
         raise Fault("too many", num_ids[-1])

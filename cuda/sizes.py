@@ -30,6 +30,8 @@ class Taken:
         self.sizes: list[int] = []
         #: Ids that a minibatch had room for.
         self.num_ids = 0
+        #: Whether the device had no memory for arrays with room.
+        self.lacks_memory = False
 
     def note(self, sizes: Sequence[int], num_ids: int) -> None:
         """Take the sizes of a minibatch into account."""

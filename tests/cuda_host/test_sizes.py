@@ -118,3 +118,33 @@ def test_faults_are_named_in_minibatches_after_others(rule, fits, backend):
         with pytest.raises(ItemsError, match=re.escape(message)):
             sample(seeds)
     assert sample(sound[:20]).num_sampled_nodes[0] == 20  # nothing is left of it
+
+
+@pytest.mark.parametrize("fanout", [40, -1], ids=["bounded", "by guess"])
+def test_without_memory_for_more_room_arrays_have_their_exact_sizes(fanout, backend, monkeypatch):
+    """With one warning, and the next minibatch does not try it again."""
+    whole, tried = graph(), []
+    make = torch.empty
+
+    def empty(*size, **how):
+        made = make(*size, **how)
+        if made.numel() > most:
+            tried.append(made.numel())
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+        return made
+
+    there, here = (BlockSampler(whole.indptr, whole.indices) for _ in range(2))
+    how = {"rules": [NeighborRule(fanout)] * 2, "keys": [1, 2]}
+    with stand_in(None):
+        right = here.sample(torch.arange(60), **how)
+    most = max(right.num_sampled_edges)
+    found = [there.sample(torch.arange(60), **how)] if fanout < 0 else []
+    monkeypatch.setattr(torch, "empty", empty)
+    with pytest.warns(UserWarning, match="with more room than edges do not fit: CUDA out of memory") as warned:
+        found += [there.sample(torch.arange(60), **how) for _ in range(2)]
+    assert (len(warned), len(tried)) == (1, 1)
+    for one in found:
+        assert_same(one, right)
+    most = 1
+    with pytest.raises(torch.cuda.OutOfMemoryError):  # there is no other way
+        there.sample(torch.arange(60), **how)
