@@ -66,7 +66,7 @@ def add_to(commands: Any) -> None:
     )
     odd.add_argument("--time-unit", metavar="UNIT", help="of times, to keep in the notes: s")
     parser.add_argument("--memory", default="4GB", metavar="SIZE", help="to take at most (default: %(default)s)")
-    parser.add_argument("--dry-run", action="store_true", help="read no rows and write nothing: what it would be")
+    parser.add_argument("--dry-run", action="store_true", help="write nothing: what it would be, and what it takes")
     parser.add_argument("--overwrite", action="store_true", help="replace a data set at FOLDER, and parts in it")
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)

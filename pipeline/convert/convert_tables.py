@@ -60,7 +60,9 @@ def convert_tables(
     overwrite
         Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error.
     dry_run
-        Read no rows and write nothing; the report has types, counts, dtypes, costs and passes.
+        Write nothing; the report has types, counts, dtypes, passes, and about what disk and memory they take. Read are
+        the first rows of CSV, which tell types and with the size of the file how many there are, and labels that are
+        texts.
     progress
         Show a bar for each pass.
 
@@ -83,9 +85,10 @@ def convert_tables(
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are
     check_is_free(target, overwrite=overwrite, replaceable=holds_dataset, what="a data set")
     removed = parts_inside(target)
+    least = _load_libraries(tables, target)
     if dry_run:
         return replace(planned(tables, target, limit), removed=removed)
-    left = _room(tables, target, limit)
+    left = room(limit, *least)
     before = _stamps(tables)
     target.parent.mkdir(parents=True, exist_ok=True)
 
@@ -113,17 +116,17 @@ def convert_tables(
         raise
 
 
-def _room(tables: Checked, target: Path, limit: int) -> int:
-    """Return the bytes that arrays may have, once libraries are loaded that take some, too."""
+def _load_libraries(tables: Checked, target: Path) -> tuple[int, ...]:
+    """Load what takes memory beside arrays, and return what arrays must have at least where that is more than usual."""
     for table in tables.tables():
         table.load()
     of_ids = [one.table.column(one.column) for one in tables.references()]
     nodes = tables.nodes.values()
     of_ids += [one.table.column(one.id) for one in nodes if one.table is not None and one.id is not None]
     if not any(column.is_text for column in of_ids):
-        return room(limit)
+        return ()
     load_database(target.parent)
-    return room(limit, LEAST_ROOM)
+    return (LEAST_ROOM,)
 
 
 def _report(conversion: Conversion, manifest: Manifest, target: Path, limit: int) -> Report:

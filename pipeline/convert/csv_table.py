@@ -85,6 +85,9 @@ class CsvTable(Table):
                 raise InputError(f"convert: expected the header {self._names} in {path}, got {self._header(path)}")
         self._rows = RowsOfFiles(self._files)
         sample = [row for _, row in islice(self._plain_rows(), _SAMPLE)]
+        # Of quotes and escapes nothing is counted.
+        self._row_bytes = sum(len(one.encode()) + 1 for row in sample for one in row) / max(1, len(sample))
+        self._sampled = len(sample)
         unknown = [name for name in types or () if name not in self._names]
         if unknown:
             raise InputError(f"convert: {self.name} has no column {unknown[0]!r}; its columns are {self._names}")
@@ -128,6 +131,12 @@ class CsvTable(Table):
                 name: parsed(some[name], self._kinds[name], partial(where_from, self, start), name) for name in columns
             }
             start += len(some[columns[0]])
+
+    def about_rows(self) -> int | None:
+        """Return how many rows files of this size have, if all are like the first ones."""
+        if self._sampled < _SAMPLE:
+            return self._sampled
+        return round(sum(map(_unpacked_bytes, self._files)) / self._row_bytes)
 
     def load(self) -> None:
         """Load pyarrow, where it is installed."""
@@ -219,6 +228,16 @@ class CsvTable(Table):
                     elif not is_read:
                         raise InputError(f"convert: {path}, behind row {count}: {cause}; correct the file") from cause
             self._rows.ended(place, count)
+
+
+def _unpacked_bytes(path: Path) -> float:
+    """Return the bytes of a file, and of a packed one about those of what is in it."""
+    size = path.stat().st_size
+    if path.suffix != ".gz":
+        return size
+    with path.open("rb") as file:
+        start = file.read(1 << 20)
+    return size * len(zlib.decompressobj(31).decompress(start)) / max(1, len(start))
 
 
 def _opened(path: Path) -> TextIO:

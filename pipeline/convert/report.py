@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from headrace.pipeline.convert.attributes import joined_attributes
 from headrace.pipeline.convert.checked import Checked, attributes_of
+from headrace.pipeline.convert.costs import disk_needed, features_of, memory_needed
 from headrace.pipeline.convert.description import EdgeTable, EdgeType, NodeTable
-from headrace.pipeline.convert.feature_rows import kind_of
 
 
 @dataclass(frozen=True)
@@ -32,13 +30,16 @@ class Report:
     memory
         Bytes of memory that the conversion was given.
     disk
-        Bytes of the data set; of a dry run an estimate of these and of files between passes, None where unknown.
+        Bytes of the data set; of a dry run an estimate of these and of files between passes, from numbers of rows, of
+        which in CSV the sizes of files tell; None where unknown.
     passes
         What is done in turn.
     dry_run
         Whether nothing was written.
     removed
         Parts of a data set that was there before, which went with it.
+    memory_needed
+        Of a dry run, the least bytes of memory that suffice, as far as numbers of nodes are known.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class Report:
     passes: tuple[str, ...] = ()
     dry_run: bool = False
     removed: tuple[str, ...] = ()
+    memory_needed: int | None = None
 
     def __str__(self) -> str:
         lines = [f"{self.folder}: {'would be' if self.dry_run else 'is'} a data set of"]
@@ -61,8 +63,11 @@ class Report:
         ]
         lines += [f"  {name}: {kind}" for name, kind in self.arrays.items()]
         lines += [f"  {what}: {count:,}" for what, count in self.counts.items()]
-        what = "bytes on the disk while it runs" if self.dry_run else "bytes"
-        lines.append(f"  {_number(self.disk)} {what}, at most {self.memory:,} bytes of memory")
+        if self.dry_run:
+            lines.append(f"  about {_number(self.disk)} bytes on the disk while it runs")
+            lines.append(f"  at most {self.memory:,} bytes of memory, of which it needs {_number(self.memory_needed)}")
+        else:
+            lines.append(f"  {_number(self.disk)} bytes, at most {self.memory:,} bytes of memory")
         if self.removed:
             going = "would be" if self.dry_run else "is"
             lines.append(
@@ -79,7 +84,7 @@ def type_text(name: Any) -> str:
 
 
 def _number(count: int | None) -> str:
-    return "unknown before they are read:" if count is None else f"{count:,}"
+    return "an unknown number" if count is None else f"{count:,}"
 
 
 def planned(tables: Checked, target: Path, memory: int) -> Report:
@@ -95,25 +100,21 @@ def planned(tables: Checked, target: Path, memory: int) -> Report:
         what="edge",
     )
     arrays = {f"edge attribute {name}": str(one.dtype) for name, one in attributes.items()}
-    size_of_features: int | None = 0
-    owners: list[tuple[str, NodeTable | EdgeTable, int | None]] = []
-    owners += [("node", node, nodes[name]) for name, node in tables.nodes.items()]
-    owners += [("edge", edge, edge.table.num_rows) for _, edge in tables.edge_tables()]
-    for what, owner, count in owners:
-        for name, (text, row_bytes) in _features(owner).items():
-            arrays[f"{what} feature {name} of {_type_of(owner)}"] = text
-            size_of_features = (
-                None if count is None or size_of_features is None else size_of_features + count * row_bytes
-            )
-    total = None if None in edges.values() else sum(one or 0 for one in edges.values())
-    edge_bytes = sum(one.dtype.itemsize for one in attributes.values())
-    # Ends, then records, then the sorted arrays, and the data set.
-    disk = None if total is None or size_of_features is None else total * (44 + 4 * edge_bytes) + size_of_features
+    owners: list[tuple[str, NodeTable | EdgeTable]] = [("node", node) for node in tables.nodes.values()]
+    owners += [("edge", edge) for _, edge in tables.edge_tables()]
+    for what, owner in owners:
+        for name, dtype, shape in features_of(owner):
+            kind = f"{dtype}[{', '.join(map(str, ('n', *shape)))}]"
+            arrays[f"{what} feature {name} of {_type_of(owner)}"] = kind
+    about = {name: _about_nodes(node) for name, node in tables.nodes.items()}
+    rows = [one.table.about_rows() for _, one in tables.edge_tables()]
+    num_edges = None if None in rows else sum(one or 0 for one in rows)
+    disk, needed = disk_needed(tables, about, num_edges, attributes), memory_needed(tables, about, num_edges)
     passes = [f"find the ids of {name}" for name, node in tables.nodes.items() if node.id is not None or node.external]
     passes += [f"read {one.table.name}" for _, one in tables.edge_tables()]
     passes += [f"read items {one.name}" for one in tables.items]
     passes += ["count edges", "distribute edges", "sort edges", "write arrays"]
-    return Report(target, nodes, edges, arrays, {}, memory, disk, tuple(passes), dry_run=True)
+    return Report(target, nodes, edges, arrays, {}, memory, disk, tuple(passes), dry_run=True, memory_needed=needed)
 
 
 def _num_nodes(tables: Checked, node: NodeTable) -> int | None:
@@ -122,13 +123,8 @@ def _num_nodes(tables: Checked, node: NodeTable) -> int | None:
     return node.num_nodes if node.table is None else node.table.num_rows
 
 
-def _features(owner: NodeTable | EdgeTable) -> dict[str, tuple[str, int]]:
-    found = {}
-    for name, columns in {**owner.features, **owner.labels}.items():
-        assert owner.table is not None
-        dtype, shape = kind_of([(owner.table, columns)], name)
-        found[name] = (f"{dtype}[{', '.join(map(str, ('n', *shape)))}]", dtype.itemsize * int(np.prod(shape)))
-    return found
+def _about_nodes(node: NodeTable) -> int | None:
+    return node.num_nodes if node.table is None else node.table.about_rows()
 
 
 def _type_of(owner: Any) -> str:

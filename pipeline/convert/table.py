@@ -112,6 +112,10 @@ class Table(ABC):
             raise InputError(f"convert: {self.name} has no column {name!r}; its columns are {list(self.columns)}")
         return self.columns[name]
 
+    def about_rows(self) -> int | None:
+        """Return how many rows there are, about; None if nothing tells before all are read."""
+        return self.num_rows
+
     def load(self) -> None:  # noqa: B027 - most formats need nothing more
         """Load the libraries that read rows, so that it is known how much memory these take."""
 

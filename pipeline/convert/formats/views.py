@@ -62,6 +62,10 @@ class Beside(Table):
         """Return the files as they are now."""
         return tuple(stamp for one in self._tables for stamp in one.stamps())
 
+    def about_rows(self) -> int | None:
+        """Return how many rows there are, about."""
+        return next((count for one in self._tables if (count := one.about_rows()) is not None), None)
+
     def load(self) -> None:
         """Load what reads the tables."""
         for one in self._tables:
@@ -138,6 +142,10 @@ class View(Table):
     def stamps(self) -> tuple[Stamp, ...]:
         """Return the files as they are now."""
         return self._table.stamps()
+
+    def about_rows(self) -> int | None:
+        """Return how many rows there are, about."""
+        return self._table.about_rows()
 
     def load(self) -> None:
         """Load what reads the table."""
