@@ -27,6 +27,7 @@ from headrace import pyg
 
 FANOUTS, CLASSES = [10, 10, 10], 47
 PAIRS, TRIMMED, BLOCKS = "pyg.trim_to_layer, pairs", "PyG's trim_to_layer", "blocks, hr.nn"
+COMPILED = "blocks, hr.nn, torch.compile"
 
 
 class OfPyG(nn.Module):
@@ -77,6 +78,8 @@ def step(model: nn.Module, batches: list[Any], labels: Callable[[Any], Tensor], 
     torch.set_num_threads(threads)
     batch = batches[number % len(batches)]
     model.zero_grad()
+    for block in getattr(batch, "blocks", ()):
+        vars(block).pop("transposed", None)  # a new batch has to make it
     started = time.perf_counter()
     cross_entropy(model(batch), labels(batch)).backward()
     return {"time": (time.perf_counter() - started) * 1e3}
@@ -89,6 +92,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--batches", type=int, default=2, help="batches that rounds take in turn")
+    parser.add_argument("--compile", action="store_true", help="time a compiled model too; compiling takes minutes")
     options = parser.parse_args()
     folder, shape = cached_csc(options.shape), SHAPES[options.shape]
     indptr, indices = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("indptr", "indices"))
@@ -128,7 +132,12 @@ def main() -> None:
             ),
             System(BLOCKS, partial(step, OnBlocks(widths), own, lambda one: one.y, threads), threads),
         ]
-        gains = [Gain((PAIRS, threads), (TRIMMED, threads)), Gain((BLOCKS, threads), (PAIRS, threads))]
+        if options.compile:
+            compiled = torch.compile(OnBlocks(widths), fullgraph=True)
+            marked = [hr.nn.mark_dynamic(batch) for batch in own]
+            systems.append(System(COMPILED, partial(step, compiled, marked, lambda one: one.y, threads), threads))
+        pairs = ((PAIRS, TRIMMED), (BLOCKS, PAIRS), (COMPILED, BLOCKS))
+        gains = [Gain((better, threads), (other, threads)) for better, other in pairs]
         records += interleave("models", case, systems, rounds=options.rounds, gains=gains, warm_up=1)
     print_table(records)
     write_json(options.json, records)

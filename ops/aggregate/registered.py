@@ -34,12 +34,16 @@ _ATTENTION = (
 _STATE = "Tensor out, Tensor largest, Tensor sums, Tensor gradient"
 
 
+#: Rows may have any strides: inductor then makes no copy of what it has computed itself.
+_TAGS = [getattr(torch.Tag, name) for name in ("pt2_compliant_tag", "flexible_layout") if hasattr(torch.Tag, name)]
+
+
 def _registered(schema: str, fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that registers a function, and `fake`, which makes outputs of the same shapes."""
 
     def register(run: Callable[..., Any]) -> Any:
         name = schema.partition("(")[0]
-        LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        LIBRARY.define(schema, tags=_TAGS)
         LIBRARY.impl(name, run, "CompositeExplicitAutograd")
         torch.library.register_fake(f"headrace::{name}", fake, lib=LIBRARY)
         for device in ("cpu", "cuda") if hasattr(torch.library, "register_autocast") else ():
