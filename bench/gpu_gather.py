@@ -1,8 +1,9 @@
-"""Rows gathered by a GPU from its own memory and from pinned memory of the host, beside copies of as many bytes.
+"""Rows gathered by a GPU from its own memory, pinned memory of the host and a peer, beside copies of as many bytes.
 
 A copy is the limit of each: on the device one reads and writes as a gather does; over the bus the copy engine moves
 contiguous bytes. The sweep shows how many threads keep the bus busy: the fewer, the more processors are left to others.
-Times are those of the device, between two events; rates count the bytes that are written.
+A peer is another GPU whose memory this one reads in place; where there is none, its rows are left out. Times are those
+of the device, between two events; rates count the bytes that are written.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from headrace.ops.features.pinned import Pinned
 HERE, PINNED = "gather from the device", "gather from pinned memory"
 IN_ORDER = "gather from pinned memory, ids in order"
 COPY_HERE, COPY_PINNED = "limit: copy on the device", "limit: copy from pinned memory"
+PEER, COPY_PEER = "gather from a peer", "limit: copy from a peer"
 TORCH = "torch.index_select on the device"
 SWEEP = (512, 1024, 2048, 4096, 6144, 8192, 12288, 16384, 32768, 65536)
 
@@ -38,22 +40,35 @@ def threads_of_bus(count: int) -> Iterator[None]:
         bus.use_threads(None)
 
 
+def peer_of(gpu: Gpu) -> torch.device | None:
+    """Return another GPU whose memory this one reads, or what stands in for it."""
+    if not gpu.is_real:
+        return gpu.device
+    here = torch.cuda.current_device()
+    others = (one for one in range(torch.cuda.device_count()) if one != here)
+    found = next((one for one in others if torch.cuda.can_device_access_peer(here, one)), None)
+    return None if found is None else torch.device("cuda", found)
+
+
 class Memory:
-    """Bytes in both places, which rows of all widths are made of: to draw and pin them takes longer than to gather."""
+    """Bytes in all places, which rows of all widths are made of: to draw and pin them takes longer than to gather."""
 
     def __init__(self, gpu: Gpu, num_bytes: int) -> None:
         self.there = torch.rand(num_bytes // 4, device=gpu.device)
         self.x = self.there.cpu()
         self.pinned = Pinned(self.x)
+        peer = peer_of(gpu)
+        self.on_peer = None if peer is None else self.x.to(peer, copy=True)
 
 
 class Rows:
-    """Rows of one width in both places, and those to gather."""
+    """Rows of one width in all places, and those to gather."""
 
     def __init__(self, gpu: Gpu, memory: Memory, row_bytes: int, options: argparse.Namespace) -> None:
         width, count = row_bytes // 4, options.out_bytes // row_bytes
         num_rows = len(memory.x) // width
         self.x, self.there = (one[: num_rows * width].view(num_rows, width) for one in (memory.x, memory.there))
+        self.on_peer = None if memory.on_peer is None else memory.on_peer[: num_rows * width].view(num_rows, width)
         ids = torch.randint(num_rows, (count,), generator=torch.Generator().manual_seed(row_bytes))
         self.ids, self.in_order = ids.to(gpu.device), ids.sort().values.to(gpu.device)
         self.out = torch.empty(count, width, device=gpu.device)
@@ -84,7 +99,12 @@ def width_records(gpu: Gpu, memory: Memory, row_bytes: int, options: argparse.Na
         IN_ORDER: partial(rows.gather, rows.x, in_order=True),
         COPY_PINNED: lambda: rows.out.copy_(rows.x[:count], non_blocking=True),
     }
-    for name in (HERE, PINNED):
+    gained = [(HERE, COPY_HERE), (HERE, TORCH), (PINNED, COPY_PINNED), (IN_ORDER, PINNED)]
+    if rows.on_peer is not None:
+        runs[PEER] = partial(rows.gather, rows.on_peer)
+        runs[COPY_PEER] = partial(rows.out.copy_, rows.on_peer[:count], non_blocking=True)
+        gained.append((PEER, COPY_PEER))
+    for name in {HERE, PINNED, PEER} & runs.keys():
         rows.out.zero_()
         runs[name]()
         rows.check()
@@ -93,10 +113,7 @@ def width_records(gpu: Gpu, memory: Memory, row_bytes: int, options: argparse.Na
         f"rows of {row_bytes:,} B",
         [System(name, partial(timed, gpu, rows, run)) for name, run in runs.items()],
         rounds=options.rounds,
-        gains=[
-            Gain((ours, 1), (other, 1), "row rate")
-            for ours, other in ((HERE, COPY_HERE), (HERE, TORCH), (PINNED, COPY_PINNED), (IN_ORDER, PINNED))
-        ],
+        gains=[Gain((ours, 1), (other, 1), "row rate") for ours, other in gained],
         warm_up=warm_up_rounds(options),
     )
 

@@ -2,7 +2,8 @@
 
 Starts a process for each GPU, four at most; without GPUs two processes of the CPU, which exchange by gloo. First the
 seeds of all shares, and the input nodes of all ranks, are compared with the batches of one process; then epochs are
-timed. On a machine of one GPU there is nothing to do.
+timed. Shares are timed with rows in memory of the host, and with rows over the GPUs of all ranks, which each reads in
+place, where GPUs reach each other. On a machine of one GPU there is nothing to do.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
-from itertools import islice
+from itertools import islice, permutations
 from typing import Any
 
 import torch
@@ -25,7 +27,8 @@ from work import identified, table
 
 import headrace as hr
 
-SHARES, TOGETHER = "shares of ranks", "ranks together"
+SHARES, TOGETHER, PEERS = "shares of ranks", "ranks together", "shares, rows on all GPUs"
+BOTH = (SHARES, TOGETHER)
 MOST_RANKS = 4
 
 
@@ -47,7 +50,7 @@ def check(plan: hr.Plan, loader: hr.Loader, name: str, most: int, machine: hr.Ma
     with plan.loader(rank=0, world_size=1, machine=machine) as alone:
         for batch, whole in zip(islice(loader, most), islice(alone, most), strict=True):
             identified(batch.x.cpu(), batch.n_id.cpu())
-            field = "seeds" if name == SHARES else "n_id"  # ranks together may read a node's row in two places
+            field = "n_id" if name == TOGETHER else "seeds"  # ranks together may read a node's row in two places
             found, expected = gathered(getattr(batch, field)), getattr(whole, field).cpu()
             if not torch.equal(found.unique(), expected.unique()):
                 raise ValueError(f"{name}: expected the {field} of one process from all ranks, got others")
@@ -66,19 +69,40 @@ def timed(gpu: Gpu, loader: hr.Loader, number: int) -> Metrics:
     return {"time": seconds * 1e3, "batch rate": batches[0] / seconds}
 
 
+def reach_each_other(num_gpus: int) -> bool:
+    """Whether each of the first GPUs reads memory of the others."""
+    pairs = permutations(range(num_gpus), 2)
+    return all(torch.cuda.can_device_access_peer(here, there) for here, there in pairs)
+
+
+def over_gpus(x: torch.Tensor, gpu: Gpu) -> hr.TieredFeature:
+    """Return rows distributed over the GPUs of all ranks, or over memory of processes that stands in for theirs."""
+    sizes = hr.TierSizes(replicated=0, interleaved=len(x), num_devices=dist.get_world_size(), host=0)
+    here = hr.Place("cuda", torch.cuda.current_device() if gpu.is_real else dist.get_rank())
+    return hr.TieredFeature(x, torch.arange(len(x)), sizes, devices=[here], stand_ins=not gpu.is_real, peers=True)
+
+
 def records_of(gpu: Gpu, options: argparse.Namespace) -> list[Record]:
     where, graph, width = graph_of(gpu, options)
     seeds = seeds_of_round(graph.num_nodes, options.batches * options.batch_size, 0)
-    store = hr.FeatureStore(node={"x": table(graph.num_nodes, width)})
+    x = table(graph.num_nodes, width)
     items: hr.Plan = hr.ItemSampler(seeds, batch_size=options.batch_size, shuffle=True, seed=1)
     if gpu.is_real:
         items = items.copy_to("cuda")
-    plan = items.sample_neighbor(graph, options.fanouts).fetch_feature(store, node=["x"])
+    sampled = items.sample_neighbor(graph, options.fanouts)
+    plan = sampled.fetch_feature(hr.FeatureStore(node={"x": x}), node=["x"])
     machine = hr.Machine.detect() if gpu.is_real else hr.Machine(cores=1)
     fanouts = ",".join(map(str, options.fanouts))
     case = f"NS, {where}, {dist.get_world_size()} ranks, batch {options.batch_size}, fanouts {fanouts}"
-    with plan.loader(machine=machine) as shares, plan.loader(machine=machine, cooperative=True) as together:
-        loaders = {SHARES: shares, TOGETHER: together}
+    with ExitStack() as opened:
+        loaders = {
+            name: opened.enter_context(plan.loader(machine=machine, cooperative=name == TOGETHER)) for name in BOTH
+        }
+        if not gpu.is_real or reach_each_other(dist.get_world_size()):
+            peers = over_gpus(x, gpu)
+            opened.callback(peers.close)
+            fetched = sampled.fetch_feature(hr.FeatureStore(node={"x": peers}), node=["x"])
+            loaders[PEERS] = opened.enter_context(fetched.loader(machine=machine))
         for name, loader in loaders.items():
             check(plan, loader, name, options.batches, machine)
         systems = [System(name, partial(timed, gpu, loader)) for name, loader in loaders.items()]

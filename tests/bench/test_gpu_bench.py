@@ -45,6 +45,9 @@ def test_scripts_run(name, bench, monkeypatch, tmp_path):
     assert records
     kind = "gpu: " if torch.cuda.is_available() else "stand-in: "
     assert all(record.bench.startswith(kind) for record in records)
+    of_peers = {"gather": "gather from a peer", "ranks": "shares, rows on all GPUs"}
+    if name in of_peers and kind == "stand-in: ":
+        assert of_peers[name] in {record.system for record in records}
 
 
 def test_without_a_gpu_nothing_is_measured(bench):
