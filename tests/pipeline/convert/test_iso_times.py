@@ -14,6 +14,7 @@ from headrace.pipeline.convert import csv_table
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
+from headrace.pipeline.convert.formats.described import description_of
 from headrace.pipeline.convert.table import ArrayTable
 
 
@@ -55,6 +56,17 @@ def test_dates_and_datetimes(tmp_path, monkeypatch, reader):
     assert data.graph.edge_attrs["time"].tolist() == data.graph.node_attrs["time"].tolist() == wanted
     assert data.items["train"].times.tolist() == wanted
     assert data.notes["options"]["time_unit"] == "us"
+
+
+def test_labels_beside_times_keep_their_classes(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst\n0,1\n")
+    (tmp_path / "n.csv").write_text("id,kind,t\na1,cat,2024-05-31\n010,dog,2024-06-01\n")
+    nodes = {"files": "n.csv", "labels": "kind", "time": "t"}
+    description = description_of({"edges": {"files": "e.csv"}, "nodes": nodes}, tmp_path, "t")
+    convert_tables(description, tmp_path / "data", progress=False)
+    data = hr.open_dataset(tmp_path / "data")
+    assert [one.get("classes") for one in data.notes["sources"]] == [{"kind": ["cat", "dog"]}, None]
+    assert data.graph.node_attrs["time"].diff().tolist() == [1]
 
 
 @pytest.mark.parametrize(
