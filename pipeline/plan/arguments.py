@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 from headrace.ops.errors import UsageError
+from headrace.ops.names import close_name
 from headrace.pipeline.plan.foreign_words import ADVICE, MEANING, SAME
 
 _NAMED = inspect.Parameter.KEYWORD_ONLY
@@ -64,7 +64,7 @@ def unknown_argument(what: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for an argument that does not exist, with the argument that was probably meant."""
     known = list(known)
     same = next((one for one in SAME.get(name, ()) if one in known), None)
-    close = difflib.get_close_matches(name, known, n=1)
+    close = close_name(name, known)
     if same is not None:
         advice = f"here it is called {same}="
         if name in MEANING:
@@ -72,7 +72,7 @@ def unknown_argument(what: str, name: str, known: Iterable[str]) -> UsageError:
     elif name in ADVICE:
         advice = ADVICE[name]
     elif close:
-        advice = f"did you mean {close[0]}=?"
+        advice = f"did you mean {close}=?"
     else:
         advice = "leave it out"
     return UsageError(f"{what}: expected arguments among {', '.join(known)}, got {name}=; {advice}")
