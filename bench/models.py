@@ -133,7 +133,7 @@ def main() -> None:
             System(BLOCKS, partial(step, OnBlocks(widths), own, lambda one: one.y, threads), threads),
         ]
         if options.compile:
-            compiled = torch.compile(OnBlocks(widths), fullgraph=True)
+            compiled: Any = torch.compile(OnBlocks(widths), fullgraph=True)
             marked = [hr.nn.mark_dynamic(batch) for batch in own]
             systems.append(System(COMPILED, partial(step, compiled, marked, lambda one: one.y, threads), threads))
         pairs = ((PAIRS, TRIMMED), (BLOCKS, PAIRS), (COMPILED, BLOCKS))
