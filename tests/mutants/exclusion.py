@@ -34,7 +34,7 @@ EXCLUSION = (
     ),
     Mutant(
         "pipeline/lowered/_excluded.py",
-        "batch.item_index[: len(pairs)] if source is None else source.whole_items(batch.epoch, batch.index)",
+        "batch.item_index[: len(pairs)] if whole is None else whole",
         "batch.item_index[: len(pairs)]",
         _BY_ID + "test_ranks_leave_out_what_one_process_does[batch]",
     ),
