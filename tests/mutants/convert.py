@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _SAME = "tests/pipeline/convert/test_conversions.py::test_a_conversion_is_that_of_the_objects_themselves"
 _POLICY = "tests/pipeline/convert/test_policies.py::"
+_ADDED = "tests/pipeline/convert/test_added_edges.py::"
 _RESUMED = "tests/pipeline/convert/test_resumed_conversions.py::"
 _TEXTS = "tests/pipeline/convert/test_text_keys.py::"
 _FORMATS = "tests/pipeline/convert/test_formats.py::"
@@ -18,9 +19,43 @@ CONVERT = (
         _SAME,
     ),
     Mutant("pipeline/convert/sort_edges.py", '            ends += done["edges"]\n', "", _SAME),
-    Mutant("pipeline/convert/unique_edges.py", '"id"], side="right")', '"id"], side="left") * 0', _SAME),
-    Mutant("pipeline/convert/unique_edges.py", "staying[dropped[first:last] - place] = False", "pass", _SAME),
-    Mutant("pipeline/convert/write_arrays.py", "one - np.searchsorted(self._dropped, one)", "one", _SAME),
+    Mutant(
+        "pipeline/convert/unique_edges.py",
+        'self.starts, ids, side="right") - 1',
+        'self.starts, ids, side="left") * 0',
+        _ADDED + "test_undirected_graphs_with_loops",
+    ),
+    Mutant(
+        "pipeline/convert/unique_edges.py",
+        "(added & ~added[firsts])",
+        "added",
+        _ADDED + "test_undirected_graphs_with_loops",
+    ),
+    Mutant(
+        "pipeline/convert/graph_edges.py",
+        "dropped.between(first + start, first + stop)",
+        "dropped.between(start, stop)",
+        _SAME,
+    ),
+    Mutant(
+        "pipeline/convert/write_arrays.py",
+        "one - dropped.num_below(one)",
+        "one",
+        _ADDED + "test_undirected_graphs_with_loops",
+    ),
+    Mutant("pipeline/convert/bit_set.py", "start & 7 : (start & 7)", "0 : 0", _ADDED + "test_sets_of_bits"),
+    Mutant(
+        "pipeline/convert/unique_edges.py",
+        "            self._seen.add(unique)\n",
+        "",
+        _ADDED + "test_repeats_are_counted_in_any_memory",
+    ),
+    Mutant(
+        "pipeline/convert/csv_table.py",
+        "str(int(text)) == text",
+        "True",
+        "tests/pipeline/convert/test_id_columns.py::test_an_id_behind_the_first_rows_that_is_no_integer_is_refused",
+    ),
     Mutant(
         "pipeline/convert/integer_keys.py",
         "keys[1:] == keys[:-1]",
