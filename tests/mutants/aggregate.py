@@ -185,8 +185,8 @@ AGGREGATE = (
     ),
     Mutant(
         "pipeline/models/nn/aggregate.py",
-        "kept = block.indices != destinations",
-        "kept = torch.ones_like(destinations, dtype=torch.bool)",
+        "kept = block.indices != destinations\n    counts",
+        "kept = torch.ones_like(destinations, dtype=torch.bool)\n    counts",
         _LAYERS + "test_gat",
     ),
     Mutant(
