@@ -216,9 +216,10 @@ class Graph(ChangedGraph, GraphView):
         ----------
         edge_attrs
             Names of the edge attributes to take, or ``{name: value}`` with the value for types without it. Default: all
-            edge-level tensors (``edge_attr``, …). Edges of types without a time get the earliest time (-inf, the
-            smallest int64), edges of types without a weight get weight 1; any other attribute that some types lack is
-            left out with a warning. `node_attrs` likewise for nodes, by default ``time``.
+            edge-level tensors (``edge_attr``, …), ``edge_label`` only without ``edge_label_index``. Edges of types
+            without a time get the earliest time (-inf, the smallest int64), edges of types without a weight get weight
+            1; any other attribute that some types lack is left out with a warning. `node_attrs` likewise for nodes, by
+            default ``time``.
 
         Raises
         ------

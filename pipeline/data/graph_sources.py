@@ -288,8 +288,13 @@ def _edge_level(storage: Any, num_edges: int, wanted: Wanted) -> dict[str, Any]:
     return {
         name: value
         for name, value in found.items()
-        if wanted is not None or not (name.startswith("edge_label") or len(value) != num_edges)
+        if wanted is not None or not (labels_other_edges(storage, name) or len(value) != num_edges)
     }
+
+
+def labels_other_edges(storage: Any, name: str) -> bool:
+    """Return whether an attribute of PyG is of the links in ``edge_label_index``; without those it is of the edges."""
+    return name.startswith("edge_label") and storage.get("edge_label_index") is not None
 
 
 def _warn_of_odd(storages: Mapping[Any, Any], edge_attrs: Wanted, node_attrs: Wanted) -> None:
@@ -304,7 +309,8 @@ def _warn_of_odd(storages: Mapping[Any, Any], edge_attrs: Wanted, node_attrs: Wa
         found: dict[str, set[int]] = {}
         if has_edges and edge_attrs is None:
             named = [str(one) for one in storage.keys() if str(one).startswith("edge_")]  # noqa: SIM118 - no dictionary
-            found = {one: counts for one in named if not one.startswith(("edge_index", "edge_label"))}
+            others = [one for one in named if one.startswith("edge_index") or labels_other_edges(storage, one)]
+            found = {one: counts for one in named if one not in others}
         if "time" in storage and (edge_attrs if isinstance(name, tuple) else node_attrs) is None:
             found["time"] = counts | ({int(storage.num_nodes)} if has_nodes else set())
         for one, expected in found.items():

@@ -170,7 +170,8 @@ class FeatureStore:
         """Return the features of a torch_geometric ``Data`` or ``HeteroData``, by its names and without copies.
 
         Features of a ``HeteroData`` are nested by type. Rows are in PyG's order, which is that of `Graph.from_pyg`.
-        Labels of links (``edge_label``) and the graph itself are not features; ``time`` and weights are, too.
+        ``edge_label`` with a row for each edge is a feature of edges, but not beside ``edge_label_index``, whose links
+        it labels. The graph itself is no feature; ``time`` and weights are.
 
         Raises
         ------

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.graph_sources import labels_other_edges
 from headrace.pipeline.data.type_attributes import rows_in
 
 #: Attributes of PyG's objects that are the graph, or items, and no features.
-_NOT_FEATURES = ("edge_index", "adj_t", "adj", "num_nodes", "edge_label", "edge_label_index", "ptr", "batch")
+_NOT_FEATURES = ("edge_index", "adj_t", "adj", "num_nodes", "edge_label_index", "ptr", "batch")
 
 
 def features_of_pyg(data: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -31,7 +32,7 @@ def features_of_pyg(data: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
         edge = {name: _rows(data[name], data[name].num_edges, f"data[{name}]", left_out) for name in data.edge_types}
         left_out += [f"data.{name}" for name in data._global_store]  # noqa: SLF001 - PyG has no other name for it
     elif hasattr(data, "edge_index") and hasattr(data, "is_node_attr"):
-        names = sorted(name for name in data.keys() if name not in _NOT_FEATURES)  # noqa: SIM118 - a set, in no order
+        names = sorted(_names(data))
         of_edges = [name for name in names if data.is_edge_attr(name)]
         node = _some(data, [name for name in names if name not in of_edges], data.num_nodes, "data", left_out)
         edge = _some(data, of_edges, data.num_edges, "data", left_out)
@@ -53,8 +54,13 @@ def _any(rows: Any) -> bool:
 
 
 def _rows(storage: Any, count: int | None, label: str, left_out: list[str]) -> dict[str, Tensor]:
+    return _some(storage, _names(storage), count, label, left_out)
+
+
+def _names(storage: Any) -> list[str]:
+    """Return the attributes that may be features; ``edge_label`` is one where it has no links of its own."""
     names = [name for name in storage.keys() if name not in _NOT_FEATURES]  # noqa: SIM118 - no dictionary
-    return _some(storage, names, count, label, left_out)
+    return [name for name in names if not (name == "edge_label" and labels_other_edges(storage, name))]
 
 
 def _some(storage: Any, names: list[str], count: int | None, label: str, left_out: list[str]) -> dict[str, Tensor]:

@@ -87,6 +87,33 @@ def test_batches_with_types(pyg, tmp_path):
     assert made.graph.edge_attrs_csc.keys() == graph.edge_attrs_csc.keys() == {"time"}
 
 
+def test_labels_of_all_edges_are_features_of_edges(pyg, tmp_path):
+    """Those beside links are of these, also where another type has labels of its edges."""
+    data, of_types = plain(pyg), typed(pyg)
+    assert "edge_label" not in hr.Graph.from_pyg(data).edge_attrs
+    assert "edge_label" not in hr.FeatureStore.from_pyg(data).edge
+    del data.edge_label_index
+    data.edge_label = torch.arange(300) % 4
+    assert torch.equal(hr.Graph.from_pyg(data).edge_attrs["edge_label"], data.edge_label)
+    assert torch.equal(hr.FeatureStore.from_pyg(data).edge["edge_label"].tensor, data.edge_label)
+    made, _ = convert(data, tmp_path / "plain")
+    assert torch.equal(made.store.edge["edge_label"].read(torch.arange(300)).rows, data.edge_label)
+    assert "edge_label" not in made.items
+
+    of_types[BUYS].edge_label, of_types[SEES].edge_label = torch.arange(10), torch.arange(60)
+    with pytest.warns(UserWarning, match="left out edge attribute 'edge_label', which"):
+        made, _ = convert(of_types, tmp_path / "typed")
+    assert torch.equal(made.items["edge_label"].labels[BUYS], torch.arange(10))
+    assert [key for key in made.store.edge if key[1] == "edge_label"] == [(SEES, "edge_label")]
+    assert torch.equal(made.store.edge[SEES, "edge_label"].read(torch.arange(60)).rows, torch.arange(60))
+
+    data.edge_label = torch.arange(20)
+    with pytest.warns(UserWarning, match="left out .*edge_label with 300 rows, got"):
+        hr.Graph.from_pyg(data)
+    with pytest.warns(UserWarning, match="left out data.edge_label"):
+        hr.FeatureStore.from_pyg(data)
+
+
 def test_a_folder_is_replaced_only_if_asked(pyg, tmp_path):
     data = plain(pyg)
     hr.convert(data, tmp_path / "set", progress=False)
