@@ -184,6 +184,7 @@ def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = No
         raise GraphError(
             "Graph.from_pyg: expected a torch_geometric Data or HeteroData, got an hr.Graph; use it as it is"
         )
+    warn_of_several_graphs(data, "Graph.from_pyg")
     if hasattr(data, "edge_types") and hasattr(data, "node_types"):
         edges = _edges_from_hetero_data(data, edge_attrs, node_attrs)
         _warn_of_odd({name: data[name] for name in (*data.node_types, *data.edge_types)}, edge_attrs, node_attrs)
@@ -203,6 +204,20 @@ def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = No
         edge_attrs=selected(available, edge_attrs, len(src), "Graph.from_pyg"),
         node_attrs=attributes_of_nodes([None], [data], [int(data.num_nodes)], node_attrs, "Graph.from_pyg"),
     )
+
+
+def warn_of_several_graphs(data: Any, what: str) -> None:
+    """Warn where the graph is a ``Batch`` of several: what tells these apart is lost, as with PyG.
+
+    The warning is shown where the caller of the caller was called.
+    """
+    if hasattr(data, "to_data_list"):
+        warnings.warn(
+            f"{what}: the data are a Batch of {data.num_graphs} graphs, sampled as one; in its batches `batch` is "
+            "not the graph of a node, and `ptr` is that of the whole. Keep the graph of each node as an attribute, "
+            "data.graph = data.batch, or make a loader for each of data.to_data_list()",
+            stacklevel=4,
+        )
 
 
 def _ends_of(storage: Any, label: str) -> tuple[Tensor, Tensor, dict[str, Tensor]]:

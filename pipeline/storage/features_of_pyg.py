@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.graph_sources import labels_other_edges
+from headrace.pipeline.data.graph_sources import labels_other_edges, warn_of_several_graphs
 from headrace.pipeline.data.type_attributes import rows_in
 
 #: Attributes of PyG's objects that are the graph, or items, and no features.
@@ -24,6 +24,7 @@ def features_of_pyg(data: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
     FeatureError
         If `data` is neither a ``Data`` nor a ``HeteroData``.
     """
+    warn_of_several_graphs(data, "FeatureStore.from_pyg")
     left_out: list[str] = []
     node: dict[Any, Any]
     edge: dict[Any, Any]

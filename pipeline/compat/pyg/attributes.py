@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, HeteroData
+from torch_geometric.data import HeteroData
 from torch_geometric.data.storage import EdgeStorage, NodeStorage
 from torch_geometric.typing import TensorFrame
 from torch_geometric.utils import is_sparse
@@ -51,17 +50,6 @@ def check_attributes(data: Any, loader: str) -> None:
                     f"{loader}: expected {one} to be a tensor, a NumPy array of numbers or a list, to take rows of, "
                     f"got {came}; write {instead.format(one)}"
                 )
-
-
-def warn_of_several_graphs(data: Any, loader: str) -> None:
-    """Warn where the graph is a ``Batch`` of several: what tells these apart is lost, as with PyG."""
-    if isinstance(data, Batch):
-        warnings.warn(
-            f"{loader}: the data are a Batch of {data.num_graphs} graphs, sampled as one; in its batches `batch` is "
-            "not the graph of a node, and `ptr` is that of the whole. Keep the graph of each node as an attribute, "
-            "data.graph = data.batch, or make a loader for each of data.to_data_list()",
-            stacklevel=4,
-        )
 
 
 def _stores_of(data: Any) -> Iterator[tuple[str, Any]]:

@@ -15,14 +15,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from headrace.pipeline.compat.pyg.attributes import (
-    check_attributes,
-    check_overrides,
-    is_overridden,
-    warn_of_several_graphs,
-)
+from headrace.pipeline.compat.pyg.attributes import check_attributes, check_overrides, is_overridden
 from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
+from headrace.pipeline.data.graph_sources import warn_of_several_graphs
 from headrace.pipeline.plan import LAST_EPOCH, InputError, Plan
 from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.stages.item_sampler import ItemSampler

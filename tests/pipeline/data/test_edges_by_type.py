@@ -122,6 +122,16 @@ def test_features_of_pyg_are_those_of_the_object():
     assert torch.equal(batch.node["user", "x"], data["user"].x[batch.types.within("user")])
 
 
+def test_several_graphs_in_a_batch_are_warned_of():
+    pyg = pytest.importorskip("torch_geometric.data")
+    several = pyg.Batch.from_data_list([pyg.Data(x=torch.rand(6, 2), edge_index=torch.stack(edges()[LIKES]))] * 2)
+    for cls in (hr.Graph, hr.FeatureStore):
+        message = f"^{cls.__name__}.from_pyg: the data are a Batch of 2 graphs, sampled as one"
+        with pytest.warns(UserWarning, match=message) as warned:
+            cls.from_pyg(several)
+        assert [one.filename for one in warned] == [__file__]
+
+
 def test_features_of_data_without_types():
     data_of = pytest.importorskip("torch_geometric.data").Data
     ends = torch.stack(edges()[LIKES])
