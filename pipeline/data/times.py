@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -43,10 +44,17 @@ class Times:
         Of edges, in CSC order.
     nodes: int64[num_nodes] or float64[num_nodes], optional
         Of nodes, in the order of the graph's own ids.
+    given: torch.dtype
+        What they were before they were widened; the narrowest where edges and nodes differ, to which both are rounded.
     """
 
     edges: Tensor | None
     nodes: Tensor | None
+    given: torch.dtype
+
+    def rounded(self, seeds: Tensor) -> Tensor:
+        """Return times of seeds as the graph could have them: those that were equal before are equal again."""
+        return _rounded(seeds, self.given)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -73,6 +81,18 @@ def as_times(values: ArrayLike | Tensor, name: str, error: type[InputError]) -> 
         place = int(times.isnan().nonzero()[0])
         raise error(f"expected {name} to be times, got NaN at {place}; give what has no time the earliest one, -inf")
     return times.to(torch.float64).contiguous()
+
+
+def dtype_of_times(values: Any) -> torch.dtype | None:
+    """Return what times are before they are widened, the narrowest of several types; None if they are no arrays."""
+    arrays = values.values() if isinstance(values, Mapping) else [values]
+    dtypes = [torch.as_tensor(one).dtype for one in arrays if isinstance(one, Tensor | np.ndarray)]
+    return min(dtypes, key=lambda dtype: dtype.itemsize, default=None)
+
+
+def _rounded(times: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return floating-point times as a narrower dtype has them, still float64."""
+    return times if dtype in INTEGERS or dtype == torch.float64 else times.to(dtype).to(torch.float64)
 
 
 def ordered(times: Tensor) -> Tensor:
@@ -146,11 +166,12 @@ def times_of(graph: GraphView, name: str) -> Times:
 def _find_times(graph: GraphView, name: str) -> Times:
     advice = 'pass time="time"'
     check_kind(name, Hashable, "Graph: expected the name of times among edge_attrs or node_attrs", advice, GraphError)
-    found, seen = {}, []
+    found, seen, given_as = {}, [], []
     for what, attributes in (("edge_attrs", graph.edge_attrs_csc), ("node_attrs", graph.node_attrs)):
         values = attributes.get(name)
         if values is not None:
             seen.append(seen_times(values, name))
+            given_as.append(values)
         found[what] = None if values is None else as_times(values, f"{what}[{name!r}]", GraphError)
     edges, nodes = found["edge_attrs"], found["node_attrs"]
     if edges is None and nodes is None:
@@ -165,7 +186,9 @@ def _find_times(graph: GraphView, name: str) -> Times:
             f"and {graph.node_attrs[name].dtype}; convert one of them"
         )
     note(graph, of_times(name), seen)
-    return Times(edges, nodes)
+    given = min((one.dtype for one in given_as), key=lambda dtype: dtype.itemsize)
+    edges, nodes = (None if one is None else _rounded(one, given) for one in (edges, nodes))
+    return Times(edges, nodes, given)
 
 
 def seen_times(values: Tensor, name: str) -> Seen:

@@ -121,6 +121,7 @@ class PlantTrees(MapStage):
         times, given = times_of(self.graph, self.time), source.seed_times
         if isinstance(given, Tensor):
             self._check_kind(given, times)
+            self._check_as_precise(source.seed_time_dtype, times)
         elif given not in (None, self.time):
             raise InputError(
                 f"{self.origin.name}: expected times of seeds under the name of those of the graph, {self.time!r}, got "
@@ -165,7 +166,7 @@ class PlantTrees(MapStage):
             raise InputError(
                 f"{self.origin.name}: expected a time for each of {len(batch.item_index)} seeds, got {describe(given)}"
             )
-        return given
+        return times.rounded(given)
 
     def _times_on(self, of_nodes: Tensor, device: torch.device | None) -> Tensor:
         """Return the times of nodes where a GPU reads them, placed once."""
@@ -200,6 +201,19 @@ class PlantTrees(MapStage):
                 f"{self.origin.name}: expected times of seeds of the kind of those of the graph, {times.dtype}, got "
                 f"{describe(given)}; convert one of them"
             )
+
+    def _check_as_precise(self, given: torch.dtype | None, times: Times) -> None:
+        """Refuse times of seeds that were rounded where those of the graph are not: which are equal, nobody knows."""
+        if given is None or not given.is_floating_point or given.itemsize >= times.given.itemsize:
+            return
+        if all(one is None or bool((one.to(given) == one).all()) for one in (times.edges, times.nodes)):
+            return
+        seeds, graph = (str(one).removeprefix("torch.") for one in (given, times.given))
+        raise InputError(
+            f"{self.origin.name}: expected times of seeds as precise as those of the graph, got {seeds} seeds and "
+            f"{graph} times {self.time!r}; pass the times of seeds as {graph}, unrounded, or those of the graph as "
+            f"{seeds}"
+        )
 
 
 def _types_without(times: Tensor | None, types: TypeOffsets) -> Tensor:

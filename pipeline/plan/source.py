@@ -247,6 +247,11 @@ class SourceStage(Stage, Plan):
         return None
 
     @property
+    def seed_time_dtype(self) -> torch.dtype | None:
+        """The dtype of the times of seeds before they were widened; None if unknown."""
+        return None
+
+    @property
     def seed_edge_ids(self) -> torch.Tensor | None:
         """The id of the edge that each item is, int64[num_items]; None if items are not known to be edges."""
         return None

@@ -14,7 +14,7 @@ from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.item_budget import as_costs
 from headrace.pipeline.data.items import Items, ItemSet
 from headrace.pipeline.data.seen import argument
-from headrace.pipeline.data.times import as_times
+from headrace.pipeline.data.times import as_times, dtype_of_times
 from headrace.pipeline.data.typed_items import as_edge_ids, joined_rows
 from headrace.pipeline.data.types import TypeName
 from headrace.pipeline.plan import Divided, RunSettings, SourceStage
@@ -78,8 +78,8 @@ class ItemSampler(SourceStage):
         The time of each item, [num_items] integers or floating point, for temporal samplers; it becomes
         ``batch.seed_time``. For items by type a dictionary with the same keys. Or the name of the node attribute with
         the times, the same name as in the sampler; this is the default if nodes have times. Only samplers with
-        ``time=`` use the times. With other samplers they are only in ``batch.seed_time``, for the model, and later
-        edges and nodes are sampled, too.
+        ``time=`` use the times, rounded to float32 if those of the graph are float32. With other samplers they are only
+        in ``batch.seed_time``, for the model, and later edges and nodes are sampled, too.
     edge_ids
         For items that are pairs: the id of the edge that each item is, integers [num_items] in the order of your edges.
         For items by type a dictionary with the same keys; ids then count within the edge type. They distinguish repeats
@@ -138,6 +138,7 @@ class ItemSampler(SourceStage):
             self._check_budget()
             object.__setattr__(self, "cost", as_costs(self.cost, self.items))
         if self.time is not None and not isinstance(self.time, str):
+            object.__setattr__(self, "_time_dtype", dtype_of_times(self.time))  # no field: it decides no batch
             object.__setattr__(self, "time", self._checked_time())
         if self.edge_ids is not None:
             object.__setattr__(self, "edge_ids", as_edge_ids(self.edge_ids, self.items))
@@ -295,6 +296,11 @@ class ItemSampler(SourceStage):
     def seed_times(self) -> torch.Tensor | str | None:
         times: torch.Tensor | str | None = self.time
         return times
+
+    @property
+    def seed_time_dtype(self) -> torch.dtype | None:
+        known: torch.dtype | None = self.__dict__.get("_time_dtype")
+        return known
 
     @property
     def seed_edge_ids(self) -> torch.Tensor | None:

@@ -294,14 +294,15 @@ class SampleUniformNegative(MapStage):
         return self._by_time(column).num_until(first, last, given, strictly_before=self.strictly_before)
 
     def _check_times(self, column: int, seed_times: Tensor | None) -> Tensor:
-        """Refuse times of pairs that are not of the kind of the graph's, and return them."""
+        """Refuse times of pairs that are not of the kind of the graph's; return them as precise as the graph's."""
         nodes = self._by_time(column)
         if seed_times is None or seed_times.dtype != nodes.times.dtype:
             raise InputError(
                 f"{self.name}: expected pairs with times of the kind of the graph's, {nodes.times.dtype}, got "
                 f"{'none' if seed_times is None else seed_times.dtype}; pass ItemSampler(pairs, time=...)"
             )
-        return seed_times
+        assert self.time is not None  # of which the nodes are
+        return times_of(self.graph, self.time).rounded(seed_times)
 
     @property
     def on_gpu(self) -> bool:
@@ -343,10 +344,9 @@ class SampleUniformNegative(MapStage):
 
             def draw(column: int) -> Tensor:
                 key = stream_key(settings.seed, batch.epoch, batch.index, 1 - column, NEGATIVE)
-                if self.time is not None:
-                    self._check_times(column, batch.seed_time)
+                times = None if self.time is None else self._check_times(column, batch.seed_time)
                 with _by_its_name(self.name):
-                    return draws[column].draw(pairs, key, share, owners, batch.seed_time)
+                    return draws[column].draw(pairs, key, share, owners, times)
 
             assert batch.y is None or isinstance(batch.y, Tensor)  # by type are labels of nodes alone
             destinations = draw(1)

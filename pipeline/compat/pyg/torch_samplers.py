@@ -16,6 +16,7 @@ from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.compat.pyg.finish import seeded
 from headrace.pipeline.data import ItemSet, MiniBatch, as_times
 from headrace.pipeline.data.items import seed_batch
+from headrace.pipeline.data.times import dtype_of_times
 from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage
 from headrace.pipeline.stages.cluster_sampler import ClusterSampler
 from headrace.pipeline.stages.item_sampler import ItemSampler
@@ -54,6 +55,7 @@ class TorchSampler(SourceStage):
     def __post_init__(self) -> None:
         object.__setattr__(self, "items", ItemSet.of(self.items))
         if self.time is not None:
+            object.__setattr__(self, "_time_dtype", dtype_of_times(self.time))  # no field: it decides no batch
             object.__setattr__(self, "time", as_times(self.time, "time", ItemsError))
         self.settle_seed()
 
@@ -68,6 +70,11 @@ class TorchSampler(SourceStage):
     @property
     def seed_times(self) -> Any:
         return self.time
+
+    @property
+    def seed_time_dtype(self) -> torch.dtype | None:
+        known: torch.dtype | None = self.__dict__.get("_time_dtype")
+        return known
 
     @property
     def gives_no_times(self) -> bool:

@@ -322,6 +322,19 @@ def test_a_link_does_not_find_itself_strictly_before(data, mode):
         assert (batch.when < data.when[link]).all()
 
 
+def test_times_of_links_are_as_precise_as_those_of_edges(data):
+    exact = torch.arange(data.num_edges, dtype=torch.float64) / 7  # float32 rounds nearly all
+    data.when, options = exact.float(), {"time_attr": "when", "strictly_before": True, "batch_size": 10}
+    sampler = Sampler(data, [-1], time_attr="when", strictly_before=True)
+    for chosen in (options, {"neighbor_sampler": sampler, "batch_size": 10, "time_attr": "when"}):
+        for batch in LinkNeighborLoader(data, [-1], data.edge_index, edge_label_time=exact, **chosen):
+            link = batch.input_id[batch.batch[batch.edge_index[1]]]
+            assert (batch.when < data.when[link]).all()
+    data.when = exact
+    with pytest.raises(hr.InputError, match="got float32 seeds and float64 times 'when'"):
+        next(iter(LinkNeighborLoader(data, [-1], data.edge_index, edge_label_time=exact.float(), **options)))
+
+
 def test_strictly_before_is_refused_where_it_has_no_effect(data):
     with pytest.raises(hr.InputError, match="expected time_attr beside strictly_before=True"):
         NeighborLoader(data, [2], strictly_before=True)

@@ -149,3 +149,33 @@ def test_pairs_for_which_nothing_is_there_have_no_negative():
 def test_negatives_without_times():
     with pytest.raises(hr.InputError, match="expected time= beside strictly_before=True, got none"):
         drawn(1)
+
+
+def test_float32_and_float64_of_one_time_are_equal():
+    """Times such as 1/7, that float32 rounds: a link asked for at its own time does not find itself."""
+    pairs = torch.stack([torch.arange(1, 41), torch.zeros(40, dtype=torch.int64)], 1)
+    exact = torch.arange(40).double() / 7
+    narrow = graph(exact.float())
+    plan = hr.ItemSampler(pairs, time=exact, batch_size=1).sample_neighbor(narrow, [-1], time="t", strictly_before=True)
+    for index, batch in enumerate(plan.loader()):
+        assert sorted(batch.blocks[0].edge_ids.tolist()) == list(range(index))
+        assert batch.seed_time.tolist() == exact[index : index + 1].float().tolist()
+    mixed = graph(exact, node_attrs={"t": torch.zeros(41)})  # edges are rounded as nodes are
+    (batch,) = hr.ItemSampler([0], time=exact[1:2].float()).sample_neighbor(mixed, [-1], time="t").loader()
+    assert sorted(batch.blocks[0].edge_ids.tolist()) == [0, 1]
+    wanted = "expected times of seeds as precise as those of the graph, got float32 seeds and float64 times 't'"
+    with pytest.raises(hr.InputError, match=wanted):
+        hr.ItemSampler(pairs, time=exact.float()).sample_neighbor(graph(exact), [-1], time="t").loader()
+    whole = graph(torch.arange(40).double())
+    plan = hr.ItemSampler(pairs, time=torch.arange(40.0)).sample_neighbor(whole, [-1], time="t")
+    assert len(plan.loader()) == 1, "float32 holds whole numbers exactly"
+
+
+def test_negatives_go_by_times_as_precise_as_the_nodes():
+    times = torch.tensor([0.1, 0.1, 0.3])
+    one = hr.Graph.from_coo([0], [1], num_nodes=3, node_attrs={"t": times})
+    exact = torch.tensor([0.3], dtype=torch.float64)
+    assert times[2].double() > exact, "rounded up, as 0.3 is"
+    plan = hr.ItemSampler(torch.tensor([[0, 1]]), time=exact, seed=0).sample_uniform_negative(one, 50, time="t")
+    (batch,) = plan.loader()
+    assert 2 in batch.seeds[1:, 1], "node 2 is there at its own time"
