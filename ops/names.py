@@ -7,6 +7,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
+from typing import TypeVar
+
+from headrace.ops.errors import InputError
+
+T = TypeVar("T")
 
 
 def load(module: str) -> ModuleType:
@@ -100,6 +105,39 @@ def no_attribute(
     if name.startswith("_"):
         return AttributeError(message)
     return UnknownNameError(message, lambda: (advice(name) if advice is not None else None) or nearest(name, known()))
+
+
+class UnknownKeyError(InputError, KeyError):
+    """A key that a mapping does not have, with the nearest one that it has."""
+
+    def __init__(self, what: str, key: object, known: Iterable[object]) -> None:
+        super().__init__(what, key, list(known))
+
+    def __str__(self) -> str:
+        what, key, known = self.args
+        close = close_name(str(key), map(str, known))
+        advice = f"; did you mean {close!r}?" if close else ""
+        return f"{what}: expected one of {', '.join(map(repr, known)) or 'none'}, got {key!r}{advice}"
+
+
+class Named(dict[str, T]):
+    """A dictionary that names the nearest key where it does not have one.
+
+    Parameters
+    ----------
+    what
+        What errors call it.
+    """
+
+    def __init__(self, what: str, values: Mapping[str, T]) -> None:
+        super().__init__(values)
+        self._what = what
+
+    def __missing__(self, key: str) -> T:
+        raise UnknownKeyError(self._what, key, self)
+
+    def __reduce__(self) -> tuple[type[Named[T]], tuple[str, dict[str, T]]]:
+        return type(self), (self._what, dict(self))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.ops.errors import UsageError
+from headrace.ops.names import UnknownKeyError
 from headrace.pipeline.run.nodes import StageRecord, Work
 
 
@@ -48,6 +49,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
         return sum(totals.get(counter, 0) for totals in self.stages.values())
 
     def __getitem__(self, stage: str) -> Mapping[str, float]:
+        if stage not in self.stages:
+            raise UnknownKeyError("loader.stats()", stage, self.stages)
         return self.stages[stage]
 
     def __iter__(self) -> Iterator[str]:

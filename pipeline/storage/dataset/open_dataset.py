@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.ops.names import Named
 from headrace.pipeline.data import Graph, Items, check_kind, check_switches
 from headrace.pipeline.storage.array_file import open_stored, read_array
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes, sha256_of
@@ -161,7 +162,13 @@ def open_dataset(path: str | os.PathLike[str], *, memory_map: bool = True) -> Da
         for one in manifest.ids
     }
     return Dataset(
-        folder, graph, FeatureStore(features["node"], features["edge"]), items, ids, manifest.notes, manifest
+        folder,
+        graph,
+        FeatureStore(features["node"], features["edge"]),
+        Named("Dataset.items", items),
+        Named("Dataset.ids", ids),
+        manifest.notes,
+        manifest,
     )
 
 

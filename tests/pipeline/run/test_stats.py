@@ -29,6 +29,10 @@ def test_stats_count_what_was_handed_out():
     assert stats["fetch_feature"]["bytes"] == nodes * 8 * 4 + 51 * 8
     assert stats["fetch_feature"]["batches"] == 3
     assert "sample_neighbor" in str(stats)
+    assert stats.get("sample_neighbors") is None
+    message = r"stats\(\): expected one of .*, got 'sample_neighbors'; did you mean 'sample_neighbor'\?"
+    with pytest.raises(KeyError, match=message):
+        stats["sample_neighbors"]
 
 
 @pytest.mark.parametrize("name", ["neighbor", "neighbor_new", "labor_star", "pinsage", "saint_node"])

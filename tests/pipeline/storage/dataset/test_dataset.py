@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+from copy import copy
 
 import numpy as np
 import pytest
@@ -214,3 +215,18 @@ def test_unknown_ids_are_refused(tmp_path):
     ):
         with pytest.raises(hr.InputError, match=message):
             call()
+
+
+def test_names_that_are_not_there_are_answered_with_the_nearest(tmp_path):
+    data = saved(tmp_path / "set", "typed")[0]
+    for of, name, near in ((data.items, "trian", "train"), (data.ids, "usr", "user")):
+        with pytest.raises(KeyError, match=f"expected one of .*, got '{name}'; did you mean '{near}'") as raised:
+            of[name]
+        assert isinstance(raised.value, hr.InputError)
+        assert str(copy(raised.value)) == str(raised.value)
+        assert isinstance(of, dict)
+        assert of.get(name) is None
+        copied = copy(of)
+        assert list(copied) == list(of)
+        with pytest.raises(KeyError, match="did you mean"):
+            copied[name]
