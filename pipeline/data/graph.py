@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from headrace.ops.errors import UsageError
 from headrace.pipeline.data.build_graph import as_edges, graph_of_csc, graph_of_ends
 from headrace.pipeline.data.changed_graph import ChangedGraph
 from headrace.pipeline.data.digest import sampled_digest
@@ -77,6 +78,7 @@ class Graph(ChangedGraph, GraphView):
         node_types: Types | None = None,
         edge_types: Types | None = None,
         num_threads: int | None = None,
+        **others: NoReturn,
     ) -> Graph:
         """Build a graph from a list of edges; messages go from ``src[i]`` to ``dst[i]``.
 
@@ -111,10 +113,17 @@ class Graph(ChangedGraph, GraphView):
 
         Raises
         ------
+        UsageError
+            For other arguments, such as ``edge_weight=``.
         GraphError
             If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
             in CPU memory, types do not cover the ids, or of edges by type an attribute is missing that has no default.
         """
+        if others:
+            raise UsageError(
+                f"Graph.from_coo: expected attributes in edge_attrs= and node_attrs=, got {', '.join(others)}=; write "
+                f"edge_attrs={{{', '.join(f'{name!r}: {name}' for name in others)}}}"
+            )
         if isinstance(src, Mapping):
             from headrace.pipeline.data.graph_sources import graph_of_edges
             from headrace.pipeline.data.typed_edges import edges_by_type

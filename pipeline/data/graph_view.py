@@ -25,6 +25,9 @@ from headrace.pipeline.data.types import TypeOffsets, as_type_offsets
 
 View = TypeVar("View", bound="GraphView")
 
+#: What to do with arrays that are no CSC form: edges are the usual ones.
+_OTHER_FORMS = "hr.Graph.from_coo(src, dst) takes edges, hr.Graph.from_csc(indptr, indices) arrays"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphView(ABC):
@@ -50,6 +53,11 @@ class GraphView(ABC):
         sent_shared(cls, share_graph)
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.indptr, Tensor) and isinstance(self.indices, Tensor)):
+            raise GraphError(
+                f"Graph: expected tensors in CSC form, got {type(self.indptr).__name__} and "
+                f"{type(self.indices).__name__}; {_OTHER_FORMS}"
+            )
         if self.indptr.dtype != torch.int64 or self.indptr.ndim != 1:
             raise GraphError(
                 f"Graph: expected indptr of int64[num_nodes + 1], got {describe(self.indptr)}; convert it with .long()"
@@ -68,6 +76,12 @@ class GraphView(ABC):
             )
         if self.edge_permutation is not None:
             as_rows(self.edge_permutation, self.num_local_edges, "edge_permutation", GraphError)
+        first, last = int(self.indptr[0]), int(self.indptr[-1])
+        if (first, last) != (0, self.num_local_edges):
+            raise GraphError(
+                f"Graph: expected indptr to run from 0 to the number of indices, {self.num_local_edges}, "
+                f"got {first} to {last}; {_OTHER_FORMS}"
+            )
         check_csc(self.indptr, self.indices, self.num_nodes)
         attributes = as_attributes(self.edge_attrs_csc, self.num_local_edges)
         object.__setattr__(self, "edge_attrs_csc", MappingProxyType(attributes))

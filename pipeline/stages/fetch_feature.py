@@ -58,7 +58,9 @@ class FetchFeature(FetchStage):
     def __post_init__(self) -> None:
         if not isinstance(self.store, FeatureStore):
             raise FeatureError(
-                f"fetch_feature: expected the first argument to be an hr.FeatureStore, got {type(self.store).__name__}"
+                "fetch_feature: expected the first argument to be an hr.FeatureStore, got "
+                f"{type(self.store).__name__}; "
+                "hr.FeatureStore(node={'x': x}, edge={'w': w}) makes one of tensors and arrays"
             )
         object.__setattr__(self, "node", _names("node", self.node))
         object.__setattr__(self, "edge", _names("edge", self.edge))

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.index import index2ptr, ptr2index
 from torch_geometric.utils import is_sparse
 
+from headrace.ops.errors import GraphError
 from headrace.pipeline.data.graph_sources import entries_of_matrix, values_of_matrix
 
 #: The names of matrices whose entries are the edges, in the order in which PyG asks for them.
@@ -58,7 +59,19 @@ def edges_of(store: Any) -> tuple[Tensor, Tensor] | None:
         found = entries_of(store, name)
         if found.fits:
             return found.source, found.destination
-    return None if edge_index is None else edge_index.cpu().unbind(0)
+    if edge_index is None:
+        return None
+    source, destination = _on_cpu(edge_index).unbind(0)
+    return source, destination
+
+
+def _on_cpu(edge_index: Any) -> Tensor:
+    if not isinstance(edge_index, Tensor):
+        raise GraphError(
+            f"headrace.pyg: expected edge_index to be a tensor, got {type(edge_index).__name__}; write "
+            "torch.as_tensor(edge_index)"
+        )
+    return edge_index.cpu()
 
 
 def warn_of_other_edges(store: Any, label: str) -> None:
@@ -94,7 +107,7 @@ def entries_of(store: Any, name: str) -> Entries:
         return known[2]
     found = _entries(matrix, transposed=name == "adj_t")
     if edge_index is not None:
-        found = _in_order_of(edge_index.cpu(), found)
+        found = _in_order_of(_on_cpu(edge_index), found)
     beside = None if edge_index is None else weakref.ref(edge_index)
     _found[key] = weakref.ref(matrix, lambda _: _found.pop(key, None)), beside, found
     return found

@@ -218,6 +218,14 @@ def test_clusters_have_no_matrix_of_the_order_before(edges):
         assert all(tuple(edge) in ends for edge in batch.x[batch.edge_index].long().t().tolist())
 
 
+def test_an_edge_index_of_numpy_is_refused(edges):
+    data = Data(num_nodes=120, edge_index=edges.numpy())
+    for adj_t in (None, matrix(edges[1], edges[0], torch.ones(edges.shape[1]), (120, 120), "csr")):
+        data.adj_t = adj_t
+        with pytest.raises(hr.GraphError, match=r"edge_index to be a tensor, got ndarray; write torch.as_tensor"):
+            NeighborLoader(data, [2])
+
+
 def test_links_of_a_matrix_are_named(edges):
     data = Data(num_nodes=120, adj_t=matrix(edges[1], edges[0], torch.ones(edges.shape[1]), (120, 120), "csr"))
     with pytest.raises(hr.ItemsError, match=r"expected edge_label_index or data.edge_index, got neither"):

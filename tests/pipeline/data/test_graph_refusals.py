@@ -93,10 +93,22 @@ def test_the_plain_constructor_checks_dtypes_and_lengths():
         ((indptr, indices.float()), "indices of int32 or int64"),
         ((indptr, indices, torch.tensor([0, 1])), "edge_permutation to have 1 rows"),
         ((indptr.to("meta"), indices), "CPU memory"),
+        (([0, 1], [0]), "CSC form, got list and list; hr.Graph.from_coo"),
+        ((torch.tensor([0, 1]), torch.tensor([1, 2, 3])), "number of indices, 3, got 0 to 1; hr.Graph.from_coo"),
+        ((torch.tensor([1, 1]), indices), "number of indices, 1, got 1 to 1; hr.Graph.from_coo"),
     ]
     for arguments, message in refused:
         with pytest.raises(hr.GraphError, match=message):
             hr.Graph(*arguments)
+
+
+def test_attributes_are_no_arguments_of_their_own():
+    weight = [0.5]
+    with pytest.raises(hr.UsageError, match=r"got edge_weight=; write edge_attrs=\{'edge_weight': edge_weight\}"):
+        hr.Graph.from_coo([0], [1], edge_weight=weight)
+    assert hr.Graph.from_coo([0], [1], edge_attrs={"edge_weight": weight}).edge_attrs["edge_weight"].tolist() == weight
+    with pytest.raises(hr.FeatureError, match=r"got dict; hr.FeatureStore\(node="):
+        hr.ItemSampler(2).fetch_feature({"x": torch.zeros(2)}, node=["x"])
 
 
 @settings(max_examples=30)
