@@ -17,7 +17,7 @@ from headrace.pipeline.convert.description import Description
 from headrace.pipeline.convert.duck_database import LEAST_ROOM, load_database
 from headrace.pipeline.convert.id_columns import with_ids_alike
 from headrace.pipeline.convert.memory import as_memory, room
-from headrace.pipeline.convert.report import Report, planned
+from headrace.pipeline.convert.report import Report, planned, unused_columns
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.work_folder import work_folder
 from headrace.pipeline.data.checks import check_switches
@@ -140,6 +140,7 @@ def _report(conversion: Conversion, manifest: Manifest, target: Path, limit: int
         limit,
         sum((target / array.file).stat().st_size for array in arrays.values()),
         tuple(conversion.work.done()),
+        unused=unused_columns(conversion.tables),
     )
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.convert.attributes import joined_attributes
 from headrace.pipeline.convert.checked import Checked, attributes_of
 from headrace.pipeline.convert.costs import disk_needed, features_of, memory_needed
-from headrace.pipeline.convert.description import EdgeTable, EdgeType, NodeTable
+from headrace.pipeline.convert.description import EdgeTable, EdgeType, Items, NodeTable
+
+#: Fields of tables of nodes, of edges and of items that name no columns.
+_OTHER_FIELDS = ("name", "type", "table", "num_nodes", "external")
+
+#: Columns without use that a text names; JSON has all.
+_MOST_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class Report:
         Parts of a data set that was there before, which went with it.
     memory_needed
         Of a dry run, the least bytes of memory that suffice, as far as numbers of nodes are known.
+    unused
+        By table, the columns that nothing is made of.
     """
 
     folder: Path
@@ -53,6 +61,7 @@ class Report:
     dry_run: bool = False
     removed: tuple[str, ...] = ()
     memory_needed: int | None = None
+    unused: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"{self.folder}: {'would be' if self.dry_run else 'is'} a data set of"]
@@ -63,6 +72,7 @@ class Report:
         ]
         lines += [f"  {name}: {kind}" for name, kind in self.arrays.items()]
         lines += [f"  {what}: {count:,}" for what, count in self.counts.items()]
+        lines += [f"  columns of {name} without use: {_some(columns)}" for name, columns in self.unused.items()]
         if self.dry_run:
             lines.append(f"  about {_number(self.disk)} bytes on the disk while it runs")
             lines.append(f"  at most {self.memory:,} bytes of memory, of which it needs {_number(self.memory_needed)}")
@@ -81,6 +91,33 @@ class Report:
 def type_text(name: Any) -> str:
     """Return a type as a text."""
     return name if isinstance(name, str) else " ".join(name)
+
+
+def unused_columns(tables: Checked) -> dict[str, list[str]]:
+    """Return by table the columns that nothing is made of; tables of one name are one."""
+    owners: list[NodeTable | EdgeTable | Items] = [*tables.nodes.values(), *(one for _, one in tables.edge_tables())]
+    found: dict[str, dict[str, None]] = {}
+    used: dict[str, set[str]] = {}
+    for owner in [*owners, *tables.items]:
+        if owner.table is not None:
+            found.setdefault(owner.table.name, {}).update(dict.fromkeys(owner.table.columns))
+            used.setdefault(owner.table.name, set()).update(_columns_of(owner))
+    left = {name: [one for one in columns if one not in used[name]] for name, columns in found.items()}
+    return {name: columns for name, columns in left.items() if columns}
+
+
+def _columns_of(owner: NodeTable | EdgeTable | Items) -> Iterator[str]:
+    """Yield the columns that what is described names: alone, in lists or by name."""
+    for one in fields(owner):
+        if one.name not in _OTHER_FIELDS:
+            value = getattr(owner, one.name)
+            for names in value.values() if isinstance(value, Mapping) else [value or ()]:
+                yield from [names] if isinstance(names, str) else names
+
+
+def _some(columns: Sequence[str]) -> str:
+    more = f" and {len(columns) - _MOST_SHOWN} more" if len(columns) > _MOST_SHOWN else ""
+    return ", ".join(columns[:_MOST_SHOWN]) + more
 
 
 def _number(count: int | None) -> str:
@@ -114,7 +151,19 @@ def planned(tables: Checked, target: Path, memory: int) -> Report:
     passes += [f"read {one.table.name}" for _, one in tables.edge_tables()]
     passes += [f"read items {one.name}" for one in tables.items]
     passes += ["count edges", "distribute edges", "sort edges", "write arrays"]
-    return Report(target, nodes, edges, arrays, {}, memory, disk, tuple(passes), dry_run=True, memory_needed=needed)
+    return Report(
+        target,
+        nodes,
+        edges,
+        arrays,
+        {},
+        memory,
+        disk,
+        tuple(passes),
+        dry_run=True,
+        memory_needed=needed,
+        unused=unused_columns(tables),
+    )
 
 
 def _num_nodes(tables: Checked, node: NodeTable) -> int | None:

@@ -143,3 +143,28 @@ def test_items_of_one_space_of_ids_in_a_data_set_with_types_are_reordered(tmp_pa
     assert marks.tolist() != list(range(5))
     for name, ids in items.items():
         assert torch.equal(marks[data.items[name].ids], ids)
+
+
+def test_columns_without_use_are_named(tmp_path, capsys):
+    """Items that are in the file of edges use its columns, too."""
+    (tmp_path / "e.csv").write_text("src,dst,w,kind,when\n0,1,0.5,2,3\n1,0,0.5,2,3\n")
+    (tmp_path / "n.csv").write_text("a,x0,x1,is_train,note\n1,2,3,true,\n1,2,3,false,b\n")
+    description = {
+        "edges": {"files": "e.csv", "weight": "w"},
+        "nodes": {"files": "n.csv", "features": ["x*"], "splits": {"train": "is_train"}},
+    }
+    expected = {str(tmp_path / "n.csv"): ["a", "note"], str(tmp_path / "e.csv"): ["kind", "when"]}
+    made = description_of(description, tmp_path, "t")
+    table = ArrayTable(made.edges[0].table.name, {"src": SRC % 2, "dst": DST % 2, "kind": SRC})
+    for dry_run in (True, False):
+        report = convert_tables(made, tmp_path / "data", progress=False, overwrite=True, dry_run=dry_run)
+        assert report.unused == expected
+    assert f"columns of {tmp_path / 'n.csv'} without use: a, note\n" in str(report)
+    some = Items("pairs", table, ("src", "dst"), labels="kind")
+    both = Description(made.edges, made.nodes, [some])
+    assert convert_tables(both, tmp_path / "more", progress=False).unused[str(tmp_path / "e.csv")] == ["when"]
+    assert main(["convert", str(tmp_path), str(tmp_path / "set"), "--edges", "e.csv"]) == 0
+    assert f"columns of {tmp_path / 'e.csv'} without use: w, kind, when\n" in capsys.readouterr().out
+    wide = ArrayTable("wide", {**ENDS, **{f"c{i}": SRC for i in range(14)}})
+    _, report = convert(tmp_path, Description([EdgeTable(wide)]))
+    assert "c10, c11 and 2 more\n" in str(report)
