@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.gpu import record, resolved
-from headrace.pipeline.data import MiniBatch, Place
+from headrace.pipeline.data import CPU, MiniBatch, Place
 from headrace.pipeline.data.arrays import version_of_tensor
 from headrace.pipeline.plan import BatchSource, InputError, LoaderError, Watched
 from headrace.pipeline.plan.checks import tables_of
@@ -245,3 +245,17 @@ class Tables:
         for one in self._seen:
             if not one.is_counted_as_written:
                 one.check()
+
+
+def give_back_caches(rewriting: Rewriting) -> None:
+    """Give back the CPU memory of caches that passes added, also where later passes read without them."""
+    for stage in {id(stage): stage for one in rewriting.records for stage in one.plan.stages}.values():
+        written = stage.origin.wants
+        if stage.wants is None or written is None or stage.wants.store is written.store:
+            continue
+        from headrace.pipeline.storage.cached_feature import CachedFeature  # loaded by the pass that added one
+
+        own = {id(source) for source in written.sources()}
+        for source in stage.wants.sources():
+            if id(source) not in own and isinstance(source, CachedFeature) and source.cache_place == CPU:
+                source.give_back()

@@ -22,7 +22,7 @@ from headrace.pipeline.plan.foreign_words import instead_on_loader
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.checkpoint import check_state, make_state, with_seed, with_seed_of_state
-from headrace.pipeline.run.hand_over import Tables
+from headrace.pipeline.run.hand_over import Tables, give_back_caches
 from headrace.pipeline.run.iteration import Iteration, Position
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.nodes import Work, close_node, patience
@@ -292,6 +292,8 @@ class Loader(Generic[Batch]):
     def close(self) -> None:
         """End the running iteration and its background threads, and release the channels made for them.
 
+        Caches of rows from disk that the loader added give back their memory; another iteration fills them again.
+
         The loader can be iterated again. If ranks make batches together, either all of them close it or none, because
         they make new channels together when they iterate again.
         """
@@ -328,6 +330,8 @@ class Loader(Generic[Batch]):
     def _close(self, timeout: float | None) -> None:
         self._end_iteration(timeout)
         close_node(self._node, timeout)
+        if timeout is None:  # otherwise a thread may yet read
+            give_back_caches(self._rewriting)
         for channel in self._channels:
             channel.close()
 

@@ -117,12 +117,7 @@ class CachedFeature(OverSource):
         policy = POLICY if policy is None else policy
         if not is_one_of(policy, POLICIES):
             raise FeatureError(f"CachedFeature: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
-        self._arguments: dict[str, Any] = {
-            "rows": rows,
-            "bytes": bytes,
-            "ids": ids,
-            "scores": scores,
-        }
+        self._arguments: dict[str, Any] = {"rows": rows, "bytes": bytes, "ids": ids, "scores": scores}
         self._source = source
         self._policy = policy
         if scores is not None and policy not in ("static", "look-ahead"):
@@ -147,7 +142,10 @@ class CachedFeature(OverSource):
         num_bytes = capacity * bytes_per_row(source, policy)
         check_fits_memory(num_bytes, f"CachedFeature: {capacity} rows", "give fewer rows= or bytes=", FeatureError)
         self._rows = torch.empty((capacity, *source.shape[1:]), dtype=source.dtype, device="cpu")
-        self._promise = Promise(num_bytes, partial(_filled_bytes, self._index, num_bytes, capacity), allocated=True)
+        self._promised = partial(
+            Promise, num_bytes, partial(_filled_bytes, self._index, num_bytes, capacity), allocated=True
+        )
+        self._promise: Promise | None = self._promised()
 
     @property
     def policy(self) -> str:
@@ -277,8 +275,15 @@ class CachedFeature(OverSource):
     def check_copies(self) -> None:
         """Keep none of the rows if others than these are in the source, as an iteration begins."""
         super().check_copies()
+        if self._promise is None:
+            self._promise = self._promised()
         if self._copied.were_written():
             self._drop_all()
+
+    def give_back(self) -> None:
+        """Keep none of the rows, whose memory others may have until an iteration begins; nobody reads meanwhile."""
+        self._drop_all()
+        self._rows, self._promise = torch.empty_like(self._rows), None
 
     def _drop_all(self) -> None:
         """Keep none of the rows."""

@@ -235,6 +235,10 @@ class GpuCachedFeature(CachedFeature):
                 self._seen = self.version
                 self._forget_all()
 
+    def give_back(self) -> None:
+        """Keep none of the rows; their memory stays that of the cache, as kernels know where it is."""
+        self._drop_all()
+
     def _forget_written(self) -> None:
         """Keep none of the rows that were read so far, if somebody has written to the source past `update`."""
         version = self.version

@@ -77,6 +77,23 @@ def test_memory_comes_back_with_the_end_of_a_loader(path):
     assert taken(plan_over(path).loader(lookahead=False)) == expected
 
 
+def test_a_closed_loader_gives_back_its_share_and_takes_it_again(path):
+    given, kept = [], []
+    for options in ({}, {"lookahead": False}, {"lookahead": False}):
+        with plan_over(path).loader(**options) as loader:
+            first = [batch.node["x0"] for batch in loader]
+            given.append(promised().num_bytes)
+        kept.append(loader)
+        assert promised() == (0, 0, 0)
+    assert given[0] == given[1] == given[2] > 0
+    again = [batch.node["x0"] for batch in loader]
+    assert promised().num_bytes == given[2]
+    assert all(map(torch.equal, first, again))
+    loader.close()
+    loader.close()
+    assert promised().num_bytes == 0
+
+
 def test_a_cache_of_ones_own_counts(path):
     mine = hr.CachedFeature(torch.zeros(1 << 12, 64), "lru", bytes=FREE // 4)
     assert taken(plan_over(path).loader(lookahead=False))[0] == pytest.approx(FREE / 8, rel=0.01)
