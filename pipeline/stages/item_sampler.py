@@ -138,8 +138,9 @@ class ItemSampler(SourceStage):
             self._check_budget()
             object.__setattr__(self, "cost", as_costs(self.cost, self.items))
         if self.time is not None and not isinstance(self.time, str):
+            checked = self._checked_time()
             object.__setattr__(self, "_time_dtype", dtype_of_times(self.time))  # no field: it decides no batch
-            object.__setattr__(self, "time", self._checked_time())
+            object.__setattr__(self, "time", checked)
         if self.edge_ids is not None:
             object.__setattr__(self, "edge_ids", as_edge_ids(self.edge_ids, self.items))
         if self.partition is not None:

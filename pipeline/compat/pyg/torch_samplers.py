@@ -55,8 +55,9 @@ class TorchSampler(SourceStage):
     def __post_init__(self) -> None:
         object.__setattr__(self, "items", ItemSet.of(self.items))
         if self.time is not None:
+            checked = as_times(self.time, "time", ItemsError)
             object.__setattr__(self, "_time_dtype", dtype_of_times(self.time))  # no field: it decides no batch
-            object.__setattr__(self, "time", as_times(self.time, "time", ItemsError))
+            object.__setattr__(self, "time", checked)
         self.settle_seed()
 
     def decisive(self) -> dict[str, Any]:
