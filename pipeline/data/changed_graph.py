@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import ArrayLike
@@ -62,7 +62,7 @@ class ChangedGraph:
 
         return reordered(cast("Graph", self), order)
 
-    def with_self_loops(self, fill: float = 1.0) -> Graph:
+    def with_self_loops(self, fill: float | Mapping[str, float] | None = None) -> Graph:
         """Return the graph with a self-loop added to each node that has none.
 
         The loops get the next edge ids, in the order of their nodes, and are last in their rows.
@@ -70,12 +70,14 @@ class ChangedGraph:
         Parameters
         ----------
         fill
-            The value of edge attributes for the added loops.
+            The value of edge attributes for the added loops, or a mapping with those of some attributes by name. By
+            default loops have always been there, -inf or the smallest integer in attributes named ``time``,
+            ``timestamp`` or ``..._time``; other attributes are 1. A number is that of all attributes.
 
         Raises
         ------
         GraphError
-            If the graph has edge types.
+            If the graph has edge types, for a name that is no edge attribute, or a value that one cannot hold.
         """
         from headrace.pipeline.data.made_of_graph import with_self_loops
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from headrace.pipeline.data.arrays import as_ids, as_number
 from headrace.pipeline.data.build_graph import ends_in_input_order, graph_of_ends
 from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.type_attributes import ALWAYS, value_without
 from headrace.pipeline.data.types import TypeName, TypeOffsets, type_number
 
 
@@ -38,11 +39,11 @@ def reordered(graph: Graph, order: ArrayLike | Tensor) -> Graph:
     return Graph(csc.indptr, csc.indices, edge_ids, edge_attrs, None, graph.edge_types, node_ids, node_attrs)
 
 
-def with_self_loops(graph: Graph, fill: float) -> Graph:
+def with_self_loops(graph: Graph, fill: float | Mapping[str, float] | None) -> Graph:
     """Return a graph with a loop at each node that had none; `hr.Graph.with_self_loops` documents it."""
     if graph.edge_types is not None:
         raise GraphError("Graph.with_self_loops: edge types are ranges of edge ids, to which loops cannot be added")
-    _check_fill(graph, fill)
+    of_loops = _fill_of(graph, fill)
     num_nodes, num_edges = graph.num_nodes, graph.num_edges
     row = torch.arange(num_nodes, device="cpu").repeat_interleave(graph.in_degrees())
     lacks = torch.ones(num_nodes, dtype=torch.bool, device="cpu")
@@ -63,7 +64,7 @@ def with_self_loops(graph: Graph, fill: float) -> Graph:
     in_order = bool((ids == torch.arange(len(ids), device="cpu")).all())
     if len(ids) <= torch.iinfo(torch.int32).max:
         ids = ids.int()
-    attributes = {name: joined(rows, fill) for name, rows in graph.edge_attrs_csc.items()}
+    attributes = {name: joined(rows, of_loops[name]) for name, rows in graph.edge_attrs_csc.items()}
     indices = joined(graph.indices, lacking.to(graph.indices.dtype))
     edge_ids = None if in_order else ids
     return Graph(
@@ -71,23 +72,49 @@ def with_self_loops(graph: Graph, fill: float) -> Graph:
     )
 
 
-def _check_fill(graph: Graph, fill: object) -> None:
-    """Refuse what is no number, or not one that each attribute can hold."""
+def _fill_of(graph: Graph, fill: object) -> dict[str, float]:
+    """Return what loops have of each edge attribute; refuse what is no number, or not one that it can hold."""
+    given = fill if isinstance(fill, Mapping) else {}
+    if unknown := [name for name in given if name not in graph.edge_attrs_csc]:
+        raise GraphError(
+            f"Graph.with_self_loops: expected fill by names of edge attributes, {sorted(graph.edge_attrs_csc)}, got "
+            f"{unknown[0]!r}; leave it out"
+        )
+    if fill is not None and not isinstance(fill, Mapping):
+        _number(fill)  # also where no attribute asks for it
+        given = dict.fromkeys(graph.edge_attrs_csc, fill)
+    of_loops = {}
+    for name, rows in graph.edge_attrs_csc.items():
+        if name in given:
+            of_loops[name] = _number(given[name])
+            _check_held(name, rows.dtype, of_loops[name])
+        else:
+            is_time = value_without(name) == ALWAYS
+            whole = not (rows.dtype.is_floating_point or rows.dtype.is_complex or rows.dtype == torch.bool)
+            of_loops[name] = 1 if not is_time else torch.iinfo(rows.dtype).min if whole else ALWAYS
+    return of_loops
+
+
+def _number(fill: object) -> float:
     number = as_number(fill)
     if number is None:
         raise GraphError(
             f"Graph.with_self_loops: expected fill to be a number, got {fill!r}; pass what loops have of edge "
-            "attributes, such as 1.0"
+            "attributes, such as 1.0, or a mapping of names to numbers"
         )
-    for name, rows in graph.edge_attrs_csc.items():
-        if not (rows.dtype.is_floating_point or rows.dtype.is_complex):
-            info = (0, 1) if rows.dtype == torch.bool else (torch.iinfo(rows.dtype).min, torch.iinfo(rows.dtype).max)
-            if not math.isfinite(number) or number != int(number) or not info[0] <= number <= info[1]:
-                kind = str(rows.dtype).removeprefix("torch.")
-                raise GraphError(
-                    f"Graph.with_self_loops: expected a fill that edge_attrs[{name!r}] can hold, which is {kind}, got "
-                    f"{number}; pass a whole number in its range, or make it floating point"
-                )
+    return number
+
+
+def _check_held(name: str, dtype: torch.dtype, number: float) -> None:
+    if dtype.is_floating_point or dtype.is_complex:
+        return
+    info = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    if not math.isfinite(number) or number != int(number) or not info[0] <= number <= info[1]:
+        kind = str(dtype).removeprefix("torch.")
+        raise GraphError(
+            f"Graph.with_self_loops: expected a fill that edge_attrs[{name!r}] can hold, which is {kind}, got "
+            f"{number}; pass a whole number in its range, or make it floating point"
+        )
 
 
 class _Run(NamedTuple):

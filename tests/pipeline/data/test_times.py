@@ -132,3 +132,26 @@ def test_times_that_were_written_are_refused(of):
     for plan in plans:
         with pytest.raises(hr.GraphError, match=r"times 't' to stay as they were.*make a new graph"):
             next(iter(plan.loader(prefetch=False)))
+
+
+def test_added_loops_have_always_been_there():
+    times = {"time": torch.tensor([5, 7], dtype=torch.int32), "edge_time": torch.tensor([0.5, 2.0])}
+    attrs = times | {"weight": torch.tensor([3.0, 4.0]), "kind": torch.tensor([8, 9])}
+    whole = hr.Graph.from_coo([0, 1], [1, 0], edge_attrs=attrs)
+    looped = whole.with_self_loops()
+    first = torch.iinfo(torch.int32).min
+    assert {name: rows[2:].tolist() for name, rows in looped.edge_attrs.items()} == {
+        "time": [first] * 2,
+        "edge_time": [-math.inf] * 2,
+        "weight": [1.0] * 2,
+        "kind": [1] * 2,
+    }
+    (batch,) = hr.ItemSampler([0], time=[0]).sample_neighbor(looped, [-1], time="time").loader()
+    assert batch.blocks[0].edge_ids.tolist() == [2], "the loop of node 0 alone: its edge comes later"
+    given = whole.with_self_loops(fill={"kind": 6, "time": 2}).edge_attrs
+    assert [given[name][2].item() for name in ("kind", "time", "weight")] == [6, 2, 1.0]
+    assert whole.with_self_loops(4).edge_attrs["time"][2:].tolist() == [4, 4], "a number is that of all"
+    with pytest.raises(hr.GraphError, match=r"expected fill by names of edge attributes, .*got 'wieght'"):
+        whole.with_self_loops(fill={"wieght": 1})
+    with pytest.raises(hr.GraphError, match=r"edge_attrs\['kind'\] can hold, which is int64, got 0.5"):
+        whole.with_self_loops(fill={"kind": 0.5})

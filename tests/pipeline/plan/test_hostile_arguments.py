@@ -23,7 +23,7 @@ CALLS = {
     "time of a graph": (lambda value: hr.Graph.from_coo(*ENDS, time=value), {"none"}),
     "data of PyG": (hr.Graph.from_pyg, set()),
     "shard": (lambda value: graph().shard(value, 0), set()),
-    "fill": (lambda value: graph().with_self_loops(value), {"number", "infinite", "no dimension"}),
+    "fill": (lambda value: graph().with_self_loops(value), {"none", "number", "infinite", "no dimension"}),
     "metis": (lambda value: hr.Partition.louvain(value, 2), {"graph"}),
     "stream": (lambda value: hr.Partition.stream(value, 2), {"graph"}),
     "node": (lambda value: items().sample_neighbor(graph(), [2]).fetch_feature(store(), node=value).loader(), set()),
