@@ -64,7 +64,7 @@ class Block:
     bipartite: bool = False
 
     #: Rows of the sources without columns, of blocks that `hr.nn.mark_dynamic` has seen: a size that can be dynamic.
-    marked_rows: ClassVar[Tensor | None] = None
+    _marked_rows: ClassVar[Tensor | None] = None
 
     if not TYPE_CHECKING:
         __post_init__ = check_block  # one call for each block

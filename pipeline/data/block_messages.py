@@ -37,13 +37,13 @@ def num_src_of(block: Any) -> int:
 
     For torch.compile an int of an object is a constant until it has changed; sizes can be dynamic from the start.
     """
-    rows = getattr(block, "marked_rows", None) if is_compiling() else None
+    rows = getattr(block, "_marked_rows", None) if is_compiling() else None
     return int(block.num_src) if rows is None else len(rows)
 
 
 def num_dst_of(block: Any) -> int:
     """Return the number of destinations, as `num_src_of`."""
-    rows = getattr(block, "marked_rows", None) if is_compiling() else None
+    rows = getattr(block, "_marked_rows", None) if is_compiling() else None
     return int(block.num_dst) if rows is None else len(block.indptr) - 1
 
 

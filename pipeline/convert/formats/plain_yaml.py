@@ -13,8 +13,14 @@ from headrace.ops.errors import InputError
 
 #: A text in quotes: a backslash escapes within double ones, and a quote is doubled within single ones.
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*\'"""
-_KEY = re.compile(r"(" + _QUOTED + r"""|[^\s\[\]{},&*!|>%@`#:'"-][^:#\[\]{}]*?|-?\d[^:#]*?)\s*:(?:\s+|$)""")
-_FLOW_KEY = re.compile(r"(" + _QUOTED + r"""|[^:,\[\]{}"']+?)\s*:\s*""")
+#: Behind its first character a plain key may have a colon that no space follows, and what brackets mean elsewhere.
+_KEY = re.compile(
+    r"(" + _QUOTED + r"""|(?:[^\s\[\]{},&*!|>%@`#:?'"-]|[:?-](?=\S))(?:[^:#]|:(?=\S)|(?<=\S)#)*?)\s*:(?:\s+|$)"""
+)
+_FLOW_KEY = re.compile(
+    r"(" + _QUOTED + r"""|(?:[^\s\[\]{},&*!|>%@`#:?'"-]|[:?-](?=[^\s,\[\]{}]))"""
+    r"(?:[^:,\[\]{}]|:(?=[^\s,\[\]{}]))*?)\s*:\s*"
+)
 _FLOW_VALUE = re.compile(r"(" + _QUOTED + r"|[^,\[\]{}]*)")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.|$)")
 _ESCAPES = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b"}

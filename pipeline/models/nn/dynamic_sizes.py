@@ -60,7 +60,7 @@ def _tensors(value: Any) -> list[Tensor]:
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, Block):
-        rows = vars(value)["marked_rows"] = value.indptr.new_empty(value.num_src, 0)
+        rows = vars(value)["_marked_rows"] = value.indptr.new_empty(value.num_src, 0)
         return [rows, *(tensor for _, tensor in value.named_tensors())]
     if isinstance(value, MiniBatch):
         return [*value.tensors(), *_tensors(value.blocks)]
