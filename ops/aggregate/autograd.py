@@ -231,7 +231,7 @@ def attend_with_grad(
     x, scores = widened(x), scores.map(widened)
     if is_compiling():
         drops = scores.dropout
-        dropped = () if drops is None else (drops.probability, torch.tensor(drops.key), drops.edge_ids)
+        dropped = () if drops is None else (drops.probability, torch.tensor(drops.key, device="cpu"), drops.edge_ids)
         return cast("torch.Tensor", operations().attended_by(indptr, indices, x, scores, *dropped))
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     options = scores.weight, scores.slope, scores.dropout

@@ -14,7 +14,7 @@ METHODS = ("hash", "range", "metis", "louvain", "stream")
 ORIGINAL_ID = "original_id"
 
 EPILOG = """
-DATA is a data set, or holds indptr and indices (with edge_ids, which say the rows of features that edges have), or
+DATA is a data set, or holds indptr and indices (with edge_ids: the rows of features that edges have), or
 edge_index, or src and dst; optionally num_nodes. Every other array
 with a row for each node is a feature, and with one for each edge a feature of edges; x_indptr, x_indices, x_data and
 x_shape are a sparse one. What is left out is named, with the reason. Arrays of a folder stay on disk: with indptr and

@@ -86,7 +86,7 @@ def as_times(values: ArrayLike | Tensor, name: str, error: type[InputError]) -> 
 def dtype_of_times(values: Any) -> torch.dtype | None:
     """Return what times are before they are widened, the narrowest of several types; None if they are no arrays."""
     arrays = values.values() if isinstance(values, Mapping) else [values]
-    dtypes = [torch.as_tensor(one).dtype for one in arrays if isinstance(one, Tensor | np.ndarray)]
+    dtypes = [torch.as_tensor(one, device="cpu").dtype for one in arrays if isinstance(one, Tensor | np.ndarray)]
     return min(dtypes, key=lambda dtype: dtype.itemsize, default=None)
 
 

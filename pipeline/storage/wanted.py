@@ -133,8 +133,10 @@ class Wanted:
         FeatureError
             If the batch has no types, or seeds of others than the labels.
         """
-        nodes, edges, seeds = (any(map(own_type, names)) for names in (self.node, self.edge, self.of_seeds))
-        by_type = read_types(batch, nodes=nodes, edges=edges, seeds=seeds)
+        by_type = None
+        if batch.types is not None:
+            nodes, edges, seeds = (any(map(own_type, names)) for names in (self.node, self.edge, self.of_seeds))
+            by_type = read_types(batch, nodes=nodes, edges=edges, seeds=seeds)
         found: list[Sequence[Tensor]] = [(node_ids_of(batch, name),) for name in self.node]
         if self.edge:
             found += [edge_ids_of(batch, name) for name in self.edge]

@@ -227,11 +227,11 @@ def test_a_rank_samples_what_one_process_samples():
         ({"num_threads": 0}, "num_threads"),
         (
             {"fuse": False},
-            "graph_cache, fuse_sampling, feature_cache, uva_gather, lookahead, prefetch, stream_overlap",
+            "fuse_sampling, split_sample, graph_cache, feature_cache, uva_gather, lookahead, prefetch, stream_overlap",
         ),
         (
             {"expand_macros": False},
-            "graph_cache, fuse_sampling, feature_cache, uva_gather, lookahead, prefetch, stream_overlap",
+            "fuse_sampling, split_sample, graph_cache, feature_cache, uva_gather, lookahead, prefetch, stream_overlap",
         ),
     ],
 )
