@@ -133,7 +133,7 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int], *, bounded
     num_seen, *of_hops = torch.split(faults.sizes[:num_own], [1, *[2] * len(hops)])
     sizes = Sizes(faults, known_sizes)
     elements = Nodes(graph.num_nodes) if trees is None else TreeElements(graph.num_nodes, trees)
-    fetched = Fetched(cache)
+    fetched = Fetched(cache) if fetch else None
     roots = elements.of_seeds(seeds, faults)
     most_ids = max(_all_room(len(seeds), elements.most, hops), taken.num_ids) if bounded else len(seeds)
     numbering = Numbering(most_ids, device)
@@ -144,7 +144,7 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int], *, bounded
     for hop, size in zip(hops, of_hops, strict=True):
         frontier = elements.frontier(destinations, count)
         copied = None
-        if fetch and hop.rules[0].reads_whole_rows:
+        if fetched is not None and hop.rules[0].reads_whole_rows:
             copied = fetched.pick(graph, frontier, hop, sizes, parallel_edges=numbers is not None)
         if copied is None:
             looked_at, picks = graph, pick_hop(graph, frontier, hop, numbers, sizes, gaps=gaps, bounded=bounded)
@@ -179,7 +179,7 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int], *, bounded
     blocks = _joined(parts, num_ids, num_edges) if only_new else _cut(parts, num_ids, num_edges)
     new = [num_ids[0], *(after - before for before, after in pairwise(num_ids))]
     n_id, slots = elements.nodes_and_slots(numbering.ids[: num_ids[-1]])
-    return GpuSampled(n_id, blocks, new, num_edges, slots, fetched.counts(wanted))
+    return GpuSampled(n_id, blocks, new, num_edges, slots, {} if fetched is None else fetched.counts(wanted))
 
 
 def _all_room(num_seeds: int, num_elements: int, hops: Sequence[HopSpec]) -> int:

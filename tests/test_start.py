@@ -232,6 +232,7 @@ def test_passes_have_files_of_their_names():
     assert {one.name for one in PASSES} == files
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_passes_that_are_not_loaded_have_nothing_to_do():
     """Each plan is rewritten alike in a process that has loaded what it needs alone, and in one that has loaded all."""

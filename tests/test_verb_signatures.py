@@ -43,6 +43,7 @@ def test_the_file_is_that_of_the_stages():
     assert verb_signatures.FILE.read_text(encoding="utf-8") == verb_signatures.stub(), "run `make stubs`"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_misuse_is_an_error_for_type_checkers(tmp_path):
     """On the package as it is installed, or in this tree as it would be."""

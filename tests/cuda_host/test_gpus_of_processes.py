@@ -48,7 +48,7 @@ def ranks(request, tmp_path_factory) -> tuple[str, list[dict[str, object]]]:
     return request.param, [json.loads(text) for text in run_processes(SCRIPT, 2, meeting, request.param)]
 
 
-@pytest.mark.combinations(1)
+@pytest.mark.thorough
 def test_each_rank_samples_its_share_on_a_gpu_of_its_own(ranks):
     """By the facts of the plan: that there are several ranks changes nothing."""
     device, found = ranks

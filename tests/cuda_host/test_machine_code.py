@@ -59,6 +59,7 @@ def kernels(text: str, name: str) -> dict[str, str]:
     return {entry: body for entry, body in entries if re.search(rf"\d{name}I", entry)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", FILES)
 def test_registers_suffice(file, tmp_path):
     """None is spilled to memory, and few enough are used that threads hide what others wait for."""

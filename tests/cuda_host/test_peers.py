@@ -49,7 +49,7 @@ with batches.fetch_feature(hr.FeatureStore(node={"x": x}), node=["x"]).loader(ma
 """
 
 
-@pytest.mark.combinations(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_kernels_read_rows_of_other_processes(world_size, tmp_path):
     run_processes(PROGRAM, world_size, tmp_path / "meeting")

@@ -54,7 +54,7 @@ def on_cpu():
     return {name: digests(make(), hr.Machine(cores=2)) for name, make in PLANS.items()}
 
 
-@pytest.mark.combinations(40)
+@pytest.mark.combinations(24)
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("first", [True, False], ids=["sampled there", "copied there"])
 def test_batches_are_those_of_the_cpu(name, first, on_cpu, gpu):
@@ -63,6 +63,7 @@ def test_batches_are_those_of_the_cpu(name, first, on_cpu, gpu):
     assert digests(copied(plan, 1 if first else len(plan.stages)), MACHINE) == on_cpu[name]
 
 
+@pytest.mark.combinations(8)
 @pytest.mark.parametrize("off", ["uva_gather", "stream_overlap", "fuse_sampling", "prefetch"])
 @pytest.mark.parametrize("name", ["labor", "weighted", "full", "typed", "temporal", "typed_temporal", "disjoint_pairs"])
 def test_switches_change_nothing(name, off, on_cpu, gpu):

@@ -30,6 +30,7 @@ def test_learns_from_people():
     assert score("--epochs", "4") > 0.75
 
 
+@pytest.mark.thorough
 def test_learns_real_genres(shared_data):
     """A third of its epochs will do; all of them take it to 0.66, and chance to a third."""
     assert score("--data", shared_data / "imdb_hetero.npz", "--epochs", "7") > 0.57

@@ -47,6 +47,7 @@ def unrelated(tmp_path):
     return path
 
 
+@pytest.mark.thorough
 def test_a_neighbourhood_does_not_tell_its_own_links(unrelated):
     size = ("--epochs", "30", "--batch-size", "100")
     told, _ = aucs(unrelated, *size, "--keep-seed-edges")

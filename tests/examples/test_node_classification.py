@@ -65,6 +65,7 @@ def test_learns_and_tells_what_it_did(run_here, tmp_path, options, verb, capsys)
     assert list(tmp_path.glob("*/curve.png"))
 
 
+@pytest.mark.thorough
 def test_kill_and_resume_continues_with_the_very_next_batch(run_here, data, tmp_path):
     epochs = ["--epochs", "3", "--checkpoint-every", "1", "--log-batches"]
     run_here(tmp_path / "whole", *epochs, tmp_path / "whole.log")
@@ -90,6 +91,7 @@ def test_kill_and_resume_continues_with_the_very_next_batch(run_here, data, tmp_
     assert after == whole[done:]
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_of_another_plan_is_refused(run_here, data, tmp_path):
     run_here(tmp_path, "--epochs", "1")
     process = start(data, tmp_path, "--epochs", "2", "--resume", "--seed", "5")

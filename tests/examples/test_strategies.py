@@ -28,7 +28,7 @@ def losses(lines: list[str]) -> list[float]:
 CLUSTERS = ("--clusters", "12", "--clusters-per-batch", "4")
 
 
-@pytest.mark.combinations(2)
+@pytest.mark.combinations(1)
 @pytest.mark.parametrize(
     "options",
     [("global",), ("mini", "--batch-size", "64"), ("cluster", *CLUSTERS, "--boundary", "1")],
@@ -41,7 +41,7 @@ def test_processes_print_what_one_does(options, data):
     assert run("strategies.py", data, *arguments, num_processes=2) == alone
 
 
-@pytest.mark.combinations(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("boundary", "num_processes"), [("0", 3), ("1", 2)])
 def test_cluster_gcn_learns_on_any_number_of_processes(boundary, num_processes, data):
     arguments = (*CLUSTERS, "--boundary", boundary, "--epochs", "6")

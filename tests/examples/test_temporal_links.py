@@ -24,6 +24,7 @@ def test_beats_popularity_on_generated_ratings():
     assert popularity + 0.1 < model < 0.84  # likewise
 
 
+@pytest.mark.thorough
 def test_beats_popularity_on_real_ratings(shared_data):
     """A quarter of the ratings and two epochs will do; all it is given takes it to 0.82."""
     model, popularity = aucs("--data", shared_data / "movielens_small.npz", "--train", "10000", "--epochs", "2")

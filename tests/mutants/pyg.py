@@ -181,8 +181,8 @@ PYG = (
         _KINDS + "test_all_loaders_refuse_it",
     ),
     Mutant(
-        "pipeline/compat/pyg/attributes.py",
-        "if isinstance(data, Batch):",
+        "pipeline/data/graph_sources.py",
+        'if hasattr(data, "to_data_list"):',
         "if False:",
         _KINDS + "test_several_graphs_in_a_batch_are_warned_of_once",
     ),

@@ -90,6 +90,7 @@ def test_neighbor_picks(graph, fanout, replace, weighted, index):
     assert_all_same(with_each(sample))
 
 
+@pytest.mark.combinations(1)
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_labor_picks(graph, exact, weighted):

@@ -220,6 +220,7 @@ def is_killed():
 """
 
 
+@pytest.mark.thorough
 @needs_fork
 def test_the_process_ends_right_after_a_call():
     ends = [["returns", "0"], ["exits", "0"], ["is_killed", "-15"]] * 3

@@ -127,7 +127,7 @@ def test_threads_get_the_same(num_items):
 # --- every order is equally likely ------------------------------------------------------------------------------------
 
 
-@pytest.mark.combinations(3)
+@pytest.mark.combinations(2)
 @pytest.mark.law
 @pytest.mark.slow
 @pytest.mark.parametrize("num_items", [2, 3, 4, 5, 6, 7])

@@ -279,7 +279,7 @@ def simple_graph():
     return torch.from_numpy(indptr), torch.from_numpy(np.concatenate(rows)), torch.from_numpy(random.random(indptr[-1]))
 
 
-@pytest.mark.combinations(12)
+@pytest.mark.combinations(8)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("rule", BITS, ids=str)
 def test_simple_graphs_keep_their_bits(rule, dtype):

@@ -53,7 +53,7 @@ print((resident("VmHWM") - before) / size)
 """
 
 
-@pytest.mark.combinations(2)
+@pytest.mark.combinations(1)
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("attributes", ["none", pytest.param("weights", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("by", ["from_pyg", "graph_of"])

@@ -279,6 +279,7 @@ def test_the_installed_names_are_current():
     assert Path(headrace.pyg.__file__).read_text() == source.read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_import_needs_neither_pyg_lib_nor_torch_sparse():
     program = """

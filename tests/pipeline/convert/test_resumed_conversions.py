@@ -187,6 +187,7 @@ print(int(peak.split()[1]) * 1024 / limit)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.uninstrumented
 def test_memory_is_kept(tmp_path):
@@ -220,6 +221,7 @@ print(int(peak.split()[1]) * 1024 / limit)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("name", ["numbers.csv", "numbers.parquet", "texts.parquet"])

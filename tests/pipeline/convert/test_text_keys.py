@@ -28,6 +28,7 @@ def described(num_edges):
     return Description([edge], [node], options=Options(unknown_ids="create")), names, (src, dst)
 
 
+@pytest.mark.thorough
 def test_bytes_do_not_depend_on_threads_or_memory(tmp_path, monkeypatch):
     description, names, (src, dst) = described(150_000)
     for name, threads, room, batch in (("one", 1, 1 << 30, 1 << 17), ("other", 4, 1 << 22, 1000)):

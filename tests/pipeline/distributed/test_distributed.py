@@ -163,7 +163,7 @@ def cooperative_digests() -> list[list[str]]:
     return [[batch.digest() for batch in mine] for mine in cooperative_batches(plan, 2)]
 
 
-@pytest.mark.combinations(2)
+@pytest.mark.combinations(1)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("how", HOWS)
 def test_closed_loaders_give_back_their_process_groups(thirty_loaders, how):

@@ -185,7 +185,7 @@ def run(size: int, model: Net) -> list[float]:
     return run_ranks(size, rank, timeout=20.0)[0]
 
 
-@pytest.mark.combinations(16)
+@pytest.mark.combinations(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_modules_are_exact_or_refused(name):
@@ -202,6 +202,7 @@ def test_modules_are_exact_or_refused(name):
                     assert run(size, model) == pytest.approx(whole, rel=1e-6, abs=1e-9, nan_ok=True)
 
 
+@pytest.mark.combinations(8)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("name", "form"),

@@ -298,7 +298,7 @@ print((resident("VmHWM") - before) / num_nodes)
 """
 
 
-@pytest.mark.combinations(1)
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("order", ["ids", "shuffle"])

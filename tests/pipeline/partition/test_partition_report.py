@@ -79,7 +79,7 @@ def test_table():
     assert "cut" not in lines
 
 
-@pytest.mark.combinations(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_picture(tmp_path, suffix):
     pytest.importorskip("matplotlib")

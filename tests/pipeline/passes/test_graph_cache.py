@@ -70,6 +70,7 @@ def test_is_switched_off():
     assert [stage.cache for stage in fetches(labor(), graph_cache=False)] == [None]
 
 
+@pytest.mark.combinations(6)
 @pytest.mark.parametrize("name", ["labor", "labor_poisson", "labor_new", "full", "in_subgraph_new"])
 @pytest.mark.parametrize("machine", [SMALL, LARGER, TINY], ids=["small", "most lines", "one line"])
 def test_same_result(name, machine):

@@ -98,6 +98,7 @@ def test_it_is_close_to_counts(name):
     assert np.corrcoef(found, counts)[0, 1] > 0.95
 
 
+@pytest.mark.combinations(1)
 @pytest.mark.parametrize(("replace", "tolerance"), [(False, 0.02), (True, 0.005)])
 def test_picks_by_weight(replace, tolerance):
     weights = torch.tensor([0.0, 1, 2, 3, 4, 10, 5, 1], dtype=torch.float64)

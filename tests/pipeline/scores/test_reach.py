@@ -71,6 +71,7 @@ def test_trees_are_exact(way, expand):
     assert float(off.abs().max()) < 5
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_trees_by_weight_are_exact():
     """With replacement and by LABOR the picks themselves have no closed form that is only close."""
@@ -145,7 +146,7 @@ def meeting(*, apart: bool = False) -> hr.Graph:
     return hr.Graph.from_coo(src, dst, num_nodes=17)
 
 
-@pytest.mark.combinations(2)
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("fanouts", [[1, 1, 1], [1, 2, 3], [3, 2, 1], [2, 1, 2]])
 @pytest.mark.parametrize("expand", ["all", "new"])
@@ -158,7 +159,7 @@ def test_destinations_agree_over_all_hops(fanouts, expand):
     assert float(deviations(hr.scores.inclusion(plan), plan).abs().max()) < 5
 
 
-@pytest.mark.combinations(1)
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("fanouts", [[1, 1, 1], [1, 2, 3], [3, 2, 1]])
 def test_destinations_of_labor_that_draws_afresh_are_close(fanouts):

@@ -56,6 +56,7 @@ def drawn(seed, count=30, size=12):
     return [torch.from_numpy(ids) for ids in [*reads, np.array([0, NUM_ROWS - 1, 0, NUM_ROWS - 1])]]
 
 
+@pytest.mark.combinations(24)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("rows", CAPACITIES)
 @pytest.mark.parametrize("places_itself", [False, True])

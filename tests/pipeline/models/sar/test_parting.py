@@ -154,6 +154,7 @@ def test_a_process_that_ends_is_named(way, word, tmp_path: Path):
     assert not own
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_steps_that_repeat_need_no_agreement(tmp_path: Path):
     for text in run_processes(STEADY, 2, tmp_path / "meeting"):
