@@ -83,13 +83,8 @@ class Fetched:
     def rows(self, graph: GpuGraph, segments: Segments, sizes: Sizes) -> tuple[RowLines, Tensor]:
         """Fetch the rows of segments, and return where their sources are, [room], and these."""
         place = sizes.num_given
-        rows = find_lines(graph, segments, sizes)
-        copied = torch.empty(rows.room, dtype=graph.indices.dtype, device=rows.starts.device)
-        if self._cache is None:
-            copy_lines(graph, rows, None, copied)
-        else:
-            with self._cache.looked_up(rows.lines) as (places, counts):
-                copy_lines(graph, rows, places, copied)
+        rows, copied, counts = fetch(graph, segments, sizes, self._cache)
+        if counts is not None:
             self._counts.append(counts)
         self._places.append(place)
         return rows, copied
@@ -134,6 +129,20 @@ class FetchedPicks(NamedTuple):
         types = (torch.int64 if graph.edge_ids is None else graph.edge_ids.dtype,)
         arguments = (self.rows.starts, self.rows.indptr, self.picks.indptr, num_dst, graph.edge_ids, edges)
         launch("return_edges", types, 32 * num_dst, *arguments, device=edges.device)
+
+
+def fetch(
+    graph: GpuGraph, segments: Segments, sizes: Sizes, cache: Cache | None
+) -> tuple[RowLines, Tensor, Counts | None]:
+    """Copy rows, each of them a segment; return where their sources are, [room], these, and what a cache had."""
+    rows = find_lines(graph, segments, sizes)
+    copied = torch.empty(rows.room, dtype=graph.indices.dtype, device=rows.starts.device)
+    if cache is None:
+        copy_lines(graph, rows, None, copied)
+        return rows, copied, None
+    with cache.looked_up(rows.lines) as (places, counts):
+        copy_lines(graph, rows, places, copied)
+    return rows, copied, counts
 
 
 def find_lines(graph: GpuGraph, segments: Segments, sizes: Sizes) -> RowLines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import torch
 
@@ -189,26 +189,20 @@ def fetch_rows(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, LineCounts | None]:
     """Copy the rows of a frontier to the device, through a cache if there is one; errors are those of the CPU."""
     from headrace.cuda.faults import Fault, Faults
-    from headrace.cuda.fetch_rows import copy_lines, find_lines
+    from headrace.cuda.fetch_rows import fetch
     from headrace.cuda.hop import FAULTS, Frontier, find_segments
     from headrace.cuda.sizes import Sizes
 
     graph = graph_on(device, indptr, indices, stage)
-    counts = None
     nodes = on_device(frontier, "frontier", device, stage=stage, error=ItemsError)
     try:
         with device_errors():
             sizes = Sizes(Faults(FAULTS, device))
-            rows = find_lines(graph, find_segments(graph, Frontier(nodes), sizes.faults), sizes)
-            copied = torch.empty(rows.room, dtype=graph.indices.dtype, device=device)
-            if cache is None:
-                copy_lines(graph, rows, None, copied)
-            else:
-                with cache.looked_up(rows.lines) as (places, counts):
-                    copy_lines(graph, rows, places, copied)
+            segments = find_segments(graph, Frontier(nodes), sizes.faults)
+            rows, copied, counts = fetch(graph, segments, sizes, cache)
     except Fault as fault:
         refuse(fault, nodes, graph, stage, "frontier")
-    return rows.indptr, copied, rows.starts, counts
+    return rows.indptr, copied, rows.starts, cast("LineCounts | None", counts)
 
 
 def sample_fetched(

@@ -17,7 +17,7 @@ from headrace.pipeline.data.arrays import as_ids, as_number
 from headrace.pipeline.data.build_graph import ends_in_input_order, graph_of_ends
 from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.type_attributes import ALWAYS, value_without
+from headrace.pipeline.data.type_attributes import ALWAYS, always_in, value_without
 from headrace.pipeline.data.types import TypeName, TypeOffsets, type_number
 
 
@@ -89,9 +89,7 @@ def _fill_of(graph: Graph, fill: object) -> dict[str, float]:
             of_loops[name] = _number(given[name])
             _check_held(name, rows.dtype, of_loops[name])
         else:
-            is_time = value_without(name) == ALWAYS
-            whole = not (rows.dtype.is_floating_point or rows.dtype.is_complex or rows.dtype == torch.bool)
-            of_loops[name] = 1 if not is_time else torch.iinfo(rows.dtype).min if whole else ALWAYS
+            of_loops[name] = always_in(rows.dtype) if value_without(name) == ALWAYS else 1
     return of_loops
 
 

@@ -166,12 +166,12 @@ def times_of(graph: GraphView, name: str) -> Times:
 def _find_times(graph: GraphView, name: str) -> Times:
     advice = 'pass time="time"'
     check_kind(name, Hashable, "Graph: expected the name of times among edge_attrs or node_attrs", advice, GraphError)
-    found, seen, given_as = {}, [], []
+    found, seen, given_as = {}, [], {}
     for what, attributes in (("edge_attrs", graph.edge_attrs_csc), ("node_attrs", graph.node_attrs)):
         values = attributes.get(name)
         if values is not None:
             seen.append(seen_times(values, name))
-            given_as.append(values)
+            given_as[what] = values
         found[what] = None if values is None else as_times(values, f"{what}[{name!r}]", GraphError)
     edges, nodes = found["edge_attrs"], found["node_attrs"]
     if edges is None and nodes is None:
@@ -186,7 +186,8 @@ def _find_times(graph: GraphView, name: str) -> Times:
             f"and {graph.node_attrs[name].dtype}; convert one of them"
         )
     note(graph, of_times(name), seen)
-    given = min((one.dtype for one in given_as), key=lambda dtype: dtype.itemsize)
+    given = dtype_of_times(given_as)
+    assert given is not None  # there are some
     edges, nodes = (None if one is None else _rounded(one, given) for one in (edges, nodes))
     return Times(edges, nodes, given)
 

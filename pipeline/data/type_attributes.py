@@ -91,8 +91,8 @@ def _joined(
     if len(there) == len(parts):
         return torch.cat(list(there.values()))
     assert fill is not None  # looked at by the caller
-    if fill == ALWAYS and not first.dtype.is_floating_point:
-        fill = torch.iinfo(first.dtype).min
+    if fill == ALWAYS:
+        fill = always_in(first.dtype)
     if not first.dtype.is_floating_point and fill != int(fill):
         raise GraphError(
             f"{stage}: expected a whole number for {what} attribute {name!r} of {first.dtype}, got {fill!r}; give one, "
@@ -117,6 +117,12 @@ def _times_of_one_kind(times: dict[Any, Tensor], *, all_there: bool) -> dict[Any
         dtype = torch.int64
         differ = len(dtypes) > 1 or not all_there
     return {one: part.to(dtype) for one, part in times.items()} if differ else times
+
+
+def always_in(dtype: torch.dtype) -> float:
+    """Return what stands for `ALWAYS` in a dtype: of integers the smallest one."""
+    is_whole = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+    return torch.iinfo(dtype).min if is_whole else ALWAYS
 
 
 def value_without(name: str) -> float | None:

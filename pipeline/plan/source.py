@@ -248,8 +248,12 @@ class SourceStage(Stage, Plan):
 
     @property
     def seed_time_dtype(self) -> torch.dtype | None:
-        """The dtype of the times of seeds before they were widened; None if unknown."""
-        return None
+        """The dtype of the times of seeds before they were widened; None if unknown.
+
+        Sources that widen times keep it as `_time_dtype`, which is no field: it decides no batch.
+        """
+        known: torch.dtype | None = vars(self).get("_time_dtype")
+        return known
 
     @property
     def seed_edge_ids(self) -> torch.Tensor | None:

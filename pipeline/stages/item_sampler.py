@@ -139,7 +139,7 @@ class ItemSampler(SourceStage):
             object.__setattr__(self, "cost", as_costs(self.cost, self.items))
         if self.time is not None and not isinstance(self.time, str):
             checked = self._checked_time()
-            object.__setattr__(self, "_time_dtype", dtype_of_times(self.time))  # no field: it decides no batch
+            object.__setattr__(self, "_time_dtype", dtype_of_times(self.time))
             object.__setattr__(self, "time", checked)
         if self.edge_ids is not None:
             object.__setattr__(self, "edge_ids", as_edge_ids(self.edge_ids, self.items))
@@ -297,11 +297,6 @@ class ItemSampler(SourceStage):
     def seed_times(self) -> torch.Tensor | str | None:
         times: torch.Tensor | str | None = self.time
         return times
-
-    @property
-    def seed_time_dtype(self) -> torch.dtype | None:
-        known: torch.dtype | None = self.__dict__.get("_time_dtype")
-        return known
 
     @property
     def seed_edge_ids(self) -> torch.Tensor | None:

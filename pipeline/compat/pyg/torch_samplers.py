@@ -56,7 +56,7 @@ class TorchSampler(SourceStage):
         object.__setattr__(self, "items", ItemSet.of(self.items))
         if self.time is not None:
             checked = as_times(self.time, "time", ItemsError)
-            object.__setattr__(self, "_time_dtype", dtype_of_times(self.time))  # no field: it decides no batch
+            object.__setattr__(self, "_time_dtype", dtype_of_times(self.time))
             object.__setattr__(self, "time", checked)
         self.settle_seed()
 
@@ -71,11 +71,6 @@ class TorchSampler(SourceStage):
     @property
     def seed_times(self) -> Any:
         return self.time
-
-    @property
-    def seed_time_dtype(self) -> torch.dtype | None:
-        known: torch.dtype | None = self.__dict__.get("_time_dtype")
-        return known
 
     @property
     def gives_no_times(self) -> bool:
