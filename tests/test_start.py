@@ -262,7 +262,6 @@ def in_a_child(name):
     os.wait()
     return text
 
-PLANS = dict(list(PLANS.items())[::3])
 few = {name: in_a_child(name) for name in PLANS}
 for module in pkgutil.walk_packages(headrace.pipeline.__path__, "headrace.pipeline."):
     if not module.name.startswith("headrace.pipeline.compat"):
@@ -273,4 +272,4 @@ print(json.dumps([len([text for text in few.values() if "plan that runs" in text
     )
     from plans import PLANS
 
-    assert of_a_fresh_process(program) == [len(list(PLANS)[::3]), []]
+    assert of_a_fresh_process(program) == [len(PLANS), []]
