@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from types import SimpleNamespace
@@ -59,7 +60,8 @@ def test_a_rank_that_skips_the_rest_of_the_epoch_is_named():
                     exchange(batch)
 
     for error in all_of(2, work):
-        assert "rank 1 went on to a further loop, rank 0 waits for it" in error
+        # Rank 0 looks while rank 1 is in between, or has asked for the first batch of the next epoch.
+        assert re.search("rank 1 (reached the end of epoch 0|went on to a further loop), rank 0 waits for it", error)
         assert "of batch 14 of epoch 0" in error
 
 
