@@ -53,8 +53,7 @@ def sampled_digest(arrays: Iterable[tuple[str, Tensor | np.ndarray]]) -> str:
         if isinstance(array, Tensor) and array.layout == torch.strided and array.is_cpu:
             check_memory(array, name, "fingerprint", InputError)
         if array.ndim and _is_sampled(array.shape[0], _num_bytes(array)):
-            rows = _sample_of(array.shape[0])
-            sample = array[torch.from_numpy(rows)] if isinstance(array, Tensor) else np.asarray(array[rows])
+            sample = _rows_of(array, _sample_of(array.shape[0]))
         else:
             sample = array
         _add_header(state, name, str(array.dtype).removeprefix("torch."), tuple(array.shape))
@@ -113,6 +112,19 @@ def _is_sampled(num_rows: int, num_bytes: int) -> bool:
 
 def _sample_of(num_rows: int) -> NDArray[np.int64]:
     return np.linspace(0, num_rows - 1, SAMPLE_ROWS).astype(np.int64)
+
+
+def _rows_of(array: Tensor | np.ndarray, rows: NDArray[np.int64]) -> Tensor | np.ndarray:
+    if isinstance(array, Tensor):
+        integers = _INTEGERS.get(array.element_size())
+        if not array.is_cpu or array.layout != torch.strided or integers is None or array.is_conj() or array.is_neg():
+            return array[torch.from_numpy(rows)]
+        # Not by torch: its threads spin for a while behind so many rows, and keep a sampler from their cores.
+        array = array.detach().view(integers).numpy()
+    return np.asarray(array[rows])
+
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def _add_header(state: _Hash, name: str, dtype: str, shape: tuple[int, ...]) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 #: Below it all bytes of an array are compared when an iteration begins or ends: 0.1 s at 10 GB/s. Above, a sample.
 WHOLE_BELOW_BYTES = 1 << 30
 
-#: The same of the structure of a graph, which nobody means to write: 5 ms.
-STRUCTURE_BELOW_BYTES = 64 << 20
+#: The same of the structure of a graph, which nobody means to write: 2 ms.
+STRUCTURE_BELOW_BYTES = 16 << 20
 
 
 class Seen:

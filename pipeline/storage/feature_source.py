@@ -233,7 +233,7 @@ class FeatureSource(metaclass=_SourceType):
         """Return a string that differs when the rows were written; None if nobody can tell.
 
         Caches and tiers compare it with that of the time of their copies, when an iteration begins. By default all
-        bytes of `rows_in_place` are compared up to 1 GiB (0.1 s), or up to 64 MiB where they are on disk; above that, a
+        bytes of `rows_in_place` are compared up to 1 GiB (0.1 s), or up to 16 MiB where they are on disk; above that, a
         sample. Rows that are nowhere in place have none: they count writes in `version`, or define this method.
         """
         rows = self.rows_in_place

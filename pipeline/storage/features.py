@@ -143,7 +143,7 @@ class FeatureStore:
       or, of features without caches, put ``.prefetch()`` before ``fetch_feature``, or use ``loader(prefetch=False)``.
     - When an epoch begins, a cache compares its source with its state at the first copy, and drops all copies if it was
       written in any way, also by ``update``. Tiers, copies at other ranks, and a `DiskFeature` in a cache refuse such a
-      write. All bytes of an array in memory are compared up to 1 GiB (0.1 s), of a memory map up to 64 MiB; of a larger
+      write. All bytes of an array in memory are compared up to 1 GiB (0.1 s), of a memory map up to 16 MiB; of a larger
       one 4096 rows are, and of its file the size and the time of the last change. To change a few rows of such an
       array, write ``store.node[name].update(ids, rows)``. Features without copies are not compared. Sources of your own
       without `rows_in_place` define `content_mark` to be compared.

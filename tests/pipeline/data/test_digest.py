@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 import headrace as hr
-from headrace.pipeline.data.digest import SAMPLED_ABOVE_BYTES, exact_digest, flat_bytes, sampled_digest
+from headrace.pipeline.data.digest import SAMPLE_ROWS, SAMPLED_ABOVE_BYTES, exact_digest, flat_bytes, sampled_digest
 
 # The same sixteen bytes, under different names, dtypes and shapes.
 SAME_BYTES = [
@@ -86,3 +89,41 @@ def test_one_element_has_one_digest_whatever_its_stride():
     assert flat_bytes(column).tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
     whole = torch.arange(4)
     assert flat_bytes(whole).data_ptr() == whole.data_ptr()
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.bool,
+        torch.uint8,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.int64,
+        torch.complex64,
+        torch.complex128,
+    ],
+)
+@pytest.mark.parametrize("form", ["vector", "rows", "every second entry", "columns first", "conjugate"])
+def test_a_sample_has_the_digest_of_its_rows(dtype, form):
+    """Whatever the dtype and the strides: a large array is marked as one whose rows are cut out first."""
+    many = torch.arange(3 * SAMPLED_ABOVE_BYTES // dtype.itemsize, device="cpu").to(dtype)
+    array = {
+        "vector": many,
+        "rows": many.reshape(-1, 3),
+        "every second entry": many[::2],
+        "columns first": many.reshape(3, -1).T,
+        "conjugate": many.conj() if dtype.is_complex else many,
+    }[form]
+    rows = torch.linspace(0, len(array) - 1, SAMPLE_ROWS, dtype=torch.float64).long()
+    state = hashlib.sha256(f"x\0{str(dtype).removeprefix('torch.')}\0{tuple(array.shape)}\0".encode())
+    state.update(flat_bytes(array[rows].resolve_conj()).numpy())
+    assert sampled_digest([("x", array)]) == state.hexdigest()[:32]
+
+
+def test_a_sample_starts_no_threads_of_torch():
+    """They spin behind their work and would keep a sampler, which comes next, from its cores."""
+    array = torch.zeros(SAMPLED_ABOVE_BYTES)
+    with profile(activities=[ProfilerActivity.CPU]) as events:
+        sampled_digest([("x", array)])
+    assert not {event.key for event in events.key_averages()} & {"aten::index", "aten::index_select", "aten::take"}
