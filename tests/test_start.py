@@ -172,6 +172,7 @@ def test_tables_name_the_module_of_each_name(module):
         )
 
 
+@pytest.mark.thorough
 def test_each_name_is_imported_alone():
     """In fresh processes, forked: from headrace import X, for each X."""
     program = f"""

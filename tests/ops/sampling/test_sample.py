@@ -53,7 +53,7 @@ def test_fused_equals_reference(graph, hops, expand, num_threads, data):
     assert sampled.hops[0].edge_ids.dtype == torch.int64
 
 
-@pytest.mark.combinations(14)
+@pytest.mark.combinations(8)
 @pytest.mark.parametrize("rule", BIG_RULES, ids=str)
 @pytest.mark.parametrize("expand", ["all", "new"])
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])

@@ -227,7 +227,7 @@ torch.distributed.destroy_process_group()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_processes_compute_anew_together(tmp_path: Path):
     pytest.importorskip("torch_geometric")
     assert list(map(json.loads, run_processes(SCRIPT, 2, tmp_path / "meeting"))) == [True, True]

@@ -17,7 +17,7 @@ TOGETHER = 4
 
 
 # Several at a time, as they wait for longer than they work.
-@pytest.mark.combinations(4)
+@pytest.mark.combinations(2)
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sends signals and forks")
 @pytest.mark.parametrize("names", [NAMES[i : i + TOGETHER] for i in range(0, len(NAMES), TOGETHER)], ids="+".join)

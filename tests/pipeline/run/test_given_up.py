@@ -17,6 +17,7 @@ from headrace.pipeline.distributed.meeting import texts_of_ranks
 from plans import graph
 
 
+@pytest.mark.combinations(2)
 @pytest.mark.parametrize("cooperative", [False, True])
 @pytest.mark.parametrize("size", [2, 3])
 def test_ranks_meet_again_behind_a_meeting_that_was_given_up(size, cooperative):

@@ -194,7 +194,7 @@ def test_mark_dynamic_refuses_what_holds_no_tensors():
         hr.nn.mark_dynamic([3])
 
 
-@pytest.mark.slow  # a compiler of C++ takes half a minute
+@pytest.mark.thorough  # a compiler of C++ takes half a minute
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_inductor_compiles_the_layers():
     torch.manual_seed(0)

@@ -124,7 +124,7 @@ def test_a_rank_with_options_that_are_none_tells_the_others(options):
     assert all_of(3, work) == [""] * 3
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_processes_that_part_are_named(tmp_path: Path):
     ways = [*WAYS, *ERRORS]
     printed = run_processes(SCRIPT, 2, tmp_path / "meeting", *ways, failing=True)
