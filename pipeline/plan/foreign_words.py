@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from headrace.pipeline.later import VERBS
+
 _FIRST_HOP_FIRST = "the hop next to the seeds first: PyG's order, while DGL and GraphBolt begin at the input side"
 _ATTRIBUTE = "the name of an edge attribute, given by edge_attrs= when the graph is made"
 _BACKGROUND = (
@@ -195,8 +197,15 @@ _OF_OUR_LOADERS = (
 
 
 def instead_of(name: str) -> str | None:
-    """Return the expression for a name of another library; None if unknown."""
-    return _INSTEAD.get(name)
+    """Return the expression for a verb, or for a name of another library, in any case; None if unknown."""
+    words = {
+        _plain(verb): f"write hr.ItemSampler(ids, batch_size=...).{verb}(...), a plan has the verbs" for verb in VERBS
+    }
+    return (words | {_plain(word): text for word, text in _INSTEAD.items()}).get(_plain(name))
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def instead_on_loader(name: str) -> str | None:

@@ -79,6 +79,22 @@ def test_a_plan_is_asked_for_something_of_its_loader(name):
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("NeighborLoader", "import headrace.pyg"),
+        ("Neighborloader", "import headrace.pyg"),
+        ("neighbor_sampler", r"\.sample_neighbor\(graph"),
+        ("sample_neighbor", r"write hr\.ItemSampler\(ids, batch_size=\.\.\.\)\.sample_neighbor\("),
+        ("FetchFeature", r"\.fetch_feature\(\.\.\.\), a plan has the verbs"),
+        ("Grahp", "did you mean Graph"),
+    ],
+)
+def test_names_that_the_package_does_not_have(name, words):
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; .*{words}"):
+        getattr(hr, name)
+
+
+@pytest.mark.parametrize(
     ("name", "meant"),
     [
         ("sample_neighbour", "sample_neighbor"),
