@@ -6,10 +6,10 @@ import math
 import weakref
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.autograd import Reduce
@@ -81,6 +81,51 @@ def is_compiled(block: Edges) -> TypeIs[Block]:
 def own_rows(x: Tensor, block: Edges) -> Tensor:
     """Return the rows of destinations."""
     return x[: num_dst_of(block)]
+
+
+def with_own_rows(x: Tensor, block: Edges) -> tuple[Tensor, Tensor]:
+    """Return rows to aggregate, and those of destinations, whose gradient is added to that of the aggregation in place.
+
+    Torch would write the gradient of a slice into as many zeros as `x` has, and add the two into a third tensor.
+    """
+    if x.requires_grad and isinstance(block, Block) and not is_compiling():
+        return _WithOwnRows.apply(x, num_dst_of(block))  # type: ignore[no-untyped-call,no-any-return]
+    return x, own_rows(x, block)
+
+
+class _WithOwnRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, num_dst: int) -> tuple[Tensor, Tensor]:
+        ctx.num_dst = num_dst
+        return x.view_as(x), x[:num_dst]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        by_all, by_own = gradients  # nothing but the aggregation takes all rows: it has just made this tensor
+        by_all[: ctx.num_dst] += by_own
+        return by_all, None
+
+
+def sum_of_products(linear: nn.Module, rows: Tensor, other: nn.Module, others: Tensor) -> Tensor:
+    """Return ``linear(rows) + other(others)``; the second product is added to the first as it is made."""
+    out: Tensor = linear(rows)
+    if is_compiling() or not _is_matrix(linear) or not _is_matrix(other):
+        return out + cast("Tensor", other(others))
+    if other.bias is not None or not out.dtype == others.dtype == other.weight.dtype:  # autocast brings them together
+        return out + cast("Tensor", other(others))
+    return out.addmm_(others, other.weight.t())
+
+
+#: Where modules, and torch for all of them, keep the functions that see their inputs and outputs.
+_HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
+
+
+def _is_matrix(module: nn.Module) -> TypeIs[nn.Linear]:
+    """Whether a module multiplies by a matrix, and nobody sees its output, which changes in place."""
+    if type(module) is not nn.Linear or any(getattr(module, name, None) for name in _HOOKS):
+        return False
+    return not any(getattr(nn.modules.module, f"_global{name}", None) for name in _HOOKS)
 
 
 def weight_of(block: Edges) -> Tensor | None:

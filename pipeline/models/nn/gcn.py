@@ -22,6 +22,7 @@ from headrace.pipeline.models.nn.aggregate import (
     is_compiled,
     own_rows,
     weight_of,
+    with_own_rows,
 )
 
 
@@ -120,9 +121,11 @@ class GCNConv(nn.Module):
         elif self.normalize:
             advice = "pass hr.gcn_norm(graph), fetched as a feature of edges, as edge_weight, with normalize=False"
             weight, own = self._norm(x, check_knows_sources("GCNConv", block, advice), weight)
-            out = aggregate(block, x, "sum", weight)
-            if own is not None:
-                out = out + own[:, None] * own_rows(x, block)
+            if own is None:
+                out = aggregate(block, x, "sum", weight)
+            else:
+                x, rows = with_own_rows(x, block)
+                out = aggregate(block, x, "sum", weight) + own[:, None] * rows
         else:
             out = aggregate(block, x, "sum", weight)
         if not narrows:
@@ -222,7 +225,7 @@ class ClusterGCNConv(nn.Module):
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("ClusterGCNConv", x, block, self.in_channels)
         x = widened(x)
-        own = own_rows(x, block)
+        x, own = with_own_rows(x, block)
         if isinstance(block, SharedBlock):
             loops = block.self_loops().to(x.dtype)
             # A column of ones counts the edges on all ranks, in the message that the rows are in anyway.

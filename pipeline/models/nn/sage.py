@@ -18,8 +18,9 @@ from headrace.pipeline.models.nn.aggregate import (
     check_input,
     columns,
     finite,
-    own_rows,
+    sum_of_products,
     weight_of,
+    with_own_rows,
 )
 
 
@@ -81,9 +82,11 @@ class SAGEConv(nn.Module):
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("SAGEConv", x, block, self.in_channels)
         weight = None if self.aggr == "max" else weight_of(block)
-        out: Tensor = self.lin_l(aggregate(block, x, self.aggr, weight))
         if self.root_weight:
-            out = out + self.lin_r(own_rows(x, block))
+            x, own = with_own_rows(x, block)
+            out = sum_of_products(self.lin_l, aggregate(block, x, self.aggr, weight), self.lin_r, own)
+        else:
+            out = self.lin_l(aggregate(block, x, self.aggr, weight))
         return functional.normalize(out, dim=-1) if self.normalize else out
 
     def extra_repr(self) -> str:
@@ -143,5 +146,6 @@ class GINConv(nn.Module):
         check_has_own_rows("GINConv", block)
         if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != num_src_of(block):
             raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {describe(x)}")
-        out: Tensor = self.nn(aggregate(block, x, "sum", weight_of(block)) + (1 + self.eps) * own_rows(x, block))
+        x, own = with_own_rows(x, block)
+        out: Tensor = self.nn(aggregate(block, x, "sum", weight_of(block)) + (1 + self.eps) * own)
         return out
