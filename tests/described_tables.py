@@ -44,7 +44,7 @@ def descriptions(draw):
     tables = []
     undirected, loops = draw(st.booleans()), draw(st.sampled_from(["keep", "drop", "add"]))
     is_added = undirected or loops == "add"
-    of_types = ((BUYS, (known, np.arange(num_items))), (KNOWS, (known, known)))[undirected:]
+    of_types = ((BUYS, (known, np.arange(num_items))), (KNOWS, (known, known)))
     for edge_type, ends in of_types:
         count = draw(st.integers(0, 40))
         columns = [
@@ -124,7 +124,7 @@ def slowly_converted(description: Description, folder: Path) -> None:
             times.append(np.iinfo(np.int64).min if time is None else time)
             kept.append(row)
         there = set(ends)
-        for place, (src, dst) in enumerate(list(ends) if options.undirected else []):
+        for place, (src, dst) in enumerate(list(ends) if options.undirected and one.type == KNOWS else []):
             if (dst, src) not in there:
                 ends.append((dst, src))
                 times.append(times[place])
@@ -146,9 +146,14 @@ def slowly_converted(description: Description, folder: Path) -> None:
     counts = {"user": len(users["key"]), "item": len(items["a"])}
     of_nodes = {"user": {"time": torch.tensor(users["when"])}}
     graph = hr.Graph.from_coo(edges, num_nodes=counts, edge_attrs=attrs, node_attrs=of_nodes)
-    if options.reverse:
-        graph = graph.with_reverse()
-        features |= {((d, f"rev_{r}", s), name): rows for ((s, r, d), name), rows in features.items()}
+    if options.reverse or options.undirected:
+        reversed_types = list(edges) if options.reverse else [BUYS]
+        graph = graph.with_reverse(reversed_types)
+        features |= {
+            ((d, f"rev_{r}", s), name): rows
+            for ((s, r, d), name), rows in features.items()
+            if (s, r, d) in reversed_types
+        }
     store = hr.FeatureStore(
         node={
             ("user", "x"): torch.tensor(np.array(users["x"])),

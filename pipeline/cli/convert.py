@@ -55,6 +55,9 @@ def add_to(commands: Any) -> None:
         tables.add_argument(flag, dest=f"{section}_{field}", metavar=metavar, type=names if lists else str, help=about)
     tables.add_argument("--separator", metavar="CHARACTER", help="of columns in CSV (default: comma, in .tsv a tab)")
     tables.add_argument(
+        "--text-ids", action="store_true", help="of CSV: ids are texts, also where those of the first rows are integers"
+    )
+    tables.add_argument(
         "--external", action="store_true", help="without --nodes: integer ids are keys, not the numbers of nodes"
     )
     odd = parser.add_argument_group("odd rows, which are counted")
@@ -62,7 +65,9 @@ def add_to(commands: Any) -> None:
         odd.add_argument(f"--{field.replace('_', '-')}", choices=choices, help=f"{about} (default: {choices[0]})")
     odd.add_argument("--reverse", action="store_true", help="add the reverse of each edge")
     odd.add_argument(
-        "--undirected", action="store_true", help="add the reverse of each edge that has none, to the same type"
+        "--undirected",
+        action="store_true",
+        help="add the reverse of each edge that has none, to its type, or of another one where ends are of two types",
     )
     odd.add_argument("--time-unit", metavar="UNIT", help="of times, to keep in the notes: s")
     parser.add_argument("--memory", default="4GB", metavar="SIZE", help="to take at most (default: %(default)s)")

@@ -16,6 +16,12 @@ from headrace.pipeline.convert.formats.source import read_source
 from headrace.pipeline.convert.report import Report
 from headrace.pipeline.data import TypeName
 
+#: By section, the fields of columns with ids, and what these are by default.
+_ID_COLUMNS: dict[str, list[tuple[str, str | None]]] = {
+    "edges": [("src", "src"), ("dst", "dst")],
+    "nodes": [("id", None)],
+}
+
 
 def convert(options: argparse.Namespace) -> None:
     """Convert, and print what was found, left out and added.
@@ -28,6 +34,12 @@ def convert(options: argparse.Namespace) -> None:
         If the data set cannot be written.
     """
     given = _tables(options)
+    alone = [one for one in ("separator", "text_ids", "external") if getattr(options, one)]
+    if alone and not given:
+        raise InputError(
+            f"expected --edges with --{alone[0].replace('_', '-')}, got a source that describes its tables; leave "
+            "it out, or describe it there"
+        )
     description = _described(options, given) if given else read_source(options.source)
     changes: dict[str, Any] = {field: value for field, *_ in ODD_ROWS if (value := getattr(options, field)) is not None}
     changes |= {name: True for name in ("reverse", "undirected") if getattr(options, name)}
@@ -62,6 +74,12 @@ def _described(options: argparse.Namespace, given: dict[str, dict[str, Any]]) ->
     if options.separator is not None:
         for fields in given.values():
             fields["separator"] = options.separator
+    if options.text_ids:
+        for section, columns in _ID_COLUMNS.items():
+            names = [given[section].get(field, default) for field, default in columns] if section in given else []
+            types = {name: "text" for name in names if name is not None}
+            if types:
+                given[section]["types"] = types
     if options.external:
         given.setdefault("nodes", {})["external"] = True
     if not options.source.is_dir():

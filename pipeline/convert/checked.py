@@ -20,6 +20,9 @@ from headrace.pipeline.convert.description import (
 from headrace.pipeline.convert.iso_times import with_times
 from headrace.pipeline.convert.table import Table
 
+#: What relations of reverse edges begin with.
+_REVERSE = "rev_"
+
 
 @dataclass(frozen=True, eq=False)
 class Reference:
@@ -62,6 +65,16 @@ class Checked:
     def ends(self, edge_type: EdgeType | None) -> tuple[str, str]:
         """Return the node types of sources and of destinations."""
         return (next(iter(self.nodes)),) * 2 if edge_type is None else (edge_type[0], edge_type[2])
+
+    @property
+    def are_reversed(self) -> list[EdgeType | None]:
+        """The edge types that get a type of reverse edges; None in a graph without types, which gets the edges."""
+        if self.options.reverse:
+            return list(self.edges)
+        if not self.options.undirected:
+            return []
+        apart = [one for one in self.edges if one is not None and one[0] != one[2]]
+        return [one for one in apart if not one[1].startswith(_REVERSE) and reverse_type(one) not in self.edges]
 
     def references(self) -> Iterator[Reference]:
         """Yield the columns with ids of nodes, in a fixed order."""
@@ -141,7 +154,7 @@ def checked(description: Description) -> Checked:
 
 def reverse_type(edge_type: EdgeType) -> EdgeType:
     """Return the type of the reverse edges of a type."""
-    return edge_type[2], f"rev_{edge_type[1]}", edge_type[0]
+    return edge_type[2], _REVERSE + edge_type[1], edge_type[0]
 
 
 def columns_of(columns: Columns) -> tuple[str, ...]:
@@ -174,11 +187,6 @@ def _check_added(tables: Checked) -> None:
             f"convert: expected no edge type {reverse_type(twice[0])} beside reverse=True, got a table of it"
         )
     apart = [one for one in tables.edges if one is not None and one[0] != one[2]]
-    if options.undirected and apart:
-        raise InputError(
-            f"convert: undirected: expected edge types between nodes of one type, got {','.join(apart[0])}; pass "
-            "reverse=True, which adds types for reverse edges"
-        )
     if options.loops == "add" and len(apart) == len(tables.edges):
         raise InputError(
             f"convert: loops='add': expected an edge type between nodes of one type, got {','.join(apart[0])}; leave "

@@ -11,6 +11,7 @@ from headrace.pipeline.convert.formats.source import read_source
 from headrace.pipeline.convert.objects import convert_object
 from headrace.pipeline.data import check_kind, check_switches
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+from headrace.pipeline.storage.terminal import show_text
 
 
 def convert(
@@ -44,7 +45,8 @@ def convert(
     overwrite
         Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error.
     progress
-        Show a bar of bytes written.
+        Show a bar of bytes written; of files a bar for each pass, and then the report of ``headrace convert``, on
+        stderr. Its counts are in ``data.notes["counts"]``, too.
 
     Returns
     -------
@@ -70,7 +72,9 @@ def convert(
     check_kind(folder, (str, os.PathLike), "convert: expected folder to be a path", "name it", InputError)
     if isinstance(source, str | os.PathLike):
         limit = "4GB" if memory is None else memory
-        convert_tables(read_source(source), folder, memory=limit, overwrite=overwrite, progress=progress)
+        report = convert_tables(read_source(source), folder, memory=limit, overwrite=overwrite, progress=progress)
+        if progress:
+            show_text(str(report))
         return open_dataset(folder)
     if memory is not None:
         raise InputError(f"convert: expected memory= with files, got {memory!r} with an object in memory; leave it out")

@@ -83,7 +83,7 @@ def disk_needed(
         rows = None if owner.table is None else owner.table.about_rows()
         if rows is None:
             return None
-        times = 2 if isinstance(owner, EdgeTable) and _is_doubled(tables) else 1
+        times = 2 if isinstance(owner, EdgeTable) and _is_doubled(tables, owner) else 1
         found += sum(times * rows * int(np.prod(shape)) * dtype.itemsize for _, dtype, shape in features_of(owner))
     return found
 
@@ -97,8 +97,9 @@ def _num_ids(tables: Checked, nodes: Mapping[str, int | None], num_edges: int) -
     return found
 
 
-def _is_doubled(tables: Checked) -> bool:
-    return tables.options.undirected or (tables.options.reverse and not tables.is_typed)
+def _is_doubled(tables: Checked, edge: EdgeTable) -> bool:
+    src, dst = tables.ends(edge.type)
+    return (tables.options.undirected and src == dst) or (tables.options.reverse and not tables.is_typed)
 
 
 def _has_texts(tables: Checked, name: str) -> bool:

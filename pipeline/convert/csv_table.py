@@ -322,7 +322,7 @@ def parsed(values: Any, kind: Kind, where: Callable[[int], str], name: str) -> N
 
 _TEXTS = {"int": "an integer of 64 bits", "float": "a number", "bool": "true or false"}
 _TEXTS["id"] = "an integer of 64 bits, as all ids before and written without zeros in front,"
-_OF_IDS = ': of ids that are texts, in TOML types = {{ {} = "text" }}'
+_OF_IDS = ': of ids that are texts, pass --text-ids, or in TOML types = {{ {} = "text" }}'
 
 
 def _by_arrow(values: Any, kind: Kind) -> NDArray[Any] | None:

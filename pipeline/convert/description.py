@@ -153,7 +153,9 @@ class Options:
         loops are 1; labels are NaN or -100, and times the earliest.
     undirected
         Add the reverse of each edge whose type has no edge in that direction, as ``graph.undirected()`` does: with its
-        attributes, times, labels and features, behind the edges of the type. Items have the edges of tables alone.
+        attributes, times, labels and features, behind the edges of the type. A type between nodes of two types gets a
+        type of reverse edges, as by `reverse`, unless it has one or is one by its name. Items have the edges of tables
+        alone.
     reverse
         Add the reverse of each edge type, as ``graph.with_reverse()`` does.
     null_times

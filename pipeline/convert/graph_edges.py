@@ -85,7 +85,7 @@ class GraphEdges:
             np.array([0, *accumulate(run.num_edges for run in self._runs)][:-1], np.int64),
             np.array(numbers, np.int64),
             np.array([run.what in ("added", "loops") for run in self._runs]),
-            len(types) * (2 if self._options.reverse else 1),
+            len(types) * (2 if conversion.tables.are_reversed else 1),
             self._options.duplicate_edges == "drop",
         )
         segments = [self._segment(run) for run in self._runs]
@@ -106,13 +106,15 @@ class GraphEdges:
         for edge_type in self._conversion.tables.edges:
             mine = [(number, facts["num_edges"]) for number, (name, _, _, facts) in ends if name == edge_type]
             yield from (EdgeRun("table", edge_type, *one) for one in mine)
-            if self._options.undirected:
-                yield from (EdgeRun("added", edge_type, *one) for one in mine)
             src, dst = self._conversion.tables.ends(edge_type)
+            if self._options.undirected and src == dst:
+                yield from (EdgeRun("added", edge_type, *one) for one in mine)
             if self._options.loops == "add" and src == dst:
                 yield EdgeRun("loops", edge_type, None, self._conversion.num_nodes[src])
-        if self._options.reverse:
-            yield from (EdgeRun("reverse", name, number, facts["num_edges"]) for number, (name, _, _, facts) in ends)
+        reverse = self._conversion.tables.are_reversed
+        for number, (name, _, _, facts) in ends:
+            if name in reverse:
+                yield EdgeRun("reverse", name, number, facts["num_edges"])
 
     def _segment(self, run: EdgeRun) -> Segment:
         conversion = self._conversion

@@ -40,7 +40,6 @@ class IsoTimes(View):
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self._units = {name: _unit_of(table, name) for name in columns}
         super().__init__(table, {name: Column(np.dtype(np.int64), unit=unit) for name, unit in self._units.items()})
-        self.classes = table.classes
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
         """Yield rows; `Table.chunks` documents it."""

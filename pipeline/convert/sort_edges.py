@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops import InputError, coo_to_csc
+from headrace.ops import coo_to_csc
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.raw_array import RawArray
-from headrace.pipeline.convert.unique_edges import EdgeKinds, RepeatsOfOne, count_repeats, to_leave_out
+from headrace.pipeline.convert.unique_edges import EdgeKinds, EdgesToOne, count_repeats, to_leave_out
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 
 #: Bins of destinations that are counted, of which buckets are made.
@@ -261,19 +261,20 @@ class EdgeSorter:
             writers = {name: stack.enter_context(one.writer(start)) for name, one in columns.items()}
             for part, found in self._parts(rows, bucket, count):
                 edges = found
-                if self.kinds.leave_out:
+                if len(part) == 1:  # perhaps one piece of many
+                    if part.start != hub:
+                        hub, edges_of_hub = part.start, EdgesToOne(self.num_nodes, self.kinds)
+                    gone, counts = edges_of_hub.next(edges)
+                elif self.kinds.leave_out:
                     gone, counts = to_leave_out(edges, part, self.num_nodes, self.kinds)
+                else:
+                    gone, counts = None, count_repeats(edges, part, self.num_nodes, self.kinds)
+                if gone is not None and self.kinds.leave_out:
                     dropped.append(edges["id"][gone])
                     edges = edges[~gone]
-                elif len(part) == 1:
-                    if part.start != hub:
-                        hub, repeats_of_hub = part.start, RepeatsOfOne(self.num_nodes, self.kinds)
-                    counts = repeats_of_hub.count(edges)
-                else:
-                    counts = count_repeats(edges, part, self.num_nodes, self.kinds)
                 repeats += counts
                 local = (edges["dst"] - part.start).astype(np.int64)
-                if len(part) == 1:  # in the order of ids already, and perhaps one piece of many
+                if len(part) == 1:  # in the order of ids already
                     order = None
                     ends[part.start - rows.start] += len(edges)
                 else:
@@ -315,13 +316,7 @@ class EdgeSorter:
                 some[(some["dst"] >= part.start) & (some["dst"] < part.stop)]
                 for some in bucket.pieces(count, at_a_time)
             )
-            if len(part) == 1 and self.kinds.leave_out and sizes[first] > self.at_once:
-                raise InputError(
-                    f"convert: expected memory for all {sizes[first]:,} edges to one node, of which some may have to "
-                    "go, got room for less; give more memory, or keep repeats and add no edges "
-                    "(duplicate_edges='keep', loops='keep', undirected=False)"
-                )
-            if len(part) == 1 and not self.kinds.leave_out:
+            if len(part) == 1:
                 yield from ((part, some) for some in inside)
             else:
                 yield part, np.concatenate(list(inside))

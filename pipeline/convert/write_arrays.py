@@ -143,18 +143,20 @@ class ArraysOfDataset:
                 yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=files.reversed, room=room)
 
         twice = self._tables.options.reverse and edge_type is None
+        src, dst = self._tables.ends(edge_type)
         rows = chain(
             pieces(),
             pieces() if twice else (),
-            added() if self._tables.options.undirected else (),
+            added() if self._tables.options.undirected and src == dst else (),
             added_pieces(self._stay.num_loops.get(edge_type, 0), kind, labels=is_label, fill=1),
         )
         yield self._feature("edge", edge_type, feature, kind, self._conversion.num_edges[edge_type], rows)
 
     def _of_reverse_types(self, features: Sequence[FeatureFile]) -> Iterator[FeatureFile]:
         """Yield the features of reverse types, which are the same arrays."""
-        for one in features if self._tables.options.reverse else ():
-            if isinstance(one.type, tuple):
+        reverse = self._tables.are_reversed
+        for one in features:
+            if isinstance(one.type, tuple) and one.type in reverse:
                 yield FeatureFile("edge", reverse_type((one.type[0], one.type[1], one.type[2])), one.name, one.rows)
 
     def _feature(

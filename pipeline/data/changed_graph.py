@@ -119,7 +119,9 @@ class ChangedGraph:
         """Return the graph with each edge in both directions.
 
         The reverse of an edge u -> v is added, with the same attributes, unless the graph has an edge v -> u of its
-        type; loops and parallel edges stay as they are. Added edges have the ids that follow those of their type.
+        type; loops and parallel edges stay as they are. Added edges have the ids that follow those of their type. An
+        edge type between nodes of two types gets a reverse type behind all others, as by `with_reverse`, unless it has
+        one or is one by its name.
 
         Parameters
         ----------
@@ -130,8 +132,7 @@ class ChangedGraph:
         Raises
         ------
         GraphError
-            If an edge type joins nodes of two types (`with_reverse` adds a type for these), or `origin` is not a new
-            name.
+            If an edge type between nodes of two types is not a triple, or `origin` is not a new name.
 
         Examples
         --------

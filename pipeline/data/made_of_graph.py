@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -115,6 +115,10 @@ def _check_held(name: str, dtype: torch.dtype, number: float) -> None:
         )
 
 
+#: What relations of reverse edges begin with.
+_REVERSE = "rev_"
+
+
 class _Run(NamedTuple):
     """Consecutive edges of one type: their ends, and the edge of the given graph that each comes from."""
 
@@ -137,9 +141,7 @@ def with_reverse(graph: Graph, edge_types: Iterable[Any] | None, prefix: str) ->
         return _joined(graph, [run, _Run(run.name, run.dst, run.src, run.origin)])
     names = graph.edge_types.names
     if edge_types is None:
-        chosen = [
-            name for name in names if _reverse_name(name, prefix, stage) not in names and not _is_reverse(name, prefix)
-        ]
+        chosen = [name for name in names if _lacks_reverse(name, names, prefix, stage)]
     else:
         asked = as_list(edge_types, f"{stage}: edge_types", "edge types", GraphError)
         chosen = [names[type_number(graph.edge_types, name)] for name in asked]
@@ -160,19 +162,21 @@ def undirected(graph: Graph, origin: str | None) -> Graph:
             f"{stage}: expected origin to be the name of a new edge attribute, got {origin!r}; those that exist are "
             f"{sorted(graph.edge_attrs_csc) or 'none'}"
         )
-    made = []
+    names = () if graph.edge_types is None else graph.edge_types.names
+    made, reverse = [], []
     for run in _runs(graph):
         if graph.node_types is not None and not (isinstance(run.name, tuple) and run.name[0] == run.name[2]):
-            raise GraphError(
-                f"{stage}: expected edge types between nodes of one type, got {run.name!r}; reverse edges have a type "
-                "of their own there: graph.with_reverse()"
-            )
+            made.append(run)
+            if _lacks_reverse(run.name, names, _REVERSE, stage):
+                name = _reverse_name(run.name, _REVERSE, stage)
+                reverse.append(_Run(name, run.dst, run.src, run.origin))
+            continue
         there = torch.unique(run.src.long() * graph.num_nodes + run.dst.long())
         wanted = run.dst.long() * graph.num_nodes + run.src.long()
         at = torch.searchsorted(there, wanted).clamp_(max=max(0, len(there) - 1))
         lacking = (there[at] != wanted).nonzero().reshape(-1) if len(there) else wanted.nonzero().reshape(-1)
         made += [run, _Run(run.name, run.dst[lacking], run.src[lacking], run.origin[lacking])]
-    return _joined(graph, made, origin)
+    return _joined(graph, [*made, *reverse], origin)
 
 
 def _runs(graph: Graph) -> list[_Run]:
@@ -216,9 +220,10 @@ def _reverse_name(name: TypeName, prefix: str, stage: str) -> TypeName:
     return name[2], prefix + name[1], name[0]
 
 
-def _is_reverse(name: TypeName, prefix: str) -> bool:
-    """Whether an edge type is a reverse one by its name."""
-    return isinstance(name, tuple) and name[1].startswith(prefix)
+def _lacks_reverse(name: TypeName, names: Sequence[TypeName], prefix: str, stage: str) -> bool:
+    """Whether an edge type has no reverse type, and is none by its name."""
+    is_reverse = isinstance(name, tuple) and name[1].startswith(prefix)
+    return _reverse_name(name, prefix, stage) not in names and not is_reverse
 
 
 def with_edges(graph: Graph, kept: Tensor) -> Graph:

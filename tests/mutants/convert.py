@@ -46,9 +46,15 @@ CONVERT = (
     Mutant("pipeline/convert/bit_set.py", "start & 7 : (start & 7)", "0 : 0", _ADDED + "test_sets_of_bits"),
     Mutant(
         "pipeline/convert/unique_edges.py",
-        "            self._seen.add(unique)\n",
-        "",
+        "self._seen.add(unique)",
+        "pass",
         _ADDED + "test_repeats_are_counted_in_any_memory",
+    ),
+    Mutant(
+        "pipeline/convert/unique_edges.py",
+        "elif added:",
+        "else:",
+        _ADDED + "test_edges_go_in_any_memory",
     ),
     Mutant(
         "pipeline/convert/csv_table.py",

@@ -33,6 +33,7 @@ class Beside(Table):
         self._tables = tables
         self.name, self.identity = tables[0].name, str([(one.name, one.identity) for one in tables])
         self.columns = {name: column for one in tables for name, column in one.columns.items()}
+        self.classes = {name: texts for one in tables for name, texts in one.classes.items()}
         twice = [name for name in self.columns if sum(name in one.columns for one in tables) > 1]
         if twice:
             raise InputError(f"convert: expected one column {twice[0]!r}, got it in several files beside {self.name}")
@@ -117,6 +118,7 @@ class View(Table):
         self.name, self.identity = table.name, f"{type(self).__name__} of {table.identity}"
         self.num_rows = table.num_rows
         self.columns = {**table.columns, **self._known}
+        self.classes = {**table.classes, **self.classes}
 
     def id_kinds(self, column: str) -> frozenset[str]:
         """Return what ids in a column may be; `Table.id_kinds` documents it."""
@@ -186,8 +188,9 @@ class Numbered(View):
                         f"convert: {table.name}: expected labels in {name!r}, got more than {MOST_CLASSES} different "
                         "texts; number them, or leave the column out"
                     )
-        self.classes = {name: sorted(texts) for name, texts in found.items()}
-        self._numbers = {name: {text: at for at, text in enumerate(texts)} for name, texts in self.classes.items()}
+        ordered = {name: sorted(texts) for name, texts in found.items()}
+        self.classes = {**table.classes, **ordered}
+        self._numbers = {name: {text: at for at, text in enumerate(texts)} for name, texts in ordered.items()}
 
     def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         if name not in self._numbers:

@@ -115,6 +115,38 @@ unknown_ids = "drop"
     assert hr.open_dataset(tmp_path / "more").ids["user"].external([3]) == ["dan"]
 
 
+@pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="texts as ids take duckdb")
+def test_texts_as_ids_by_a_flag(tmp_path, capsys):
+    """Ids of which those behind the first rows are no integers."""
+    rows = "".join(f"{one},{one}\n" for one in range(1000))
+    (tmp_path / "e.csv").write_text(f"src,dst\n{rows}1,010\n")
+    (tmp_path / "n.csv").write_text("name\n" + "".join(f"{one}\n" for one in [*range(1000), "010"]))
+    assert run("convert", tmp_path, tmp_path / "out", "--edges", "e.csv") == 2
+    assert "row 1002" in (message := capsys.readouterr().err)
+    assert "pass --text-ids, or in TOML" in message
+    for more in ([], ["--nodes", "n.csv", "--id", "name"]):
+        flags = ["--edges", "e.csv", *more, "--text-ids", "--overwrite"]
+        assert run("convert", tmp_path, tmp_path / "out", *flags) == 0
+        assert hr.open_dataset(tmp_path / "out").ids["node"].ours(["010"]).tolist() == [1000 if more else 1]
+    (tmp_path / "g.toml").write_text('[edges]\nfiles = "e.csv"\n')
+    capsys.readouterr()
+    for flag in (["--text-ids"], ["--external"], ["--separator", ";"]):
+        assert run("convert", tmp_path / "g.toml", tmp_path / "more", *flag) == 2
+        assert f"expected --edges with {flag[0]}" in capsys.readouterr().err
+
+
+def test_the_report_in_python(tables, tmp_path, capsys):
+    folder, *_ = tables
+    (folder / "people.toml").write_text('[edges]\nfiles = "knows.tsv"\nsrc = "a"\ndst = "b"\n')
+    hr.convert(folder / "people.toml", tmp_path / "quiet", progress=False)
+    assert capsys.readouterr() == ("", "")
+    hr.convert(folder / "people.toml", tmp_path / "out")
+    printed = capsys.readouterr()
+    assert "edges: 100" in printed.err
+    assert "without use: w, when" in printed.err
+    assert printed.out == ""
+
+
 @pytest.mark.parametrize("model", ["rmat", "relational"])
 def test_generate(model, tmp_path, capsys):
     arguments = ["--nodes", 200, "--edges", 900, "--distinct", "--json"]

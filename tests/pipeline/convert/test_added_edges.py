@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +85,51 @@ def test_repeats_are_counted_in_any_memory(tmp_path, monkeypatch):
             data, report = convert(tmp_path / "data", Description(edges, options=options), room)
             assert report.counts == {f"edges of n {one} n that are repeats kept": expected[one] for one in "ab"}
             assert data.graph.num_edges == 900 * (1 + reverse)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(duplicate_edges="drop"),
+        Options(undirected=True, loops="add"),
+        Options(undirected=True, loops="add", duplicate_edges="drop"),
+        Options(reverse=True, duplicate_edges="drop"),
+    ],
+    ids=["drop", "add", "add and drop", "reverse and drop"],
+)
+def test_edges_go_in_any_memory(options, tmp_path):
+    """Also those of a node whose edges are not in memory at a time."""
+    rng = np.random.default_rng(8)
+    edges = []
+    for number, name in enumerate(("a", "b", "a")):
+        src, dst = rng.integers(0, 40, (2, 400))
+        (src if number == 2 else dst)[:200] = number % 2  # also many reverse edges to one node
+        edges.append(EdgeTable(ArrayTable(f"t{number}", {"src": src, "dst": dst}), ("n", name, "n")))
+    much, report = convert(tmp_path / "much", Description(edges, options=options))
+    little, other = convert(tmp_path / "little", Description(edges, options=options), 1500)
+    assert little.graph.content_digest() == much.graph.content_digest()
+    assert other.counts == report.counts
+    assert sum(report.counts.values()) > 100
+
+
+def test_undirected_types(tmp_path):
+    """Those between nodes of two types get a reverse type, with the same features, unless they have one."""
+    rng = np.random.default_rng(9)
+    edges = []
+    for name in (("a", "to", "b"), ("a", "by", "a"), ("b", "has", "a"), ("a", "rev_has", "b")):
+        columns = {"src": rng.integers(0, 7, 30), "dst": rng.integers(0, 7, 30), "t": rng.integers(0, 9, 30)}
+        edges.append(EdgeTable(ArrayTable(",".join(name), {**columns, "f": rng.random(30)}), name, time="t"))
+        edges[-1] = replace(edges[-1], features={"f": "f"})
+    of_type = {one.type: next(one.table.chunks(["src", "dst", "t"], 30)) for one in edges}
+    ends = {name: (one["src"], one["dst"]) for name, one in of_type.items()}
+    times = {name: {"time": one["t"]} for name, one in of_type.items()}
+    expected = hr.Graph.from_coo(ends, num_nodes={"a": 7, "b": 7}, edge_attrs=times).undirected()
+    nodes = [NodeTable("a", num_nodes=7), NodeTable("b", num_nodes=7)]
+    data, _ = convert(tmp_path / "data", Description(edges, nodes, options=Options(undirected=True)))
+    assert data.graph.edge_types.names[4:] == (("b", "rev_to", "a"),)
+    assert data.graph.content_digest() == expected.content_digest()
+    rows = [data.store.edge[name, "f"].read(torch.arange(30)).rows for name in (("a", "to", "b"), ("b", "rev_to", "a"))]
+    assert torch.equal(*rows)
 
 
 def test_flags_and_toml(tmp_path, capsys):

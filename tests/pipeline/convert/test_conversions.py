@@ -16,9 +16,6 @@ from described_tables import RefusedError, descriptions, differences, slowly_con
 
 @given(descriptions(), st.sampled_from([1 << 30, 3000, 300]), st.booleans())
 def test_a_conversion_is_that_of_the_objects_themselves(description, room, packed):
-    options = description.options
-    if options.duplicate_edges == "drop" or options.undirected or options.loops == "add":
-        room = max(room, 12_000)  # for all edges to one node
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = Path(folder, "ours"), Path(folder, "theirs")
         with pytest.MonkeyPatch.context() as patch:

@@ -13,6 +13,7 @@ from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
 from headrace.pipeline.convert.formats.described import description_of
 from headrace.pipeline.convert.formats.source import read_source
+from headrace.pipeline.convert.formats.views import Beside, Cast, Numbered
 from headrace.pipeline.convert.table import ArrayTable
 from headrace.pipeline.storage.graph_files import read_graph_files
 
@@ -168,3 +169,15 @@ def test_columns_without_use_are_named(tmp_path, capsys):
     wide = ArrayTable("wide", {**ENDS, **{f"c{i}": SRC for i in range(14)}})
     _, report = convert(tmp_path, Description([EdgeTable(wide)]))
     assert "c10, c11 and 2 more\n" in str(report)
+
+
+def test_classes_of_labels_stay_beside_other_tables():
+    """Also through views, and with ids of another kind."""
+    texts = ArrayTable("texts", {"genre": np.array(["b", "a", "b"], object), "id": np.arange(3)})
+    beside = Beside([ArrayTable("ends", {"src": np.arange(3)}), Numbered(texts, ["genre"])])
+    for table in (beside, Cast(beside, {"src": np.dtype(np.int32)}), beside.with_ids("id", "integers")):
+        assert table.classes == {"genre": ["a", "b"]}
+    more = Numbered(
+        Numbered(ArrayTable("t", {"a": np.array(["x"], object), "b": np.array(["y"], object)}), ["a"]), ["b"]
+    )
+    assert more.classes == {"a": ["x"], "b": ["y"]}

@@ -55,6 +55,18 @@ def test_reverse_types_have_the_numbers_and_attributes_of_their_edges():
     assert graph.with_reverse(["buys"], prefix="of_").edge_types.names[2:] == (("item", "of_buys", "user"),)
 
 
+def test_undirected_types():
+    """Those between nodes of two types get a reverse type, once."""
+    graph = typed(edge_attrs={BUYS: {"time": [7, 8, 9]}})
+    made = graph.undirected(origin="of")
+    assert made.edge_types.names == (BUYS, LIKES, ("item", "rev_buys", "user"))
+    own = made.edge_types.id_range(("item", "rev_buys", "user"))
+    assert [ends_of(made)[i] for i in own] == [(v, u) for u, v in ends_of(graph)[:3]]
+    assert made.edge_attrs["time"][own.start : own.stop].tolist() == [7, 8, 9]
+    assert made.edge_attrs["of"].tolist() == [0, 1, 2, 3, 4, 3, 0, 1, 2]
+    assert made.undirected().edge_types == made.edge_types
+
+
 def test_a_loader_excludes_an_edge_and_its_reverse_by_number():
     graph = typed().with_reverse()
     items = hr.ItemSampler({BUYS: torch.tensor([[0, 0]])}, edge_ids={BUYS: [0]})
@@ -73,7 +85,10 @@ def test_ids_of_a_reordered_graph_stay():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: typed().undirected(), r"got \('user', 'buys', 'item'\); reverse edges have a type of their own"),
+        (
+            lambda: hr.Graph.from_coo([0], [1], node_types={"n": 1, "m": 1}, edge_types={"a": 1}).undirected(),
+            "got 'a'; name them so",
+        ),
         (lambda: typed().with_reverse(["sells"]), "sells"),
         (lambda: typed().with_reverse(prefix=""), "prefix to be a text"),
         (lambda: typed().with_reverse().with_reverse([BUYS]), "expected no edge type .*rev_buys.* yet"),
