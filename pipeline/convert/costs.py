@@ -55,7 +55,7 @@ def memory_needed(tables: Checked, nodes: Mapping[str, int | None], num_edges: i
 def disk_needed(
     tables: Checked, nodes: Mapping[str, int | None], num_edges: int | None, attributes: Mapping[str, Attribute]
 ) -> int | None:
-    """Return the bytes on the disk at the end of a conversion, when files between passes are still there.
+    """Return the bytes on the disk when a conversion has most there: at its end, with files between passes.
 
     None if a table does not tell how many rows it has.
     """
@@ -68,10 +68,12 @@ def disk_needed(
     # Ends as they were read; then the sorted arrays twice, as those of the data set.
     found = num_edges * (2 * of_node + of_attributes) + 2 * num_ids * (of_node + of_edge + of_attributes)
     found += 2 * 8 * num_nodes
+    in_parts = 0  # texts before they are numbered
     for reference in tables.references():
         rows = reference.table.about_rows()
         if reference.table.column(reference.column).is_text:
             found += 8 * (rows or 0)
+            in_parts += (8 + 4 + _TEXT_BYTES) * (rows or 0)
     for name, count in nodes.items():
         if _has_texts(tables, name):
             found += 2 * (count or 0) * (16 + _TEXT_BYTES)
@@ -85,7 +87,7 @@ def disk_needed(
             return None
         times = 2 if isinstance(owner, EdgeTable) and _is_doubled(tables, owner) else 1
         found += sum(times * rows * int(np.prod(shape)) * dtype.itemsize for _, dtype, shape in features_of(owner))
-    return found
+    return max(found, in_parts)
 
 
 def _num_ids(tables: Checked, nodes: Mapping[str, int | None], num_edges: int) -> int:

@@ -46,9 +46,9 @@ class Database:
         """Yield the rows of a query, batch by batch."""
         yield from self._connection.sql(query).to_arrow_reader(BATCH_ROWS)
 
-    def first_row(self, query: str) -> Any:
-        """Return the first row of a query, or None."""
-        return self._connection.execute(query).fetchone()
+    def only_row(self, query: str) -> Any:
+        """Return the row of a query that has at most one, or None."""
+        return next(iter(self._connection.execute(query).fetchall()), None)
 
     def receive(self, rows: Rows) -> None:
         """Let the next statement read rows by the name ``incoming``, once."""
@@ -66,14 +66,20 @@ class Database:
         self._connection.register("incoming", pa.RecordBatchReader.from_batches(schema, kept()))
 
 
+def memory_of(room: int) -> int:
+    """Return the bytes that DuckDB may have of the room for arrays."""
+    return max(int(room * _SHARE), 64 << 20)
+
+
 @contextmanager
 def database(folder: Path, room: int) -> Iterator[Database]:
     """Yield a database in memory that spills to a folder."""
     needed_library("duckdb", "ids that are texts")
     needed_library("pyarrow", "ids that are texts")
     import duckdb
+    import pyarrow as pa
 
-    limit = max(int(room * _SHARE), 64 << 20)
+    limit = memory_of(room)
     base = duckdb.connect(
         ":memory:",
         config={
@@ -87,7 +93,7 @@ def database(folder: Path, room: int) -> Iterator[Database]:
     wrapped = Database(base)
     try:
         yield wrapped
-    except duckdb.Error as cause:
+    except (duckdb.Error, pa.ArrowException, OSError) as cause:  # those of rows on their way are pyarrow's
         if wrapped.fault is not None:
             raise wrapped.fault from None
         _explain(cause, folder)
@@ -115,9 +121,9 @@ def _explain(cause: Exception, folder: Path) -> None:
     """Raise an error of DuckDB that a user can do something about as one of headrace's."""
     import duckdb
 
-    if isinstance(cause, duckdb.OutOfMemoryException):
+    if isinstance(cause, duckdb.OutOfMemoryException) or "Out of Memory" in str(cause):
         raise InputError(f"convert: expected more memory for ids that are texts ({cause}); raise memory") from cause
-    if isinstance(cause, duckdb.IOException):
+    if isinstance(cause, duckdb.IOException) or (isinstance(cause, OSError) and cause.errno is None):
         number = errno.ENOSPC if "space" in str(cause).lower() else errno.EIO
         raise OSError(number, f"convert: {cause}", str(folder)) from cause
 

@@ -1,12 +1,13 @@
 """The passes that find the nodes of a type whose ids are texts, by DuckDB in bounded memory.
 
-DuckDB compares texts by their bytes. Its threads return rows in any order, so every row has its number with it, and the
-numbers of nodes are scattered to rows in memory, a part of the rows at a time.
+Texts are divided by their hash, so that what one query compares fits in memory. DuckDB compares texts by their bytes.
+Its threads return rows in any order, so every row has its number with it, and the numbers of nodes are scattered to
+rows in memory, a part of the rows at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
@@ -22,6 +23,7 @@ from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.node_ids import UNKNOWN, ExternalIds, IdReader, Ids, NodeIds
 from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.text_parts import TextParts, parts_for
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 
 _INT64 = np.dtype(np.int64)
@@ -77,33 +79,35 @@ def find_texts(work: WorkFolder, node: NodeTable, references: Sequence[Reference
         If a text of the table is null or there twice.
     """
     values, starts, order = text_files(work, node.type)
-    is_sorted, num_rows = True, 0
-    with database(work.file("duckdb"), room) as base, values.writer() as texts, starts.writer() as ends:
-        ends.append(np.zeros(1, np.int64))
-        writer = _TextWriter(texts, ends)
-        if node.table is not None and node.id is not None:
-            base.execute("CREATE TEMP TABLE known (id VARCHAR, node BIGINT)")
-            rows = _numbered(node.table, node.id, refuse_null=node.type, also=writer.append)
-            base.receive(rows)
-            base.execute("INSERT INTO known SELECT id, row FROM incoming")
-            num_rows = writer.num_texts
-            _refuse_repeats(base, node.table, node.id)
-        if create or node.table is None:
-            _collect(base, references, known=node.table is not None)
-            for batch in base.batches("SELECT id FROM (SELECT DISTINCT id FROM found) ORDER BY id"):
-                writer.append(batch.column(0))
-            if num_rows:
-                base.execute(
-                    f"INSERT INTO known SELECT id, {num_rows} - 1 + row_number() OVER (ORDER BY id) "  # noqa: S608
-                    "FROM (SELECT DISTINCT id FROM found)"
-                )
+    of_table = [node.table] if node.table is not None else []
+    num_parts = parts_for(sum(one.about_rows() or 0 for one in [*of_table, *(one.table for one in references)]), room)
+    known, is_sorted, num_rows = known_texts(work, node.type, num_parts), True, 0
+    is_collected = create or node.table is None
+    with database(work.file("duckdb"), room) as base:
+        with values.writer() as texts, starts.writer() as ends:
+            ends.append(np.zeros(1, np.int64))
+            writer = _TextWriter(texts, ends)
+            if node.table is not None and node.id is not None:
+                known.write(base, _numbered(node.table, node.id, refuse_null=node.type, also=writer.append))
+                num_rows = writer.num_texts
+                _refuse_repeats(base, node.table, node.id, known)
+            if is_collected:
+                _collect(base, references, known if num_rows else None, num_parts, work)
+                for batch in base.batches("SELECT id FROM fresh ORDER BY id"):
+                    writer.append(batch.column(0))
+                base.execute("DROP TABLE fresh")
+        if is_collected:
+            known.write(base, _known_texts(values, starts, writer.num_texts))
         if num_rows:
+            base.receive(_known_texts(values, starts, writer.num_texts))
             is_sorted = _write_order(base, order)
     return {
         "num_rows": num_rows,
         "num_nodes": writer.num_texts,
         "num_bytes": writer.num_bytes,
         "is_sorted": is_sorted,
+        "num_parts": num_parts,
+        "is_collected": is_collected,
     }
 
 
@@ -121,10 +125,13 @@ def text_ids(work: WorkFolder, node_type: str, facts: Facts, run: Callable[..., 
 
     def resolve(reference: Reference) -> tuple[RawArray, int]:
         numbers = RawArray(work.file(f"{reference.key}.numbers"), _INT64)
+        known = known_texts(work, node_type, facts["num_parts"])
+        column = texts_of(work, reference, facts["num_parts"])
         found = run(
             f"look up {reference.key}",
-            lambda: _look_up(work, reference, (values, starts, num_nodes), numbers, room),
+            lambda: _look_up(work, None if facts["is_collected"] else reference, known, column, numbers, room),
         )
+        column.remove()
         return numbers, found["num_rows"]
 
     return TextIds(external, num_nodes, facts["num_rows"], resolve)
@@ -138,6 +145,16 @@ def text_files(work: WorkFolder, node_type: str) -> tuple[RawArray, RawArray, Ra
         RawArray(work.file(f"starts.{name}"), _INT64),
         RawArray(work.file(f"order.{name}"), _INT64),
     )
+
+
+def known_texts(work: WorkFolder, node_type: str, num_parts: int) -> TextParts:
+    """Return the texts of the nodes of a type with their numbers."""
+    return TextParts(work, f"known.{node_type.encode().hex()}", num_parts)
+
+
+def texts_of(work: WorkFolder, reference: Reference, num_parts: int) -> TextParts:
+    """Return the texts of a column with their rows."""
+    return TextParts(work, f"{reference.key}.texts", num_parts)
 
 
 class _TextWriter:
@@ -184,12 +201,17 @@ def _numbered(
         start += len(some)
 
 
-def _refuse_repeats(base: Database, table: Table, column: str) -> None:
-    repeated = base.first_row(
-        "SELECT id, min(node), min(node) FILTER (node > first), count(*) FROM "
-        "(SELECT known.id, node, first FROM known JOIN (SELECT id, min(node) AS first FROM known GROUP BY id "
-        "HAVING count(*) > 1) AS twice ON known.id = twice.id) GROUP BY id ORDER BY min(node) LIMIT 1"
-    )
+def _refuse_repeats(base: Database, table: Table, column: str, known: TextParts) -> None:
+    found = []
+    for part in range(known.num_parts):
+        _load_known(base, known, part)
+        repeated = base.only_row(
+            "SELECT id, min(node), min(node) FILTER (node > first), count(*) FROM "
+            "(SELECT known.id, node, first FROM known JOIN (SELECT id, min(node) AS first FROM known GROUP BY id "
+            "HAVING count(*) > 1) AS twice ON known.id = twice.id) GROUP BY id ORDER BY min(node) LIMIT 1"
+        )
+        found += [] if repeated is None else [repeated]
+    repeated = min(found, key=lambda row: row[1], default=None)
     if repeated is not None:
         text, first, second, _ = repeated
         raise InputError(
@@ -198,22 +220,38 @@ def _refuse_repeats(base: Database, table: Table, column: str) -> None:
         )
 
 
-def _collect(base: Database, references: Iterable[Reference], *, known: bool) -> None:
-    """Make the table of texts that columns have and the table of nodes does not, some of them several times."""
-    base.execute("CREATE TEMP TABLE found (id VARCHAR)")
-    for reference in references:
-        base.receive(_numbered(reference.table, reference.column))
-        base.execute("CREATE OR REPLACE TEMP TABLE fresh AS SELECT DISTINCT id FROM incoming WHERE id IS NOT NULL")
-        without = "WHERE id NOT IN (SELECT id FROM known)" if known else ""
-        base.execute(f"INSERT INTO found SELECT id FROM fresh {without}")  # noqa: S608 - no values of users
-    base.execute("DROP TABLE IF EXISTS fresh")
+def _load_known(base: Database, known: TextParts, part: int) -> None:
+    """Make a table of the nodes whose texts are in a part."""
+    base.receive(known.rows(part))
+    base.execute("CREATE OR REPLACE TEMP TABLE known AS SELECT id, row AS node FROM incoming")
+
+
+def _collect(
+    base: Database, references: Sequence[Reference], known: TextParts | None, num_parts: int, work: WorkFolder
+) -> None:
+    """Make a table of the texts that columns have and nodes do not, each once."""
+    columns = [texts_of(work, one, num_parts) for one in references]
+    for reference, column in zip(references, columns, strict=True):
+        column.write(base, _numbered(reference.table, reference.column))
+    base.execute("CREATE TEMP TABLE fresh (id VARCHAR)")
+    for part in range(num_parts):
+        base.execute("CREATE OR REPLACE TEMP TABLE found (id VARCHAR)")
+        for column in columns:
+            base.receive(column.rows(part))
+            base.execute("INSERT INTO found SELECT DISTINCT id FROM incoming WHERE id IS NOT NULL")
+        if known is not None:
+            _load_known(base, known, part)
+        without = "" if known is None else "WHERE id NOT IN (SELECT id FROM known)"
+        base.execute(f"INSERT INTO fresh SELECT DISTINCT id FROM found {without}")  # noqa: S608 - no values of users
+    for name in ("found", "known"):
+        base.execute(f"DROP TABLE IF EXISTS {name}")
 
 
 def _write_order(base: Database, order: RawArray) -> bool:
     """Write the nodes in the order of their texts, and return whether it is their own."""
     is_sorted, last = True, -1
     with order.writer() as writer:
-        for batch in base.batches("SELECT node FROM known ORDER BY id"):
+        for batch in base.batches("SELECT row FROM incoming ORDER BY id"):
             nodes = batch.column(0).to_numpy(zero_copy_only=False)
             if len(nodes):
                 is_sorted &= last < int(nodes[0]) and bool((nodes[1:] > nodes[:-1]).all())
@@ -223,31 +261,37 @@ def _write_order(base: Database, order: RawArray) -> bool:
 
 
 def _look_up(
-    work: WorkFolder, reference: Reference, known: tuple[RawArray, RawArray, int], numbers: RawArray, room: int
+    work: WorkFolder,
+    reference: Reference | None,
+    known: TextParts,
+    column: TextParts,
+    numbers: RawArray,
+    room: int,
 ) -> Facts:
-    """Write the number of the node of each row of a column."""
+    """Write the number of the node of each row of a column; of one, if given, whose texts are not in parts yet."""
     part_rows = max(1 << 16, room // 4 // 48)
     parts: list[RawArray] = []
     num_rows = 0
     with database(work.file("duckdb"), room) as base, ExitStack() as stack:
-        base.execute("CREATE TEMP TABLE known (id VARCHAR, node BIGINT)")
-        base.receive(_known_texts(*known))
-        base.execute("INSERT INTO known SELECT id, row FROM incoming")
-        base.receive(_numbered(reference.table, reference.column))
+        if reference is not None:
+            column.write(base, _numbered(reference.table, reference.column))
         writers: list[Any] = []
         # The table of known texts is the one to be hashed, however few rows the other side seems to have.
         base.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         query = f"SELECT row, coalesce(node, {UNKNOWN}) FROM incoming LEFT JOIN known ON incoming.id = known.id"  # noqa: S608
-        for batch in base.batches(query):
-            found = np.empty(len(batch), _FOUND)
-            found["row"], found["node"] = (batch.column(side).to_numpy(zero_copy_only=False) for side in (0, 1))
-            num_rows += len(found)
-            of_part = found["row"] // part_rows
-            for place in np.unique(of_part).tolist():
-                while len(parts) <= place:
-                    parts.append(RawArray(work.file(f"found{len(parts)}"), _FOUND))
-                    writers.append(stack.enter_context(parts[-1].writer()))
-                writers[place].append(found[of_part == place])
+        for place in range(known.num_parts):
+            _load_known(base, known, place)
+            base.receive(column.rows(place))
+            for batch in base.batches(query):
+                found = np.empty(len(batch), _FOUND)
+                found["row"], found["node"] = (batch.column(side).to_numpy(zero_copy_only=False) for side in (0, 1))
+                num_rows += len(found)
+                of_part = found["row"] // part_rows
+                for one in np.unique(of_part).tolist():
+                    while len(parts) <= one:
+                        parts.append(RawArray(work.file(f"found{len(parts)}"), _FOUND))
+                        writers.append(stack.enter_context(parts[-1].writer()))
+                    writers[one].append(found[of_part == one])
     with numbers.writer() as writer:
         for place, part in enumerate(parts):
             count = min(part_rows, num_rows - place * part_rows)

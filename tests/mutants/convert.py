@@ -81,6 +81,12 @@ CONVERT = (
         _POLICY + "test_unknown_nodes_are_created_behind_the_others",
     ),
     Mutant(
+        "pipeline/convert/text_parts.py",
+        "hash(id) %",
+        "row %",
+        _TEXTS + "test_bytes_do_not_depend_on_parts",
+    ),
+    Mutant(
         "pipeline/convert/text_keys.py",
         'ordered[some["row"] - place * part_rows] = some["node"]',
         'ordered[: len(some)] = some["node"]',

@@ -1,12 +1,14 @@
 """Texts as ids: the same bytes for any threads and memory, and what is malformed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import headrace as hr
 from headrace.ops import InputError
 from headrace.pipeline.convert import convert_tables as door
-from headrace.pipeline.convert import duck_database, text_keys
+from headrace.pipeline.convert import duck_database, text_keys, text_parts
 from headrace.pipeline.convert.description import Description, EdgeTable, NodeTable, Options
 from headrace.pipeline.convert.table import ArrayTable
 
@@ -48,12 +50,43 @@ def test_bytes_do_not_depend_on_threads_or_memory(tmp_path, monkeypatch):
     assert data.graph.content_digest() == expected.content_digest()
 
 
+@pytest.mark.parametrize("policy", ["create", "drop"])
+def test_bytes_do_not_depend_on_parts(tmp_path, monkeypatch, policy):
+    """Those of texts by their hash, of which one has none of the nodes."""
+    description, _, _ = described(3_000)
+    description = replace(description, options=Options(unknown_ids=policy))
+    for name, text_bytes in (("one", 1), ("many", 1 << 40)):
+        monkeypatch.setattr(text_parts, "TEXT_BYTES", text_bytes)
+        door.convert_tables(description, tmp_path / name, progress=False)
+    assert not differences(tmp_path / "one", tmp_path / "many")
+    data = hr.open_dataset(tmp_path / "many")
+    texts = data.ids["node"].external(range(data.graph.num_nodes))
+    assert texts[9_000:] == sorted(set(texts[9_000:]), key=str.encode)
+    assert (len(texts) > 9_000) == (policy == "create")
+    table = ArrayTable("nodes", {"name": np.array([*"abcdefghij", "h", "c", "h"], object)})
+    with pytest.raises(
+        InputError, match=r"nodes, row \d+: expected each id once in 'name', got 'c' again.* nodes, row 2;"
+    ):
+        door.convert_tables(
+            Description(description.edges, [NodeTable(table=table, id="name")]), tmp_path / "odd", progress=False
+        )
+
+
+def test_a_column_without_rows(tmp_path):
+    edge = EdgeTable(ArrayTable("edges", {"src": np.array([], object), "dst": np.array([], object)}))
+    nodes = ArrayTable("nodes", {"name": np.array(["b", "a"], object)})
+    for policy in ("create", "drop"):
+        tables = Description([edge], [NodeTable(table=nodes, id="name")], options=Options(unknown_ids=policy))
+        door.convert_tables(tables, tmp_path / policy, progress=False)
+        assert hr.open_dataset(tmp_path / policy).ids["node"].external([0, 1]) == ["b", "a"]
+
+
 def test_nothing_is_printed(tmp_path, capfd):
     description, _, _ = described(2_000)
     door.convert_tables(description, tmp_path / "data", progress=False)
     assert capfd.readouterr().out == ""
     with duck_database.database(tmp_path / "spill", 1 << 28) as base:
-        assert base.first_row("SELECT current_setting('enable_progress_bar')") == (False,)
+        assert base.only_row("SELECT current_setting('enable_progress_bar')") == (False,)
 
 
 def test_a_fault_of_a_table_keeps_its_kind_behind_duckdb(tmp_path):
