@@ -282,6 +282,8 @@ def loaders() -> None:
     each("ClusterSampler", hr.ClusterSampler, {"partition": partition()}, "partition", "clusters_per_batch", "boundary")
     each("prefetch", lambda **given: items().prefetch(**given), {}, "workers", "depth", "eager")
     each("copy_to", lambda **given: items().copy_to(**given), {}, "device")
+    padded = "num_nodes", "num_edges", "epochs", "shapes"
+    each("pad", lambda **given: items().sample_neighbor(graph(), [2]).pad(**given), {}, *padded)
     CALLS["NodeSource"], CALLS["GlobalBatch"], CALLS["Plan"] = hr.NodeSource, hr.GlobalBatch, hr.Plan
     CALLS["Plan.then"] = lambda value: items().then(value)
     CALLS["Plan.pipe"] = lambda value: items().pipe(value) if value is not len else None

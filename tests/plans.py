@@ -352,6 +352,13 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "hyper_edges": lambda: hr.ItemSampler(
         (torch.arange(60).reshape(20, 3) % 37, torch.arange(20)), batch_size=7, shuffle=True, seed=SEED
     ).sample_neighbor(graph(), [3, 2]),
+    "padded": lambda: items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"], labels="y").pad(),
+    "padded_new": lambda: (
+        items().sample_neighbor(graph(), [5, 3], expand="new").fetch_feature(store(), node=["x"], edge=["e"]).pad()
+    ),
+    "padded_trees": lambda: items().sample_layer_neighbor(graph(), [4, -1], disjoint=True).pad(epochs=2),
+    "padded_subgraphs": lambda: items().sample_saint_node(graph(), 40).fetch_feature(store(), labels="y").pad(),
+    "padded_pairs": lambda: pairs().sample_neighbor(graph(), [3], weight="weight").pad([60, 90], [120], shapes=3),
     "by_hand": lambda: (
         items()
         .sample_neighbor(graph(), [2])

@@ -211,6 +211,7 @@ _TAIL: dict[str, Callable[[hr.Plan], hr.Plan]] = {
     "prefetch_lazily": lambda plan: plan.prefetch(workers=1, eager=False),
     "prefetch_nothing": lambda plan: plan.prefetch(workers=0),
     "copy_to": lambda plan: plan.copy_to("cpu"),
+    "pad": lambda plan: plan.pad(),
     "to_pyg": lambda plan: plan.to_pyg(),
 }
 
@@ -250,8 +251,10 @@ def random_plans(
     labels = source not in ("labelled", "pairs") and draw(st.booleans())
     edge = chosen.edge_ids and draw(st.booleans())
     choices = ["transform", "prefetch", "prefetch_lazily", "prefetch_nothing", "copy_to"]
+    if not ranks and not together and not by_row and name != "none" and source != "node_source":
+        choices.append("pad")
     tail = draw(st.lists(st.sampled_from([*choices, *(["transform_x"] if fetches else [])]), max_size=2, unique=True))
-    converts = not together and chosen.edge_ids and name != "none"
+    converts = not together and chosen.edge_ids and name != "none" and "pad" not in tail
     if converts and draw(st.booleans()):
         tail.append("to_pyg")
     return RandomPlan(source, name, fetches, labels, edge, draw(st.booleans()), tuple(tail))

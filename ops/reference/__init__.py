@@ -7,7 +7,7 @@ all of it is IEEE double precision in the written order, with no library call wh
 
 from __future__ import annotations
 
-from headrace.ops.reference import aggregate, join_hops, layer, links, partition, reorder, saint, spread, walk
+from headrace.ops.reference import aggregate, join_hops, layer, links, pad, partition, reorder, saint, spread, walk
 from headrace.ops.reference.blocks import Sampled, SampledHop, sample_blocks
 from headrace.ops.reference.cache import CacheIndex
 from headrace.ops.reference.csc import coo_to_csc, has_parallel_edges
@@ -59,6 +59,7 @@ __all__ = [
     "negative_log",
     "normal_quantile",
     "normal_variate",
+    "pad",
     "partition",
     "philox4x32",
     "pick_labor",

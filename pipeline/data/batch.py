@@ -33,8 +33,8 @@ def _no_ids() -> Tensor:
     return torch.empty(0, dtype=torch.int64, device="cpu")
 
 
-def _make_batch(values: dict[str, Any]) -> MiniBatch:
-    return MiniBatch(**values)
+def _make_batch(kind: type[MiniBatch], values: dict[str, Any]) -> MiniBatch:
+    return kind(**values)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,6 +198,11 @@ class MiniBatch:
     def num_seeds(self) -> int:
         """Return the number of seeds (or pairs) of this rank's share."""
         return int(self.seeds.shape[0])
+
+    @property
+    def seed_mask(self) -> Tensor:
+        """Return which entries of `seeds` are real, bool[len(seeds)]: all, unless ``plan.pad()`` has added some."""
+        return torch.ones(len(self.seeds), dtype=torch.bool, device=self.seeds.device)
 
     @property
     def num_bytes(self) -> int:
@@ -382,7 +387,7 @@ class MiniBatch:
         # Read-only views of mappings cannot be pickled; the constructor makes them again.
         views = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         values = {name: dict(value) if isinstance(value, MappingProxyType) else value for name, value in views.items()}
-        return _make_batch, (values,)
+        return _make_batch, (type(self), values)
 
     def __repr__(self) -> str:
         return text_of(self)

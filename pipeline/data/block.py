@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 import torch
 from torch import Tensor
@@ -65,6 +65,9 @@ class Block:
 
     #: Rows of the sources without columns, of blocks that `hr.nn.mark_dynamic` has seen: a size that can be dynamic.
     _marked_rows: ClassVar[Tensor | None] = None
+
+    #: Which sources are real, bool[num_src], of a `PaddedBlock`; of others all are.
+    src_mask = None  # type: Tensor | None
 
     if not TYPE_CHECKING:
         __post_init__ = check_block  # one call for each block
@@ -134,12 +137,8 @@ class Block:
         """
         if self.types is None:
             raise GraphError("Block.edge_index_dict: expected a block of a graph with edge types, got one without")
-        made = {}
-        for name in self.types.edge_types.names:
-            edge_index = self.relation(name).edge_index  # refuses names that are no triples
-            assert isinstance(name, tuple)
-            made[name] = edge_index
-        return made
+        made = {name: self.relation(name).edge_index for name in self.types.edge_types.names}  # refuses plain names
+        return cast("dict[tuple[str, str, str], Tensor]", made)
 
     def relation(self, edge_type: TypeName) -> Block:
         """Return the edges of one type as a bipartite block.

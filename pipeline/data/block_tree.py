@@ -16,13 +16,14 @@ def flattened(block: Block) -> tuple[list[Tensor], tuple[Any, ...]]:
     named, types = dict(block.named_tensors()), block.types
     leaves = [*named.values(), *(() if types is None else (types.ids,))]
     offsets = None if types is None else (types.node_types, types.edge_types)
-    return leaves, (tuple(named), block.num_src, block.num_dst, block.bipartite, offsets)
+    return leaves, (type(block), tuple(named), block.num_src, block.num_dst, block.bipartite, offsets)
 
 
 def unflattened(leaves: Iterable[Any], context: tuple[Any, ...]) -> Block:
     """Return a block of them, without a copy, and without a check: leaves may be anything while torch walks."""
-    names, num_src, num_dst, bipartite, offsets = context
-    block, found = object.__new__(Block), list(leaves)
+    kind, names, num_src, num_dst, bipartite, offsets = context
+    block: Block = object.__new__(kind)
+    found = list(leaves)
     types = None if offsets is None else TypedIds(offsets[0], offsets[1], found[-1])
     fields = {"edge_ids": None, "weight": None, **dict(zip(names, found, strict=False))}
     vars(block).update(fields, num_src=num_src, num_dst=num_dst, types=types, bipartite=bipartite)

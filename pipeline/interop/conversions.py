@@ -11,8 +11,11 @@ from torch import Tensor
 from headrace.ops import InputError, JoinedHops, join_hops
 from headrace.ops.optional import require
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.padded_batch import PaddedBatch
+from headrace.pipeline.data.padded_block import PaddedBlock
 from headrace.pipeline.interop.dgl_pairs import pair_graphs
 from headrace.pipeline.interop.labels import add_link_labels, beside_others, labels_by_type, one_for_each
+from headrace.pipeline.interop.padded import NODE_MASK, add_masks, hop_sizes, labels_with_padding, rows_of_seeds
 from headrace.pipeline.interop.typed import (
     IMPORTANCE_WEIGHT,
     add_node_features,
@@ -78,11 +81,14 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     if joined.edge_ids is not None and hops:
         data.e_id = joined.edge_ids
     # The shared block of expand="new" has more destinations than seeds.
-    data.batch_size = batch.num_sampled_nodes[0] if batch.num_sampled_nodes else batch.num_seeds
+    data.batch_size = rows_of_seeds(batch)
     data.input_id = batch.item_index
     data.num_global_seeds = batch.num_global_seeds
-    data.num_sampled_nodes = list(batch.num_sampled_nodes)
-    data.num_sampled_edges = list(batch.num_sampled_edges) if len(hops) == 1 else list(joined.num_edges)
+    num_nodes, num_edges = hop_sizes(batch)
+    data.num_sampled_nodes = list(num_nodes)
+    data.num_sampled_edges = list(num_edges) if len(hops) == 1 else list(joined.num_edges)
+    if isinstance(batch, PaddedBatch):
+        add_masks(batch, data)
     if hops and all(block.weight is not None for block in hops):
         data[IMPORTANCE_WEIGHT] = joined.join([block.weight for block in hops if block.weight is not None])
     if batch.slot is not None:
@@ -157,9 +163,10 @@ def edge_index_of(block: Block) -> Tensor:
 
 def labels_of_rows(batch: MiniBatch, stage: str) -> Tensor:
     """Return one label for each distinct seed, by first occurrence, which is the order of the batch's first rows."""
-    num_rows = batch.num_sampled_nodes[0] if batch.num_sampled_nodes else batch.num_seeds
     assert isinstance(batch.y, Tensor)  # of a graph without types
-    return one_for_each(batch.y, batch.seed_index, num_rows, batch.seeds, stage)
+    if isinstance(batch, PaddedBatch):
+        return labels_with_padding(batch, batch.y, stage)
+    return one_for_each(batch.y, batch.seed_index, rows_of_seeds(batch), batch.seeds, stage)
 
 
 def require_pyg(stage: str) -> Any:
@@ -222,6 +229,8 @@ def _blocks_to_dgl(batch: MiniBatch, dgl: Any) -> list[Any]:
             result.srcdata["slot"], result.dstdata["slot"] = slot, slot[: block.num_dst]
         for feature, tensors in batch.edge.items():
             result.edata[feature] = tensors[layer]
+        if isinstance(block, PaddedBlock):
+            result.srcdata[NODE_MASK], result.dstdata[NODE_MASK] = block.src_mask, block.dst_mask
         results.append(result)
     if results:
         for feature, tensor in batch.node.items():
@@ -237,7 +246,7 @@ def _add_seeds(batch: MiniBatch, last: Any) -> None:
 
     Labels of pairs are rows of no node.
     """
-    stage, num_seeds = "MiniBatch.to_dgl", batch.num_sampled_nodes[0] if batch.num_sampled_nodes else batch.num_seeds
+    stage, num_seeds = "MiniBatch.to_dgl", rows_of_seeds(batch)
     frames: dict[TypeName | None, Any] = {None: last.dstdata}
     counts: dict[TypeName | None, int] = {None: num_seeds}
     labels: dict[TypeName | None, Tensor] = {}

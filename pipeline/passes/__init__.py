@@ -30,6 +30,8 @@ def _lowering(name: str, promise: Promise, *, optional: bool = False, **traits: 
 LOWERINGS: tuple[Pass, ...] = (
     # first: all others are written against hops and compactions, not against samplers
     _lowering("expand_macros", Promise.SAME_BATCHES),
+    # right after it: the plan that finds the sizes is made of the user's stages
+    _lowering("pad", Promise.SAME_BATCHES, needs_module=f"{_STAGES}.pad"),
     # before all passes that read items, which expect ids of the graph: batches have ids of one space
     _lowering("typed_items", Promise.SAME_BATCHES),
     # after expansion, because hops leave edges out; before all passes that read hops

@@ -92,7 +92,7 @@ Counts = Mapping[str, int]
 Runner = Callable[..., tuple[Any, Counts]]
 
 #: The kinds of values that stages pass on.
-MINIBATCH = "minibatch"
+MINIBATCH, PADDED = "minibatch", "padded minibatch"
 HOP = "hop"
 FETCHED = "frontier with its rows"
 CONVERTED = "converted"

@@ -205,6 +205,76 @@ class Verbs:
             If the sampled graph has an edge type between two node types.
         """
 
+    def pad(
+        self,
+        num_nodes: Sequence[SupportsIndex] | None = None,
+        num_edges: Sequence[SupportsIndex] | None = None,
+        *,
+        epochs: SupportsIndex = 1,
+        shapes: SupportsIndex | None = None,
+    ) -> Plan:
+        """Pad seeds, nodes and edges of each hop to sizes that batches share, for ``torch.compile`` and CUDA graphs.
+
+        Without `num_nodes` and `num_edges` the sizes are those of the largest batch. A pass over the first epoch finds
+        them, before the first batch, by sampling alone; a terminal or a notebook shows its progress. The last batch, and
+        all others with fewer seeds, have a second, smaller shape: a compiled model compiles at most twice. The pass is
+        exact for `epochs` epochs, because a batch depends on the seed, the epoch and its index alone. A short batch of a
+        later epoch that is larger than its shape has the other one; if a full batch is, its hops have 1.25 times the sizes,
+        or a power of that, which compiles once more.
+        ``loader.stats()`` counts such batches as ``larger_batches``.
+
+        The batch behind it has the fields of a `MiniBatch`. Padding holds:
+
+        ====================================================  ====================================================
+        ``seeds``, ``item_index``, ``n_id``, ``e_id``         -1
+        ``seed_index``                                        a row of the output of a model that is padding
+        ``y``                                                 -100, which ``cross_entropy`` ignores; nan in floats
+        ``node``, ``edge``                                    0
+        ``blocks``                                            edges of weight 1 from padding to padding
+        ====================================================  ====================================================
+
+        Real seeds are the first; ``batch.seed_mask`` marks them. Nodes of each hop are followed by the padding of the hop,
+        so that destinations are still the first sources: row i of the output still belongs to the i-th distinct seed.
+        ``num_seeds``, ``num_sampled_nodes``, ``num_sampled_edges`` and ``num_global_seeds`` count real ones. Outputs of
+        seeds and gradients do not depend on padding, in any bit, in layers of `hr.nn` and with a loss that
+        ignores padded seeds. Other modules see padding as rows: use ``hr.nn.BatchNorm`` in place of torch's. For a loss
+        that cannot ignore labels, take the first ``batch.num_seeds`` of ``out[batch.seed_index]`` and of ``batch.y``.
+
+        Chain it behind the last fetch. Only ``transform``, ``prefetch``, ``copy_to`` and conversions may follow. Behind
+        ``copy_to("cuda")`` the GPU pads, and the copy is smaller. Ranks that take shares of a batch all have the same
+        shapes, for which each samples the shares of all.
+
+        >>> import headrace as hr, torch
+        >>> graph = hr.Graph.from_coo([1, 2, 3, 4], [0, 0, 1, 2], num_nodes=5)
+        >>> loader = hr.ItemSampler(4, batch_size=2).sample_neighbor(graph, [2]).pad().loader()
+        >>> for batch in loader:
+        ...     print(batch.seeds.tolist(), batch.n_id.tolist(), batch.blocks)
+        [0, 1, -1] [0, 1, -1, 2, 3, -1] (PaddedBlock(6 -> 3 nodes, 3 edges),)
+        [2, 3, -1] [2, 3, -1, 4, -1, -1] (PaddedBlock(6 -> 3 nodes, 3 edges),)
+
+        Parameters
+        ----------
+        num_nodes
+            Sizes that you choose: distinct seeds, then the nodes that each hop finds first, as in ``num_sampled_nodes``,
+            with one more of each than a batch has.
+        num_edges
+            The edges of each hop. Chosen sizes hold for all batches; a larger batch has 1.25 times as many, as above.
+        epochs
+            The number of epochs, from the first, over which the sizes are exact.
+        shapes
+            The number of shapes, each with 1.25 times the rows of the next smaller; a batch has the smallest that it fits.
+            Default: 4 if a hop takes all in-edges or seeds have trees, whose batches differ much in size, otherwise 1.
+
+        Raises
+        ------
+        PlanError
+            For `num_nodes` without `num_edges` or the reverse, or with `epochs`; when the loader is made, for ranks that
+            make batches together, and where the sizes of batches cannot be found beforehand: over a torchdata node, a graph
+            in shards on several ranks, and ``items_per_rank=True``.
+        InputError
+            For sizes below 0; for labels of an unsigned dtype, which have no number that losses ignore.
+        """
+
     def prefetch(
         self,
         workers: SupportsIndex = 1,

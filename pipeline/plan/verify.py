@@ -10,7 +10,7 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_items_fit
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rules import Facts, facts_of
-from headrace.pipeline.plan.stage import FETCHED, HOP, MacroStage, Stage
+from headrace.pipeline.plan.stage import FETCHED, HOP, PADDED, MacroStage, Stage
 from headrace.pipeline.plan.text import render
 from headrace.pipeline.plan.traits import KnownNodes
 
@@ -136,6 +136,8 @@ def _not_taken(stage: Stage, facts: Facts) -> str:
         return "expected fetched rows to be sampled by the very next stage, got this one"
     if facts.given == HOP:
         return "expected a sampled hop to be compacted by the very next stage, got this one"
+    if facts.given == PADDED:
+        return "behind pad() a batch has rows that are no nodes: put this stage before it"
     if facts.converted is not None:
         return (
             f"behind {facts.converted.name} a batch is an object of another library: put this stage before it; only "

@@ -9,6 +9,7 @@ _FILES = {
     "fetch_feature": "fetch_feature",
     "induce_subgraph": "induce_subgraph",
     "make_bidirectional": "make_bidirectional",
+    "pad": "pad",
     "prefetch": "steps",
     "sample_in_subgraph": "neighbor",
     "sample_ladies": "ladies",

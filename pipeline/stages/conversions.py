@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from headrace.pipeline.data import CPU, GraphView, MiniBatch, Place, edge_types_of
 from headrace.pipeline.interop.conversions import batch_to_dgl, batch_to_pyg, require_dgl, require_pyg
-from headrace.pipeline.plan import CONVERTED, Counts, PlainStage, PlanError, Stage, verb
+from headrace.pipeline.plan import CONVERTED, MINIBATCH, PADDED, Counts, PlainStage, PlanError, Stage, verb
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 
@@ -19,6 +19,7 @@ class Conversion(PlainStage):
     """
 
     changes_batches: ClassVar[bool] = False
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, PADDED})
     reads_at: ClassVar[Place | None] = CPU
     gives: ClassVar[str | None] = CONVERTED
     reads: ClassVar[frozenset[str]] = frozenset({"n_id", "blocks"})
@@ -39,7 +40,7 @@ def sampled_hops(before: tuple[Stage, ...]) -> list[Stage]:
     """
     samplers: list[Stage] = []
     for stage in before:
-        if "blocks" in stage.writes:
+        if "blocks" in stage.writes and stage.gives != PADDED:  # whose blocks are those of the sampler
             has_choice = hasattr(stage, "expand") and getattr(stage, "keep", "block") == "block"
             samplers = [*samplers, stage] if has_choice else []
     return [stage for stage in samplers for _ in range(max(1, stage.num_hops))]
@@ -78,6 +79,11 @@ class ToPyg(Conversion):
         super().check(before)
         require_pyg(self.name)
         hops = [stage for stage in sampled_hops(before) if getattr(stage, "expand", None) == "all"]
+        if len(hops) > 1 and any(stage.gives == PADDED for stage in before):
+            raise PlanError(
+                f"{self.name}: expected hops that do not overlap behind pad(), as their union has no fixed size, got "
+                f'{len(hops)} that do; sample with expand="new"'
+            )
         if len(hops) > 1 and any(getattr(stage, "edge_ids", True) is False for stage in hops):
             raise PlanError(
                 f"{self.name}: {len(hops)} hops share edges, which are known by their ids, but carry none; sample with "

@@ -11,7 +11,7 @@ from headrace.ops.errors import PlanError
 from headrace.ops.gpu import resolved
 from headrace.pipeline.data import MiniBatch, Place
 from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, Runner, RunSettings
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, PADDED, Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits
 
 
@@ -33,7 +33,7 @@ class CopyTo(MapStage):
 
     changes_batches: ClassVar[bool] = False
     ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # each has its device
-    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, PADDED, CONVERTED})
     gives: ClassVar[str | None] = None
     keeps_ids_sound: ClassVar[bool] = True
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data import MiniBatch, check_switches, whole_number
 from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, PlainStage, Stage
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, PADDED, Counts, PlainStage, Stage
 from headrace.pipeline.plan.text import describe
 from headrace.pipeline.plan.traits import RankTraits
 
@@ -43,7 +43,7 @@ class Prefetch(Stage):
     """
 
     changes_batches: ClassVar[bool] = False
-    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, PADDED, CONVERTED})
     gives: ClassVar[str | None] = None
     threads: ClassVar[bool] = True
     keeps_ids_sound: ClassVar[bool] = True
@@ -82,6 +82,8 @@ class Transform(PlainStage):
 
     ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # a function may know its rank
     calls_users: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, PADDED})
+    gives: ClassVar[str | None] = None
 
     function: Callable[[MiniBatch], MiniBatch]
 

@@ -19,6 +19,7 @@ from mutants.links import LINKS
 from mutants.links_on_gpu import LINKS_ON_GPU
 from mutants.misfits import MISFITS
 from mutants.order import ORDER
+from mutants.padding import PADDING
 from mutants.pyg import PYG
 from mutants.ranks import RANKS
 from mutants.sar import SAR
@@ -50,6 +51,7 @@ MUTANTS = (
     *DISK,
     *CUDA,
     *GRAPH_FETCH,
+    *PADDING,
     *PYG,
     *WRITTEN,
 )

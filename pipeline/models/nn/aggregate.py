@@ -78,6 +78,12 @@ def is_compiled(block: Edges) -> TypeIs[Block]:
     return is_compiling() and isinstance(block, Block)
 
 
+def without_padding(x: Tensor, block: Edges) -> Tensor:
+    """Return rows of sources with 0 for those that are padding, so that a gradient of 0 times their values is 0."""
+    mask = block.src_mask if is_block(block) else None
+    return x if mask is None else torch.where(mask.view(-1, *(1 for _ in x.shape[1:])), x, 0)
+
+
 def own_rows(x: Tensor, block: Edges) -> Tensor:
     """Return the rows of destinations."""
     return x[: num_dst_of(block)]

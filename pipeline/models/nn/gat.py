@@ -22,6 +22,7 @@ from headrace.pipeline.models.nn.aggregate import (
     is_compiled,
     own_rows,
     with_self_loops,
+    without_padding,
 )
 from headrace.pipeline.models.recomputation import Draws, DropoutKeys
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
@@ -130,7 +131,7 @@ class GATConv(nn.Module):
             Features of the edges, in the order of the block.
         """
         check_input("GATConv", x, block, self.in_channels)
-        x = widened(x)
+        x = widened(without_padding(x, block))
         rows = widened(self.lin(x)).view(len(x), self.heads, self.out_channels)
         # Scores are products with a vector each: with the columns of the input that is a small matrix.
         source = widened(x @ self._vectors(self.lin, self.att_src))

@@ -23,6 +23,7 @@ from headrace.pipeline.models.nn.aggregate import (
     own_rows,
     weight_of,
     with_own_rows,
+    without_padding,
 )
 
 
@@ -107,7 +108,7 @@ class GCNConv(nn.Module):
             Default: the block's importance weights, if any.
         """
         check_input("GCNConv", x, block, self.in_channels)
-        x = widened(x)
+        x = widened(without_padding(x, block))
         weight = weight_of(block) if edge_weight is None else edge_weight
         if weight is not None and (not isinstance(weight, Tensor) or weight.shape != (block.num_edges,)):
             raise InputError(f"GCNConv: expected edge_weight of [{block.num_edges}], got {describe(weight)}")
@@ -224,7 +225,7 @@ class ClusterGCNConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("ClusterGCNConv", x, block, self.in_channels)
-        x = widened(x)
+        x = widened(without_padding(x, block))
         x, own = with_own_rows(x, block)
         if isinstance(block, SharedBlock):
             loops = block.self_loops().to(x.dtype)

@@ -21,6 +21,7 @@ from headrace.pipeline.models.nn.aggregate import (
     sum_of_products,
     weight_of,
     with_own_rows,
+    without_padding,
 )
 
 
@@ -81,6 +82,7 @@ class SAGEConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("SAGEConv", x, block, self.in_channels)
+        x = without_padding(x, block)
         weight = None if self.aggr == "max" else weight_of(block)
         if self.root_weight:
             x, own = with_own_rows(x, block)
@@ -146,6 +148,7 @@ class GINConv(nn.Module):
         check_has_own_rows("GINConv", block)
         if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != num_src_of(block):
             raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {describe(x)}")
+        x = without_padding(x, block)
         x, own = with_own_rows(x, block)
         out: Tensor = self.nn(aggregate(block, x, "sum", weight_of(block)) + (1 + self.eps) * own)
         return out

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ from without import without_edges
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
+from headrace.pipeline.data.padding import Sizes
 from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.lowered.pad_batch import pad_batch
 from headrace.pipeline.passes import PASSES, Pass, Promise
 from headrace.pipeline.plan.stage import CONVERTED
 
@@ -139,7 +142,7 @@ def test_required_passes_against_what_they_stand_for(one, data):
 
 def expanded(data: st.DataObject) -> tuple[object, object]:
     """Macros against their parts, written by hand."""
-    plan = data.draw(random_plans(), label="plan").build()
+    plan = data.draw(random_plans().filter(lambda one: "pad" not in one.tail), label="plan").build()
     parts = [part for stage in plan.stages for part in (stage.parts() if isinstance(stage, hr.MacroStage) else [stage])]
     options = {"machine": data.draw(st.sampled_from(MACHINES), label="machine")}
     by_hand = HandMade(parts).loader(fuse_sampling=False, prefetch=False, num_threads=1)
@@ -266,12 +269,31 @@ def edges_left_out(data: st.DataObject) -> tuple[object, object]:
     return [(batch.n_id.tolist(), [block.edge_ids.tolist() for block in batch.blocks]) for batch in found], expected
 
 
+def padded(data: st.DataObject) -> tuple[object, object]:
+    """Batches that a plan pads against batches that are padded to the sizes of the largest by hand."""
+    drawn = random_plans().filter(lambda one: not {"pad", "to_pyg"} & {*one.tail})
+    plan = data.draw(
+        drawn.filter(lambda one: one.source not in ("node_source", "pairs") and one.sampler != "none"), label="plan"
+    ).build()
+    batches = list(plan.loader())
+    sizes = [Sizes.of(batch).with_room for batch in batches]
+    full = [size for size in sizes if size.num_seeds == max(one.num_seeds for one in sizes)]
+    short = [size for size in sizes if size not in full]
+    squares = [len(batch.blocks) == 1 and batch.blocks[0].num_src == batch.blocks[0].num_dst for batch in batches]
+    expected = [
+        pad_batch(batch, reduce(Sizes.larger, full if size in full else short), square=all(squares)).digest()
+        for batch, size in zip(batches, sizes, strict=True)
+    ]
+    return [batch.digest() for batch in plan.pad(shapes=1).loader()], expected
+
+
 REFERENCES: dict[str, Callable[[st.DataObject], tuple[object, object]]] = {
     "exclude_edges": edges_left_out,
     "expand_macros": expanded,
     "fetch_at_owners": fetched_at_owners,
     "sample_at_owners": sampled_at_owners,
     "own_gpu": copied_to_own_gpu,
+    "pad": padded,
     "sample_on_cpu": sampled_there,
     "typed_items": items_of_types,
     "within_boundary": within_boundary,
@@ -287,7 +309,7 @@ def test_random_plans_reach_every_verb():
     made = {
         stage.name for sampler in SAMPLERS.values() for stage in sampler.chain(hr.ItemSampler(5), graph()).stages[1:]
     }
-    made |= {"fetch_feature", "transform", "prefetch", "copy_to", "to_pyg"}
+    made |= {"fetch_feature", "transform", "pad", "prefetch", "copy_to", "to_pyg"}
     assert made >= {*hr.verbs()} - {"to_dgl"}
 
 

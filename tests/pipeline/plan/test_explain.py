@@ -50,9 +50,9 @@ pass prefetch (same batches): prefetch before the first copy, or at the end, and
     fetch_feature(store#1, node=['x'], labels='y')
   + prefetch(eager=False)
     copy_to('cpu')
-nothing to do: typed_items, exclude_edges, within_boundary, own_gpu, sample_on_cpu, cooperative (off), sample_at_owners,
-    fetch_at_owners, tiered_cache, fuse_exchange, split_sample (no GPU), graph_cache (no GPU), feature_cache (no GPU),
-    uva_gather (no GPU), lookahead, stream_overlap (no GPU)
+nothing to do: pad, typed_items, exclude_edges, within_boundary, own_gpu, sample_on_cpu, cooperative (off),
+    sample_at_owners, fetch_at_owners, tiered_cache, fuse_exchange, split_sample (no GPU), graph_cache (no GPU),
+    feature_cache (no GPU), uva_gather (no GPU), lookahead, stream_overlap (no GPU)
 graph#1: Graph(num_nodes=200, num_edges=1500, edge_attrs=['weight'])
 store#1: FeatureStore(node={'x': float32[200, 8], 'y': int64[200]}, edge={'e': float32[1500, 3]})"""
     )
@@ -79,9 +79,9 @@ pass expand_macros (same batches): macro -> its parts
   - sample_layer_neighbor(graph#1, [3], exact=False)
   + sample_hop(graph#1, LaborRule(3, exact=False), layer=0, key_layer=0)
   + compact(graph#1)
-nothing to do: typed_items, exclude_edges, within_boundary, own_gpu, sample_on_cpu, cooperative (off), sample_at_owners,
-    fetch_at_owners, tiered_cache, fuse_exchange, fuse_sampling (off), split_sample (no GPU), graph_cache (no GPU),
-    feature_cache (no GPU), uva_gather (no GPU), lookahead, prefetch, stream_overlap (no GPU)
+nothing to do: pad, typed_items, exclude_edges, within_boundary, own_gpu, sample_on_cpu, cooperative (off),
+    sample_at_owners, fetch_at_owners, tiered_cache, fuse_exchange, fuse_sampling (off), split_sample (no GPU),
+    graph_cache (no GPU), feature_cache (no GPU), uva_gather (no GPU), lookahead, prefetch, stream_overlap (no GPU)
 graph#1: Graph(num_nodes=200, num_edges=1500, edge_attrs=['weight'])"""
     )
 

@@ -166,6 +166,7 @@ def test_the_verbs():
         "fetch_feature",
         "induce_subgraph",
         "make_bidirectional",
+        "pad",
         "prefetch",
         "sample_in_subgraph",
         "sample_ladies",

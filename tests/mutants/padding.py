@@ -1,0 +1,69 @@
+"""Faults of padding."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_DOOR = "ops/sampling/pad.py"
+_EDGES = "tests/ops/sampling/test_pad.py::test_edges_are_those_of_the_oracle_and_padding_joins_padding"
+_STAGE = "tests/pipeline/stages/test_pad.py::"
+_LAYERS = "tests/pipeline/models/nn/test_padding.py::"
+_BITS = _LAYERS + "test_outputs_and_gradients_do_not_depend_on_padding_in_any_bit"
+_SHAPES = "pipeline/lowered/_shapes.py"
+
+PADDING = (
+    Mutant(_DOOR, "min(hop + 1, len(sources.counts) - 1)", "len(sources.counts) - 1", _EDGES),
+    Mutant(_DOOR, "rows.start : rows.start + rest] += 1", "rows.start : rows.start + rest] += 0", _EDGES),
+    Mutant(
+        _DOOR,
+        "    degrees[rows] = each\n",
+        "    degrees[rows.start] = each * (rows.stop - rows.start)\n",
+        "tests/ops/sampling/test_pad.py::test_padding_edges_are_divided_among_padding_rows",
+    ),
+    Mutant(
+        _SHAPES, "needed.fits(self.short)", "True", _STAGE + "test_larger_batches_of_later_epochs_have_larger_sizes"
+    ),
+    Mutant(
+        _SHAPES,
+        "hops = 1 - self.num_shapes",
+        "hops = 0",
+        _STAGE + "test_where_batches_differ_much_there_are_more_shapes",
+    ),
+    Mutant(
+        _SHAPES,
+        "loader.epochs(epochs)",
+        "loader.epochs(1)",
+        _STAGE + "test_larger_batches_of_later_epochs_have_larger_sizes",
+    ),
+    Mutant(
+        _SHAPES,
+        "for rank in range(world_size)",
+        "for rank in [settings.rank]",
+        _STAGE + "test_ranks_have_the_same_shapes",
+    ),
+    Mutant(
+        "pipeline/stages/pad.py",
+        "(needed or stage.wants is None)",
+        "stage.wants is None",
+        "tests/pipeline/passes/test_pad.py::test_fires_with_all_that_a_function_of_the_user_may_read",
+    ),
+    Mutant(
+        "pipeline/lowered/pad_batch.py",
+        "return -100",
+        "return -1",
+        _LAYERS + "test_labels_of_padding_are_no_part_of_a_mean",
+    ),
+    Mutant("pipeline/models/nn/gat.py", "without_padding(x, block)", "x", f"{_BITS}[gat]"),
+    Mutant(
+        "pipeline/models/nn/aggregate.py",
+        "mask = block.src_mask if is_block(block) else None",
+        "mask = block.src_mask if isinstance(block, Block) else None",
+        _LAYERS + "test_a_model_in_hr_cooperative_on_one_process_masks_padding",
+    ),
+    Mutant(
+        "pipeline/interop/padded.py",
+        "found = one_for_each(labels[real], batch.seed_index[real]",
+        "found = one_for_each(labels[real], batch.seed_index[real].flip(0)",
+        "tests/pipeline/interop/test_padded.py::test_seeds_that_repeat_have_a_label_each",
+    ),
+)

@@ -1,0 +1,94 @@
+"""pad: fires, refuses, cannot be switched off, gives the same result."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from random_plans import Counting
+
+import headrace as hr
+from headrace.pipeline.lowered.pad_batch import PadBatch, pad_batch
+from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.machine import Machine
+
+from gpu_plans import names
+from plans import graph, items, store, unchanged
+
+
+def padding(plan, **machine):
+    """The stage that pads."""
+    (stage,) = (one for one in rewrite(plan, Machine(**machine)).final.stages if isinstance(one, PadBatch))
+    return stage
+
+
+def plan(fanouts=(4, 3)):
+    return items().sample_neighbor(graph(), list(fanouts)).fetch_feature(store(), node=["x"], labels="y")
+
+
+def test_fires_with_the_plan_of_the_sizes_alone():
+    assert names(plan().pad(), Machine()) == ["item_sampler", "sample_fused", "fetch_feature", "pad_batch"]
+    assert padding(plan().prefetch().pad()).plan == items().sample_neighbor(graph(), [4, 3])
+    assert padding(plan().copy_to("cpu").pad()).plan == items().sample_neighbor(graph(), [4, 3])
+    first = items().copy_to("cpu").sample_neighbor(graph(), [4, 3])
+    assert padding(first.fetch_feature(store(), node=["x"]).pad()).plan == first
+
+
+def test_fires_with_all_that_a_function_of_the_user_may_read():
+    changed = plan().transform(unchanged)
+    assert padding(changed.fetch_feature(store(), edge=["e"]).pad()).plan == changed
+
+
+@pytest.mark.parametrize(
+    ("sampled", "shapes"),
+    [
+        (lambda: items().sample_neighbor(graph(), [4, 3]), 1),
+        (lambda: items().sample_neighbor(graph(), [4, -1]), 4),
+        (lambda: items().sample_neighbor(graph(), [4, 3], disjoint=True), 4),
+        (lambda: items().sample_in_subgraph(graph()), 4),
+        (lambda: items().sample_shadow(graph(), 2, 3), 4),
+        (lambda: items().sample_saint_node(graph(), 40), 1),
+    ],
+)
+def test_fires_with_more_shapes_where_batches_differ_much(sampled, shapes):
+    assert padding(sampled().pad()).num_shapes == shapes
+    assert padding(sampled().pad(shapes=7)).num_shapes == 7
+
+
+def test_refuses_batches_that_no_other_run_can_make():
+    drawn = hr.NodeSource(Counting(), seed=3).sample_neighbor(graph(), [2])
+    with pytest.raises(hr.PlanError, match=r"draws an epoch again, got node_source; give the sizes, pad\(num_nodes="):
+        padding(drawn.pad())
+    own = hr.ItemSampler(10, items_per_rank=True, batch_size_per_rank=2).sample_neighbor(graph(), [2])
+    assert padding(own.pad()).given is None
+    with pytest.raises(hr.PlanError, match="items of each rank's own; give the sizes"):
+        padding(own.pad(), world_size=2)
+    shard = graph().shard(hr.Partition.hash(graph().num_nodes, 2), 0)
+    with pytest.raises(hr.PlanError, match="got one in shards; give the sizes"):
+        padding(items().sample_neighbor(shard, [2]).pad(), rank=0, world_size=2)
+    for other in (drawn, own):
+        assert padding(other.pad([9, 9], [9])).given is not None
+
+
+def test_refuses_sizes_of_another_number_of_hops():
+    for wrong in (plan(), plan((4, 3, 2))):
+        with pytest.raises(hr.PlanError, match=r"pad: expected num_edges of [23] hops"):
+            padding(wrong.pad([9, 9], [9]))
+    with pytest.raises(hr.PlanError, match="num_edges of 1 hops"):
+        padding(items().sample_saint_node(graph(), 40).pad([9, 9, 9], [9, 9]))
+
+
+def test_refuses_nothing_without_the_stage():
+    assert "pad_batch" not in names(plan(), Machine())
+
+
+def test_cannot_be_switched_off():
+    with pytest.raises(hr.UsageError, match="pad"):
+        plan().pad().loader(pad=False)
+
+
+def test_same_result_as_padding_by_hand():
+    batches = list(plan().loader())
+    full = padding(plan().pad([18, 70, 120], [70, 240])).given
+    found = [batch.digest() for batch in plan().pad(full.num_nodes, full.num_edges).loader()]
+    assert found == [pad_batch(batch, full, square=False).digest() for batch in batches]
+    assert torch.equal(batches[0].x, next(iter(plan().pad().loader())).x[next(iter(plan().pad().loader())).node_mask])
