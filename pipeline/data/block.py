@@ -67,7 +67,7 @@ class Block:
     _marked_rows: ClassVar[Tensor | None] = None
 
     #: Which sources are real, bool[num_src], of a `PaddedBlock`; of others all are.
-    src_mask = None  # type: Tensor | None
+    _real_sources: ClassVar[Tensor | None] = None
 
     if not TYPE_CHECKING:
         __post_init__ = check_block  # one call for each block

@@ -30,6 +30,10 @@ class PaddedBlock(Block):
     src_mask: Tensor = field(kw_only=True)
     dst_mask: Tensor = field(kw_only=True)
 
+    @property
+    def _real_sources(self) -> Tensor:
+        return self.src_mask
+
     def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the tensors under their names, in a fixed order."""
         yield from super().named_tensors()

@@ -56,8 +56,8 @@ PADDING = (
     Mutant("pipeline/models/nn/gat.py", "without_padding(x, block)", "x", f"{_BITS}[gat]"),
     Mutant(
         "pipeline/models/nn/aggregate.py",
-        "mask = block.src_mask if is_block(block) else None",
-        "mask = block.src_mask if isinstance(block, Block) else None",
+        '"_real_sources", None) if is_block(block)',
+        '"_real_sources", None) if isinstance(block, Block)',
         _LAYERS + "test_a_model_in_hr_cooperative_on_one_process_masks_padding",
     ),
     Mutant(

@@ -12,7 +12,7 @@ from headrace.ops.gpu import Event, record, resolved, side_stream, use_here
 from headrace.pipeline.data import MiniBatch, Place
 from headrace.pipeline.data.batch_parts import kept_tensors
 from headrace.pipeline.interop.conversions import converted_tensors
-from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, Counts, MapStage, PlainStage, Stage, WindowStage
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, PADDED, Counts, MapStage, PlainStage, Stage, WindowStage
 from headrace.pipeline.plan.traits import RankTraits
 
 T = TypeVar("T")
@@ -52,6 +52,8 @@ class OnStream(PlainStage):
     lowered: ClassVar[bool] = True
     stream: ClassVar[str | None] = "launch"
     ranks: ClassVar[RankTraits] = RankTraits(same_parameters=False)  # each has its GPU
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, PADDED})
+    gives: ClassVar[str | None] = None
 
     place: Place
 
@@ -84,7 +86,8 @@ class WaitStream(PlainStage):
     name: ClassVar[str] = "wait_stream"
     lowered: ClassVar[bool] = True
     stream: ClassVar[str | None] = "wait"
-    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, CONVERTED})
+    takes: ClassVar[frozenset[str]] = frozenset({MINIBATCH, PADDED, CONVERTED})
+    gives: ClassVar[str | None] = None
 
     def fits_behind(self, last: Stage) -> str | None:
         return None if last.threads else "no thread before it leaves work on a stream"

@@ -80,7 +80,7 @@ def is_compiled(block: Edges) -> TypeIs[Block]:
 
 def without_padding(x: Tensor, block: Edges) -> Tensor:
     """Return rows of sources with 0 for those that are padding, so that a gradient of 0 times their values is 0."""
-    mask = block.src_mask if is_block(block) else None
+    mask = getattr(block, "_real_sources", None) if is_block(block) else None
     return x if mask is None else torch.where(mask.view(-1, *(1 for _ in x.shape[1:])), x, 0)
 
 

@@ -21,8 +21,8 @@ FACES = {
     "EdgePartition": "by_destination by_source grid num_parts num_rows owned owner report sizes",
     "MiniBatch": """
         blocks comm digest e_id epoch exchange exchanges index link_types num_bytes num_global_seeds num_positives
-        num_sampled_edges num_sampled_nodes num_seeds of_seeds pin_memory replace seed_slot seed_time slot tensors to
-        to_dgl to_pyg types x y
+        num_sampled_edges num_sampled_nodes num_seeds of_seeds pin_memory replace seed_mask seed_slot seed_time slot
+        tensors to to_dgl to_pyg types x y
     """,
     "Block": """
         adj_t aggregate attend bipartite edge_ids edge_index edge_index_dict edge_types map named_tensors num_edges
