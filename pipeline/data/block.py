@@ -66,9 +66,6 @@ class Block:
     #: Rows of the sources without columns, of blocks that `hr.nn.mark_dynamic` has seen: a size that can be dynamic.
     _marked_rows: ClassVar[Tensor | None] = None
 
-    #: Which sources are real, bool[num_src], of a `PaddedBlock`; of others all are.
-    _real_sources: ClassVar[Tensor | None] = None
-
     if not TYPE_CHECKING:
         __post_init__ = check_block  # one call for each block
 
@@ -82,6 +79,10 @@ class Block:
                 name=name,
                 obj=self,
             )
+
+    @property
+    def _real_sources(self) -> Tensor | None:
+        return None  # all; of a `PaddedBlock` its mask
 
     @property
     def num_edges(self) -> int:
