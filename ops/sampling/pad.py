@@ -148,8 +148,8 @@ def pad_edges(
 def _turns(number: int, rows: slice, ids: Tensor) -> Tensor:
     """Return rows in turn, of the dtype of ids."""
     _check_room(number, rows)
-    turns: Tensor = torch.arange(number, dtype=ids.dtype, device=ids.device) % (rows.stop - rows.start)
-    return turns + rows.start
+    turns = torch.arange(number, dtype=ids.dtype, device=ids.device).remainder(rows.stop - rows.start)
+    return turns.add(rows.start)
 
 
 def _divide(number: int, rows: slice, degrees: Tensor) -> None:
