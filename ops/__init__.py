@@ -32,7 +32,7 @@ Aggregate messages    `spmm`, `spmm_extreme`, `attend`, and `sddmm` for gradient
 Drop elements         `dropout_mask`
 Find owners           `hash_owners`, `group_by_owner`, `positions_in_parts`
 Place large arrays    `use_huge_pages`
-Free memory           `trim_pool`
+Free or keep memory   `trim_pool`, `keep_freed_memory`
 ====================  ==============================================================================================
 
 A graph is CSC over in-neighbours: ``indices[indptr[v]:indptr[v + 1]]`` are the sources of the edges into ``v``. Two
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         StateError,
         UsageError,
     )
+    from headrace.ops.features.freed_memory import keep_freed_memory
     from headrace.ops.features.gather import gather_rows
     from headrace.ops.features.huge_pages import use_huge_pages
     from headrace.ops.features.memory_pool import trim_pool
@@ -206,6 +207,7 @@ __all__ = [
     "inclusion_probability",
     "induced_subgraph",
     "join_hops",
+    "keep_freed_memory",
     "labor_importance",
     "locate_rows",
     "node_law",
@@ -248,6 +250,7 @@ _NAMES = {
         "StateError UsageError"
     ),
     "features.gather": "gather_rows",
+    "features.freed_memory": "keep_freed_memory",
     "features.huge_pages": "use_huge_pages",
     "features.memory_pool": "trim_pool",
     "features.scatter": "gather_rows_with_grad scatter_add_rows",

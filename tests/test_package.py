@@ -178,6 +178,7 @@ OPS = [
     "inclusion_probability",
     "induced_subgraph",
     "join_hops",
+    "keep_freed_memory",
     "labor_importance",
     "locate_rows",
     "node_law",

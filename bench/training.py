@@ -1,0 +1,183 @@
+"""An epoch of GraphSAGE on a CPU, loading included, beside the least that its arithmetic takes.
+
+One model of three layers with a mean, over the same batches: on blocks with layers of `hr.nn`, on blocks with PyG's
+layers, on `headrace.pyg.NeighborLoader` with `headrace.pyg.trim_to_layer`, and with PyG's. The roofline runs the matrix
+products, aggregations and gathers of the same step into memory that is there, and nothing else: no activation, no loss,
+no optimiser.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from graphs import SHAPES, cached_csc
+from harness import Gain, Metrics, System, add_threads, arguments, describe_machine, interleave, print_table, write_json
+from models import CLASSES, FANOUTS, PAIRS, TRIMMED, OfPyG
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch_geometric.data import Data
+from torch_geometric.nn import SAGEConv
+
+import headrace as hr
+from headrace import ops, pyg
+
+BLOCKS, LAYERS, ROOFLINE = "blocks, hr.nn", "blocks, PyG's layers", "its products, sums and gathers alone"
+
+
+class OnBlocks(nn.Module):
+    """GraphSAGE on blocks, of layers of `hr.nn` or of PyG's."""
+
+    def __init__(self, layer: type[nn.Module], widths: list[int]) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList([layer(*ends) for ends in pairwise(widths)])
+
+    def forward(self, batch: hr.MiniBatch) -> Tensor:
+        h = batch.x
+        for i, (conv, block) in enumerate(zip(self.convs, batch.blocks, strict=True)):
+            if isinstance(conv, SAGEConv):
+                h = conv((h, h[: block.num_dst]), block.edge_index, size=(block.num_src, block.num_dst))
+            else:
+                h = conv(h, block)
+            h = h.relu_() if i < len(self.convs) - 1 else h
+        return h
+
+
+def epoch(
+    model: nn.Module, loader: Callable[[int], Iterable[Any]], labels: Callable[[Any], Tensor], threads: int, number: int
+) -> Metrics:
+    torch.set_num_threads(threads)
+    optimiser = torch.optim.Adam(model.parameters(), fused=True)
+    batches = 0
+    started = time.perf_counter()
+    for batch in loader(number):
+        optimiser.zero_grad()
+        cross_entropy(model(batch), labels(batch)).backward()
+        optimiser.step()
+        batches += 1
+    return {"time": (time.perf_counter() - started) / batches * 1e3}
+
+
+class Roofline:
+    """The arithmetic of a step on kept batches, into kept memory."""
+
+    def __init__(self, x: Tensor, widths: list[int], batches: list[hr.MiniBatch]) -> None:
+        self.x, self.widths, self.batches = x, widths, batches
+        self.matrices = [torch.randn(columns, width) for width, columns in pairwise(widths)]
+        largest = [max(len(batch.n_id) for batch in batches), *(self._most(i) for i in range(len(widths) - 1))]
+        self.rows = [torch.randn(rows, width) for rows, width in zip(largest, widths, strict=True)]
+        self.sums = [torch.randn(rows, width) for rows, width in zip(largest[1:], widths[:-1], strict=True)]
+        self.back = [torch.randn_like(one) for one in self.rows]
+
+    def _most(self, layer: int) -> int:
+        return max(batch.blocks[layer].num_dst for batch in self.batches)
+
+    def run(self, threads: int, _: int) -> Metrics:
+        torch.set_num_threads(threads)
+        for batch in self.batches:
+            for block in batch.blocks:
+                vars(block).pop("transposed", None)  # a new batch has to make it
+        started = time.perf_counter()
+        for batch in self.batches:
+            self._step(batch, threads)
+        return {"time": (time.perf_counter() - started) / len(self.batches) * 1e3}
+
+    def _step(self, batch: hr.MiniBatch, threads: int) -> None:
+        options: Any = {"num_threads": threads, "trusted": True}
+        ops.gather_rows(self.x, batch.n_id, out=self.rows[0][: len(batch.n_id)], num_threads=threads)
+        for i, (block, matrix) in enumerate(zip(batch.blocks, self.matrices, strict=True)):
+            h, own = self.rows[i][: block.num_src], self.rows[i][: block.num_dst]
+            sums, out = self.sums[i][: block.num_dst], self.rows[i + 1][: block.num_dst]
+            ops.spmm(block.indptr, block.indices, h, out=sums, **options)
+            torch.mm(sums, matrix.t(), out=out)
+            out.addmm_(own, matrix.t())
+        for i, (block, matrix) in reversed(list(enumerate(zip(batch.blocks, self.matrices, strict=True)))):
+            gradient, own = self.back[i + 1][: block.num_dst], self.rows[i][: block.num_dst]
+            gradient.t() @ self.sums[i][: block.num_dst]
+            gradient.t() @ own
+            if i:
+                by_sums, by_rows = self.sums[i][: block.num_dst], self.back[i][: block.num_src]
+                torch.mm(gradient, matrix, out=by_sums)
+                back = block.transposed
+                ops.spmm(back.indptr, back.indices, by_sums, out=by_rows, **options)
+                by_rows[: block.num_dst].addmm_(gradient, matrix)
+        # Sums are added to what was there: numbers that grow would end as infinities, which cost more.
+        for one in (*self.sums, *self.back):
+            one[:1].zero_()
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "", rounds=5)
+    add_threads(parser)
+    parser.add_argument("--shape", choices=sorted(SHAPES), default="products")
+    parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--batches", type=int, default=6, help="of an epoch")
+    parser.add_argument("--trimmed", action="store_true", help="time PyG's trim_to_layer too: seconds a batch")
+    parser.add_argument("--keep-memory", action="store_true", help="call ops.keep_freed_memory() first")
+    options = parser.parse_args()
+    if options.keep_memory and not ops.keep_freed_memory():
+        parser.error("the C library of this system keeps no memory")
+    folder, shape = cached_csc(options.shape), SHAPES[options.shape]
+    indptr, indices = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("indptr", "indices"))
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(shape.num_nodes, shape.width, generator=generator)
+    y = torch.randint(CLASSES, (shape.num_nodes,), generator=generator)
+    items = torch.randperm(shape.num_nodes, generator=generator)[: options.batches * options.batch_size]
+    graph = hr.Graph.from_csc(indptr, indices)
+    plan = (
+        hr.ItemSampler(items, batch_size=options.batch_size, shuffle=True, seed=0)
+        .sample_neighbor(graph, FANOUTS)
+        .fetch_feature(hr.FeatureStore(node={"x": x, "y": y}), node=["x"], labels="y")
+    )
+    ours = plan.loader()
+    edges = torch.stack([indices.long(), torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())])
+    theirs = pyg.NeighborLoader(
+        Data(x=x, y=y, edge_index=edges),
+        FANOUTS,
+        input_nodes=items,
+        batch_size=options.batch_size,
+        shuffle=True,
+        seed=0,
+    )
+    del edges
+
+    def epoch_of_ours(number: int) -> Iterable[Any]:
+        ours.set_epoch(number)
+        return ours
+
+    print(describe_machine(["headrace", "torch", "torch-geometric"]))
+    widths = [shape.width, options.hidden, options.hidden, CLASSES]
+    roofline = Roofline(x, widths, list(ours))
+    case = (
+        f"{options.shape}, batch {options.batch_size}, fanouts {','.join(map(str, FANOUTS))}, "
+        f"{shape.width} float32, hidden {options.hidden}"
+        f"{', freed memory kept' if options.keep_memory else ''}"
+    )
+    records = []
+    for threads in options.threads:
+        in_blocks = partial(epoch, loader=epoch_of_ours, labels=lambda one: one.y, threads=threads)
+        in_data = partial(epoch, loader=lambda _: theirs, labels=lambda one: one.y[: one.batch_size], threads=threads)
+        models = {
+            BLOCKS: partial(in_blocks, OnBlocks(hr.nn.SAGEConv, widths)),
+            LAYERS: partial(in_blocks, OnBlocks(SAGEConv, widths)),
+            PAIRS: partial(in_data, OfPyG(widths, True)),
+        }
+        if options.trimmed:
+            models[TRIMMED] = partial(in_data, OfPyG(widths, False))
+        systems = [System(name, lambda number, run=run: run(number=number), threads) for name, run in models.items()]
+        systems.append(System(ROOFLINE, partial(roofline.run, threads), threads))
+        pairs = ((ROOFLINE, BLOCKS), (BLOCKS, LAYERS), (BLOCKS, PAIRS))
+        gains = [Gain((better, threads), (other, threads)) for better, other in pairs]
+        records += interleave("training", case, systems, rounds=options.rounds, gains=gains, warm_up=1)
+    print_table(records)
+    write_json(options.json, records)
+
+
+if __name__ == "__main__":
+    main()
