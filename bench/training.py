@@ -49,7 +49,7 @@ class OnBlocks(nn.Module):
 
 
 def epoch(
-    model: nn.Module, loader: Callable[[int], Iterable[Any]], labels: Callable[[Any], Tensor], threads: int, number: int
+    loader: Callable[[int], Iterable[Any]], labels: Callable[[Any], Tensor], threads: int, model: nn.Module, number: int
 ) -> Metrics:
     torch.set_num_threads(threads)
     optimiser = torch.optim.Adam(model.parameters(), fused=True)
@@ -161,8 +161,8 @@ def main() -> None:
     )
     records = []
     for threads in options.threads:
-        in_blocks = partial(epoch, loader=epoch_of_ours, labels=lambda one: one.y, threads=threads)
-        in_data = partial(epoch, loader=lambda _: theirs, labels=lambda one: one.y[: one.batch_size], threads=threads)
+        in_blocks = partial(epoch, epoch_of_ours, lambda one: one.y, threads)
+        in_data = partial(epoch, lambda _: theirs, lambda one: one.y[: one.batch_size], threads)
         models = {
             BLOCKS: partial(in_blocks, OnBlocks(hr.nn.SAGEConv, widths)),
             LAYERS: partial(in_blocks, OnBlocks(SAGEConv, widths)),
@@ -170,7 +170,7 @@ def main() -> None:
         }
         if options.trimmed:
             models[TRIMMED] = partial(in_data, OfPyG(widths, False))
-        systems = [System(name, lambda number, run=run: run(number=number), threads) for name, run in models.items()]
+        systems = [System(name, run, threads) for name, run in models.items()]
         systems.append(System(ROOFLINE, partial(roofline.run, threads), threads))
         pairs = ((ROOFLINE, BLOCKS), (BLOCKS, LAYERS), (BLOCKS, PAIRS))
         gains = [Gain((better, threads), (other, threads)) for better, other in pairs]
