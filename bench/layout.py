@@ -15,7 +15,7 @@ AREAS = {
     "Sampling": ("sampling", "labor", "types"),
     "Features, loading and the start": ("gather", "loader", "contention", "import", "launches"),
     "Building graphs": ("build", "scaling", "convert"),
-    "Tiers, caches and disk": ("tiering",),
+    "Tiers, caches and disk": ("tiering", "windows"),
     "Ranks": ("cooperative", "hybrid-parallel"),
     "Models and whole graphs": ("spmm", "sar", "strategies"),
 }

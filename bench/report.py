@@ -43,6 +43,7 @@ ORDER = (
     "labor_table",
     "cooperative",
     "tiering",
+    "windows",
     "projection",
     "spmm",
     "sar_memory",

@@ -46,8 +46,8 @@ def room(memory: int, least: int = 32 << 20) -> int:
     if left < least:
         needed = resident() + APART + least + (32 << 20)
         raise InputError(
-            f"convert: expected memory for the libraries and some arrays, got {memory:,} bytes; give at least "
-            f"{needed:,} bytes, as memory={str(-(-needed // 10**6)) + 'MB'!r}"
+            f"convert: expected memory for the libraries, which take {resident() + APART:,} bytes, and {least:,} bytes for "
+            f"arrays, got {memory:,} bytes; give at least {needed:,} bytes, as memory={f'{-(-needed // 10**6)}MB'!r}"
         )
     return left
 

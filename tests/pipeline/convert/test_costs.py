@@ -66,5 +66,5 @@ def test_the_least_memory_is_enough_and_grows_with_keys(tmp_path):
     assert many > few + 3 * 10**9
     needed = few + (8 << 20)  # what a test takes meanwhile
     convert_tables(Description([EdgeTable(table)]), tmp_path / "data", memory=needed, progress=False)
-    with pytest.raises(InputError, match="expected memory for the libraries and some arrays"):
+    with pytest.raises(InputError, match="expected memory for the libraries, which take"):
         convert_tables(Description([EdgeTable(table)]), tmp_path / "other", memory=few - (40 << 20), progress=False)
