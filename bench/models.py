@@ -1,4 +1,4 @@
-"""What a step of training costs by how the model gets its batch: trimmed by PyG, trimmed with pairs, or as blocks.
+"""What a step of training costs by how the model gets its batch: trimmed by PyG, with pairs, as blocks, or padded.
 
 GraphSAGE of three layers with a mean, over batches of `headrace.pyg.NeighborLoader` and of a plan, whose layers have
 about as many edges. A step is forward, loss and backward. Batches are made before: bench/loader.py times loading.
@@ -28,6 +28,7 @@ from headrace import pyg
 FANOUTS, CLASSES = [10, 10, 10], 47
 PAIRS, TRIMMED, BLOCKS = "pyg.trim_to_layer, pairs", "PyG's trim_to_layer", "blocks, hr.nn"
 COMPILED = "blocks, hr.nn, torch.compile"
+PADDED, PADDED_COMPILED = "padded blocks, hr.nn", "padded blocks, hr.nn, torch.compile"
 
 
 class OfPyG(nn.Module):
@@ -112,7 +113,8 @@ def main() -> None:
         .sample_neighbor(graph, FANOUTS)
         .fetch_feature(hr.FeatureStore(node={"x": x, "y": y}), node=["x"], labels="y")
     )
-    given, own = list(islice(loader, options.batches)), list(islice(plan.loader(), options.batches))
+    given = list(islice(loader, options.batches))
+    own, padded = (list(islice(one.loader(), options.batches)) for one in (plan, plan.pad()))
     print(describe_machine(["headrace", "torch", "torch-geometric"]))
     widths = [shape.width, options.hidden, options.hidden, CLASSES]
     records = []
@@ -131,12 +133,15 @@ def main() -> None:
                 threads,
             ),
             System(BLOCKS, partial(step, OnBlocks(widths), own, lambda one: one.y, threads), threads),
+            System(PADDED, partial(step, OnBlocks(widths), padded, lambda one: one.y, threads), threads),
         ]
         if options.compile:
             compiled: Any = torch.compile(OnBlocks(widths), fullgraph=True)
             marked = [hr.nn.mark_dynamic(batch) for batch in own]
             systems.append(System(COMPILED, partial(step, compiled, marked, lambda one: one.y, threads), threads))
-        pairs = ((PAIRS, TRIMMED), (BLOCKS, PAIRS), (COMPILED, BLOCKS))
+            static: Any = torch.compile(OnBlocks(widths), fullgraph=True)
+            systems.append(System(PADDED_COMPILED, partial(step, static, padded, lambda one: one.y, threads), threads))
+        pairs = ((PAIRS, TRIMMED), (BLOCKS, PAIRS), (PADDED, BLOCKS), (COMPILED, BLOCKS), (PADDED_COMPILED, COMPILED))
         gains = [Gain((better, threads), (other, threads)) for better, other in pairs]
         records += interleave("models", case, systems, rounds=options.rounds, gains=gains, warm_up=1)
     print_table(records)

@@ -7,6 +7,7 @@ reads what they carry.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -62,7 +63,36 @@ class Padded:
         return [slice(rows.stop, end) for rows, end in zip(self.real(), ends, strict=True)]
 
 
-def pad_rows(values: Tensor, rows: Padded, fill: float) -> Tensor:
+@dataclass(frozen=True)
+class PaddingEdges:
+    """Padding edges of one kind in a hop.
+
+    Parameters
+    ----------
+    number : int
+        How many there are.
+    destinations, sources : slice
+        Their rows, which are padding.
+
+    Raises
+    ------
+    InputError
+        If there are edges, and no rows at one end.
+    """
+
+    number: int
+    destinations: slice
+    sources: slice
+
+    def __post_init__(self) -> None:
+        if self.number and not all(rows.stop > rows.start for rows in (self.destinations, self.sources)):
+            raise InputError(
+                f"pad: expected padding rows at both ends of {self.number} padding edges, got none; make room for one "
+                "more row in each hop"
+            )
+
+
+def pad_rows(values: Tensor, rows: Padded, fill: float | Tensor) -> Tensor:
     """Return an array with a row for each padded row.
 
     Parameters
@@ -71,8 +101,8 @@ def pad_rows(values: Tensor, rows: Padded, fill: float) -> Tensor:
         [number of real rows, ...].
     rows : Padded
         How many there are.
-    fill : float
-        The value of padding rows.
+    fill : float or torch.Tensor
+        The value of padding rows, or those of all of them.
 
     Returns
     -------
@@ -82,13 +112,17 @@ def pad_rows(values: Tensor, rows: Padded, fill: float) -> Tensor:
     Raises
     ------
     InputError
-        If `values` has another number of rows.
+        If `values` has another number of rows, or `fill` of padding rows.
     """
     _check_rows("values", values, sum(rows.counts))
     out = values.new_empty((rows.num_rows, *values.shape[1:]))
-    for given, real, padding in zip(_parts(values, rows), rows.real(), rows.padding(), strict=True):
+    for given, real in zip(_parts(values, rows), rows.real(), strict=True):
         out[real] = given
-        out[padding] = fill
+    padding = Padded(tuple(part.stop - part.start for part in rows.padding()), rows.sizes)
+    if isinstance(fill, Tensor):
+        _check_rows("fill", fill, sum(padding.counts))
+    for number, place in enumerate(rows.padding()):
+        out[place] = _parts(fill, padding)[number] if isinstance(fill, Tensor) else fill
     return out
 
 
@@ -99,7 +133,13 @@ def real_rows(rows: Padded, device: torch.device) -> Tensor:
 
 
 def pad_edges(
-    indptr: Tensor, indices: Tensor, *, sources: Padded, destinations: Padded, edges: Padded
+    indptr: Tensor,
+    indices: Tensor,
+    *,
+    sources: Padded,
+    destinations: Padded,
+    edges: Padded,
+    padding: Sequence[Sequence[PaddingEdges]],
 ) -> tuple[Tensor, Tensor]:
     """Return the edges of a block among padded rows, in CSC.
 
@@ -111,61 +151,55 @@ def pad_edges(
         Their rows; destinations are the sources of the first hops.
     edges : Padded
         The edges of each hop of destinations; or of all together, which are then padded behind the last hop.
+    padding : sequence of sequences of PaddingEdges
+        For each entry of `edges` those that it lacks, in the order of their destinations.
 
     Returns
     -------
     indptr, indices : torch.Tensor
         Of the same dtypes. Real edges keep their order; those of a hop are followed by its padding edges, which are
-        divided among its padding rows and lead from those of the next hop, if there is one. ``pad_rows(values, edges,
-        fill)`` pads arrays of edges alike.
+        divided among their destinations. ``pad_rows(values, edges, fill)`` pads arrays of edges alike.
 
     Raises
     ------
     InputError
-        For arrays of other lengths, and if there are padding edges without padding rows at both ends.
+        For arrays of other lengths, and other numbers of padding edges.
     """
     _check_rows("indptr", indptr, sum(destinations.counts) + 1)
     _check_rows("indices", indices, sum(edges.counts))
     if indices.dtype not in (torch.int32, torch.int64):
         raise InputError(f"pad: expected indices of int32 or int64, got {indices.dtype}")
-    by_hop = len(edges.counts) == len(destinations.counts)
-    if not by_hop and len(edges.counts) != 1:
-        raise InputError(f"pad: expected edges of {len(destinations.counts)} hops or of all, got {len(edges.counts)}")
-    last = len(destinations.counts) - 1
+    lacking = [size - count for count, size in zip(edges.counts, edges.sizes, strict=True)]
+    if [sum(one.number for one in hop) for hop in padding] != lacking:
+        raise InputError(f"pad: expected {lacking} padding edges in hops, got {padding}")
     degrees = pad_rows(indptr.diff(), destinations, fill=0)
     places = _places(sources, indices)
     found = []
-    for hop, (given, size) in enumerate(zip(_parts(indices, edges), edges.sizes, strict=True), 0 if by_hop else last):
+    for given, hop in zip(_parts(indices, edges), padding, strict=True):
         found.append(places.index_select(0, given))
-        if size > len(given):
-            next_hop = min(hop + 1, len(sources.counts) - 1)
-            found.append(_turns(size - len(given), sources.padding()[next_hop], indices))
-            _divide(size - len(given), destinations.padding()[hop], degrees)
+        found += [_turns(one.number, one.sources, indices) for one in hop if one.number]
+        _divide(hop, degrees)
     starts = torch.cat([degrees.new_zeros(1), degrees.cumsum(0)])
     return starts, torch.cat(found)
 
 
 def _turns(number: int, rows: slice, ids: Tensor) -> Tensor:
     """Return rows in turn, of the dtype of ids."""
-    _check_room(number, rows)
     turns = torch.arange(number, dtype=ids.dtype, device=ids.device).remainder(rows.stop - rows.start)
     return turns.add(rows.start)
 
 
-def _divide(number: int, rows: slice, degrees: Tensor) -> None:
-    """Divide edges among rows."""
-    _check_room(number, rows)
-    each, rest = divmod(number, rows.stop - rows.start)
-    degrees[rows] = each
-    degrees[rows.start : rows.start + rest] += 1
-
-
-def _check_room(number: int, rows: slice) -> None:
-    if rows.stop == rows.start:
-        raise InputError(
-            f"pad: expected padding rows at both ends of {number} padding edges, got none; make room for one more row "
-            "in each hop"
-        )
+def _divide(padding: Sequence[PaddingEdges], degrees: Tensor) -> None:
+    """Divide the edges of each kind of destinations among their rows."""
+    kinds: dict[tuple[int, int], int] = {}
+    for one in padding:
+        rows = one.destinations.start, one.destinations.stop
+        kinds[rows] = kinds.get(rows, 0) + one.number
+    for (start, stop), number in kinds.items():
+        if number:
+            each, rest = divmod(number, stop - start)
+            degrees[start:stop] = each
+            degrees[start : start + rest] += 1
 
 
 def _parts(values: Tensor, rows: Padded) -> list[Tensor]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._pytree import register_pytree_node
 
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.block_tree import flattened, unflattened
+from headrace.pipeline.data.types import TypedIds, TypeName, TypeOffsets, type_number
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,6 +33,21 @@ class PaddedBlock(Block):
     src_mask: Tensor = field(kw_only=True)
     dst_mask: Tensor = field(kw_only=True)
 
+    @cached_property
+    def edge_types(self) -> Tensor:
+        """Return the number of each edge's type, int64[num_edges], also of padding; see `Block.edge_types`."""
+        if self.edge_ids is None or self.types is None:
+            return super().edge_types
+        return torch.where(self.edge_ids < 0, -1 - self.edge_ids, self.types.edge_types.numbers_of(self.edge_ids))
+
+    def relation(self, edge_type: TypeName) -> PaddedBlock:
+        """Return the edges of one type, and the padding of the type, as a bipartite block; see `Block.relation`."""
+        block, types = super().relation(edge_type), self.types
+        assert types is not None
+        name = types.edge_types.names[type_number(types.edge_types, edge_type)]
+        masks = self.src_mask[types.places(name[0])], self.dst_mask[types.first(self.num_dst).places(name[2])]
+        return _made(block.__reduce__()[1], *masks)
+
     @property
     def _real_sources(self) -> Tensor:
         return self.src_mask
@@ -45,6 +63,28 @@ class PaddedBlock(Block):
 
     def __repr__(self) -> str:
         return f"Padded{super().__repr__()}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PaddedIds(TypedIds):
+    """Ids with those of padding among them: -1 less the number of its type."""
+
+    @cached_property
+    def types(self) -> Tensor:
+        """The place of each id's type among the names, int64[num_ids]."""
+        return torch.where(self.ids < 0, -1 - self.ids, self.node_types.numbers_of(self.ids))
+
+    def within(self, name: TypeName) -> Tensor:
+        """Return the ids of a type as they count within it, int64[n], and -1 for padding."""
+        ids = self.ids[self.places(name)]
+        return torch.where(ids < 0, -1, ids - self.node_types.id_range(name).start)
+
+    def of(self, ids: Tensor) -> PaddedIds:
+        """Return other ids with these types."""
+        return PaddedIds(self.node_types, self.edge_types, ids)
+
+    def __reduce__(self) -> tuple[type[PaddedIds], tuple[TypeOffsets, TypeOffsets, Tensor]]:
+        return PaddedIds, (self.node_types, self.edge_types, self.ids)
 
 
 def _made(plain: tuple[Any, ...], src_mask: Tensor, dst_mask: Tensor) -> PaddedBlock:

@@ -16,6 +16,21 @@ from headrace.pipeline.interop.labels import beside_others, one_for_each
 NODE_MASK, EDGE_MASK = "pad_node_mask", "pad_edge_mask"
 
 
+def check_no_types(batch: MiniBatch, stage: str) -> None:
+    """Refuse a padded batch of a graph with types.
+
+    Raises
+    ------
+    InputError
+        With what to use.
+    """
+    if isinstance(batch, PaddedBatch):
+        raise InputError(
+            f"{stage}: expected a batch without types behind pad(), got one with; call layers on block.relation("
+            "edge_type) of batch.blocks, or convert without pad()"
+        )
+
+
 def rows_of_seeds(batch: MiniBatch) -> int:
     """Return the number of rows of distinct seeds, with padding."""
     counts = hop_sizes(batch)[0]

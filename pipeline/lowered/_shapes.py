@@ -50,15 +50,13 @@ class Shapes:
 def _scaled(sizes: Sizes, seeds: int, hops: int) -> Sizes:
     """Return the sizes times powers of 1.25: seeds, in which batches hardly vary, and what hops found."""
 
-    def scaled(count: int, step: int) -> int:
-        return count if step == 0 else math.ceil(max(count, 1) * STEP**step)
+    def scaled(counts: tuple[int, ...], step: int) -> tuple[int, ...]:
+        return counts if step == 0 else tuple(math.ceil(max(count, 1) * STEP**step) for count in counts)
 
-    first, *others = sizes.num_nodes
-    return Sizes(
-        scaled(sizes.num_seeds, seeds),
-        (scaled(first, seeds), *(scaled(count, hops) for count in others)),
-        tuple(scaled(count, hops) for count in sizes.num_edges),
-    )
+    first, *others = sizes.nodes
+    (num_seeds,) = scaled((sizes.num_seeds,), seeds)
+    nodes = (scaled(first, seeds), *(scaled(hop, hops) for hop in others))
+    return Sizes(num_seeds, nodes, tuple(scaled(hop, hops) for hop in sizes.edges))
 
 
 def found_shapes(plan: Plan, epochs: int, num_shapes: int, settings: RunSettings) -> Shapes:

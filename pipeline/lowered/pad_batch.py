@@ -13,10 +13,11 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.sampling.pad import Padded, pad_edges, pad_rows, real_rows
-from headrace.pipeline.data import Block, MiniBatch
+from headrace.pipeline.data import Block, FeatureName, MiniBatch, type_number
 from headrace.pipeline.data.padded_batch import PaddedBatch
-from headrace.pipeline.data.padded_block import PaddedBlock
+from headrace.pipeline.data.padded_block import PaddedBlock, PaddedIds
 from headrace.pipeline.data.padding import Sizes
+from headrace.pipeline.lowered._pad_layout import Layer, Layout, layers_of
 from headrace.pipeline.lowered._shapes import Shapes, found_shapes
 from headrace.pipeline.plan import PADDED, Counts, MapStage, Plan, RankTraits, Runner, RunSettings
 from headrace.pipeline.plan.traits import Shown
@@ -93,64 +94,74 @@ def pad_batch(batch: MiniBatch, sizes: Sizes, *, square: bool) -> PaddedBatch:
     InputError
         If it has more than these sizes, or labels for which there is no number that losses ignore.
     """
-    nodes = Padded(batch.num_sampled_nodes, sizes.num_nodes)
-    seeds = Padded((batch.num_seeds,), (sizes.num_seeds,))
-    mask = real_rows(nodes, batch.n_id.device)
-    layers = _layers(batch, sizes, square=square)
-    blocks = [_padded(block, nodes, mask, *layer) for block, layer in zip(batch.blocks, layers, strict=True)]
-    of_seeds = {
-        "seeds": pad_rows(batch.seeds, seeds, -1),
-        "seed_index": _padded_index(batch, nodes, seeds),
-        "item_index": pad_rows(batch.item_index, seeds, -1),
-    }
-    if batch.y is not None:
-        of_seeds["y"] = pad_rows(batch.y, seeds, _ignored(batch.y))
-    if batch.seed_time is not None:
-        of_seeds["seed_time"] = pad_rows(batch.seed_time, seeds, 0)
-    if batch.seed_slot is not None:
-        of_seeds["seed_slot"] = pad_rows(batch.seed_slot, seeds, -1)
-    if batch.slot is not None:  # padding has the tree of a padded seed
-        of_seeds["slot"] = pad_rows(batch.slot, nodes, sizes.num_seeds - 1)
-    edges = [edges for _, _, edges in layers]
+    layout, device = Layout.of(batch, Sizes.of(batch), sizes), batch.n_id.device
+    nodes, seeds = layout.nodes, Padded((batch.num_seeds,), (sizes.num_seeds,))
+    n_id = pad_rows(batch.n_id, nodes, layout.node_fill(device))
+    types = None if batch.types is None else PaddedIds(batch.types.node_types, batch.types.edge_types, n_id)
+    mask, layers = real_rows(nodes, device), layers_of(batch, square=square)
     return PaddedBatch.of(
         batch,
         sizes,
-        n_id=pad_rows(batch.n_id, nodes, -1),
-        node={name: pad_rows(rows, nodes, 0) for name, rows in batch.node.items()},
+        n_id=n_id,
+        types=types,
+        blocks=tuple(
+            _padded(block, layout, layer, mask, types) for block, layer in zip(batch.blocks, layers, strict=True)
+        ),
+        node={name: pad_rows(rows, _rows_of(name, batch, layout), 0) for name, rows in batch.node.items()},
         edge={
-            name: tuple(pad_rows(rows, layer, 0) for rows, layer in zip(parts, edges, strict=True))
+            name: tuple(
+                pad_rows(rows, _edges_of(name, batch, layout, layer), 0)
+                for rows, layer in zip(parts, layers, strict=True)
+            )
             for name, parts in batch.edge.items()
         },
-        blocks=tuple(blocks),
-        **of_seeds,
+        **_of_seeds(batch, nodes, seeds),
     )
 
 
-#: Of a block the hops of its sources, those of its destinations, and its edges.
-_Layer = tuple[int, int, Padded]
+def _of_seeds(batch: MiniBatch, nodes: Padded, seeds: Padded) -> dict[str, Any]:
+    """Return the fields of seeds, with padding, as far as the batch has them."""
+    found: dict[str, Any] = {"seed_index": _padded_index(batch, nodes, seeds)}
+    for name, fill in (("seeds", -1), ("item_index", -1), ("seed_time", 0), ("seed_slot", -1)):
+        if (values := getattr(batch, name)) is not None:
+            found[name] = pad_rows(values, seeds, fill)
+    if batch.y is not None:
+        found["y"] = pad_rows(batch.y, seeds, _ignored(batch.y))
+    if batch.link_types is not None:
+        found["link_types"] = batch.link_types.map(lambda numbers: pad_rows(numbers, seeds, -1))
+    if batch.slot is not None:  # padding has the tree of a padded seed
+        found["slot"] = pad_rows(batch.slot, nodes, seeds.num_rows - 1)
+    return found
 
 
-def _layers(batch: MiniBatch, sizes: Sizes, *, square: bool) -> list[_Layer]:
-    """Return how each block is made of hops, input side first."""
-    hops, edges = len(batch.num_sampled_edges), Padded(batch.num_sampled_edges, sizes.num_edges)
-    if square and len(batch.blocks) == 1 and batch.blocks[0].num_dst == batch.blocks[0].num_src:
-        return [(hops + 1, hops + 1, edges)]
-    if len(batch.blocks) == 1:  # all hops share it
-        return [(hops + 1, hops, edges)]
-    of_hops = [Padded((count,), (size,)) for count, size in zip(edges.counts, edges.sizes, strict=True)]
-    return [(hop + 2, hop + 1, of_hops[hop]) for hop in reversed(range(hops))]
+def _rows_of(name: FeatureName, batch: MiniBatch, layout: Layout) -> Padded:
+    """Return the rows of a node feature: of all nodes, or of those of a type."""
+    if batch.types is None or isinstance(name, str):
+        return layout.nodes
+    return layout.nodes_of_type(type_number(batch.types.node_types, name[0]))
 
 
-def _padded(block: Block, nodes: Padded, mask: Tensor, src_hops: int, dst_hops: int, edges: Padded) -> PaddedBlock:
-    sources, destinations = nodes.first(src_hops), nodes.first(dst_hops)
-    indptr, indices = pad_edges(block.indptr, block.indices, sources=sources, destinations=destinations, edges=edges)
+def _edges_of(name: FeatureName, batch: MiniBatch, layout: Layout, layer: Layer) -> Padded:
+    """Return the rows of an edge feature for a block: of all edges, or of those of a type."""
+    if batch.types is None or isinstance(name, str):
+        return layout.edges_of(layer)
+    return layout.edges_of_type(layer, type_number(batch.types.edge_types, name[0]))
+
+
+def _padded(block: Block, layout: Layout, layer: Layer, mask: Tensor, types: PaddedIds | None) -> PaddedBlock:
+    nodes, edges = layout.nodes, layout.edges_of(layer)
+    sources, destinations = nodes.first(layer.src_hops), nodes.first(layer.dst_hops)
+    ends = {"sources": sources, "destinations": destinations}
+    indptr, indices = pad_edges(block.indptr, block.indices, **ends, edges=edges, padding=layout.padding_edges(layer))
+    fill = layout.edge_fill(layer, block.indptr.device)
     return PaddedBlock(
         indptr=indptr,
         indices=indices,
         num_src=sources.num_rows,
         num_dst=destinations.num_rows,
-        edge_ids=None if block.edge_ids is None else pad_rows(block.edge_ids, edges, -1),
+        edge_ids=None if block.edge_ids is None else pad_rows(block.edge_ids, edges, fill),
         weight=None if block.weight is None else pad_rows(block.weight, edges, 1),
+        types=None if types is None else types.of(types.ids[: sources.num_rows]),
         src_mask=mask[: sources.num_rows],
         dst_mask=mask[: destinations.num_rows],
     )

@@ -226,7 +226,8 @@ class Verbs:
         The batch behind it has the fields of a `MiniBatch`. Padding holds:
 
         ====================================================  ====================================================
-        ``seeds``, ``item_index``, ``n_id``, ``e_id``         -1
+        ``seeds``, ``item_index``                             -1
+        ``n_id``, ``e_id``                                    -1, less the number of the type
         ``seed_index``                                        a row of the output of a model that is padding
         ``y``                                                 -100, which ``cross_entropy`` ignores; nan in floats
         ``node``, ``edge``                                    0
@@ -235,8 +236,11 @@ class Verbs:
 
         Real seeds are the first; ``batch.seed_mask`` marks them. Nodes of each hop are followed by the padding of the hop,
         so that destinations are still the first sources: row i of the output still belongs to the i-th distinct seed.
-        ``num_seeds``, ``num_sampled_nodes``, ``num_sampled_edges`` and ``num_global_seeds`` count real ones. Outputs of
-        seeds and gradients do not depend on padding, in any bit, in layers of `hr.nn` and with a loss that
+        ``num_seeds``, ``num_sampled_nodes``, ``num_sampled_edges`` and ``num_global_seeds`` count real ones. In a graph
+        with types, nodes and edges of each type have sizes of their own, so that ``block.relation(edge_type)`` has one
+        shape.
+
+        Outputs of seeds and gradients do not depend on padding, in any bit, in layers of `hr.nn` and with a loss that
         ignores padded seeds. Other modules see padding as rows: use ``hr.nn.BatchNorm`` in place of torch's. For a loss
         that cannot ignore labels, take the first ``batch.num_seeds`` of ``out[batch.seed_index]`` and of ``batch.y``.
 
@@ -268,9 +272,9 @@ class Verbs:
         Raises
         ------
         PlanError
-            For `num_nodes` without `num_edges` or the reverse, or with `epochs`; when the loader is made, for ranks that
-            make batches together, and where the sizes of batches cannot be found beforehand: over a torchdata node, a graph
-            in shards on several ranks, and ``items_per_rank=True``.
+            For `num_nodes` without `num_edges` or the reverse, and with `epochs`; when the loader is made, for chosen sizes
+            of a graph with types, for ranks that make batches together, and where the sizes of batches cannot be found
+            beforehand: over a torchdata node, a graph in shards on several ranks, and ``items_per_rank=True``.
         InputError
             For sizes below 0; for labels of an unsigned dtype, which have no number that losses ignore.
         """

@@ -15,7 +15,7 @@ from headrace.pipeline.plan.checks import LARGEST_COUNT
 from headrace.pipeline.plan.plan import Plan, verb
 from headrace.pipeline.plan.source import source_of
 from headrace.pipeline.plan.stage import MINIBATCH, PADDED, Stage
-from headrace.pipeline.plan.traits import RankTraits
+from headrace.pipeline.plan.traits import RankTraits, graphs_of
 from headrace.pipeline.stages.other_sources import NodeSource
 from headrace.pipeline.stages.steps import Prefetch
 
@@ -45,7 +45,8 @@ class Pad(Stage):
     The batch behind it has the fields of a `MiniBatch`. Padding holds:
 
     ====================================================  ====================================================
-    ``seeds``, ``item_index``, ``n_id``, ``e_id``         -1
+    ``seeds``, ``item_index``                             -1
+    ``n_id``, ``e_id``                                    -1, less the number of the type
     ``seed_index``                                        a row of the output of a model that is padding
     ``y``                                                 -100, which ``cross_entropy`` ignores; nan in floats
     ``node``, ``edge``                                    0
@@ -54,8 +55,11 @@ class Pad(Stage):
 
     Real seeds are the first; ``batch.seed_mask`` marks them. Nodes of each hop are followed by the padding of the hop,
     so that destinations are still the first sources: row i of the output still belongs to the i-th distinct seed.
-    ``num_seeds``, ``num_sampled_nodes``, ``num_sampled_edges`` and ``num_global_seeds`` count real ones. Outputs of
-    seeds and gradients do not depend on padding, in any bit, in layers of `hr.nn` and with a loss that
+    ``num_seeds``, ``num_sampled_nodes``, ``num_sampled_edges`` and ``num_global_seeds`` count real ones. In a graph
+    with types, nodes and edges of each type have sizes of their own, so that ``block.relation(edge_type)`` has one
+    shape.
+
+    Outputs of seeds and gradients do not depend on padding, in any bit, in layers of `hr.nn` and with a loss that
     ignores padded seeds. Other modules see padding as rows: use ``hr.nn.BatchNorm`` in place of torch's. For a loss
     that cannot ignore labels, take the first ``batch.num_seeds`` of ``out[batch.seed_index]`` and of ``batch.y``.
 
@@ -87,9 +91,9 @@ class Pad(Stage):
     Raises
     ------
     PlanError
-        For `num_nodes` without `num_edges` or the reverse, or with `epochs`; when the loader is made, for ranks that
-        make batches together, and where the sizes of batches cannot be found beforehand: over a torchdata node, a graph
-        in shards on several ranks, and ``items_per_rank=True``.
+        For `num_nodes` without `num_edges` or the reverse, and with `epochs`; when the loader is made, for chosen sizes
+        of a graph with types, for ranks that make batches together, and where the sizes of batches cannot be found
+        beforehand: over a torchdata node, a graph in shards on several ranks, and ``items_per_rank=True``.
     InputError
         For sizes below 0; for labels of an unsigned dtype, which have no number that losses ignore.
     """
@@ -133,7 +137,7 @@ class Pad(Stage):
         """The chosen sizes."""
         if self.num_nodes is None or self.num_edges is None:
             return None
-        return Sizes(self.num_nodes[0], self.num_nodes, self.num_edges)
+        return Sizes.plain(self.num_nodes[0], self.num_nodes, self.num_edges)
 
     def behind(self, before: tuple[Stage, ...], world_size: int) -> PadBatch:
         """Return the stage that pads behind others, which passes have expanded, on one of several ranks.
@@ -149,6 +153,11 @@ class Pad(Stage):
         if self.given is None:
             _check_can_be_found(written, world_size)
         else:
+            if any(graph.is_typed for stage in before for graph in graphs_of(stage)):
+                raise PlanError(
+                    "pad: expected no sizes for a graph with types, got some; leave them out, and a pass over "
+                    "epochs= epochs finds those of each type"
+                )
             _check_hops(self.given, sum(stage.num_hops for stage in before) if of_hops else made.num_hops or 1)
         shapes = self.shapes or (SHAPES_OF_VARIED if any(map(_varies, before)) else 1)
         return PadBatch(_sampling(written), self.given, self.epochs, shapes, not of_hops)

@@ -6,19 +6,29 @@ from mutants.mutant import Mutant
 
 _DOOR = "ops/sampling/pad.py"
 _EDGES = "tests/ops/sampling/test_pad.py::test_edges_are_those_of_the_oracle_and_padding_joins_padding"
+_KINDS = "tests/ops/sampling/test_pad.py::test_padding_edges_are_divided_among_padding_rows_of_each_kind"
+_LAYOUT = "pipeline/lowered/_pad_layout.py"
 _STAGE = "tests/pipeline/stages/test_pad.py::"
+_RELATIONS = _STAGE + "test_relations_have_two_shapes_and_are_the_same_but_for_padding[blocks]"
 _LAYERS = "tests/pipeline/models/nn/test_padding.py::"
 _BITS = _LAYERS + "test_outputs_and_gradients_do_not_depend_on_padding_in_any_bit"
 _SHAPES = "pipeline/lowered/_shapes.py"
 
 PADDING = (
-    Mutant(_DOOR, "min(hop + 1, len(sources.counts) - 1)", "len(sources.counts) - 1", _EDGES),
-    Mutant(_DOOR, "rows.start : rows.start + rest] += 1", "rows.start : rows.start + rest] += 0", _EDGES),
+    Mutant(_DOOR, "degrees[start : start + rest] += 1", "degrees[start : start + rest] += 0", _EDGES),
+    Mutant(_DOOR, "kinds.get(rows, 0) + one.number", "one.number", _KINDS),
     Mutant(
-        _DOOR,
-        "    degrees[rows] = each\n",
-        "    degrees[rows.start] = each * (rows.stop - rows.start)\n",
-        "tests/ops/sampling/test_pad.py::test_padding_edges_are_divided_among_padding_rows",
+        _LAYOUT,
+        "behind = min(hop + 1, layer.src_hops - 1)",
+        "behind = layer.src_hops - 1",
+        "tests/pipeline/interop/test_padded.py::test_layers_of_pyg_trim_them_and_have_the_same_outputs_and_gradients",
+    ),
+    Mutant(_LAYOUT, "key=lambda number: self.ends[number][1]", "key=lambda number: 0", _RELATIONS),
+    Mutant(
+        "pipeline/models/nn/norms.py",
+        "variance.detach() * count / (count - 1)",
+        "variance.detach()",
+        "tests/pipeline/models/nn/test_norms.py::test_they_are_those_of_pyg_without_padding[batch-sources]",
     ),
     Mutant(
         _SHAPES, "needed.fits(self.short)", "True", _STAGE + "test_larger_batches_of_later_epochs_have_larger_sizes"

@@ -9,6 +9,8 @@ kernels. A GPU without CuPy, and other devices, use operations of torch, which w
 ``torch.compile(model, fullgraph=True)`` makes one graph of a model of these layers, or of ``block.aggregate`` and
 ``block.attend``, from torch 2.4 on; `mark_dynamic` has it compile once for all sizes.
 
+`BatchNorm` and `GraphNorm` leave out the rows that ``plan.pad()`` has added.
+
 Where it differs:
 
 - *Weights.* If a block has importance weights (``block.weight``: LABOR by weight, LADIES, PinSAGE), means, sums and
@@ -34,9 +36,19 @@ torch.Size([2, 2])
 from headrace.pipeline.models.nn.dynamic_sizes import mark_dynamic
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
+from headrace.pipeline.models.nn.norms import BatchNorm, GraphNorm
 from headrace.pipeline.models.nn.sage import GINConv, SAGEConv
 
-__all__ = ["ClusterGCNConv", "GATConv", "GCNConv", "GINConv", "SAGEConv", "mark_dynamic"]
+__all__ = [
+    "BatchNorm",
+    "ClusterGCNConv",
+    "GATConv",
+    "GCNConv",
+    "GINConv",
+    "GraphNorm",
+    "SAGEConv",
+    "mark_dynamic",
+]
 
 
 def __dir__() -> list[str]:

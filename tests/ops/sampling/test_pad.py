@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.ops import InputError, reference
-from headrace.ops.sampling.pad import Padded, pad_edges, pad_rows, real_rows
+from headrace.ops.sampling.pad import Padded, PaddingEdges, pad_edges, pad_rows, real_rows
 
 
 @st.composite
@@ -33,10 +33,24 @@ def blocks(draw):
     return indptr, torch.tensor(indices, dtype=dtype), sources, sources.first(hops), edges
 
 
+def lacking(sources, destinations, edges):
+    """The padding edges of each hop, from the padding rows of the next."""
+    last = len(destinations.counts) - 1
+    found = []
+    for place, (count, size) in enumerate(zip(edges.counts, edges.sizes, strict=True)):
+        hop = place if len(edges.counts) > 1 else last
+        ends = {"destinations": destinations.padding()[hop], "sources": sources.padding()[hop + 1]}
+        found.append([PaddingEdges(size - count, **ends)])
+    return found
+
+
 @given(blocks())
 def test_edges_are_those_of_the_oracle_and_padding_joins_padding(block):
     indptr, indices, sources, destinations, edges = block
-    padded, sources_of = pad_edges(indptr, indices, sources=sources, destinations=destinations, edges=edges)
+    padding = lacking(sources, destinations, edges)
+    padded, sources_of = pad_edges(
+        indptr, indices, sources=sources, destinations=destinations, edges=edges, padding=padding
+    )
     assert padded.dtype == indptr.dtype
     assert sources_of.dtype == indices.dtype
     assert len(padded) == destinations.num_rows + 1
@@ -64,28 +78,49 @@ def test_rows_are_those_of_the_oracle(hops, wide):
     assert pad_rows(values, Padded(counts, sizes), 9.0).tolist() == expected
 
 
-def test_padding_edges_are_divided_among_padding_rows():
-    rows = Padded((1, 1), (3, 4))
-    indptr, indices = pad_edges(
-        torch.tensor([0, 1]),
-        torch.tensor([1]),
-        sources=rows,
-        destinations=rows.first(1),
-        edges=Padded((1,), (6,)),
-    )
-    assert indptr.diff().tolist() == [1, 3, 2]
-    assert indices.tolist() == [3, 4, 5, 6, 4, 5]
+def test_padding_rows_have_values_of_their_own():
+    rows = Padded((1, 2), (2, 4))
+    assert pad_rows(torch.tensor([5, 6, 7]), rows, torch.tensor([-1, -2, -3])).tolist() == [5, -1, 6, 7, -2, -3]
+
+
+def padded_ends(rows, edges, padding):
+    ends = torch.tensor([0, 1]), torch.tensor([1])
+    return pad_edges(*ends, sources=rows, destinations=rows.first(1), edges=edges, padding=padding)
+
+
+def test_padding_edges_are_divided_among_padding_rows_of_each_kind():
+    rows = Padded((1, 1), (4, 4))
+    kinds = [
+        PaddingEdges(2, destinations=slice(1, 3), sources=slice(5, 6)),
+        PaddingEdges(3, destinations=slice(1, 3), sources=slice(6, 8)),
+        PaddingEdges(1, destinations=slice(3, 4), sources=slice(5, 6)),
+    ]
+    indptr, indices = padded_ends(rows, Padded((1,), (7,)), [kinds])
+    assert indptr.diff().tolist() == [1, 3, 2, 1]
+    assert indices.tolist() == [4, 5, 5, 6, 7, 6, 5]
 
 
 def test_misfits_are_refused():
-    rows, indptr, indices = Padded((1, 1), (1, 2)), torch.tensor([0, 1]), torch.tensor([1])
-    with pytest.raises(InputError, match="at least \\(2,\\)"):
+    rows, indptr, indices = Padded((1, 1), (2, 2)), torch.tensor([0, 1]), torch.tensor([1])
+    one = PaddingEdges(1, destinations=slice(1, 2), sources=slice(3, 4))
+    with pytest.raises(InputError, match=r"at least \(2,\)"):
         Padded((2,), (1,))
     with pytest.raises(InputError, match="values of 2 rows"):
         pad_rows(torch.zeros(3), rows, 0)
-    for edges, problem in (((1,), "one more row in each hop"), ((0,), "indices of 0 rows"), ((0, 0, 1), "1 hops")):
-        with pytest.raises(InputError, match=problem):
-            sizes = tuple(count + 1 for count in edges)
-            pad_edges(indptr, indices, sources=rows, destinations=rows.first(1), edges=Padded(edges, sizes))
+    with pytest.raises(InputError, match="fill of 2 rows"):
+        pad_rows(torch.zeros(2), rows, torch.zeros(1))
+    with pytest.raises(InputError, match="one more row in each hop"):
+        PaddingEdges(1, destinations=slice(1, 1), sources=slice(3, 4))
+    with pytest.raises(InputError, match="indices of 0 rows"):
+        padded_ends(rows, Padded((0,), (1,)), [[one]])
+    with pytest.raises(InputError, match=r"expected \[1\] padding edges"):
+        padded_ends(rows, Padded((1,), (2,)), [[one, one]])
     with pytest.raises(InputError, match="int32 or int64"):
-        pad_edges(indptr, indices.short(), sources=rows, destinations=rows.first(1), edges=Padded((1,), (1,)))
+        pad_edges(
+            indptr,
+            indices.short(),
+            sources=rows,
+            destinations=rows.first(1),
+            edges=Padded((1,), (2,)),
+            padding=[[one]],
+        )

@@ -12,7 +12,18 @@ import torch
 import headrace as hr
 from headrace.pipeline.data.padded_batch import PaddedBatch
 
-from plans import NUM_NODES, graph, items, pairs, store
+from plans import (
+    NUM_NODES,
+    RELATIONS,
+    fetch_typed,
+    graph,
+    items,
+    pairs,
+    store,
+    typed_graph,
+    typed_items,
+    typed_store,
+)
 
 
 def plan(fanouts=(4, 3), **options):
@@ -237,3 +248,72 @@ def test_it_is_shown():
     text = plan().pad(epochs=2).loader().explain()
     assert "pad_batch(epochs=2, shapes=1)" in text
     assert "  pad(epochs=2)" in text
+
+
+TYPED = {
+    "blocks": lambda: fetch_typed(typed_items().sample_neighbor(typed_graph(), [3, 2])),
+    "one block": lambda: fetch_typed(typed_items().sample_neighbor(typed_graph(), [3, 2, 2], expand="new")),
+    "weighted": lambda: typed_items().sample_layer_neighbor(typed_graph(), [3, 2], weight="weight"),
+    "trees": lambda: typed_items().sample_layer_neighbor(typed_graph(), [3, 2], disjoint=True),
+    "pairs": lambda: hr.ItemSampler(
+        {RELATIONS[0]: torch.arange(40).view(20, 2) % 40}, batch_size=6, seed=3
+    ).sample_neighbor(typed_graph(), [3, 2]),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_relations_have_two_shapes_and_are_the_same_but_for_padding(name):
+    shapes = set()
+    for batch, padded in zip(TYPED[name]().loader(), TYPED[name]().pad(shapes=1).loader(), strict=True):
+        assert padded.n_id[padded.node_mask].tolist() == batch.n_id.tolist()
+        assert padded.num_seeds == batch.num_seeds
+        found = [tuple(tensor.shape) for tensor in padded.tensors()]
+        for feature, rows in batch.node.items():
+            of_type = slice(None) if isinstance(feature, str) else padded.types.places(feature[0])
+            mask = padded.node_mask[of_type]
+            assert torch.equal(padded.node[feature][mask], rows)
+            assert not padded.node[feature][~mask].any()
+        for layer, (block, real) in enumerate(zip(padded.blocks, batch.blocks, strict=True)):
+            for relation in typed_graph().edge_types.names:
+                edges, expected = block.relation(relation), real.relation(relation)
+                found += [(edges.num_src, edges.num_dst, edges.num_edges)]
+                sources = block.types.within(relation[0])[edges.edge_index[0]]
+                rows = block.types.first(block.num_dst).within(relation[2])[edges.edge_index[1]]
+                is_real = edges.edge_ids >= 0
+                assert torch.equal(sources >= 0, is_real)
+                assert torch.equal(rows >= 0, is_real)
+                assert torch.equal(edges.src_mask[edges.edge_index[0]], is_real)
+                assert torch.equal(edges.dst_mask[edges.edge_index[1]], is_real)
+                assert (int(edges.src_mask.sum()), int(edges.dst_mask.sum())) == (expected.num_src, expected.num_dst)
+                assert edges.edge_ids[is_real].tolist() == expected.edge_ids.tolist()
+                ends = real.types.within(relation[0])[expected.edge_index[0]]
+                assert sources[is_real].tolist() == ends.tolist()
+                ends = real.types.first(real.num_dst).within(relation[2])[expected.edge_index[1]]
+                assert rows[is_real].tolist() == ends.tolist()
+                for feature, parts in batch.edge.items():
+                    if feature[0] == relation:
+                        assert torch.equal(padded.edge[feature][layer][is_real], parts[layer])
+        shapes.add(tuple(found))
+    assert len(shapes) == 2
+
+
+def test_types_of_padding_survive_copies():
+    batch = next(iter(TYPED["blocks"]().pad().loader()))
+    for other in (copy.deepcopy(batch), batch.to("cpu"), pickle.loads(pickle.dumps(batch))):  # noqa: S301 - our own
+        assert torch.equal(other.types.types, batch.types.types)
+        for block, one in zip(other.blocks, batch.blocks, strict=True):
+            assert torch.equal(block.edge_types, one.edge_types)
+            assert torch.equal(block.types.types, one.types.types)
+
+
+def test_conversions_of_types_with_padding_and_sizes_of_types_are_refused():
+    with pytest.raises(hr.PlanError, match=r"to_pyg: expected a graph without types behind pad\(\)"):
+        TYPED["one block"]().pad().to_pyg().loader()
+    with pytest.raises(hr.InputError, match=r"to_pyg: expected a batch without types behind pad\(\)"):
+        next(iter(TYPED["one block"]().pad().loader())).to_pyg()
+    with pytest.raises(hr.PlanError, match="pad: expected no sizes for a graph with types"):
+        TYPED["blocks"]().pad([9, 9, 9], [9, 9]).loader()
+    several = typed_items().sample_neighbor(typed_graph(), [2])
+    several = several.fetch_feature(typed_store(), labels={"a": "y", "b": "z"}).pad()
+    with pytest.raises(hr.InputError, match="labels of one node type, got labels of several"):
+        next(iter(several.loader()))

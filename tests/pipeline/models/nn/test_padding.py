@@ -106,6 +106,96 @@ def test_a_model_in_hr_cooperative_on_one_process_masks_padding():
     assert not out.isnan().any()
 
 
+def typed_plan():
+    """Authors and papers, with edges both ways and among papers."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = {"author": 200, "paper": 300}
+    edges = {
+        name: tuple(torch.randint(sizes[end], (900,), generator=generator) for end in (name[0], name[2]))
+        for name in (("author", "writes", "paper"), ("paper", "by", "author"), ("paper", "cites", "paper"))
+    }
+    graph = hr.Graph.from_coo(edges, num_nodes=sizes)
+    x = {(name, "x"): torch.randint(-4, 5, (size, 6), generator=generator).double() for name, size in sizes.items()}
+    store = hr.FeatureStore(node={**x, ("paper", "y"): torch.randint(4, (300,), generator=generator)})
+    items = hr.ItemSampler({"paper": 300}, batch_size=70, shuffle=True, seed=0)
+    sampled = items.sample_neighbor(graph, [2, 2])
+    return sampled.fetch_feature(store, node={name: ["x"] for name in sizes}, labels={"paper": "y"})
+
+
+def masked(x, mask):
+    return x if mask is None else torch.where(mask[:, None], x, 0)
+
+
+class OfRelations(nn.Module):
+    """Two layers of sums over each relation, on rows by type."""
+
+    def __init__(self, relations):
+        super().__init__()
+        names = ["_".join(name) for name in relations]
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({name: nn.Linear(6, 6) for name in (*names, "author", "paper")}) for _ in range(2)
+        )
+
+    def forward(self, rows, relations):
+        for layer, blocks in zip(self.layers, relations, strict=True):
+            own = dict.fromkeys(rows)
+            for (source, relation, destination), block in blocks.items():
+                x = masked(rows[source], getattr(block, "src_mask", None))
+                sums = layer[f"{source}_{relation}_{destination}"](block.aggregate(x))
+                before = own[destination]
+                if before is None:
+                    first = masked(rows[destination][: len(sums)], getattr(block, "dst_mask", None))
+                    before = layer[destination](first)
+                own[destination] = before + sums
+            rows = {name: out.relu() for name, out in own.items() if out is not None}
+        return rows["paper"]
+
+
+def of_relations(batch, *, fill=0.0):
+    """What the model takes."""
+    types = batch.types
+    rows = {}
+    for (name, _), x in batch.node.items():
+        is_real = types.within(name) >= 0
+        rows[name] = torch.where(is_real[:, None], x, fill) if fill else x
+    names = types.edge_types.names
+    return rows, tuple({name: block.relation(name) for name in names} for block in batch.blocks)
+
+
+def typed_step(model, batch, **options):
+    model.zero_grad()
+    out = model(*of_relations(batch, **options))[batch.types.numbers[batch.seed_index]]
+    loss = cross_entropy(out, batch.y, reduction="sum")
+    loss.backward()
+    gradients = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    return [out[: batch.num_seeds].detach(), *gradients]
+
+
+def test_relations_do_not_depend_on_padding_in_any_bit():
+    torch.manual_seed(0)
+    model = OfRelations(next(iter(typed_plan().loader())).types.edge_types.names).double()
+    for batch, padded in zip(typed_plan().loader(), typed_plan().pad().loader(), strict=True):
+        expected = typed_step(model, padded)
+        assert all(map(torch.equal, typed_step(model, padded, fill=math.nan), expected))
+        for found, without in zip(expected, typed_step(model, batch), strict=True):
+            torch.testing.assert_close(found, without, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "register_autograd"), reason="torch before 2.4 compiles no layers")
+def test_models_of_relations_are_one_graph_and_compiled_at_most_twice():
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = OfRelations(next(iter(typed_plan().loader())).types.edge_types.names).double()
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(model, backend=counter, fullgraph=True)
+    for batch in typed_plan().pad().loader():
+        for eager, found in zip(typed_step(model, batch), typed_step(compiled, batch), strict=True):
+            torch.testing.assert_close(found, eager, rtol=1e-5, atol=1e-5)
+    assert counter.frame_count <= 2
+
+
 @pytest.mark.skipif(not hasattr(torch.library, "register_autograd"), reason="torch before 2.4 compiles no layers")
 def test_models_are_one_graph_and_compiled_at_most_twice():
     """For full batches, and for the last of an epoch; sizes are not marked."""
