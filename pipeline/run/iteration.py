@@ -57,7 +57,8 @@ class Iteration(Iterator[Any]):
     position
         Where to begin; stands behind the last batch handed out at any time.
     received
-        Called with every piece of work handed out and the seconds that the training loop waited for it.
+        Called with every piece of work handed out, the seconds that the training loop waited for it, and those that it
+        spent on the batch before.
     ended
         Called behind the last batch; what it raises is raised in place of the end.
     failed
@@ -72,7 +73,7 @@ class Iteration(Iterator[Any]):
         self,
         node: BaseNode[Work],
         position: Position,
-        received: Callable[[Work, float], None],
+        received: Callable[[Work, float, float], None],
         ended: Callable[[], None],
         failed: Callable[[BaseException], None],
         *,
@@ -88,6 +89,7 @@ class Iteration(Iterator[Any]):
         self._resumed = position.source is not None
         self._superseded = False
         self._finished = False
+        self._handed_out: float | None = None
         self._bar: Any = None
         node.reset({"epoch": position.epoch, "source": position.source})
         if progress:
@@ -126,10 +128,12 @@ class Iteration(Iterator[Any]):
                 self._failed(error)
             self._finish(patience(error))
             raise
-        self._received(work, time.perf_counter() - start)
+        now = time.perf_counter()
+        self._received(work, now - start, 0.0 if self._handed_out is None else start - self._handed_out)
         self._position.move(work.state["epoch"], work.state["source"])
         if self._bar is not None:
             self._bar.update()
+        self._handed_out = now
         return work.batch
 
     @property

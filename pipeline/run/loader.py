@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 from headrace.ops._arrays import MAX_THREADS
 from headrace.ops.errors import PeerError, UsageError
 from headrace.ops.names import no_attribute
-from headrace.pipeline.data import MiniBatch, check_kind, whole_number
+from headrace.pipeline.data import MiniBatch, check_kind, check_switches, whole_number
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import LAST_EPOCH, LoaderError, Machine, Plan, RunSettings, source_of
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
@@ -271,13 +271,22 @@ class Loader(Generic[Batch]):
         """
         return self._rewriting.explain(facts=facts)
 
-    def stats(self) -> Stats:
-        """Return the counts of the stages for the batches handed out so far; they print as a table.
+    def stats(self, *, reset: bool = False) -> Stats:
+        """Return the counts of the stages for the batches handed out so far, and how long the training loop waited.
 
-        Counting does not wait for a GPU: hits and misses of a GPU cache are those reported so far, without the last
-        reads. ``CachedFeature.stats`` waits and has all of them.
+        They print as a table, with rates and the share of waiting. Counting does not wait for a GPU: hits and misses
+        of a GPU cache are those reported so far, without the last reads. ``CachedFeature.stats`` waits and has all.
+
+        Parameters
+        ----------
+        reset
+            Begin to count anew, for example behind the first epoch, in which caches are empty.
         """
-        return self._counters.stats()
+        check_switches("stats", reset=reset)
+        stats = self._counters.stats()
+        if reset:
+            self._counters = Counters()
+        return stats
 
     def profile(self, path: str | Path) -> None:
         """Write a timeline of the recent batches by stage and thread, for chrome://tracing or Perfetto."""
@@ -360,11 +369,11 @@ class Loader(Generic[Batch]):
             digests[name] = digest_of((digests[name], self._ranks.own))
         return digests
 
-    def _received(self, work: Work, waited: float) -> None:
+    def _received(self, work: Work, waited: float, worked: float) -> None:
         """Count a batch that the training loop received after waiting some seconds for it."""
         self._started = True
         self._empty_shares.look(work.batch)
-        self._counters.add(work.records, waited)
+        self._counters.add(work.records, waited, worked)
         self._trace.add(work)
 
     def _left_midway(self) -> bool:

@@ -8,10 +8,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from headrace.ops.errors import UsageError
 from headrace.ops.names import UnknownKeyError
 from headrace.pipeline.run.nodes import StageRecord, Work
+
+#: Of the training loop's time: less is not worth a faster loader.
+SMALL_SHARE = 0.05
 
 
 @dataclass
@@ -38,11 +42,50 @@ class Stats(Mapping[str, Mapping[str, float]]):
         Seconds that the training loop waited for batches.
     lowered
         The same totals by the stages of the plan that runs, which ``loader.explain()`` shows.
+    worked
+        Seconds between two batches of an epoch in which the loop worked with the first.
     """
 
     stages: dict[str, dict[str, float]] = field(default_factory=dict)
     waited: float = 0.0
     lowered: dict[str, dict[str, float]] = field(default_factory=dict)
+    worked: float = 0.0
+
+    @property
+    def waited_share(self) -> float:
+        """Which share of its time the training loop waited for batches, from 0 to 1."""
+        return self.waited / (self.waited + self.worked) if self.waited else 0.0
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """How many batches, seeds, edges, rows and bytes came in a second of the training loop's time."""
+        seconds = self.waited + self.worked
+        totals = {name: self.total(name) for name in ("seeds", "edges", "rows", "bytes")}
+        totals = {"batches": max((one["batches"] for one in self.stages.values()), default=0), **totals}
+        return {name: total / seconds for name, total in totals.items() if total and seconds}
+
+    @property
+    def verdict(self) -> str:
+        """Whether training would be faster with a faster loader, and if so which stage takes longest."""
+        if not self.stages:
+            return "no batch was handed out yet"
+        said = f"the training loop waited {self.waited_share:.0%} of its time for batches"
+        if self.waited_share < SMALL_SHARE:
+            return f"{said}: the loader is not the limit"
+        slowest = max(self.stages, key=lambda stage: self.stages[stage]["seconds"])
+        share = self.stages[slowest]["seconds"] / max(self.total("seconds"), 1e-9)
+        return f"{said}, the most that a faster loader saves; {share:.0%} of the loader's work is {slowest}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as dictionaries of numbers, which JSON can hold."""
+        return {
+            "waited": self.waited,
+            "worked": self.worked,
+            "waited_share": self.waited_share,
+            "rates": self.rates,
+            "stages": {stage: dict(totals) for stage, totals in self.stages.items()},
+            "lowered": {stage: dict(totals) for stage, totals in self.lowered.items()},
+        }
 
     def total(self, counter: str) -> float:
         """Return the sum of a counter over all stages, 0 if none counts it."""
@@ -71,20 +114,23 @@ class Stats(Mapping[str, Mapping[str, float]]):
             )
             for row in rows
         ]
-        return "\n".join([*lines, f"the training loop waited {self.waited:.2f} s for batches"])
+        rates = ", ".join(_rate(name, rate) for name, rate in self.rates.items())
+        last = f"{self.waited:.2f} s of waiting, {self.worked:.2f} s of work; {self.verdict}"
+        return "\n".join([*lines, *([rates] if rates else []), last])
 
 
 class Counters:
     """What a loader keeps to make stats of: totals of the stages that run."""
 
     def __init__(self) -> None:
-        self.waited = 0.0
+        self.waited = self.worked = 0.0
         self._lowered: dict[str, dict[str, float]] = {}
         self._origins: dict[str, str] = {}
 
-    def add(self, records: tuple[StageRecord, ...], waited: float) -> None:
-        """Add what happened to one batch, for which the training loop waited some seconds."""
+    def add(self, records: tuple[StageRecord, ...], waited: float, worked: float) -> None:
+        """Add what happened to one batch, for which the training loop waited, after it had worked, some seconds."""
         self.waited += waited
+        self.worked += worked
         for record in records:
             totals = self._lowered.get(record.stage)
             if totals is None:
@@ -103,7 +149,12 @@ class Counters:
             for name, total in totals.items():
                 # Each batch goes through all that was made of a stage, and is still one.
                 whole[name] = total if name == "batches" else whole.get(name, 0) + total
-        return Stats(stages, self.waited, {name: dict(totals) for name, totals in self._lowered.items()})
+        lowered = {name: dict(totals) for name, totals in self._lowered.items()}
+        return Stats(stages, self.waited, lowered, self.worked)
+
+
+def _rate(name: str, rate: float) -> str:
+    return f"{rate / 1e9:.2f} GB/s" if name == "bytes" else f"{rate:,.0f} {name}/s"
 
 
 def _number(value: float | None) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from types import ModuleType
 
 import pytest
 
+import headrace as hr
 from headrace.pipeline.stages.steps import Transform
 from headrace.pipeline.storage.terminal import shows_bars
 
@@ -108,6 +110,65 @@ def test_stats_are_those_of_the_moment():
     second.stages.clear()
     second.lowered["item_sampler"]["batches"] = 99
     assert loader.stats()["item_sampler"]["batches"] == loader.stats().lowered["item_sampler"]["batches"] == 2
+
+
+def test_stats_begin_anew_on_request():
+    loader = PLANS["neighbor"]().loader()
+    num_batches = len(list(loader))
+    assert loader.stats(reset=True)["item_sampler"]["batches"] == num_batches
+    assert not loader.stats()
+    next(iter(loader))
+    assert loader.stats()["item_sampler"]["batches"] == 1
+    with pytest.raises(hr.InputError, match="reset"):
+        loader.stats(reset="now")
+
+
+def test_the_time_of_the_loop_is_divided_into_waiting_and_work():
+    def slow(batch):
+        time.sleep(0.02)
+        return batch
+
+    with items().transform(slow).loader(prefetch=False) as loader:
+        for _ in loader:
+            time.sleep(0.01)
+    stats = loader.stats()
+    num_batches = stats["item_sampler"]["batches"]
+    assert stats.waited >= 0.02 * num_batches
+    assert stats.worked >= 0.01 * (num_batches - 1)
+    assert stats.waited_share == stats.waited / (stats.waited + stats.worked)
+    assert stats.rates["batches"] == pytest.approx(num_batches / (stats.waited + stats.worked))
+    assert stats.rates["seeds"] == pytest.approx(stats["item_sampler"]["seeds"] / (stats.waited + stats.worked))
+
+
+@pytest.mark.parametrize(
+    ("waited", "worked", "words"),
+    [
+        (0.0, 0.0, "waited 0% of its time for batches: the loader is not the limit"),
+        (0.4, 9.6, "waited 4% of its time for batches: the loader is not the limit"),
+        (
+            3.0,
+            7.0,
+            "waited 30% of its time for batches, the most that a faster loader saves; "
+            "75% of the loader's work is fetch_feature",
+        ),
+    ],
+)
+def test_a_verdict_says_whether_the_loader_is_the_limit(waited, worked, words):
+    stages = {"sample_neighbor": {"batches": 5, "seconds": 1.0}, "fetch_feature": {"batches": 5, "seconds": 3.0}}
+    stats = hr.Stats(stages, waited, worked=worked)
+    assert stats.verdict == f"the training loop {words}"
+    assert str(stats).endswith(stats.verdict)
+    assert "no batch" in hr.Stats().verdict
+
+
+def test_stats_are_dictionaries_for_json():
+    loader = PLANS["neighbor"]().loader()
+    list(loader)
+    stats = loader.stats()
+    found = json.loads(json.dumps(stats.as_dict()))
+    assert found["stages"] == stats.stages
+    assert found["rates"] == stats.rates
+    assert found["waited"] == stats.waited
 
 
 def test_profile_is_a_timeline(tmp_path):
