@@ -44,9 +44,10 @@ def room(memory: int, least: int = 32 << 20) -> int:
     """
     left = memory - resident() - APART
     if left < least:
-        needed = resident() + APART + least + (32 << 20)
+        apart = resident() + APART
+        needed = apart + least + (32 << 20)
         raise InputError(
-            f"convert: expected memory for the libraries, which take {resident() + APART:,} bytes, and {least:,} bytes for "
+            f"convert: expected memory for the libraries, which take {apart:,} bytes, and {least:,} bytes for "
             f"arrays, got {memory:,} bytes; give at least {needed:,} bytes, as memory={f'{-(-needed // 10**6)}MB'!r}"
         )
     return left

@@ -58,7 +58,7 @@ class Stats(Mapping[str, Mapping[str, float]]):
 
     @property
     def rates(self) -> dict[str, float]:
-        """How many batches, seeds, edges, rows and bytes came in a second of the training loop's time."""
+        """The numbers of batches, seeds, edges, rows and bytes for each second of the training loop's time."""
         seconds = self.waited + self.worked
         totals = {name: self.total(name) for name in ("seeds", "edges", "rows", "bytes")}
         totals = {"batches": max((one["batches"] for one in self.stages.values()), default=0), **totals}

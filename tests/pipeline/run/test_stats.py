@@ -145,18 +145,14 @@ def test_the_time_of_the_loop_is_divided_into_waiting_and_work():
     [
         (0.0, 0.0, "waited 0% of its time for batches: the loader is not the limit"),
         (0.4, 9.6, "waited 4% of its time for batches: the loader is not the limit"),
-        (
-            3.0,
-            7.0,
-            "waited 30% of its time for batches, the most that a faster loader saves; "
-            "75% of the loader's work is fetch_feature",
-        ),
+        (3.0, 7.0, "waited 30% of its time for batches, the most that a faster loader saves; 75% of the loader's"),
     ],
 )
 def test_a_verdict_says_whether_the_loader_is_the_limit(waited, worked, words):
     stages = {"sample_neighbor": {"batches": 5, "seconds": 1.0}, "fetch_feature": {"batches": 5, "seconds": 3.0}}
     stats = hr.Stats(stages, waited, worked=worked)
-    assert stats.verdict == f"the training loop {words}"
+    assert stats.verdict.startswith(f"the training loop {words}")
+    assert stats.verdict.endswith("fetch_feature") == (waited > 1)
     assert str(stats).endswith(stats.verdict)
     assert "no batch" in hr.Stats().verdict
 
