@@ -280,7 +280,7 @@ class Loader(Generic[Batch]):
         Parameters
         ----------
         reset
-            Begin to count anew, for example behind the first epoch, in which caches are empty.
+            Set all counts to zero, for example after the first epoch, in which caches are empty.
         """
         check_switches("stats", reset=reset)
         stats = self._counters.stats()
