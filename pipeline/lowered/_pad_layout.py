@@ -109,14 +109,12 @@ class Layout:
 
     def node_fill(self, device: torch.device) -> Tensor:
         """Return the ids of padding rows: -1 less the number of the type."""
-        counts = [more for hop in range(len(self.sizes.nodes)) for more in self._more_nodes(hop)]
-        types = torch.arange(len(self.sizes.nodes[0]), device=device).repeat(len(self.sizes.nodes))
-        return -1 - types.repeat_interleave(torch.tensor(counts, device=device), output_size=sum(counts))
+        counts = [of_type for hop in range(len(self.sizes.nodes)) for of_type in enumerate(self._more_nodes(hop))]
+        return _marks(counts, device)
 
     def edge_fill(self, layer: Layer, device: torch.device) -> Tensor:
         """Return the ids of padding edges: -1 less the number of the type."""
-        runs = [(number, more) for group in layer.groups for number, more in self._more_edges(group)]
-        return torch.cat([torch.full((more,), -1 - number, device=device) for number, more in runs])
+        return _marks([of_type for group in layer.groups for of_type in self._more_edges(group)], device)
 
     def padding_edges(self, layer: Layer) -> list[list[PaddingEdges]]:
         """Return the padding edges of each hop of a block, in the order of their destinations."""
@@ -147,3 +145,8 @@ class Layout:
         more = self._more_nodes(hop)
         start = self.nodes.padding()[hop].start + sum(more[:number])
         return slice(start, start + more[number])
+
+
+def _marks(counts: list[tuple[int, int]], device: torch.device) -> Tensor:
+    """Return -1 less the number of a type as often as there are of it, one after the other."""
+    return torch.cat([torch.full((more,), -1 - number, device=device) for number, more in counts])
