@@ -63,6 +63,12 @@ PADDING = (
         "return -1",
         _LAYERS + "test_labels_of_padding_are_no_part_of_a_mean",
     ),
+    Mutant(
+        "pipeline/models/nn/sage.py",
+        "self.lin_r, without_padding(own, block))",
+        "self.lin_r, own)",
+        f"{_BITS}[sage]",
+    ),
     Mutant("pipeline/models/nn/gat.py", "without_padding(x, block)", "x", f"{_BITS}[gat]"),
     Mutant(
         "pipeline/models/nn/aggregate.py",

@@ -79,9 +79,14 @@ def is_compiled(block: Edges) -> TypeIs[Block]:
 
 
 def without_padding(x: Tensor, block: Edges) -> Tensor:
-    """Return rows of sources with 0 for those that are padding, so that a gradient of 0 times their values is 0."""
+    """Return rows of sources, or of destinations, with 0 for padding, so that a gradient of 0 times theirs is 0.
+
+    No real destination reads padding: what multiplies parameters by rows of destinations needs these alone.
+    """
     mask = getattr(block, "_real_sources", None) if is_block(block) else None
-    return x if mask is None else torch.where(mask.view(-1, *(1 for _ in x.shape[1:])), x, 0)
+    if mask is None:
+        return x
+    return torch.where(mask[: len(x)].view(-1, *(1 for _ in x.shape[1:])), x, 0)  # destinations are the first sources
 
 
 def own_rows(x: Tensor, block: Edges) -> Tensor:

@@ -82,13 +82,13 @@ class SAGEConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("SAGEConv", x, block, self.in_channels)
-        x = without_padding(x, block)
         weight = None if self.aggr == "max" else weight_of(block)
         if self.root_weight:
             x, own = with_own_rows(x, block)
-            out = sum_of_products(self.lin_l, aggregate(block, x, self.aggr, weight), self.lin_r, own)
+            rows = without_padding(aggregate(block, x, self.aggr, weight), block)
+            out = sum_of_products(self.lin_l, rows, self.lin_r, without_padding(own, block))
         else:
-            out = self.lin_l(aggregate(block, x, self.aggr, weight))
+            out = self.lin_l(without_padding(aggregate(block, x, self.aggr, weight), block))
         return functional.normalize(out, dim=-1) if self.normalize else out
 
     def extra_repr(self) -> str:
@@ -148,7 +148,7 @@ class GINConv(nn.Module):
         check_has_own_rows("GINConv", block)
         if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != num_src_of(block):
             raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {describe(x)}")
-        x = without_padding(x, block)
         x, own = with_own_rows(x, block)
-        out: Tensor = self.nn(aggregate(block, x, "sum", weight_of(block)) + (1 + self.eps) * own)
+        rows = without_padding(aggregate(block, x, "sum", weight_of(block)), block)
+        out: Tensor = self.nn(rows + (1 + self.eps) * without_padding(own, block))
         return out
