@@ -72,9 +72,13 @@ def test_with_original_ids_batches_are_those_of_the_graph_as_it_was(name, passes
 
 
 def over_the_graph(name: str) -> bool:
-    """Whether a plan samples the graph as it is: not by types, nor by times of its own, nor its edges both ways."""
+    """Whether a plan samples the graph as it is, not by types, times of its own, or both ways, and adds no padding."""
     graphs = [stage.graph for stage in PLANS[name]().stages if hasattr(stage, "graph")]
-    return bool(graphs) and all(one is graph() for one in graphs) and "bidirectional" not in name
+    return (
+        bool(graphs)
+        and all(one is graph() for one in graphs)
+        and not name.startswith(("neighbor_bidirectional", "bidirectional", "padded"))
+    )
 
 
 SAMPLERS = [name for name in PLANS if over_the_graph(name)]
