@@ -46,6 +46,8 @@ ORDER = (
     "windows",
     "projection",
     "spmm",
+    "models",
+    "training",
     "sar_memory",
     "hybrid_parallel",
     "strategies",
