@@ -362,6 +362,15 @@ BARS = (
         at_most=1.25,
     ),
     Bar(
+        "the same with `ops.keep_freed_memory()`",
+        "training",
+        f"{_BATCH}, .* hidden 256, freed memory kept",
+        "its products, sums and gathers alone over blocks, hr.nn",
+        _GAIN,
+        2,
+        at_most=1.25,
+    ),
+    Bar(
         "an epoch of GraphSAGE over PyG's layers on the same blocks",
         "training",
         f"{_BATCH}, .* hidden 256",

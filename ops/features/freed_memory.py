@@ -14,7 +14,7 @@ def keep_freed_memory() -> bool:
 
     Where torch frees a tensor of more than 32 MB, glibc returns it to the system; the next batch gets new pages, which
     the kernel fills with zeros at the first write. That can take as long as the arithmetic of a layer: an epoch of
-    GraphSAGE took 0.8 of the time without it, and one with PyG's layers half (``bench/training.py``). The process then
+    GraphSAGE took 0.87 of the time without it, and one with PyG's layers half (``bench/training.py``). The process then
     stays as large as it once was. Call it once, before training; it holds for the whole process, and not for those that
     it starts. On GPUs torch keeps memory by itself.
 
