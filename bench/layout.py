@@ -17,7 +17,7 @@ AREAS = {
     "Building graphs": ("build", "scaling", "convert"),
     "Tiers, caches and disk": ("tiering", "windows"),
     "Ranks": ("cooperative", "hybrid-parallel"),
-    "Models and whole graphs": ("spmm", "models", "training", "sar", "strategies"),
+    "Models and whole graphs": ("spmm", "training", "sar", "strategies"),
 }
 
 #: Never shown: systems that are compared did the same work, which is checked when they are measured.
