@@ -15,7 +15,7 @@ from headrace.ops.aggregate.attention import (
 from headrace.ops.aggregate.attention_scores import AttentionScores
 from headrace.ops.aggregate.compiling import is_compiling, operations
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
-from headrace.ops.aggregate.precision import widened
+from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.ops.aggregate.spmm import sddmm, spmm
 from headrace.ops.aggregate.way_back import Transpose, WayBack
 from headrace.ops.errors import InputError
@@ -38,7 +38,8 @@ def aggregate_with_grad(
     """Reduce the messages ``weight[e] * x[indices[e]]`` of each row; gradients flow to `x` and `weight`.
 
     Gradients of `x` are sums over the transposed CSC, in a fixed order: the same bits for any number of threads. Second
-    derivatives are not supported. Narrow rows from ``torch.autocast`` are summed in float32.
+    derivatives are not supported. Rows of float16 and bfloat16 are reduced in float32; the result is rounded to their
+    dtype, but under ``torch.autocast`` it stays float32.
 
     Parameters
     ----------
@@ -77,8 +78,21 @@ def aggregate_with_grad(
             f'aggregate_with_grad: expected reduce to be "sum", "mean", "max" or "min", got {type(reduce).__name__}'
         )
         raise InputError(message)
-    x, weight = widened(x), widened(weight)
+    x = widened(x)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
+    out = _reduced(indptr, indices, in_single(x), in_single(weight), reduce, degrees, way_back)
+    return as_narrow_as(out, x)
+
+
+def _reduced(
+    indptr: torch.Tensor,
+    indices: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduce: Reduce,
+    degrees: torch.Tensor | None,
+    way_back: WayBack,
+) -> torch.Tensor:
     if reduce in ("max", "min"):
         if is_compiling():
             out = operations().extreme(indptr, indices, x, weight, reduce == "max", len(indptr) - 1)[0]
@@ -210,7 +224,8 @@ def attend_with_grad(
     """Sum rows of `x` by attention; gradients flow to `x` and to all scores, but not to weights.
 
     As `attend`. For the backward pass it keeps the result and two numbers for each row and head: attention is computed
-    again, and dropout replayed. Second derivatives are not supported. Under ``torch.autocast`` it computes in float32.
+    again, and dropout replayed. Second derivatives are not supported. Float16 and bfloat16 are computed in float32; the
+    result is rounded to the dtype of `x`, but under ``torch.autocast`` it stays float32.
 
     Parameters
     ----------
@@ -228,17 +243,18 @@ def attend_with_grad(
     if not isinstance(scores, AttentionScores):
         message = f"attend_with_grad: expected scores to be AttentionScores, got {type(scores).__name__}"
         raise InputError(message)
-    x, scores = widened(x), scores.map(widened)
+    given = widened(x)
+    x, scores = in_single(given), scores.map(in_single)
     if is_compiling():
         drops = scores.dropout
         dropped = () if drops is None else (drops.probability, torch.tensor(drops.key, device="cpu"), drops.edge_ids)
-        return cast("torch.Tensor", operations().attended_by(indptr, indices, x, scores, *dropped))
+        return as_narrow_as(operations().attended_by(indptr, indices, x, scores, *dropped), given)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     options = scores.weight, scores.slope, scores.dropout
     out = _Attend.apply(  # type: ignore[no-untyped-call]
         x, scores.source, scores.destination, scores.edge, options, indptr, indices, way_back
     )
-    return cast("torch.Tensor", out)
+    return as_narrow_as(out, given)
 
 
 class _Attend(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""What kernels get where torch casts by itself: as its own sparse functions, they compute in single precision there."""
+"""Rows of half precision: kernels compute in single precision, as torch's own sparse functions do under autocast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 Maybe = TypeVar("Maybe", torch.Tensor, torch.Tensor | None)
 
-#: What autocast makes of rows, which kernels do not take.
+#: What kernels do not take as it is.
 _NARROW = (torch.bfloat16, torch.float16)
 
 
@@ -19,11 +19,21 @@ def widened(x: Maybe) -> Maybe:
     """Return a tensor that autocast has made narrow in float32, and anything else as it is; gradients flow back.
 
     It is what ``torch.amp.custom_fwd(cast_inputs=torch.float32)`` does, for any device. Outside of autocast narrow rows
-    are left to be refused.
+    stay: `in_single` is for what is summed there, and the result is as narrow as they are.
     """
     if isinstance(x, torch.Tensor) and x.dtype in _NARROW and _casts(x.device.type):
         return x.float()
     return x
+
+
+def in_single(x: Maybe) -> Maybe:
+    """Return float16 and bfloat16 in float32, where sums and degrees are exact enough, and anything else as it is."""
+    return x.float() if isinstance(x, torch.Tensor) and x.dtype in _NARROW else x
+
+
+def as_narrow_as(out: torch.Tensor, x: Any) -> torch.Tensor:
+    """Return what was computed in float32 of float16 or bfloat16 in their dtype; elsewhere it has that already."""
+    return out.to(x.dtype) if out.dtype != x.dtype else out
 
 
 def casting_as_now(device: str) -> Callable[[], AbstractContextManager[Any]]:

@@ -12,7 +12,7 @@ from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregat
 from headrace.ops._arrays import as_key
 from headrace.ops.aggregate.autograd import Reduce, divided_by
 from headrace.ops.aggregate.compiling import is_compiling, num_torch_threads
-from headrace.ops.aggregate.precision import widened
+from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.checks import check_tensor
 
@@ -26,10 +26,10 @@ def aggregate(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) ->
     _check_rows("aggregate", x=(x, num_src_of(block)), weight=(weight, block.num_edges))
     if weight is None or reduce != "mean":
         return reduced(block, x, reduce, weight)
-    weight = widened(weight)
+    x, weight = widened(x), in_single(weight)
     ends = destinations_of(block) if is_compiling() else block.edge_index[1]  # kept, where something can be
     sums = weight.new_zeros((num_dst_of(block), *weight.shape[1:])).index_add(0, ends, weight)
-    return divided_by(reduced(block, x, "sum", weight), sums)
+    return as_narrow_as(divided_by(reduced(block, in_single(x), "sum", weight), sums), x)
 
 
 def num_src_of(block: Any) -> int:

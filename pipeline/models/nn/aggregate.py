@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.compiling import is_compiling
-from headrace.ops.aggregate.precision import widened
+from headrace.ops.aggregate.precision import in_single, widened
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, as_number, describe, whole_number
 from headrace.pipeline.data.block_messages import destinations_of, num_dst_of, num_src_of, reduced
@@ -180,7 +180,7 @@ def aggregate(block: Edges, x: Tensor, reduce: Reduce, weight: Tensor | None = N
     """Reduce the messages to each destination; gradients go back over the transposed edges."""
     x = widened(x)
     if weight is not None:
-        weight = weight.to(x.dtype)
+        weight = weight.to(in_single(x[:0]).dtype)
     if not is_block(block):
         return block.aggregate(x, reduce=reduce, weight=weight)
     return reduced(block, x, reduce, weight)

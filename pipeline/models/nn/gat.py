@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregate_with_grad, attend_with_grad
 from headrace.ops.aggregate.compiling import num_torch_threads, operations
-from headrace.ops.aggregate.precision import widened
+from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.pipeline.data import Block, as_number, check_switches, describe
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
 from headrace.pipeline.models.nn.aggregate import (
@@ -152,7 +152,8 @@ class GATConv(nn.Module):
             slope = self.negative_slope
             out = block.attend(rows, source, destination, edge_scores=edge, slope=slope, dropout=drops, key=masks.key)
             return self._finished(out)
-        weight = None if block.weight is None else block.weight.to(x.dtype)
+        single = in_single(x[:0]).dtype
+        weight = None if block.weight is None else block.weight.to(single)
         edges: Block | Looped = block
         edge_ids = None if masks.edge_ids is None else masks.edge_ids[: block.num_edges]
         if self.add_self_loops:
@@ -160,15 +161,16 @@ class GATConv(nn.Module):
             if edge is not None:
                 edge = torch.cat([edge, _means(looped, edge)])[looped.origin]
             if looped.is_kept is not None:
-                weight = looped.is_kept.to(x.dtype) if weight is None else weight * looped.is_kept
+                weight = looped.is_kept.to(single) if weight is None else weight * looped.is_kept
             if weight is not None:
                 weight = torch.cat([weight, weight.new_ones(len(destination))])[looped.origin]
             if masks.edge_ids is not None:
                 edge_ids = masks.edge_ids[looped.origin]
         if compiled:
-            scores = AttentionScores(source, destination, edge, weight, self.negative_slope)
+            scores = AttentionScores(source, destination, edge, weight, self.negative_slope).map(in_single)
             key = torch.randint(2**63 - 1, (), device="cpu") if drops else None  # of which no int can be made
-            return self._finished(operations().attended_by(edges.indptr, edges.indices, rows, scores, drops, key))
+            out = operations().attended_by(edges.indptr, edges.indices, in_single(rows), scores, drops, key)
+            return self._finished(as_narrow_as(out, rows))
         dropout = AttentionDropout.of(drops, masks.key, edge_ids)
         out = attend_with_grad(
             edges.indptr,
@@ -206,7 +208,7 @@ class GATConv(nn.Module):
             raise InputError(
                 f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}], got {describe(edge_attr)}"
             )
-        return widened(edge_attr.to(x.dtype) @ self._vectors(self.lin_edge, self.att_edge))
+        return in_single(edge_attr.to(x.dtype) @ self._vectors(self.lin_edge, self.att_edge))
 
     def extra_repr(self) -> str:
         """Return the parameters, as text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from headrace.ops.aggregate.precision import widened
+from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import Block, check_switches, describe
 from headrace.pipeline.data.block_messages import destinations_of
@@ -112,11 +112,11 @@ class GCNConv(nn.Module):
         weight = weight_of(block) if edge_weight is None else edge_weight
         if weight is not None and (not isinstance(weight, Tensor) or weight.shape != (block.num_edges,)):
             raise InputError(f"GCNConv: expected edge_weight of [{block.num_edges}], got {describe(weight)}")
-        weight = None if weight is None else weight.to(x.dtype)
+        given = x  # of half precision, degrees would not be exact in it
         # The two products commute: rows are mixed where they have fewer columns.
         narrows = self.out_channels < self.in_channels
-        if narrows:
-            x = widened(self.lin(x))
+        x = in_single(widened(self.lin(x)) if narrows else x)
+        weight = None if weight is None else weight.to(x.dtype)
         if self.normalize and isinstance(block, WholeGraph):
             out = self._over_whole(x, block, weight)
         elif self.normalize:
@@ -129,6 +129,7 @@ class GCNConv(nn.Module):
                 out = aggregate(block, x, "sum", weight) + own[:, None] * rows
         else:
             out = aggregate(block, x, "sum", weight)
+        out = as_narrow_as(out, given)
         if not narrows:
             out = self.lin(out)
         return out if self.bias is None else out + self.bias
@@ -225,7 +226,8 @@ class ClusterGCNConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("ClusterGCNConv", x, block, self.in_channels)
-        x = widened(without_padding(x, block))
+        given = widened(without_padding(x, block))
+        x = in_single(given)
         x, own = with_own_rows(x, block)
         if isinstance(block, SharedBlock):
             loops = block.self_loops().to(x.dtype)
@@ -243,7 +245,8 @@ class ClusterGCNConv(nn.Module):
             summed, num_edges = aggregate(block, x, "sum"), degrees.to(x.dtype)
         others = summed - loops[:, None] * own
         degree = num_edges - loops + 1
-        out: Tensor = self.lin_out((others + (1 + self.diag_lambda) * own) / degree[:, None]) + self.lin_root(own)
+        mixed = (others + (1 + self.diag_lambda) * own) / degree[:, None]
+        out: Tensor = self.lin_out(as_narrow_as(mixed, given)) + self.lin_root(as_narrow_as(own, given))
         return out
 
     def extra_repr(self) -> str:

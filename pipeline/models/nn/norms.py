@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace.ops.aggregate.precision import widened
+from headrace.ops.aggregate.precision import in_single
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import describe
 from headrace.pipeline.models.nn.aggregate import Edges, columns, is_block
@@ -56,7 +56,7 @@ class BatchNorm(nn.Module):
         mask = _mask("BatchNorm", x, block, self.in_channels)
         if mask is None or not self.training:
             return _zeroed(self.module(x if mask is None else _zeroed(x, mask)), mask)
-        rows = _zeroed(widened(x), mask)
+        rows = _zeroed(in_single(x), mask)
         count = mask.sum()
         mean = rows.sum(0) / count
         centred = _zeroed(rows - mean, mask)
@@ -114,7 +114,7 @@ class GraphNorm(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return the normalised rows; see `BatchNorm.forward`."""
         mask = _mask("GraphNorm", x, block, self.in_channels)
-        rows = _zeroed(widened(x), mask)
+        rows = _zeroed(in_single(x), mask)
         count = len(rows) if mask is None else mask.sum()
         out = _zeroed(rows - rows.sum(0) / count * self.mean_scale, mask)
         deviation = (out.square().sum(0) / count + self.eps).sqrt()

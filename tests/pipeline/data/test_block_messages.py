@@ -82,7 +82,7 @@ def test_refusals():
         with pytest.raises(hr.InputError, match=words):
             call()
     with pytest.raises(hr.FeatureError):
-        block.aggregate(x.half())
+        block.aggregate(x.long())
     with pytest.raises(hr.InputError, match="dropout goes by the ids of edges"):
         block.attend(x, scores, scores[:1], dropout=0.5)
     for dropout in (-0.1, float("nan"), 1.0, "0.1", None):

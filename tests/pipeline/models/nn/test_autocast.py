@@ -6,38 +6,12 @@ import copy
 
 import pytest
 import torch
+from one_hub import LAYERS, WIDTH, block, drawn
 from torch import nn
 
 import headrace as hr
 from headrace import ops
 from headrace.ops.aggregate.precision import widened
-
-WIDTH, IN_EDGES = 8, 600
-
-LAYERS = {
-    "SAGE": lambda: hr.nn.SAGEConv(WIDTH, WIDTH),
-    "SAGE max": lambda: hr.nn.SAGEConv(WIDTH, WIDTH, "max"),
-    "GCN": lambda: hr.nn.GCNConv(WIDTH, WIDTH),
-    "GCN narrow": lambda: hr.nn.GCNConv(WIDTH, 4),
-    "GAT": lambda: hr.nn.GATConv(WIDTH, 4, 2),
-    "GAT without loops": lambda: hr.nn.GATConv(WIDTH, 4, 2, add_self_loops=False),
-    "GAT of edges": lambda: hr.nn.GATConv(WIDTH, 4, 2, edge_dim=3),
-    "GIN": lambda: hr.nn.GINConv(nn.Linear(WIDTH, WIDTH)),
-    "Cluster-GCN": lambda: hr.nn.ClusterGCNConv(WIDTH, WIDTH),
-}
-
-
-def block(weighted: bool = False) -> hr.Block:
-    """A hub of more in-edges than bfloat16 counts to, and two nodes of a few."""
-    generator = torch.Generator().manual_seed(1)
-    indptr = torch.tensor([0, IN_EDGES, IN_EDGES + 3, IN_EDGES + 3])
-    indices = torch.randint(0, 700, (int(indptr[-1]),), generator=generator)
-    weight = torch.rand(len(indices), generator=generator) + 0.1 if weighted else None
-    return hr.Block(indptr, indices, 700, 3, weight=weight)
-
-
-def drawn(*shape: int, seed: int = 2) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -88,17 +62,6 @@ def test_attention_of_narrow_scores():
     with torch.autocast("cpu", torch.bfloat16):
         found = ops.attend_with_grad(edges.indptr, edges.indices, x, ops.AttentionScores(source, destination))
     assert torch.equal(found, expected)
-
-
-def test_outside_of_autocast_narrow_rows_are_refused():
-    edges, x = block(), drawn(700, WIDTH).bfloat16()
-    with pytest.raises(hr.FeatureError, match=r"float32 or float64, got torch\.bfloat16"):
-        ops.aggregate_with_grad(edges.indptr, edges.indices, x)
-    with (
-        torch.autocast("cpu", torch.bfloat16, enabled=False),
-        pytest.raises(hr.FeatureError, match=r"got torch\.bfloat16"),
-    ):
-        ops.aggregate_with_grad(edges.indptr, edges.indices, x)
 
 
 def test_devices_that_autocast_does_not_know():
