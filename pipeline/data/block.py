@@ -268,7 +268,7 @@ class Block:
         Parameters
         ----------
         x: [num_src, ...]
-            Of float32 or float64.
+            Of float16, bfloat16, float32 or float64.
         reduce : {"sum", "mean", "max", "min"}
             A mean divides by the number of edges, or by the sum of the weights if given. Among equal extremes the first
             edge gets the gradient. A destination without edges gets 0.
@@ -307,7 +307,7 @@ class Block:
         Parameters
         ----------
         x: [num_src, heads, ...]
-            Of float32 or float64.
+            Of float16, bfloat16, float32 or float64.
         source_scores: [num_src, heads]
         destination_scores: [num_dst, heads]
         edge_scores: [num_edges, heads], optional
