@@ -13,6 +13,7 @@ _SCHEDULES = "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_c
 _LAYERS = "tests/pipeline/models/nn/test_layers.py::"
 
 _AUTOCAST = "tests/pipeline/models/nn/test_autocast.py::"
+_HALF = "tests/pipeline/models/nn/test_half.py::"
 
 AGGREGATE = (
     Mutant(
@@ -25,19 +26,37 @@ AGGREGATE = (
         "ops/aggregate/precision.py",
         "x.dtype in _NARROW and _casts(x.device.type)",
         "x.dtype in _NARROW",
-        _AUTOCAST + "test_outside_of_autocast_narrow_rows_are_refused",
+        _HALF + "test_reductions_are_those_of_float32_rounded_once",
     ),
     Mutant(
-        "ops/aggregate/autograd.py",
-        "x, scores = widened(x), scores.map(widened)",
-        "x = widened(x)",
-        _AUTOCAST + "test_attention_of_narrow_scores",
+        "ops/aggregate/precision.py",
+        "out.to(x.dtype) if out.dtype != x.dtype else out",
+        "out",
+        _HALF + "test_attention_is_that_of_float32_rounded_once",
+    ),
+    Mutant(
+        "pipeline/models/nn/aggregate.py",
+        "by_all[: ctx.num_dst] += by_own",
+        "pass",
+        "tests/pipeline/models/nn/test_work.py::test_modules_of_a_layer_may_be_others",
+    ),
+    Mutant(
+        "pipeline/models/nn/aggregate.py",
+        "if type(module) is not nn.Linear or any(getattr(module, name, None) for name in _HOOKS):",
+        "if type(module) is not nn.Linear:",
+        "tests/pipeline/models/nn/test_work.py::test_hooks_see_what_a_module_returns",
     ),
     Mutant(
         "pipeline/models/nn/gcn.py",
-        "x = widened(self.lin(x))",
-        "x = self.lin(x)",
-        _AUTOCAST + "test_degrees_are_counted_exactly",
+        "x = in_single(self.lin(x) if narrows else x)",
+        "x = self.lin(x) if narrows else x",
+        _HALF + "test_degrees_are_counted_exactly",
+    ),
+    Mutant(
+        "ops/aggregate/autograd.py",
+        "x, scores = in_single(given), scores.map(in_single)",
+        "x = in_single(given)",
+        _AUTOCAST + "test_attention_of_narrow_scores",
     ),
     Mutant(
         "ops/native/aggregate/row_sums.hpp",
@@ -101,7 +120,7 @@ AGGREGATE = (
     ),
     Mutant(
         "pipeline/data/block_messages.py",
-        'divided_by(reduced(block, x, "sum", weight), sums)',
+        'divided_by(reduced(block, in_single(x), "sum", weight), sums)',
         'reduced(block, x, "mean", weight)',
         "tests/pipeline/data/test_block_messages.py::test_aggregate",
     ),

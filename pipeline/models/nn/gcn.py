@@ -115,7 +115,7 @@ class GCNConv(nn.Module):
         given = x  # of half precision, degrees would not be exact in it
         # The two products commute: rows are mixed where they have fewer columns.
         narrows = self.out_channels < self.in_channels
-        x = in_single(widened(self.lin(x)) if narrows else x)
+        x = in_single(self.lin(x) if narrows else x)
         weight = None if weight is None else weight.to(x.dtype)
         if self.normalize and isinstance(block, WholeGraph):
             out = self._over_whole(x, block, weight)
