@@ -32,6 +32,16 @@ GPU = (
     "gpu_offsets",
     "gpu_ranks",
 )
+#: What they are to show, as text while no GPU has run them.
+BARS_OF_GPUS = (
+    ("UVA gather over a copy from pinned memory", "gpu_gather", "≥ 0.9"),
+    ("gather of rows of 512 bytes and more in GPU memory over a copy there", "gpu_gather", "≥ 0.75"),
+    ("NS and LABOR-0 over all cores of the CPU", "gpu_sampling", "≥ 5"),
+    ("NS, 1024 seeds, fanouts 10,10,10, G edges/s", "gpu_sampling", "≥ 2"),
+    ("an epoch with all passes over one without, features in CPU memory", "gpu_training", "≥ 3"),
+    ("share of an epoch in which the GPU is busy", "gpu_training", "≥ 0.85"),
+)
+
 ORDER = (
     "sampling",
     "gather",
@@ -204,9 +214,19 @@ def machine_lines(records: Sequence[Record], printed: str) -> list[str]:
 
 def never_run(names: Iterable[str]) -> list[str]:
     """Return which benchmarks of GPUs have no file of a run on one, as the lines that say so."""
-    left = [f"`{name}`" for name in GPU if name not in names]
-    where = "no figure of theirs is here. `bench/gpu.sh` runs them."
-    return [f"**Never run on a GPU:** {', '.join(left)}; {where}", ""] if left else []
+    left = [name for name in GPU if name not in names]
+    if not left:
+        return []
+    where = "no figure of theirs is here. `bench/gpu.sh` runs them. These bars wait for them:"
+    rows = [f"| {claim} | `{bench}` | {bar} |" for claim, bench, bar in BARS_OF_GPUS if bench in left]
+    return [
+        f"**Never run on a GPU:** {', '.join(f'`{name}`' for name in left)}; {where}",
+        "",
+        "| claim | bench | bar |",
+        "| --- | --- | --- |",
+        *rows,
+        "",
+    ]
 
 
 def measured(path: Path) -> list[Record]:

@@ -223,7 +223,7 @@ def test_the_report_that_is_kept_is_of_its_files_and_short(report):
     text = kept.read_text()
     assert text == report.report_text(results, kept), "run `make bench-report`"
     assert len(text.splitlines()) <= 700
-    assert len(report.by_hand(kept).splitlines()) <= 61, "at most sixty lines of reading"
+    assert len(report.by_hand(kept).splitlines()) <= 65, "at most 64 lines of reading"
     assert re.search(r"^Machine: .+; copies at .+ GB/s", text, flags=re.MULTILINE)
     for name, records in report.all_records(results).items():
         page = (results / f"{name}.md").read_text()
