@@ -325,9 +325,12 @@ def test_the_report_says_what_was_never_run_on_a_gpu(bench, tmp_path):
     report, harness = bench("report"), bench("harness")
     scripts = {path.stem for path in (ROOT / "bench").glob("gpu_*.py") if "def main" in path.read_text()}
     assert set(report.GPU) == scripts
-    (line, _) = report.never_run({"sampling", "gpu_cache"})
+    assert {bench_name for _, bench_name, _ in report.BARS_OF_GPUS} <= scripts
+    line, *rows = report.never_run({"sampling", "gpu_cache", "gpu_training"})
     assert "`gpu_gather`" in line
     assert "`gpu_cache`" not in line
+    assert sum("`gpu_gather`" in row for row in rows) == 2
+    assert not any("`gpu_training`" in row for row in rows)
     assert report.never_run(scripts) == []
     record = harness.summarised("stand-in: gather", "case", "system", "time", "ms", [1.0], 1)
     harness.write_json(tmp_path / "gpu_gather.json", [record])
