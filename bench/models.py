@@ -6,10 +6,12 @@ about as many edges. A step is forward, loss and backward. Batches are made befo
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -86,15 +88,29 @@ def step(model: nn.Module, batches: list[Any], labels: Callable[[Any], Tensor], 
     return {"time": (time.perf_counter() - started) * 1e3}
 
 
-def main() -> None:
-    parser = arguments(__doc__ or "", rounds=5)
+def sizes_of_work(description: str, batches: int) -> argparse.ArgumentParser:
+    """Return a parser of what `Work` is made of, with a number of batches by default."""
+    parser = arguments(description, rounds=5)
     add_threads(parser)
     parser.add_argument("--shape", choices=sorted(SHAPES), default="products")
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--batches", type=int, default=2, help="batches that rounds take in turn")
-    parser.add_argument("--compile", action="store_true", help="time a compiled model too; compiling takes minutes")
-    options = parser.parse_args()
+    parser.add_argument("--batches", type=int, default=batches, help="of an epoch (default: %(default)s)")
+    return parser
+
+
+@dataclass(frozen=True)
+class Work:
+    """The same batches as a plan and as a loader of `headrace.pyg`, and the widths of the model."""
+
+    x: Tensor
+    plan: hr.Plan
+    loader: pyg.NeighborLoader
+    widths: list[int]
+    case: str
+
+
+def work_of(options: argparse.Namespace, *, shuffle: bool) -> Work:
     folder, shape = cached_csc(options.shape), SHAPES[options.shape]
     indptr, indices = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("indptr", "indices"))
     generator = torch.Generator().manual_seed(0)
@@ -107,21 +123,29 @@ def main() -> None:
         y=y,
         edge_index=torch.stack([indices.long(), torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())]),
     )
-    loader = pyg.NeighborLoader(data, FANOUTS, input_nodes=items, batch_size=options.batch_size, seed=0)
+    drawn = {"batch_size": options.batch_size, "shuffle": shuffle, "seed": 0}
+    loader = pyg.NeighborLoader(data, FANOUTS, input_nodes=items, **drawn)
     plan = (
-        hr.ItemSampler(items, batch_size=options.batch_size, seed=0)
+        hr.ItemSampler(items, **drawn)
         .sample_neighbor(graph, FANOUTS)
         .fetch_feature(hr.FeatureStore(node={"x": x, "y": y}), node=["x"], labels="y")
     )
-    given = list(islice(loader, options.batches))
-    own, padded = (list(islice(one.loader(), options.batches)) for one in (plan, plan.pad()))
-    print(describe_machine(["headrace", "torch", "torch-geometric"]))
-    widths = [shape.width, options.hidden, options.hidden, CLASSES]
-    records = []
     case = (
         f"{options.shape}, batch {options.batch_size}, fanouts {','.join(map(str, FANOUTS))}, "
         f"{shape.width} float32, hidden {options.hidden}"
     )
+    return Work(x, plan, loader, [shape.width, options.hidden, options.hidden, CLASSES], case)
+
+
+def main() -> None:
+    parser = sizes_of_work(__doc__ or "", batches=2)
+    parser.add_argument("--compile", action="store_true", help="time a compiled model too; compiling takes minutes")
+    options = parser.parse_args()
+    work = work_of(options, shuffle=False)
+    widths, given = work.widths, list(work.loader)
+    own, padded = (list(one.loader()) for one in (work.plan, work.plan.pad()))
+    print(describe_machine(["headrace", "torch", "torch-geometric"]))
+    records = []
     for threads in options.threads:
         systems = [
             System(
@@ -143,7 +167,7 @@ def main() -> None:
             systems.append(System(PADDED_COMPILED, partial(step, static, padded, lambda one: one.y, threads), threads))
         pairs = ((PAIRS, TRIMMED), (BLOCKS, PAIRS), (PADDED, BLOCKS), (COMPILED, BLOCKS), (PADDED_COMPILED, COMPILED))
         gains = [Gain((better, threads), (other, threads)) for better, other in pairs]
-        records += interleave("models", case, systems, rounds=options.rounds, gains=gains, warm_up=1)
+        records += interleave("models", work.case, systems, rounds=options.rounds, gains=gains, warm_up=1)
     print_table(records)
     write_json(options.json, records)
 

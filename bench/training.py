@@ -14,20 +14,17 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
-from graphs import SHAPES, cached_csc
-from harness import Gain, Metrics, System, add_threads, arguments, describe_machine, interleave, print_table, write_json
-from models import CLASSES, FANOUTS, PAIRS, TRIMMED, OfPyG
+from harness import Gain, Metrics, System, describe_machine, interleave, print_table, write_json
+from models import BLOCKS, PAIRS, TRIMMED, OfPyG, sizes_of_work, work_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch_geometric.data import Data
 from torch_geometric.nn import SAGEConv
 
 import headrace as hr
-from headrace import ops, pyg
+from headrace import ops
 
-BLOCKS, LAYERS, ROOFLINE = "blocks, hr.nn", "blocks, PyG's layers", "its products, sums and gathers alone"
+LAYERS, ROOFLINE = "blocks, PyG's layers", "its products, sums and gathers alone"
 
 
 class OnBlocks(nn.Module):
@@ -106,63 +103,29 @@ class Roofline:
                 back = block.transposed
                 ops.spmm(back.indptr, back.indices, by_sums, out=by_rows, **options)
                 by_rows[: block.num_dst].addmm_(gradient, matrix)
-        # Sums are added to what was there: numbers that grow would end as infinities, which cost more.
-        for one in (*self.sums, *self.back):
-            one[:1].zero_()
 
 
 def main() -> None:
-    parser = arguments(__doc__ or "", rounds=5)
-    add_threads(parser)
-    parser.add_argument("--shape", choices=sorted(SHAPES), default="products")
-    parser.add_argument("--batch-size", type=int, default=1024)
-    parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--batches", type=int, default=6, help="of an epoch")
+    parser = sizes_of_work(__doc__ or "", batches=6)
     parser.add_argument("--trimmed", action="store_true", help="time PyG's trim_to_layer too: seconds a batch")
     parser.add_argument("--keep-memory", action="store_true", help="call ops.keep_freed_memory() first")
     options = parser.parse_args()
     if options.keep_memory and not ops.keep_freed_memory():
         parser.error("the C library of this system keeps no memory")
-    folder, shape = cached_csc(options.shape), SHAPES[options.shape]
-    indptr, indices = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("indptr", "indices"))
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(shape.num_nodes, shape.width, generator=generator)
-    y = torch.randint(CLASSES, (shape.num_nodes,), generator=generator)
-    items = torch.randperm(shape.num_nodes, generator=generator)[: options.batches * options.batch_size]
-    graph = hr.Graph.from_csc(indptr, indices)
-    plan = (
-        hr.ItemSampler(items, batch_size=options.batch_size, shuffle=True, seed=0)
-        .sample_neighbor(graph, FANOUTS)
-        .fetch_feature(hr.FeatureStore(node={"x": x, "y": y}), node=["x"], labels="y")
-    )
-    ours = plan.loader()
-    edges = torch.stack([indices.long(), torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())])
-    theirs = pyg.NeighborLoader(
-        Data(x=x, y=y, edge_index=edges),
-        FANOUTS,
-        input_nodes=items,
-        batch_size=options.batch_size,
-        shuffle=True,
-        seed=0,
-    )
-    del edges
+    work = work_of(options, shuffle=True)
+    ours = work.plan.loader()
 
     def epoch_of_ours(number: int) -> Iterable[Any]:
         ours.set_epoch(number)
         return ours
 
     print(describe_machine(["headrace", "torch", "torch-geometric"]))
-    widths = [shape.width, options.hidden, options.hidden, CLASSES]
-    roofline = Roofline(x, widths, list(ours))
-    case = (
-        f"{options.shape}, batch {options.batch_size}, fanouts {','.join(map(str, FANOUTS))}, "
-        f"{shape.width} float32, hidden {options.hidden}"
-        f"{', freed memory kept' if options.keep_memory else ''}"
-    )
+    widths, roofline = work.widths, Roofline(work.x, work.widths, list(ours))
+    case = work.case + (", freed memory kept" if options.keep_memory else "")
     records = []
     for threads in options.threads:
         in_blocks = partial(epoch, epoch_of_ours, lambda one: one.y, threads)
-        in_data = partial(epoch, lambda _: theirs, lambda one: one.y[: one.batch_size], threads)
+        in_data = partial(epoch, lambda _: work.loader, lambda one: one.y[: one.batch_size], threads)
         models = {
             BLOCKS: partial(in_blocks, OnBlocks(hr.nn.SAGEConv, widths)),
             LAYERS: partial(in_blocks, OnBlocks(SAGEConv, widths)),

@@ -26,6 +26,11 @@ def widened(x: Maybe) -> Maybe:
     return x
 
 
+def dtype_of_sums(x: torch.Tensor) -> torch.dtype:
+    """Return the dtype in which rows are added up: that of `in_single`."""
+    return torch.float32 if x.dtype in _NARROW else x.dtype
+
+
 def in_single(x: Maybe) -> Maybe:
     """Return float16 and bfloat16 in float32, where sums and degrees are exact enough, and anything else as it is."""
     return x.float() if isinstance(x, torch.Tensor) and x.dtype in _NARROW else x

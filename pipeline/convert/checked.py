@@ -19,9 +19,7 @@ from headrace.pipeline.convert.description import (
 )
 from headrace.pipeline.convert.iso_times import with_times
 from headrace.pipeline.convert.table import Table
-
-#: What relations of reverse edges begin with.
-_REVERSE = "rev_"
+from headrace.pipeline.data.reverse_types import lacks_reverse, reverse_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,7 @@ class Checked:
         if not self.options.undirected:
             return []
         apart = [one for one in self.edges if one is not None and one[0] != one[2]]
-        return [one for one in apart if not one[1].startswith(_REVERSE) and reverse_type(one) not in self.edges]
+        return [one for one in apart if lacks_reverse(one, self.edges)]
 
     def references(self) -> Iterator[Reference]:
         """Yield the columns with ids of nodes, in a fixed order."""
@@ -150,11 +148,6 @@ def checked(description: Description) -> Checked:
         _check_items(found, one)
     _check_added(found)
     return found
-
-
-def reverse_type(edge_type: EdgeType) -> EdgeType:
-    """Return the type of the reverse edges of a type."""
-    return edge_type[2], _REVERSE + edge_type[1], edge_type[0]
 
 
 def columns_of(columns: Columns) -> tuple[str, ...]:

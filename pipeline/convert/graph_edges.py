@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.bit_set import BitSet
-from headrace.pipeline.convert.checked import reverse_type
 from headrace.pipeline.convert.description import EdgeType
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.report import type_text
 from headrace.pipeline.convert.sort_edges import EdgeSorter, NodeNumbers, Segment
 from headrace.pipeline.convert.unique_edges import EdgeKinds, unique_files, without, write_kept
+from headrace.pipeline.data.reverse_types import reverse_type
 
 if TYPE_CHECKING:
     from headrace.pipeline.convert.conversion import Conversion

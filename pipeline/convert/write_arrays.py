@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import joined_attributes
-from headrace.pipeline.convert.checked import reverse_type
 from headrace.pipeline.convert.description import Columns, EdgeTable, EdgeType, NodeTable
 from headrace.pipeline.convert.feature_rows import added_pieces, feature_pieces, kind_of, time_pieces
 from headrace.pipeline.convert.graph_edges import EdgesThatStay
@@ -18,6 +17,7 @@ from headrace.pipeline.convert.item_rows import ItemRun
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.sort_edges import index_dtype
+from headrace.pipeline.data.reverse_types import reverse_type
 from headrace.pipeline.storage.array_file import PIECE_BYTES
 from headrace.pipeline.storage.dataset.manifest import (
     ArrayFile,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from headrace.pipeline.data.arrays import as_ids, as_number
 from headrace.pipeline.data.build_graph import ends_in_input_order, graph_of_ends
 from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.reverse_types import lacks_reverse, reverse_type
 from headrace.pipeline.data.type_attributes import ALWAYS, always_in, value_without
 from headrace.pipeline.data.types import TypeName, TypeOffsets, type_number
 
@@ -115,10 +116,6 @@ def _check_held(name: str, dtype: torch.dtype, number: float) -> None:
         )
 
 
-#: What relations of reverse edges begin with.
-_REVERSE = "rev_"
-
-
 class _Run(NamedTuple):
     """Consecutive edges of one type: their ends, and the edge of the given graph that each comes from."""
 
@@ -141,11 +138,11 @@ def with_reverse(graph: Graph, edge_types: Iterable[Any] | None, prefix: str) ->
         return _joined(graph, [run, _Run(run.name, run.dst, run.src, run.origin)])
     names = graph.edge_types.names
     if edge_types is None:
-        chosen = [name for name in names if _lacks_reverse(name, names, prefix, stage)]
+        chosen = [name for name in names if lacks_reverse(_triple(name, stage), names, prefix)]
     else:
         asked = as_list(edge_types, f"{stage}: edge_types", "edge types", GraphError)
         chosen = [names[type_number(graph.edge_types, name)] for name in asked]
-    reverse = {name: _reverse_name(name, prefix, stage) for name in chosen}
+    reverse = {name: reverse_type(_triple(name, stage), prefix) for name in chosen}
     there = [name for name in reverse.values() if name in names]
     if there:
         raise GraphError(f"{stage}: expected no edge type {there[0]} yet, got a graph that has it; give another prefix")
@@ -167,9 +164,9 @@ def undirected(graph: Graph, origin: str | None) -> Graph:
     for run in _runs(graph):
         if graph.node_types is not None and not (isinstance(run.name, tuple) and run.name[0] == run.name[2]):
             made.append(run)
-            if _lacks_reverse(run.name, names, _REVERSE, stage):
-                name = _reverse_name(run.name, _REVERSE, stage)
-                reverse.append(_Run(name, run.dst, run.src, run.origin))
+            name = _triple(run.name, stage)
+            if lacks_reverse(name, names):
+                reverse.append(_Run(reverse_type(name), run.dst, run.src, run.origin))
             continue
         there = torch.unique(run.src.long() * graph.num_nodes + run.dst.long())
         wanted = run.dst.long() * graph.num_nodes + run.src.long()
@@ -212,18 +209,12 @@ def _joined(graph: Graph, runs: list[_Run], origin: str | None = None) -> Graph:
     return made if graph.node_ids is None else replace(made, node_ids=graph.node_ids)
 
 
-def _reverse_name(name: TypeName, prefix: str, stage: str) -> TypeName:
+def _triple(name: TypeName, stage: str) -> tuple[str, str, str]:
     if not isinstance(name, tuple):
         raise GraphError(
             f"{stage}: expected edge types (source type, relation, destination type), got {name!r}; name them so"
         )
-    return name[2], prefix + name[1], name[0]
-
-
-def _lacks_reverse(name: TypeName, names: Sequence[TypeName], prefix: str, stage: str) -> bool:
-    """Whether an edge type has no reverse type, and is none by its name."""
-    is_reverse = isinstance(name, tuple) and name[1].startswith(prefix)
-    return _reverse_name(name, prefix, stage) not in names and not is_reverse
+    return name
 
 
 def with_edges(graph: Graph, kept: Tensor) -> Graph:

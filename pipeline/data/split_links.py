@@ -13,6 +13,7 @@ from headrace.pipeline.data.build_graph import ends_in_input_order
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.items import Items
 from headrace.pipeline.data.made_of_graph import with_edges
+from headrace.pipeline.data.reverse_types import reverse_type
 from headrace.pipeline.data.split_shares import PARTS, cut_by_time, drawn, sizes_of
 from headrace.pipeline.data.times import EARLIEST, ordered, times_of
 from headrace.pipeline.data.types import TypeName, type_number
@@ -182,7 +183,7 @@ def _reverses_of(graph: Graph, name: TypeName | None, reverse: Any) -> range | N
         return None
     if reverse is not None:
         return types.id_range(types.names[type_number(types, reverse)])
-    usual = (name[2], f"rev_{name[1]}", name[0]) if isinstance(name, tuple) else None
+    usual = reverse_type(name) if isinstance(name, tuple) else None
     return types.id_range(usual) if usual in types.names and usual is not None else None
 
 

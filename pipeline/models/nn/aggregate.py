@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.compiling import is_compiling
-from headrace.ops.aggregate.precision import in_single, widened
+from headrace.ops.aggregate.precision import dtype_of_sums, widened
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, as_number, describe, whole_number
 from headrace.pipeline.data.block_messages import destinations_of, num_dst_of, num_src_of, reduced
@@ -121,11 +121,10 @@ class _WithOwnRows(torch.autograd.Function):
 def sum_of_products(linear: nn.Module, rows: Tensor, other: nn.Module, others: Tensor) -> Tensor:
     """Return ``linear(rows) + other(others)``; the second product is added to the first as it is made."""
     out: Tensor = linear(rows)
-    if is_compiling() or not _is_matrix(linear) or not _is_matrix(other):
-        return out + cast("Tensor", other(others))
-    if other.bias is not None or not out.dtype == others.dtype == other.weight.dtype:  # autocast brings them together
-        return out + cast("Tensor", other(others))
-    return out.addmm_(others, other.weight.t())
+    are_plain = not is_compiling() and _is_matrix(linear)
+    if are_plain and _is_matrix(other) and other.bias is None and out.dtype == others.dtype == other.weight.dtype:
+        return out.addmm_(others, other.weight.t())
+    return out + cast("Tensor", other(others))  # autocast brings dtypes together
 
 
 #: Where modules, and torch for all of them, keep the functions that see their inputs and outputs.
@@ -180,7 +179,7 @@ def aggregate(block: Edges, x: Tensor, reduce: Reduce, weight: Tensor | None = N
     """Reduce the messages to each destination; gradients go back over the transposed edges."""
     x = widened(x)
     if weight is not None:
-        weight = weight.to(in_single(x[:0]).dtype)
+        weight = weight.to(dtype_of_sums(x))
     if not is_block(block):
         return block.aggregate(x, reduce=reduce, weight=weight)
     return reduced(block, x, reduce, weight)

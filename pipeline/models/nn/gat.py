@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregate_with_grad, attend_with_grad
 from headrace.ops.aggregate.compiling import num_torch_threads, operations
-from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
+from headrace.ops.aggregate.precision import as_narrow_as, dtype_of_sums, in_single, widened
 from headrace.pipeline.data import Block, as_number, check_switches, describe
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
 from headrace.pipeline.models.nn.aggregate import (
@@ -152,7 +152,7 @@ class GATConv(nn.Module):
             slope = self.negative_slope
             out = block.attend(rows, source, destination, edge_scores=edge, slope=slope, dropout=drops, key=masks.key)
             return self._finished(out)
-        single = in_single(x[:0]).dtype
+        single = dtype_of_sums(x)
         weight = None if block.weight is None else block.weight.to(single)
         edges: Block | Looped = block
         edge_ids = None if masks.edge_ids is None else masks.edge_ids[: block.num_edges]
