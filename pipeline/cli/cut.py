@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,21 +15,26 @@ from headrace.ops.optional import require
 from headrace.pipeline.cli.cut_dataset import node_features, read_dataset, text_of_feature
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.cli.partition import ORIGINAL_ID
+from headrace.pipeline.convert.memory import MARGIN, as_memory, maps_within, room
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.report import PartitionReport
+from headrace.pipeline.storage.array_file import let_pages_go
 from headrace.pipeline.storage.dataset.manifest import PARTS, holds_dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
 from headrace.pipeline.storage.new_folder import check_is_free
 from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.shard_meta import holds_shards
-from headrace.pipeline.storage.write_shards import write_shards
+from headrace.pipeline.storage.write_shards import bytes_of_shards, write_shards
 
 PICTURES = (".png", ".svg", ".pdf")
 
 #: How often `--method stream` places every node: more passes gain little.
 STREAM_PASSES = 3
+
+#: Bytes that are held for each node of a graph in files: owners, an order and marks, or the nodes of a part.
+NODE_BYTES = 24
 
 
 def cut(options: argparse.Namespace) -> None:
@@ -56,8 +62,35 @@ def cut(options: argparse.Namespace) -> None:
         require("matplotlib", extra="plot", stage="--report")
         if options.report.suffix not in PICTURES:
             raise InputError(f"--report {options.report}: expected a name that ends in {', '.join(PICTURES)}")
+    memory = None if options.memory is None else as_memory(options.memory, "partition")
+    if memory is not None:
+        _check_is_in_files(options, of_dataset=of_dataset)
+    with maps_within(memory):
+        _cut(options, memory, of_dataset=of_dataset)
+
+
+def _check_is_in_files(options: argparse.Namespace, *, of_dataset: bool) -> None:
+    """Refuse what holds a graph in memory, of whatever size that is."""
+    if options.method in ("metis", "louvain"):
+        raise InputError(
+            f"expected --method stream, hash or range for --memory, got {options.method}, which holds the graph in "
+            "memory; leave out --memory, or take stream"
+        )
+    if options.reorder:
+        raise InputError("expected no --reorder for --memory: the reordered graph is held in memory; leave out one")
+    if not of_dataset:
+        raise InputError(
+            f"expected a data set for --memory, got {options.data}, of which arrays may be copied to memory; make a "
+            "data set of it by headrace convert"
+        )
+
+
+def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -> None:
     tell = _nothing if options.json else say
     files = read_dataset(options) if of_dataset else read_graph_files(options.data, options.features)
+    if memory is not None:
+        let_pages_go()
+        room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes, what="partition")
     for name, reason in files.left_out.items():
         if name != options.balance:
             tell(f"left out {name}: {reason}")
@@ -78,20 +111,22 @@ def cut(options: argparse.Namespace) -> None:
         graph, partition = graph.reordered(order), partition.ranges()
         store = _reordered(store, order)
         whole = None if whole is None else [*whole, ORIGINAL_ID]
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    write_shards(
-        options.out,
-        graph,
-        partition,
-        store,
-        whole=whole,
-        overwrite=options.overwrite,
-    )
+    num_bytes = bytes_of_shards(graph, partition, store, whole)
+    if not options.dry_run:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        write_shards(options.out, graph, partition, store, whole=whole, overwrite=options.overwrite)
     if options.json:
-        answer(_fields(options, files, report, store), "", as_json=True)
+        answer({**_fields(options, files, report, store), "bytes": num_bytes}, "", as_json=True)
         return
     of_edges = f", and of edges {_listed(store.edge)}" if store.edge else ""
-    say(f"{partition.num_parts} shards in {options.out}, with features {_listed(store.node) or 'none'}{of_edges}")
+    features = f"with features {_listed(store.node) or 'none'}{of_edges}"
+    if options.dry_run:
+        above = next(one for one in options.out.absolute().parents if one.exists())
+        free = shutil.disk_usage(above).free
+        say(f"would be {partition.num_parts} shards in {options.out}, {features}")
+        say(f"{num_bytes:,} bytes, of {free:,} that are free")
+        return
+    say(f"{partition.num_parts} shards in {options.out}, {features}")
     say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, behind init_process_group:")
     if of_dataset:
         say(f"data = headrace.open_dataset({str(options.data)!r})")
@@ -104,6 +139,7 @@ def _fields(
     """Return in JSON what was cut: counts of the parts, features, and what is left out."""
     return {
         "folder": str(options.out),
+        "dry_run": options.dry_run,
         "method": options.method,
         "num_nodes": report.num_nodes,
         "num_edges": report.num_edges,

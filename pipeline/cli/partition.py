@@ -49,6 +49,12 @@ def add_to(commands: Any) -> None:
         help=f"renumber nodes part by part, so that owners are ranges; the feature {ORIGINAL_ID} has the old ids "
         "(the reordered graph is held in memory)",
     )
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="to take at most: 4GB; of data sets, by hash, range and stream (default: no limit)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="write nothing: the report, and the bytes of the shards")
     parser.add_argument("--report", type=Path, metavar="PICTURE", help="draw the report: .png, .svg or .pdf")
     parser.add_argument("--overwrite", action="store_true", help="replace shards that are at OUT")
     add_json(parser)

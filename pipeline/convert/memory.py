@@ -1,11 +1,15 @@
-"""How much memory a conversion may take, and what of it is left for arrays."""
+"""How much memory a command may take, and what of it is left for arrays."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any
 
 from headrace.ops import InputError
+from headrace.pipeline.storage.array_file import let_pages_go
 
 #: What Python, torch and the system's buffers take beside arrays that are counted.
 APART = 48 << 20
@@ -13,11 +17,17 @@ APART = 48 << 20
 #: Rows that are read at a time, at most: more do not make anything faster.
 MOST_ROWS = 1 << 20
 
+#: Bytes of mapped files that may be read before a thread sees it: 4,096 rows of a fingerprint with the 64 KiB around
+#: each, or some hundredths of a second at the rate of memory.
+MARGIN = 320 << 20
+
+_LOOKS_EVERY = 0.002
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {f"{letter}iB".upper(): 1 << 10 * power for power, letter in enumerate("KMGT", 1)}
 
 
-def as_memory(memory: Any) -> int:
+def as_memory(memory: Any, what: str = "convert") -> int:
     """Return bytes of a number, or of a text such as "4GB" or "512MiB".
 
     Raises
@@ -31,10 +41,10 @@ def as_memory(memory: Any) -> int:
             return int(float(match[1]) * _UNITS[match[2].upper()])
     elif isinstance(memory, int) and not isinstance(memory, bool) and memory > 0:
         return memory
-    raise InputError(f'convert: expected memory to be bytes or a text such as "4GB", got {memory!r}')
+    raise InputError(f'{what}: expected memory to be bytes or a text such as "4GB", got {memory!r}')
 
 
-def room(memory: int, least: int = 32 << 20) -> int:
+def room(memory: int, least: int = 32 << 20, *, what: str = "convert") -> int:
     """Return the bytes that arrays may have of a limit for the whole process, which are at least so many.
 
     Raises
@@ -47,7 +57,7 @@ def room(memory: int, least: int = 32 << 20) -> int:
         apart = resident() + APART
         needed = apart + least + (32 << 20)
         raise InputError(
-            f"convert: expected memory for the libraries, which take {apart:,} bytes, and {least:,} bytes for "
+            f"{what}: expected memory for the libraries, which take {apart:,} bytes, and {least:,} bytes for "
             f"arrays, got {memory:,} bytes; give at least {needed:,} bytes, as memory={f'{-(-needed // 10**6)}MB'!r}"
         )
     return left
@@ -63,6 +73,31 @@ def resident() -> int:
     import resource
 
     return pages * resource.getpagesize()
+
+
+@contextmanager
+def maps_within(memory: int | None) -> Iterator[None]:
+    """Let go of pages of mapped files, while the block runs, before the process has so many bytes of memory.
+
+    A thread looks: kernels read whole files in one call. None is no limit.
+    """
+    if memory is None:
+        yield
+        return
+    ends, most = Event(), memory - MARGIN
+
+    def look() -> None:
+        while not ends.wait(_LOOKS_EVERY):
+            if resident() > most:
+                let_pages_go()
+
+    thread = Thread(target=look, name="headrace maps", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
 
 
 def rows_within(num_bytes: int, row_bytes: int) -> int:

@@ -121,7 +121,8 @@ def _rows_of(array: Tensor | np.ndarray, rows: NDArray[np.int64]) -> Tensor | np
             return array[torch.from_numpy(rows)]
         # Not by torch: its threads spin for a while behind so many rows, and keep a sampler from their cores.
         array = array.detach().view(integers).numpy()
-    return np.asarray(array[rows])
+    # Some at a time: each of a map brings pages into memory, which another thread may have to let go of meanwhile.
+    return np.concatenate([array.take(rows[start : start + 256], axis=0) for start in range(0, len(rows), 256)])
 
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from tokenize import TokenError
 from typing import Any, BinaryIO, Literal, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -35,6 +37,9 @@ PIECE_BYTES = 8 << 20
 
 #: Elements of the largest array that can be addressed.
 _MOST = 1 << 60
+
+#: The files that are mapped, by their addresses in Python, as long as somebody has an array of them.
+_MAPS: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
 
 
 def write_array(
@@ -162,9 +167,20 @@ def open_array(
         order: Literal["C", "F"] = "F" if fortran_order else "C"
         if memory_map:
             # Of this very file, not of what may have its name by now.
-            return np.memmap(file, dtype, "r", start, shape, order)
+            mapped = np.memmap(file, dtype, "r", start, shape, order)
+            if isinstance(mapped.base, mmap.mmap):
+                _MAPS[id(mapped.base)] = mapped.base
+            return mapped
         array = np.fromfile(file, dtype, math.prod(shape))
         return array.reshape(shape, order=order)
+
+
+def let_pages_go() -> None:
+    """Let go of the pages of mapped files, which count as memory of the process; they are read again when needed."""
+    for reference in _MAPS.valuerefs():  # a list made at once: other threads open files meanwhile
+        one = reference()
+        if one is not None:
+            one.madvise(mmap.MADV_DONTNEED)
 
 
 class OpenRows(NamedTuple):

@@ -121,6 +121,13 @@ def write_shards(
         raise
 
 
+def bytes_of_shards(
+    graph: Graph, partition: Partition, store: FeatureStore, whole: str | Collection[FeatureName] | None
+) -> int:
+    """Return the bytes that `write_shards` writes, with errors as it has them."""
+    return _total_bytes(graph, store, _describe(graph, partition, store, whole))
+
+
 class _Writer:
     """Writes files, and moves a progress bar along."""
 

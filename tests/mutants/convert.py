@@ -9,9 +9,28 @@ _POLICY = "tests/pipeline/convert/test_policies.py::"
 _ADDED = "tests/pipeline/convert/test_added_edges.py::"
 _RESUMED = "tests/pipeline/convert/test_resumed_conversions.py::"
 _TEXTS = "tests/pipeline/convert/test_text_keys.py::"
+_PARTS = "tests/pipeline/cli/test_partition_memory.py::"
 _FORMATS = "tests/pipeline/convert/test_formats.py::"
 
 CONVERT = (
+    Mutant(
+        "pipeline/convert/memory.py",
+        "if resident() > most:",
+        "if resident() > most + (1 << 40):",
+        _PARTS + "test_pages_of_maps_are_let_go_above_the_limit",
+    ),
+    Mutant(
+        "pipeline/storage/array_file.py",
+        "                _MAPS[id(mapped.base)] = mapped.base\n",
+        "                pass\n",
+        _PARTS + "test_pages_of_maps_are_let_go_above_the_limit",
+    ),
+    Mutant(
+        "pipeline/cli/cut.py",
+        "    if not options.dry_run:\n",
+        "    if True:\n",
+        _PARTS + "test_a_dry_run_writes_nothing",
+    ),
     Mutant(
         "pipeline/convert/sort_edges.py",
         "is_sorted = last < int(column[0]) and bool((column[1:] > column[:-1]).all())",
