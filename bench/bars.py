@@ -46,10 +46,8 @@ class Bar:
 
     @property
     def bound(self) -> str:
-        bounds = [
-            f"{sign} {bound:g}" for sign, bound in (("≥", self.at_least), ("≤", self.at_most)) if bound is not None
-        ]
-        return ", ".join(bounds)
+        bounds = (("≥", self.at_least), ("≤", self.at_most))
+        return ", ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
 
 
 _BATCH = "products, batch 1024, fanouts 10,10,10"
@@ -352,6 +350,7 @@ BARS = (
         _GAIN,
         at_least=2,
     ),
+    Bar("windows of most rows over scans", "windows", "most rows.*", "one scan .* over windows", _GAIN, at_most=1.3),
     Bar(
         "an epoch of GraphSAGE on a CPU over its arithmetic alone",
         "training",

@@ -104,8 +104,8 @@ TIERS = (
     ),
     Mutant(
         "pipeline/run/window_node.py",
-        "for _ in range(MOST_ENTERING):",
-        "for _ in range(99):",
+        "FIRST_ENTERING if self._state is None else MOST_ENTERING",
+        "99",
         _LOOKAHEAD + "test_expects_every_read_a_window_ahead",
     ),
     Mutant(
@@ -116,7 +116,7 @@ TIERS = (
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
-        " / (1 + before.num_reads)",
+        " / before.num_reads",
         "",
         _LOOKAHEAD + "test_a_window_is_read_piece_by_piece_while_another_one_leaves",
     ),
