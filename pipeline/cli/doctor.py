@@ -8,7 +8,6 @@ import platform
 import shutil
 import sys
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +124,8 @@ def _is_there(module: str) -> bool:
 
 def _version(packages: tuple[str, ...]) -> str | None:
     """Return the version of the first of some packages that is installed."""
+    from importlib.metadata import PackageNotFoundError, version  # here, as other commands start faster without it
+
     for package in packages:
         with suppress(PackageNotFoundError):
             return version(package)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
-from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.table import Table, first_text
 from headrace.pipeline.data.type_attributes import ALWAYS, value_without
 
 
@@ -87,12 +87,18 @@ def _joined(
             f"convert: expected {what} attribute {name!r} in one unit, got {units}, where None is a plain number; "
             "convert one of them"
         )
+    if name == "weight" and any(units.values()):
+        raise InputError(f"convert: expected weights, got times in {next(iter(found))}; name a column of numbers")
     there = {column: one.dtype for column, one in found.items()}
     lacking = len(there) < len(of_tables)
     odd = {column: dtype for column, dtype in there.items() if dtype.kind not in "biuf"}
     if odd:
-        came = {column: "texts" if dtype.kind == "O" else str(dtype) for column, dtype in odd.items()}
-        raise InputError(f"convert: expected numbers in the columns of {what} attribute {name!r}, got {came}")
+        texts = [(one, of[name]) for one, of in of_tables if one and name in of and one.column(of[name]).is_text]
+        came = first_text(*texts[0]) if texts else str({column: str(dtype) for column, dtype in odd.items()})
+        raise InputError(
+            f"convert: expected numbers in the columns of {what} attribute {name!r}, got {came}; correct it, or put "
+            "numbers in place of all texts"
+        )
     default = value_without(name)
     if lacking and default is None:
         raise InputError(

@@ -18,7 +18,7 @@ from headrace.pipeline.convert.description import (
     split_name,
 )
 from headrace.pipeline.convert.iso_times import with_times
-from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.table import Table, first_text
 from headrace.pipeline.data.reverse_types import lacks_reverse, reverse_type
 
 
@@ -238,10 +238,17 @@ def _check_rows(table: Table, features: Mapping[str, Columns], labels: Mapping[s
     for name, some in features.items():
         columns = columns_of(some)
         found = [table.column(one) for one in columns]
-        if not columns or any(one.is_text for one in found) or (len(columns) > 1 and any(one.shape for one in found)):
+        texts = [column for column, one in zip(columns, found, strict=True) if one.is_text]
+        if texts:
             raise InputError(
-                f"convert: {table.name}: expected feature {name!r} of one column, or of several of numbers, got "
-                f"{dict(zip(columns, found, strict=True))}"
+                f"convert: {table.name}: expected numbers in {texts[0]!r} of feature {name!r}, got "
+                f"{first_text(table, texts[0])}; correct it, or put numbers in place of all texts"
+            )
+        if not columns or (len(columns) > 1 and any(one.shape for one in found)):
+            came = {column: str(list(one.shape)) for column, one in zip(columns, found, strict=True)}
+            raise InputError(
+                f"convert: {table.name}: expected feature {name!r} of one column, or of several with one number in a "
+                f"row, got rows of {came}; name each as a feature of its own"
             )
     for name, column in labels.items():
         if table.column(column).is_text:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
-from headrace.pipeline.convert.files import Paths, RowsOfFiles, files_of, stamps_of
+from headrace.pipeline.convert.files import Paths, RowsOfFiles, fault_of, files_of, stamps_of
 from headrace.pipeline.convert.table import Column, Stamp, Table, where_from
 
 #: "int", "float", "bool", "text", or ("vector", length); of ids also "id", integers in their canonical form alone.
@@ -69,9 +69,7 @@ class CsvTable(Table):
         types: Mapping[str, Kind] | None = None,
     ) -> None:
         self._files = files_of(paths)
-        self.name = (
-            str(self._files[0]) if len(self._files) == 1 else f"{self._files[0]} and {len(self._files) - 1} more"
-        )
+        self.name = str(self._files[0]) + (f" and {len(self._files) - 1} more" if len(self._files) > 1 else "")
         is_tsv = self._files[0].name.removesuffix(".gz").endswith(".tsv")
         self._separator = separator or ("\t" if is_tsv else ",")
         if len(self._separator) != 1 or self._separator in '"\r\n':
@@ -157,7 +155,7 @@ class CsvTable(Table):
             with _opened(path) as file:
                 header = next(csv.reader(file, delimiter=self._separator), None)
         except _DAMAGED as cause:
-            raise InputError(f"convert: expected a header in {path}, but {cause}; correct the file") from cause
+            raise InputError(f"convert: expected a header in {path}, but {fault_of(cause)}") from cause
         if not header:
             raise InputError(f"convert: expected a header in {path}, got an empty file; pass names=")
         return header
@@ -182,7 +180,7 @@ class CsvTable(Table):
                         count += 1
                         yield place, row
                 except _DAMAGED as cause:
-                    raise InputError(f"convert: {path}, behind row {count}: {cause}; correct the file") from cause
+                    raise InputError(f"convert: {path}, behind row {count}: {fault_of(cause)}") from cause
             self._rows.ended(place, count)
 
     def _plain_chunks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
@@ -226,7 +224,7 @@ class CsvTable(Table):
                     if "straddling" in str(cause) and block < _LARGEST_BLOCK:
                         block *= 4
                     elif not is_read:
-                        raise InputError(f"convert: {path}, behind row {count}: {cause}; correct the file") from cause
+                        raise InputError(f"convert: {path}, behind row {count}: {fault_of(cause)}") from cause
             self._rows.ended(place, count)
 
 

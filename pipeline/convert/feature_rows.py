@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -39,7 +40,14 @@ def kind_of(tables: Sequence[tuple[Table, Columns]], what: str) -> Kind:
 
 
 def feature_pieces(
-    table: Table, columns: Columns, kind: Kind, *, labels: bool, kept: RawArray | None, room: int
+    table: Table,
+    columns: Columns,
+    kind: Kind,
+    *,
+    labels: bool,
+    kept: RawArray | None,
+    room: int,
+    counted: Counter[str] | None = None,
 ) -> Iterator[NDArray[Any]]:
     """Yield the rows of a feature, or of labels, in the order of the table.
 
@@ -47,6 +55,8 @@ def feature_pieces(
     ----------
     kept
         bool, which rows stay; None for all.
+    counted
+        Takes how many labels are ``missing``: NaN, or -100 in integers.
 
     Raises
     ------
@@ -63,6 +73,9 @@ def feature_pieces(
             null = nulls(values, nan=False)
             if labels:
                 values = as_labels(values)
+                if counted is not None and values.dtype.kind in "fi":
+                    ignored = np.isnan(values) if values.dtype.kind == "f" else values == -100
+                    counted["missing"] += int(ignored.any(tuple(range(1, values.ndim))).sum())
             elif null.any():
                 rows = null.reshape(len(null), -1).any(1)
                 raise InputError(

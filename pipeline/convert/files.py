@@ -11,6 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from headrace.ops import InputError
+from headrace.ops.names import close_name
 from headrace.pipeline.convert.table import Stamp
 from headrace.pipeline.storage.opened_files import open_regular
 
@@ -65,6 +66,12 @@ def stamps_of(files: Sequence[Path]) -> tuple[Stamp, ...]:
     return tuple(found)
 
 
+def fault_of(cause: Exception) -> str:
+    """Return what is wrong with a file of text, and what to do."""
+    is_encoded = any(one in str(cause) for one in ("codec", "UTF8"))
+    return f"{cause}; {'write the file as UTF-8' if is_encoded else 'correct the file'}"
+
+
 class RowsOfFiles:
     """In which file a row of a table is, once that many rows of it are known."""
 
@@ -87,7 +94,12 @@ def _check(file: Path) -> None:
     try:
         open_regular(file).close()
     except OSError as cause:
-        raise InputError(f"convert: expected a table in {file}, but it cannot be read ({cause.strerror})") from cause
+        known = [one.name for one in file.parent.iterdir()] if file.parent.is_dir() else []
+        near = close_name(file.name, known)
+        raise InputError(
+            f"convert: expected a table in {file}, but it cannot be read ({cause.strerror}); "
+            + ("look at the path" if near is None else f"did you mean {near}?")
+        ) from cause
 
 
 def _files_of_one(path: Path) -> list[Path]:

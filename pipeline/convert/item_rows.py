@@ -224,8 +224,8 @@ def _by_name(table: Table, column: str, values: NDArray[Any]) -> list[tuple[str,
     """Return the rows of each name, names in the order of their first row."""
     if values.dtype != object:
         raise InputError(
-            f"convert: {table.name}: expected names of items in {column!r}, got {values.dtype}; pass splits={{name: "
-            "column}} for columns of booleans"
+            f"convert: {table.name}: expected names of items in {column!r}, got {values.dtype}; name a column of "
+            f"texts such as train and val, or of booleans for each name: splits = {{ train = {column!r} }}"
         )
     found: dict[str, NDArray[np.bool_]] = {}
     for name in dict.fromkeys(values.tolist()):

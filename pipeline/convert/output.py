@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -49,9 +50,20 @@ class Output:
         self._writer = FolderWriter(self.folder, self._advance)
 
     def write(
-        self, parts: Iterable[str], dtype: np.dtype[Any], shape: tuple[int, ...], pieces: Iterator[NDArray[Any]]
+        self,
+        parts: Iterable[str],
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        pieces: Iterator[NDArray[Any]],
+        counted: Counter[str] | None = None,
     ) -> ArrayFile:
-        """Write an array of pieces, and return its description."""
+        """Write an array of pieces, and return its description.
+
+        Parameters
+        ----------
+        counted
+            What the pieces count while they are made; of an array that is written already, what they counted then.
+        """
         parts = list(parts)
         name = _WRITTEN + ".".join(parts)
         if self._work.is_done(name):
@@ -62,9 +74,13 @@ class Output:
             with self._bar(name, int(np.prod(shape)) * dtype.itemsize) as progress:
                 self._progress = progress
                 tensors = (torch.from_numpy(np.array(one, dtype, order="C")) for one in pieces)
-                return asdict(self._writer.write(parts, of_torch, shape, tensors))
+                written = asdict(self._writer.write(parts, of_torch, shape, tensors))
+                return written if counted is None else {**written, "counted": dict(counted)}
 
+        is_done = self._work.is_done(name)
         facts = self._work.once(name, run)
+        if is_done and counted is not None:
+            counted.update(facts["counted"])
         return ArrayFile(facts["file"], facts["dtype"], tuple(facts["shape"]), facts["sha256"])
 
     def raw(self, parts: Iterable[str], array: RawArray, num_rows: int) -> ArrayFile:

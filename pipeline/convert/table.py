@@ -135,6 +135,27 @@ class Table(ABC):
         return f"{type(self).__name__}({self.name!r}, {rows}, {list(self.columns)})"
 
 
+def first_text(table: Table, column: str) -> str:
+    """Return the first text among the first rows of a column that should have numbers, and its place, for errors.
+
+    Of files of text one such text in a column of numbers makes all of it texts.
+    """
+    for chunk in table.chunks([column], 4096):
+        for row, one in enumerate(chunk[column].tolist()):
+            if one is not None and not _is_number(one):
+                return f"the text {one[:40]!r} in {table.where(row)}"
+        break
+    return "texts"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def where_from(table: Table, start: int, row: int) -> str:
     """Return the place of a row of a chunk that begins at a row of its table."""
     return table.where(start + row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -101,9 +102,11 @@ class ArraysOfDataset:
                 assert node.table is not None
                 kind = kind_of([(node.table, columns)], f"feature {feature!r} of {name!r}")
                 count = self._conversion.num_nodes[name]
-                rows = feature_pieces(node.table, columns, kind, labels=is_label, kept=None, room=self._conversion.room)
+                room, counted = self._conversion.room, Counter[str]()
+                rows = feature_pieces(node.table, columns, kind, labels=is_label, kept=None, room=room, counted=counted)
                 added = added_pieces(count - self._conversion.ids(name).num_rows, kind, labels=is_label)
-                yield self._feature("node", of_type, feature, kind, count, chain(rows, added))
+                yield self._feature("node", of_type, feature, kind, count, chain(rows, added), counted)
+                self._conversion.count(f"labels {feature} of {name} that are missing", counted["missing"])
 
     def _edge_features(self) -> Iterator[FeatureFile]:
         for edge_type in self._tables.edges:
@@ -160,11 +163,18 @@ class ArraysOfDataset:
                 yield FeatureFile("edge", reverse_type((one.type[0], one.type[1], one.type[2])), one.name, one.rows)
 
     def _feature(
-        self, of: str, of_type: Any, name: str, kind: Any, count: int, pieces: Iterator[NDArray[Any]]
+        self,
+        of: str,
+        of_type: Any,
+        name: str,
+        kind: Any,
+        count: int,
+        pieces: Iterator[NDArray[Any]],
+        counted: Counter[str] | None = None,
     ) -> FeatureFile:
         label = of_type if isinstance(of_type, str) else ",".join(of_type or ())
         parts = (of, *([label] if label else []), name)
-        return FeatureFile(of, of_type, name, self._output.write(parts, kind[0], (count, *kind[1]), pieces))
+        return FeatureFile(of, of_type, name, self._output.write(parts, kind[0], (count, *kind[1]), pieces, counted))
 
     def _items(self, items: Mapping[str, Sequence[ItemRun]]) -> dict[str, tuple[ItemFiles, ...]]:
         found = {}

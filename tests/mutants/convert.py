@@ -14,6 +14,13 @@ _FORMATS = "tests/pipeline/convert/test_formats.py::"
 
 CONVERT = (
     Mutant(
+        "pipeline/convert/output.py",
+        'counted.update(facts["counted"])',
+        "pass",
+        "tests/pipeline/convert/test_nothing_is_silent.py::"
+        "test_labels_that_are_missing_are_counted_also_when_a_killed_run_goes_on",
+    ),
+    Mutant(
         "pipeline/convert/memory.py",
         "if resident() > most:",
         "if resident() > most + (1 << 40):",

@@ -40,6 +40,11 @@ def check_input(layer: str, x: Tensor, block: Edges, in_channels: int) -> None:
     """
     check_has_own_rows(layer, block)
     if not isinstance(x, Tensor) or x.shape != (num_src_of(block), in_channels):
+        if isinstance(x, Tensor) and (x.ndim, in_channels) == (1, 1) and len(x) == num_src_of(block):
+            raise InputError(
+                f"{layer}: expected x of [{block.num_src}, 1], got {describe(x)}, one number for each source; pass "
+                "x[:, None]"
+            )
         raise InputError(
             f"{layer}: expected x of [{block.num_src}, {in_channels}], a row for each source of the block, got "
             f"{describe(x) if isinstance(x, Tensor) else type(x).__name__}; call it as conv(x, block). Blocks come "

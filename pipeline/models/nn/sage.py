@@ -147,7 +147,8 @@ class GINConv(nn.Module):
         """Return a row for each destination from x: [num_src, ...]."""
         check_has_own_rows("GINConv", block)
         if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != num_src_of(block):
-            raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {describe(x)}")
+            advice = "; pass x[:, None]" if isinstance(x, Tensor) and x.ndim == 1 else "; call it as conv(x, block)"
+            raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {describe(x)}{advice}")
         x, own = with_own_rows(x, block)
         rows = without_padding(aggregate(block, x, "sum", weight_of(block)), block)
         out: Tensor = self.nn(rows + (1 + self.eps) * without_padding(own, block))

@@ -213,3 +213,16 @@ def test_formats_by_name(tmp_path):
     os.mkfifo(tmp_path / "b.csv")
     with pytest.raises(InputError, match="FIFO"):
         open_table(tmp_path / "b.csv")
+
+
+def test_a_file_with_a_near_name_is_named(tmp_path):
+    (tmp_path / "products.csv").write_text("a\n1\n")
+    with pytest.raises(InputError, match=r"No such file or directory\); did you mean products\.csv\?"):
+        open_table(tmp_path / "product.csv")
+
+
+@pytest.mark.parametrize("num_before", [0, 3000])
+def test_a_file_of_another_encoding_says_so(tmp_path, reader, num_before):
+    (tmp_path / "a.csv").write_bytes(b"a\n" + b"b\n" * num_before + "fa\xe7ade\n".encode("latin-1"))
+    with pytest.raises(InputError, match="write the file as UTF-8"):
+        list(open_table(tmp_path / "a.csv").chunks(["a"], 1000))

@@ -15,6 +15,7 @@ from headrace.pipeline.convert.formats.described import description_of
 from headrace.pipeline.convert.formats.source import read_source
 from headrace.pipeline.convert.formats.views import Beside, Cast, Numbered
 from headrace.pipeline.convert.table import ArrayTable
+from headrace.pipeline.storage.dataset.manifest import Manifest
 from headrace.pipeline.storage.graph_files import read_graph_files
 
 SRC, DST = np.array([0, 2, 2, 1]), np.array([1, 1, 0, 0])
@@ -75,11 +76,15 @@ def test_weights_that_nothing_can_be_drawn_by(tmp_path, value):
 
 def test_texts_in_place_of_numbers_are_refused_before_rows_are_read(tmp_path, monkeypatch):
     table = ArrayTable("t", {**ENDS, "text": np.array(list("abcd"), object)})
-    monkeypatch.setattr(ArrayTable, "chunks", None)
+    monkeypatch.setattr(ArrayTable, "chunks", lambda *_: iter([{"text": np.array(["1", None, "b"], object)}]))
     edge, nodes = EdgeTable(table), [NodeTable(num_nodes=3)]
     for given, message in (
         (Description([edge], nodes, [Items("a", table, "src", labels="text")]), "'a': expected labels to be numbers"),
-        (Description([EdgeTable(table, attributes={"a": "text"})], nodes), "in the columns of edge attribute 'a'"),
+        (Description([EdgeTable(table, attributes={"a": "text"})], nodes), "edge attribute 'a', got the text 'b' in t"),
+        (
+            Description([EdgeTable(table, features={"a": "text"})], nodes),
+            "of feature 'a', got the text 'b' in t, row 2",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             convert(tmp_path, given)
@@ -181,3 +186,26 @@ def test_classes_of_labels_stay_beside_other_tables():
         Numbered(ArrayTable("t", {"a": np.array(["x"], object), "b": np.array(["y"], object)}), ["a"]), ["b"]
     )
     assert more.classes == {"a": ["x"], "b": ["y"]}
+
+
+@pytest.mark.parametrize("labels", [["a", "", "b", ""], ["1", "", "2", ""], ["1.5", "", "2.5", ""]])
+def test_labels_that_are_missing_are_counted_also_when_a_killed_run_goes_on(labels, tmp_path, monkeypatch):
+    (tmp_path / "nodes.csv").write_text("label,x\n" + "".join(f"{one},1\n" for one in labels))
+    (tmp_path / "edges.csv").write_text("src,dst\n0,1\n2,3\n")
+    text = '[nodes]\nfiles = "nodes.csv"\nlabels = "label"\n[edges]\nfiles = "edges.csv"\nsrc = "src"\ndst = "dst"\n'
+    (tmp_path / "set.toml").write_text(text)
+    with monkeypatch.context() as killed:
+        killed.setattr(Manifest, "write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            convert(tmp_path, read_source(tmp_path / "set.toml"))
+    _, report = convert(tmp_path, read_source(tmp_path / "set.toml"))
+    assert report.counts["labels label of node that are missing"] == 2
+
+
+def test_times_are_no_weights(tmp_path):
+    (tmp_path / "edges.csv").write_text("src,dst,when\n0,1,2024-05-31\n")
+    (tmp_path / "set.toml").write_text(
+        '[edges]\nfiles = "edges.csv"\nsrc = "src"\ndst = "dst"\nweight = "when"\ntime = "when"\n'
+    )
+    with pytest.raises(InputError, match=r"expected weights, got times in .*edges\.csv when"):
+        convert(tmp_path, read_source(tmp_path / "set.toml"))

@@ -229,7 +229,7 @@ ONE = edges_of(np.array([0]), np.array([1]), t=np.array(["a"], object), w=np.one
         (Description([EdgeTable(ONE, src="v")]), "one number or text a row in 'v'"),
         (Description([EdgeTable(ONE, src="w")]), "expected integers in 'w', got float64"),
         (Description([EdgeTable(ONE, src="t")]), "to be texts or integers everywhere"),
-        (Description([EdgeTable(ONE, features={"f": "t"})]), "expected feature 'f' of one column"),
+        (Description([EdgeTable(ONE, features={"f": "t"})]), "expected numbers in 't' of feature 'f'"),
         (Description([EdgeTable(ONE, labels={"y": "t"})]), "number the classes"),
         (Description([EdgeTable(ONE, attributes={"a": "t"})]), "expected numbers in the columns"),
         (Description([EdgeTable(ONE, weight="w", attributes={"weight": "w"})]), "one attribute 'weight'"),
