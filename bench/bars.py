@@ -334,6 +334,7 @@ BARS = (
         _GAIN,
         at_most=4,
     ),
+    Bar("the same by CPU time", "convert", ".*", "reading and writing over .* of numbers", "CPU time gain", at_most=4),
     Bar(
         "peak memory of a conversion over its limit",
         "convert",

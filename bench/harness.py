@@ -31,6 +31,7 @@ LEAST_RUNS = 2
 UNITS = {
     "time": "ms",
     "time after a rest": "ms",
+    "CPU time": "ms",
     "edge rate": "M edges/s",
     "edge cost": "ns/edge",
     "row rate": "GB/s",
@@ -50,12 +51,14 @@ UNITS = {
     "edges": "edges",
     "inputs": "rows",
     "rows read": "rows",
+    "scans": "files",
     **dict.fromkeys(("|V3|", "|E2|", "|V2|", "|E1|", "|V1|", "|E0|"), "thousand"),
 }
 # Of the others, more is better.
 COSTS = {
     "time",
     "time after a rest",
+    "CPU time",
     "edge cost",
     "access time",
     "launch time",
