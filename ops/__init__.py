@@ -24,7 +24,8 @@ Draw subgraphs        `draw_nodes`, `draw_edges`, `induced_subgraph`, and the no
 Renumber nodes        `compact`, `Compactor` and `unique_and_inverse`
 Fuse these steps      `BlockSampler` runs hop, compact, hop, compact ... in one call, with the same result
 Join the hops         `join_hops` lists the edges of a minibatch, each once
-Fetch features        `gather_rows`; `gather_rows_with_grad` and `scatter_add_rows` for gradients
+Fetch features        `gather_rows`; `decode_rows` for those stored in fewer bytes; `gather_rows_with_grad` and
+                      `scatter_add_rows` for gradients
 Fetch from tiers      `locate_rows` returns the tables with the rows (`TierSizes`), `gather_tables` reads them
 Keep copies of rows   `CacheIndex` finds rows in the slots of a cache; `SetIndex` does so on a GPU
 Aggregate messages    `spmm`, `spmm_extreme`, `attend`, and `sddmm` for gradients of weights, on rows that may come in
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
         StateError,
         UsageError,
     )
+    from headrace.ops.features.decode import decode_rows
     from headrace.ops.features.freed_memory import keep_freed_memory
     from headrace.ops.features.gather import gather_rows
     from headrace.ops.features.huge_pages import use_huge_pages
@@ -189,6 +191,7 @@ __all__ = [
     "check_weights",
     "compact",
     "coo_to_csc",
+    "decode_rows",
     "dependent_key",
     "draw_edges",
     "draw_ladies",
@@ -249,6 +252,7 @@ _NAMES = {
         "DeviceError FeatureError GraphError HeadraceError InputError ItemsError LoaderError PeerError PlanError "
         "StateError UsageError"
     ),
+    "features.decode": "decode_rows",
     "features.gather": "gather_rows",
     "features.freed_memory": "keep_freed_memory",
     "features.huge_pages": "use_huge_pages",

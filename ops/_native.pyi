@@ -229,6 +229,19 @@ def gather_rows(
     places: Int64Array | None = None,
     num_out: int = 0,
 ) -> None: ...
+def decode_rows(
+    source: int,
+    num_rows: int,
+    row_stride: int,
+    width: int,
+    dtype: str,
+    scale: NDArray[np.float32] | None,
+    zero_point: NDArray[np.float32] | None,
+    ids: IdArray | None,
+    out: int,
+    out_dtype: str,
+    num_threads: int,
+) -> None: ...
 def locate_rows(
     rank: IdArray,
     ids: IdArray,

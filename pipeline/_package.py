@@ -67,6 +67,7 @@ if _TYPE_CHECKING:
     from headrace.pipeline.storage.features import FeatureStore
     from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
     from headrace.pipeline.storage.load_shards import Shards, load_shards
+    from headrace.pipeline.storage.quantized_feature import QuantizedFeature
     from headrace.pipeline.storage.reordering import Reordered, reorder
     from headrace.pipeline.storage.rows import Rows
     from headrace.pipeline.storage.sharded_feature import ShardedFeature
@@ -122,6 +123,7 @@ __all__ = [
     "PlacingSource",
     "Plan",
     "PlanError",
+    "QuantizedFeature",
     "Reordered",
     "Rows",
     "RunSettings",
@@ -206,6 +208,7 @@ _MODULES = {
     "PlacingSource": "headrace.pipeline.storage.source_protocols",
     "Plan": "headrace.pipeline.plan.plan",
     "PlanError": "headrace.ops.errors",
+    "QuantizedFeature": "headrace.pipeline.storage.quantized_feature",
     "Reordered": "headrace.pipeline.storage.reordering",
     "Rows": "headrace.pipeline.storage.rows",
     "RunSettings": "headrace.pipeline.plan.stage",

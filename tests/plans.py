@@ -74,6 +74,18 @@ def store_on_disk() -> hr.FeatureStore:
     )
 
 
+@cache
+def narrow_store() -> hr.FeatureStore:
+    """Features in fewer bytes than those of the batch, those of nodes on disk."""
+    generator = torch.Generator().manual_seed(3)
+    codes = torch.randint(0, 256, (NUM_NODES, 8), dtype=torch.uint8, generator=generator)
+    on_disk = ArraySource(codes, place=hr.Place("disk"))
+    return hr.FeatureStore(
+        node={"x": hr.QuantizedFeature(on_disk, torch.rand(8, generator=generator), 99)},
+        edge={"e": torch.randn(NUM_EDGES, 3, generator=generator).bfloat16()},
+    )
+
+
 NODE_TYPES = {"a": 120, "b": 70, "lonely": 10}
 RELATIONS = (("a", "to", "a"), ("a", "likes", "a"), ("a", "to", "b"), ("b", "to", "a"), ("lonely", "to", "b"))
 
@@ -352,6 +364,11 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     "hyper_edges": lambda: hr.ItemSampler(
         (torch.arange(60).reshape(20, 3) % 37, torch.arange(20)), batch_size=7, shuffle=True, seed=SEED
     ).sample_neighbor(graph(), [3, 2]),
+    "decoded": lambda: (
+        items()
+        .sample_neighbor(graph(), [5, 3])
+        .fetch_feature(narrow_store(), node=["x"], edge=["e"], dtype=torch.float32)
+    ),
     "padded": lambda: items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"], labels="y").pad(),
     "padded_new": lambda: (
         items().sample_neighbor(graph(), [5, 3], expand="new").fetch_feature(store(), node=["x"], edge=["e"]).pad()

@@ -27,7 +27,7 @@ from headrace.ops.reference.random import (
 )
 from headrace.ops.reference.real_variates import negative_log, normal_quantile, normal_variate, turn, unit_interval
 from headrace.ops.reference.renumber import compact, unique_and_inverse
-from headrace.ops.reference.rows import gather_rows, locate_rows, scatter_add_rows
+from headrace.ops.reference.rows import decode_rows, gather_rows, locate_rows, scatter_add_rows
 from headrace.ops.reference.set_cache import SetCache
 from headrace.ops.reference.shuffle import feistel, fisher_yates, shuffled_range
 
@@ -42,6 +42,7 @@ __all__ = [
     "bounded",
     "compact",
     "coo_to_csc",
+    "decode_rows",
     "dropout_mask",
     "edge_variates",
     "feistel",

@@ -20,6 +20,22 @@ def gather_rows(source: NDArray[Any], ids: IntArray, out: NDArray[Any], places: 
     return result
 
 
+def decode_rows(
+    numbers: NDArray[Any], dtype: str, scale: NDArray[np.float32] | None, zero_point: NDArray[np.float32] | None
+) -> NDArray[np.float64]:
+    """Decode numbers, given exactly, one operation after the other, and round them to a dtype of torch."""
+    values = numbers.astype(np.float32)
+    if scale is not None and zero_point is not None:
+        values = ((values - zero_point).astype(np.float32) * scale).astype(np.float32)
+    if dtype != "bfloat16":
+        return values.astype(dtype).astype(np.float64)
+    # 8 bits, the first of which stands for the power of two; below 2^-126 the last one stays.
+    _, exponent = np.frexp(values.astype(np.float64))
+    last = np.ldexp(1.0, np.maximum(exponent, -125) - 8)
+    rounded = np.rint(values / last) * last
+    return np.where(np.abs(rounded) < np.ldexp(1.0, 128), rounded, np.sign(values) * np.inf)
+
+
 def scatter_add_rows(out: NDArray[Any], ids: IntArray, rows: NDArray[Any]) -> NDArray[Any]:
     """Add rows one after the other, in the dtype of `out`."""
     total = out.copy()

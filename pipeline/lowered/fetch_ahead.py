@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.lowered._fetch_stage import FetchStage, IdsHere, rows_on
+from headrace.pipeline.lowered._fetch_stage import FetchStage, IdsHere, decoded, rows_on
 from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, WindowRunner, WindowStage
 from headrace.pipeline.storage.reads_ahead import reads_ahead
 from headrace.pipeline.storage.wanted import Wanted
@@ -49,7 +49,8 @@ class _Fetches(WindowRunner):
     """The reads of one loader's batches, source by source."""
 
     def __init__(self, stage: FetchAhead, num_threads: int) -> None:
-        self._wanted = stage.wanted
+        self._wanted, self._decodings = stage.wanted, stage.wanted.decodings()
+        self._num_threads = num_threads
         self._each = [reads_ahead(source, num_threads) for source in stage.wanted.sources()]
         self._room = self._bytes_in_view = stage.bytes_in_view
         self._in_view = deque[_InView]()
@@ -92,8 +93,8 @@ class _Fetches(WindowRunner):
             self._windows.popleft()
         device = batch.n_id.device
         rows = [
-            [rows_on(reads.read(counts), device) for _ in range(count)]
-            for reads, count in zip(self._each, num_reads, strict=True)
+            [decoded(rows_on(reads.read(counts), device), decoding, self._num_threads) for _ in range(count)]
+            for reads, decoding, count in zip(self._each, self._decodings, num_reads, strict=True)
         ]
         return self._wanted.filled(batch, rows), counts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.pipeline.data import CPU, FeatureName
+from headrace.pipeline.lowered.ranks.decode_rows import DecodeRows
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
 from headrace.pipeline.passes.shards import sharded_features
@@ -21,8 +22,12 @@ def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None
     stages: list[Stage] = []
     for names in _by_owners(features):
         ids = ExchangeIds(features[names[0]].router, renumber=False)
-        stages += [ids, FetchOwned(fetch.wanted.of_nodes(names)), ExchangeRows(names), ReturnIds(keep=False)]
-    return (*stages, *fetch.rest(fetch.wanted.of_nodes(features)))
+        owned = fetch.wanted.of_nodes(names).as_stored()
+        stages += [ids, FetchOwned(owned), ExchangeRows(names), ReturnIds(keep=False)]
+    at_owners = fetch.wanted.of_nodes(features)
+    if fetch.dtype is not None:
+        stages.append(DecodeRows(at_owners))
+    return (*stages, *fetch.rest(at_owners))
 
 
 def _copy_behind(copy: CopyTo, between: Window, fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None:
@@ -52,5 +57,9 @@ def _by_owners(features: dict[FeatureName, ShardedFeature]) -> list[tuple[Featur
 
 RULES = (
     Rule("rows are exchanged on the CPU: copy_to behind the fetch", (CopyTo, ..., FetchFeature), _copy_behind),
-    Rule("fetch from shards -> exchange_ids, fetch_owned, exchange_rows, return_ids", (FetchFeature,), _route),
+    Rule(
+        "fetch from shards -> exchange_ids, fetch_owned, exchange_rows, return_ids",
+        (FetchFeature,),
+        _route,
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.lowered.ranks.decode_rows import DecodeRows
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan import Stage, Window, graphs_of
@@ -34,9 +35,11 @@ def fetched_at_owners(stage: Stage, *, exchange: bool = False) -> Window:
     of_nodes = stage.wanted.of_nodes()
     stages: list[Stage] = [*stage.rest(of_nodes)]
     if of_nodes:
-        stages.append(FetchOwned(of_nodes))
+        stages.append(FetchOwned(of_nodes.as_stored()))
     if of_nodes and exchange:
         stages.append(ExchangeRows(stage.node))
+    if of_nodes and of_nodes.dtype is not None:
+        stages.append(DecodeRows(of_nodes))
     return tuple(one.made_of(stage) for one in stages)
 
 

@@ -62,8 +62,11 @@ def shard_of_rows(source: object) -> ShardedFeature | None:
     """Return a source of features if it is a shard, otherwise None."""
     if "headrace.pipeline.storage.sharded_feature" not in sys.modules:
         return None
+    from headrace.pipeline.storage.quantized_feature import QuantizedFeature
     from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
+    if isinstance(source, QuantizedFeature):
+        source = source.codes
     return source if isinstance(source, ShardedFeature) else None
 
 

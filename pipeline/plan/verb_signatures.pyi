@@ -107,6 +107,7 @@ class Verbs:
         node: FeatureNames = (),
         edge: FeatureNames = (),
         labels: LabelNames | None = None,
+        dtype: torch.dtype | None = None,
     ) -> Plan:
         """Read feature rows for the nodes (``batch.node``, ``batch.x``), edges (``batch.edge``) and seeds (``batch.y``).
 
@@ -127,11 +128,16 @@ class Verbs:
             If seeds are nodes of one type, ``labels={"paper": "y"}``. For seeds of several types, ``labels={"paper": "y",
             "author": "z"}``: ``batch.y`` is then a dictionary, and ``batch.y["paper"]`` has a row for each seed that is a
             paper, in the order of ``batch.seeds``.
+        dtype
+            The dtype of all rows but labels: float16, bfloat16, float32 or float64. Features may be stored in fewer bytes,
+            as float16 or bfloat16, or as codes with a scale (`hr.QuantizedFeature`). Rows are decoded as the batch is made:
+            files, caches, tiers and exchanges between ranks hold the stored bytes. By default rows are as stored.
 
         Raises
         ------
         FeatureError
-            For a name that the store does not have (the message lists the names of the store), or no name at all.
+            For a name that the store does not have (the message lists the names of the store), or no name at all; for a
+            dtype that cannot hold a feature, and for codes without a dtype.
         PlanError
             If batches already have labels, and ``labels`` names a feature.
         """

@@ -41,11 +41,16 @@ class FetchFeature(FetchStage):
         If seeds are nodes of one type, ``labels={"paper": "y"}``. For seeds of several types, ``labels={"paper": "y",
         "author": "z"}``: ``batch.y`` is then a dictionary, and ``batch.y["paper"]`` has a row for each seed that is a
         paper, in the order of ``batch.seeds``.
+    dtype
+        The dtype of all rows but labels: float16, bfloat16, float32 or float64. Features may be stored in fewer bytes,
+        as float16 or bfloat16, or as codes with a scale (`hr.QuantizedFeature`). Rows are decoded as the batch is made:
+        files, caches, tiers and exchanges between ranks hold the stored bytes. By default rows are as stored.
 
     Raises
     ------
     FeatureError
-        For a name that the store does not have (the message lists the names of the store), or no name at all.
+        For a name that the store does not have (the message lists the names of the store), or no name at all; for a
+        dtype that cannot hold a feature, and for codes without a dtype.
     PlanError
         If batches already have labels, and ``labels`` names a feature.
     """
@@ -54,6 +59,7 @@ class FetchFeature(FetchStage):
     node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
     edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
     labels: LabelNames | None = field(default=None, kw_only=True)  # a dictionary of one entry is a name
+    dtype: torch.dtype | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.store, FeatureStore):
@@ -66,11 +72,21 @@ class FetchFeature(FetchStage):
         object.__setattr__(self, "edge", _names("edge", self.edge))
         object.__setattr__(self, "labels", _label(self.labels))
         object.__setattr__(
-            self, "wanted", Wanted(self.store, node=self.node, edge=self.edge, labels=self.labels)
+            self, "wanted", Wanted(self.store, node=self.node, edge=self.edge, labels=self.labels, dtype=self.dtype)
         )  # no field: it says the same
         if not self.wanted:
             raise FeatureError("fetch_feature: expected at least one feature, got none; pass node=['x'] or labels='y'")
         self.wanted.sources()  # refuses names that there are not
+        if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
+            raise FeatureError(
+                f"fetch_feature: expected dtype to be a dtype of torch, got {self.dtype!r}; pass dtype=torch.float32"
+            )
+        if self.dtype is not None and not self.node and not self.edge:
+            raise FeatureError(
+                "fetch_feature: expected node or edge features for dtype=, got labels alone, which are never decoded; "
+                "leave it out"
+            )
+        self.wanted.check_dtype()
 
     def decisive(self) -> dict[str, Any]:
         return self.wanted.decisive()
@@ -136,7 +152,8 @@ class FetchFeature(FetchStage):
         return self.fetching_here(settings)
 
     def wanting(self, wanted: Wanted) -> FetchFeature:
-        return replace(self, store=wanted.store, node=wanted.node, edge=wanted.edge, labels=wanted.labels)
+        dtype = wanted.dtype if wanted.fetches else None
+        return replace(self, store=wanted.store, node=wanted.node, edge=wanted.edge, labels=wanted.labels, dtype=dtype)
 
     def rest(self, taken: Wanted) -> tuple[FetchFeature, ...]:
         """Return the stage for the features that other stages do not fetch, or nothing if they fetch all."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES
 from headrace.pipeline.data.shared_memory import Readers
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import Rows, check_to
+
+if TYPE_CHECKING:
+    from headrace.pipeline.storage.decoding import Decoding
 
 
 class MappedFile(NamedTuple):
@@ -160,6 +163,17 @@ class ArraySource(FeatureSource):
         finally:
             self._readers.leave()
         return Rows(rows, {self._counter: rows.nbytes})
+
+    def read_decoded(self, ids: Tensor, decoding: Decoding, *, num_threads: int = 1) -> Rows:
+        """Return rows that are decoded in the pass that gathers them; see `FeatureSource`."""
+        self._readers.enter()
+        try:
+            if self._given.data_ptr() != self._tensor.data_ptr():
+                raise self._replaced()
+            rows = decoding(self._tensor, ids=ids, num_threads=num_threads)
+        finally:
+            self._readers.leave()
+        return Rows(rows, {self._counter: len(ids) * self.row_bytes})
 
     def read_in_place(self, ids: Tensor, to: Place) -> Rows:
         """Return rows that a GPU reads; see `FeatureSource.read_in_place`."""

@@ -22,6 +22,8 @@ from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES, WHOLE_BELOW_BYTES
 from headrace.pipeline.storage.rows import Rows, check_to, checked_read
 
 if TYPE_CHECKING:
+    from headrace.pipeline.storage.decoding import Decoding, Quantization
+
     default = property
 else:
 
@@ -130,6 +132,11 @@ class FeatureSource(metaclass=_SourceType):
         return math.prod(self.shape[1:]) * self.dtype.itemsize if self.num_rows else 0
 
     @default
+    def quantization(self) -> Quantization | None:
+        """Scale and zero point of rows that are codes, as of `hr.QuantizedFeature`; None of rows that are numbers."""
+        return None
+
+    @default
     def place(self) -> Place:
         """Return the place of the rows; by default CPU memory."""
         return CPU
@@ -143,6 +150,14 @@ class FeatureSource(metaclass=_SourceType):
         check_to(self, to)
         rows = gather_rows(self._whole("read"), ids, num_threads=num_threads)
         return Rows(rows, {f"bytes_from_{self.place.kind}": rows.nbytes})
+
+    def read_decoded(self, ids: Tensor, decoding: Decoding, *, num_threads: int = 1) -> Rows:
+        """Return the rows of `ids` in CPU memory as ``decoding(rows)`` makes them, with the counts of `read`.
+
+        A source with its own method decodes them in the pass that gathers them.
+        """
+        rows, counts = checked_read(self, ids, num_threads=num_threads)
+        return Rows(decoding(rows, num_threads=num_threads), counts)
 
     def content_digest(self) -> str:
         """Return a string that differs when the rows differ."""
@@ -281,21 +296,21 @@ class FeatureSource(metaclass=_SourceType):
         return rows
 
 
-class _Adapted(FeatureSource):
+class Adapted(FeatureSource):
     """A source of another class, with the defaults for what it lacks."""
 
     def __init__(self, given: SourceLike) -> None:
         self.given = given
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Adapted) and bool(self.given == other.given)
+        return isinstance(other, Adapted) and bool(self.given == other.given)
 
     def __hash__(self) -> int:
         return hash(self.given)
 
 
 def _adapted(name: str) -> property:
-    """Return a member of `_Adapted`: that of the given source, or the default."""
+    """Return a member of `Adapted`: that of the given source, or the default."""
     missing = inspect.getattr_static(FeatureSource, name)
     if name == "places_rows":
         return property(lambda adapted: getattr(adapted.given, name, hasattr(adapted.given, "read_into")))
@@ -307,7 +322,7 @@ def _adapted(name: str) -> property:
 
 
 for _member in [name for name in vars(FeatureSource) if not name.startswith("_")]:
-    setattr(_Adapted, _member, _adapted(_member))
+    setattr(Adapted, _member, _adapted(_member))
 
 
 def is_source_like(given: object) -> bool:
@@ -318,12 +333,12 @@ def is_source_like(given: object) -> bool:
 
 def in_contract(source: SourceLike) -> FeatureSource:
     """Return a source that has all members: the same, or one of another class with the defaults of those it lacks."""
-    return source if issubclass(type(source), FeatureSource) else _Adapted(source)  # type: ignore[return-value]
+    return source if issubclass(type(source), FeatureSource) else Adapted(source)  # type: ignore[return-value]
 
 
 def given_of(source: FeatureSource) -> FeatureSource:
     """Return the source as its user knows it."""
-    return source.given if type(source) is _Adapted else source  # type: ignore[return-value]
+    return source.given if type(source) is Adapted else source  # type: ignore[return-value]
 
 
 def name_of(source: FeatureSource) -> str:

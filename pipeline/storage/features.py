@@ -243,11 +243,12 @@ class FeatureStore:
 
     @cached_property
     def _content_digest(self) -> str:
-        names = [
-            f"{domain}/{name}={sources[name].content_digest()}"
-            for domain, sources in (("node", self.node), ("edge", self.edge))
-            for name in sorted(sources, key=str)
-        ]
+        names = []
+        for domain, sources in (("node", self.node), ("edge", self.edge)):
+            for name in sorted(sources, key=str):
+                source = sources.in_contract(name)
+                how = "" if source.quantization is None else f" {source.quantization.content_digest()}"
+                names.append(f"{domain}/{name}={source.content_digest()}{how}")
         text = np.frombuffer("\n".join(names).encode(), dtype=np.uint8)
         return sampled_digest([("features", text)])
 

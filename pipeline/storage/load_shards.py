@@ -25,6 +25,7 @@ from headrace.pipeline.storage.arguments_of_shards import folder_of_shards
 from headrace.pipeline.storage.array_file import open_array, read_array
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.quantized_feature import with_scale
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, dtype_of, file_of, offsets_of
 from headrace.pipeline.storage.shard_meta import (
     META,
@@ -110,12 +111,18 @@ def load_shards(
             )
     copies = {name: nodes_to_copy(ids, owners[name]) for name, ids in (cached or {}).items()}
     node = {
-        name: reader.whole("node", name, feature)
-        if feature.whole
-        else reader.sharded(name, feature, owners[name], part, copies.get(name))
+        name: with_scale(
+            reader.whole("node", name, feature)
+            if feature.whole
+            else reader.sharded(name, feature, owners[name], part, copies.get(name)),
+            feature.quantization,
+        )
         for name, feature in meta.node.items()
     }
-    edge = {name: reader.whole("edge", name, feature) for name, feature in meta.edge.items()}
+    edge = {
+        name: with_scale(reader.whole("edge", name, feature), feature.quantization)
+        for name, feature in meta.edge.items()
+    }
     store = FeatureStore(node=node, edge=edge)
     reader.check_sizes()
     return Shards(graph, store, partition, part)

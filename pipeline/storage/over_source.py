@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.storage.feature_source import FeatureSource, given_of
+
+if TYPE_CHECKING:
+    from headrace.pipeline.storage.decoding import Quantization
 
 
 class OverSource(FeatureSource):
@@ -25,6 +29,11 @@ class OverSource(FeatureSource):
     def num_rows(self) -> int:
         """Return the number of rows."""
         return self._source.num_rows
+
+    @property
+    def quantization(self) -> Quantization | None:
+        """The scale of the rows of the source, if they are codes."""
+        return self._source.quantization
 
     @property
     def version(self) -> int | None:

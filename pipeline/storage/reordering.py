@@ -13,9 +13,11 @@ from headrace.ops import FeatureError, GraphError, InputError, gather_rows
 from headrace.pipeline.data import CPU, Graph, ItemSet, Place, as_ids, sampled_digest
 from headrace.pipeline.data.ranking import as_scores, ranking
 from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.decoding import Decoding
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, in_contract
 from headrace.pipeline.storage.features import FeatureStore, as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
+from headrace.pipeline.storage.quantized_feature import QuantizedFeature
 from headrace.pipeline.storage.rows import Rows
 
 
@@ -241,7 +243,9 @@ def _moved(store: FeatureStore, num_nodes: int, order: Tensor, rank: Tensor, *, 
         if whole.rows_in_place is None or whole.place != CPU:
             sources[name] = source if original_ids else ReorderedRows(source, order)
             continue
-        rows = _MovedRows(whole, order, f"node feature {name!r}")
+        rows: FeatureSource = _MovedRows(whole, order, f"node feature {name!r}")
+        if whole.quantization is not None:
+            rows = QuantizedFeature(rows, whole.quantization.scale, whole.quantization.zero_point)
         sources[name] = ReorderedRows(rows, rank) if original_ids else rows
     return FeatureStore(node=sources, edge=store.edge)
 
@@ -259,6 +263,11 @@ class _MovedRows(ArraySource):
         if self._original.version != self._version:
             raise self._written()
         return super().read(ids, num_threads=num_threads, to=to)
+
+    def read_decoded(self, ids: Tensor, decoding: Decoding, *, num_threads: int = 1) -> Rows:
+        if self._original.version != self._version:
+            raise self._written()
+        return super().read_decoded(ids, decoding, num_threads=num_threads)
 
     def check_copies(self) -> None:
         if self._original.version != self._version or self._copied.were_written():

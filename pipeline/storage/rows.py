@@ -13,6 +13,7 @@ from headrace.ops.features.gather import empty_rows
 from headrace.pipeline.data import CPU, Place, describe
 
 if TYPE_CHECKING:
+    from headrace.pipeline.storage.decoding import Decoding
     from headrace.pipeline.storage.feature_source import FeatureSource
 
 
@@ -47,18 +48,31 @@ def add_counts(totals: dict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def read_rows(
-    source: FeatureSource, ids: Tensor, totals: dict[str, int], *, num_threads: int, to: Place = CPU
+    source: FeatureSource,
+    ids: Tensor,
+    totals: dict[str, int],
+    *,
+    num_threads: int,
+    to: Place = CPU,
+    decoding: Decoding | None = None,
 ) -> Tensor:
     """Return the rows of `ids`; add their number, their bytes and what the source counted to `totals`.
+
+    Rows in CPU memory may be decoded on the way; their bytes are those that are stored.
 
     Raises
     ------
     FeatureError
         If the source returns anything else than rows and counts.
     """
-    rows, counts = checked_read(source, ids, num_threads=num_threads, to=to)
+    if decoding is None:
+        rows, counts = checked_read(source, ids, num_threads=num_threads, to=to)
+        num_bytes = rows.nbytes
+    else:
+        rows, counts = source.read_decoded(ids, decoding, num_threads=num_threads)
+        num_bytes = len(rows) * source.row_bytes
     totals["rows"] = totals.get("rows", 0) + rows.shape[0]
-    totals["bytes"] = totals.get("bytes", 0) + rows.nbytes
+    totals["bytes"] = totals.get("bytes", 0) + num_bytes
     for name, count in counts.items():  # not by add_counts: small batches feel each call
         totals[name] = totals.get(name, 0) + count
     return rows

@@ -46,17 +46,23 @@ class RowsMeta:
 
 @dataclass(frozen=True)
 class FeatureMeta:
-    """A feature: its rows, how many of them there are, their fingerprint, and whether every rank reads all of them."""
+    """A feature: its rows, how many of them there are, their fingerprint, and whether every rank reads all of them.
+
+    The quantization is that of codes: their scale and zero point, numbers or nested lists of them.
+    """
 
     rows: RowsMeta
     num_rows: int
     whole: bool
     digest: str
+    quantization: dict[str, Any] | None = None
 
     @staticmethod
     def of(source: FeatureSource, *, whole: bool) -> FeatureMeta:
         """Describe a feature."""
-        return FeatureMeta(RowsMeta.of(source), int(source.num_rows), whole, source.content_digest())
+        how = source.quantization
+        quantization = None if how is None else how.fields()
+        return FeatureMeta(RowsMeta.of(source), int(source.num_rows), whole, source.content_digest(), quantization)
 
     @staticmethod
     def read(fields: dict[str, Any]) -> FeatureMeta:
@@ -64,7 +70,8 @@ class FeatureMeta:
         rows, num_rows = RowsMeta.read(fields["rows"]), count_of(fields["num_rows"], "num_rows")
         if not isinstance(fields["whole"], bool):
             raise InputError(f"expected whole to be true or false, got {fields['whole']!r}")
-        return FeatureMeta(rows, num_rows, fields["whole"], text_of(fields["digest"], "digest"))
+        digest = text_of(fields["digest"], "digest")
+        return FeatureMeta(rows, num_rows, fields["whole"], digest, read_quantization(fields.get("quantization")))
 
 
 def dtype_of(name: str) -> torch_dtype:
@@ -91,6 +98,19 @@ def dtype_of(name: str) -> torch_dtype:
 def name_of(dtype: torch_dtype) -> str:
     """Return the name by which torch calls a dtype."""
     return str(dtype).removeprefix("torch.")
+
+
+def read_quantization(value: Any) -> dict[str, Any] | None:
+    """Return the scale and the zero point of codes; None of rows that are values.
+
+    Raises
+    ------
+    InputError
+        If JSON gave something else.
+    """
+    if value is not None and (not isinstance(value, dict) or set(value) != {"scale", "zero_point"}):
+        raise InputError(f"expected quantization to be null, or a scale and a zero_point, got {str(value)[:80]}")
+    return value
 
 
 def count_of(value: Any, name: str) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
+from torch import dtype as torch_dtype
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data import FeatureName, MiniBatch
@@ -24,6 +25,9 @@ from headrace.pipeline.data.feature_names import (
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
 
+if TYPE_CHECKING:
+    from headrace.pipeline.storage.decoding import Decoding
+
 #: A feature of a store: its domain, "node" or "edge", and its name there.
 Feature = tuple[str, FeatureName]
 
@@ -39,7 +43,7 @@ class Wanted:
     ----------
     store
         Where the features are.
-    node, edge, labels
+    node, edge, labels, dtype
         As for ``fetch_feature``.
     """
 
@@ -49,6 +53,7 @@ class Wanted:
     node: tuple[FeatureName, ...] = field(default=(), kw_only=True)
     edge: tuple[FeatureName, ...] = field(default=(), kw_only=True)
     labels: LabelNames | None = field(default=None, kw_only=True)
+    dtype: torch_dtype | None = field(default=None, kw_only=True)
 
     def __bool__(self) -> bool:
         return bool(self.node or self.edge or self.labels is not None)
@@ -90,22 +95,62 @@ class Wanted:
         """Return what is read from: for each node feature, for each edge feature, for each label."""
         return [self.source(feature) for feature in self.features]
 
+    def decodings(self) -> list[Decoding | None]:
+        """Return what makes the rows of each source those that are wanted; None where they are that. Labels stay.
+
+        Raises
+        ------
+        FeatureError
+            If the dtype cannot hold them.
+        """
+        if self.dtype is None:
+            return [None] * len(self.features)
+        from headrace.pipeline.storage.decoding import decoding_of  # most plans have no dtype
+
+        kept = len(self.node) + len(self.edge)  # behind these are labels
+        return [
+            decoding_of(source, self.dtype, *feature) if place < kept else None
+            for place, (feature, source) in enumerate(zip(self.features, self.sources(), strict=True))
+        ]
+
+    def check_dtype(self) -> None:
+        """Refuse a dtype that cannot hold the rows, and codes that nobody decodes.
+
+        Raises
+        ------
+        FeatureError
+            Naming the feature.
+        """
+        for decoding, feature, source in zip(self.decodings(), self.features, self.sources(), strict=True):
+            if decoding is None and source.quantization is not None and source.dtype != self.dtype:
+                from headrace.pipeline.storage.decoding import not_decoded
+
+                raise not_decoded(source, *feature)
+
+    def as_stored(self) -> Wanted:
+        """Return the same, of the dtypes that sources have."""
+        return replace(self, dtype=None)
+
     def decisive(self) -> dict[str, Any]:
         """Return what decides the rows of a batch, whatever else the store holds."""
         labels = [(name, self.store.node[name]) for name in self.of_seeds]
-        return {
+        decided = {
             "node": {name: self.store.node[name] for name in self.node},
             "edge": {name: self.store.edge[name] for name in self.edge},
             "labels": dict(labels) if isinstance(self.labels, Mapping) else next(iter(labels), None),
         }
+        if self.dtype is None:
+            return decided
+        scales = [None if one is None else one.quantization for one in self.decodings()]
+        return {**decided, "dtype": self.dtype, "scales": scales}
 
     def only(
         self, wanted: Callable[[FeatureSource], bool], *, labels: Callable[[Iterable[bool]], bool] = all
     ) -> Wanted:
         """Return those whose sources are wanted; labels together, if `labels` (all or any) of their sources are."""
         has_labels = self.labels is not None and labels(wanted(self.source(("node", name))) for name in self.of_seeds)
-        return Wanted(
-            self.store,
+        return replace(
+            self,
             node=tuple(name for name in self.node if wanted(self.source(("node", name)))),
             edge=tuple(name for name in self.edge if wanted(self.source(("edge", name)))),
             labels=self.labels if has_labels else None,
@@ -114,7 +159,7 @@ class Wanted:
     def of_nodes(self, names: Collection[FeatureName] | None = None) -> Wanted:
         """Return the node features alone, all or those of some names."""
         node = self.node if names is None else tuple(name for name in self.node if name in names)
-        return Wanted(self.store, node=node)
+        return replace(self, node=node, edge=(), labels=None)
 
     def without(self, other: Wanted) -> Wanted:
         """Return what is wanted here and not there."""

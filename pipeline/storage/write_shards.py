@@ -173,8 +173,8 @@ def _describe(
         RowsMeta.of(graph.indices).dtype,
         {name: RowsMeta.of(rows) for name, rows in graph.edge_attrs_csc.items()},
         counts_of(graph.node_types),
-        {name: FeatureMeta.of(source, whole=name in names) for name, source in store.node.items()},
-        {name: FeatureMeta.of(source, whole=True) for name, source in store.edge.items()},
+        {name: FeatureMeta.of(store.node.in_contract(name), whole=name in names) for name in store.node},
+        {name: FeatureMeta.of(store.edge.in_contract(name), whole=True) for name in store.edge},
         edge_types=counts_of(graph.edge_types),
         node_attrs={name: RowsMeta.of(rows) for name, rows in graph.node_attrs.items()},
     )

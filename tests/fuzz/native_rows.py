@@ -56,6 +56,50 @@ def _check_gather(arguments: list[Any], answer: Any) -> None:
     assert not out[left].any()
 
 
+_NUMBERS = {"float16": np.float16, "float32": np.float32, "float64": np.float64, "int8": np.int8, "uint8": np.uint8}
+
+
+def _decode(
+    source: np.ndarray, out: np.ndarray, ids: Any, scale: Any, zero_point: Any, dtypes: Any, num_threads: Any
+) -> Any:
+    """Addresses and sizes come from arrays that live as long as the call; the rest is anything."""
+    _native.decode_rows(
+        source.ctypes.data,
+        len(source),
+        source.strides[0],
+        source.shape[1],
+        dtypes[0],
+        scale,
+        zero_point,
+        ids,
+        out.ctypes.data,
+        dtypes[1],
+        num_threads,
+    )
+    return out
+
+
+def _decode_arguments(draw: Draw) -> list[Any]:
+    rows, width, count = draw.integer(0, 20), draw.one_of(0, 1, 3, 16, 100), draw.integer(0, 40)
+    dtypes = (draw.one_of(*_NUMBERS), draw.one_of("float16", "float32", "float64", "int8", "bfloat", 3))
+    source = np.arange(rows * (width + 5)).reshape(rows, width + 5).astype(_NUMBERS[dtypes[0]])[:, 2 : 2 + width]
+    scale = np.full(width, 0.5, np.float32) if draw.chance(0.5) else None
+    zero_point = None if scale is None else np.full(width, 3, np.float32)
+    ids = draw.ids(count, rows, draw.one_of(np.int32, np.int64)) if draw.chance(0.7) else None
+    room = max(2 * count + 10, rows)
+    out = np.zeros((room, width), _NUMBERS.get(dtypes[1], np.float64))
+    return [source, out, ids, scale, zero_point, dtypes, draw.threads()]
+
+
+def _check_decode(arguments: list[Any], answer: Any) -> None:
+    source, out, ids, scale, zero_point, dtypes, _ = arguments
+    rows = source if ids is None else source[values(ids)]
+    how = (None, None) if scale is None else (values(scale), values(zero_point))
+    expected = reference.decode_rows(rows, dtypes[1], *how)
+    assert np.array_equal(answer[: len(rows)].astype(np.float64), expected, equal_nan=True)
+    assert not out[len(rows) :].any()
+
+
 def _parts(draw: Draw) -> int:
     """A number of parts, rarely one that is none: 2**30 of them would be honest work."""
     return draw.one_of(0, -1, 1 << 31, 1 << 63) if draw.chance(0.05) else draw.integer(1, 9)
@@ -113,5 +157,6 @@ ENTRIES = {
     "dropout_mask": Entry(_native.dropout_mask, dropout_arguments, check_dropout, frozenset({2}), aligned=True),
     "trim_pool": Entry(_native.trim_pool, lambda draw: [], lambda given, answer: None),
     "use_huge_pages": Entry(_use_huge_pages, _huge_arguments, lambda given, answer: None, frozenset({0})),
+    "decode_rows": Entry(_decode, _decode_arguments, _check_decode, frozenset({0, 1, 5}), aligned=True),
     "gather_rows": Entry(_gather, _gather_arguments, _check_gather, frozenset({0, 1, 3}), aligned=True),
 }

@@ -294,6 +294,31 @@ def _check_scatter(arguments: list[Any], answer: Any) -> None:
     assert torch.allclose(out.double(), expected, rtol=2.0**-7)
 
 
+def _decode(source: Any, dtype: Any, ids: Any, scale: Any, zero_point: Any, num_threads: Any) -> torch.Tensor:
+    return ops.decode_rows(source, dtype, ids=ids, scale=scale, zero_point=zero_point, num_threads=num_threads)
+
+
+def _decode_arguments(draw: Draw) -> list[Any]:
+    shape, num_rows = [draw.integer(0, 5) for _ in range(draw.integer(0, 2))], draw.integer(0, 9)
+    source = _tensor(draw, [num_rows, *shape], draw.one_of(*FLOATS, torch.int8))
+    ids = draw.ids(draw.integer(0, 30), num_rows, draw.one_of(np.int32, np.int64)) if draw.chance(0.5) else None
+    scale, zero_point = (torch.full(draw.one_of([], shape), float(draw.integer(1, 9))) for _ in range(2))
+    scaled = (scale, draw.one_of(zero_point, None)) if draw.chance(0.5) else (None, None)
+    return [source, draw.one_of(*FLOATS), ids, *scaled, draw.threads()]
+
+
+def _check_decode(arguments: list[Any], answer: Any) -> None:
+    source, dtype, ids, scale, zero_point, _ = arguments
+    if answer.is_meta:
+        return
+    rows = source if ids is None else source[torch.from_numpy(values(ids).astype(np.int64))]
+    numbers = rows.detach().double()
+    if scale is not None:
+        numbers = (numbers - (0 if zero_point is None else zero_point.double())) * scale.double()
+    assert torch.allclose(answer.double(), numbers, rtol=2.0**-7, equal_nan=True)
+    assert answer.dtype == dtype
+
+
 def _gather(source: Any, ids: Any, num_threads: Any) -> torch.Tensor:
     return ops.gather_rows_with_grad(source, ids, num_threads=num_threads)
 
@@ -347,5 +372,6 @@ ENTRIES = {
     ),
     "subgraph_weights": Entry(_weights, _weights_arguments, _check_weights),
     "scatter_add_rows": Entry(_scatter, _scatter_arguments, _check_scatter),
+    "decode_rows": Entry(_decode, _decode_arguments, _check_decode),
     "gather_rows_with_grad": Entry(_gather, _gather_arguments, _check_gather),
 }

@@ -169,8 +169,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/lowered/_fetch_stage.py",
-        "read(source, one, counts) for one in some",
-        "read(source, one, counts if one is some[0] else {'rows': 0, 'bytes': 0}) for one in some",
+        "read(source, one, counts, decoding) for one in some",
+        "read(source, one, counts if one is some[0] else {'rows': 0, 'bytes': 0}, decoding) for one in some",
         "tests/pipeline/run/test_stats.py::test_stats_count_the_rows_of_edges",
     ),
 )

@@ -7,6 +7,7 @@ from mutants.caches import CACHES
 from mutants.convert import CONVERT
 from mutants.cuda import CUDA
 from mutants.data import DATA
+from mutants.decoded import DECODED
 from mutants.disk import DISK
 from mutants.exclusion import EXCLUSION
 from mutants.feature_caches import FEATURE_CACHES
@@ -49,6 +50,7 @@ MUTANTS = (
     *TYPED,
     *SCORES,
     *DISK,
+    *DECODED,
     *CUDA,
     *GRAPH_FETCH,
     *PADDING,

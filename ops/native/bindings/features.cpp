@@ -10,6 +10,7 @@
 #include "core/huge_pages.hpp"
 #include "core/memory.hpp"
 #include "disk/disk_reader.hpp"
+#include "features/decode.hpp"
 #include "features/gather.hpp"
 #include "features/scatter.hpp"
 #include "features/tiers.hpp"
@@ -38,6 +39,37 @@ void gather(std::uintptr_t source, std::size_t num_rows, std::ptrdiff_t row_stri
   const RowSource rows{reinterpret_cast<const char*>(source), num_rows, row_stride, row_bytes};
   const auto target = target_of<RowTarget>(out, num_out, places);
   unlocked([&] { gather_rows(rows, ids.data(), ids.shape(0), target, num_threads); });
+}
+
+// By their names in torch.
+Number number_of(const std::string& dtype) {
+  if (dtype == "float16") return Number::kFloat16;
+  if (dtype == "bfloat16") return Number::kBfloat16;
+  if (dtype == "float32") return Number::kFloat32;
+  if (dtype == "float64") return Number::kFloat64;
+  if (dtype == "int8") return Number::kInt8;
+  if (dtype == "uint8") return Number::kUint8;
+  throw FeatureError("decode_rows: expected a dtype of features, got " + dtype);
+}
+
+template <class Id>
+void decode(std::uintptr_t source, std::size_t num_rows, std::ptrdiff_t row_stride, std::size_t width,
+            const std::string& dtype, const MaybeArray<float>& scale, const MaybeArray<float>& zero_point,
+            const MaybeArray<Id>& ids, std::uintptr_t out, const std::string& out_dtype, int num_threads) {
+  if (scale) {
+    check_length<FeatureError>("scale", scale->shape(0), width, "number of a row");
+    check_length<FeatureError>("zero_point", zero_point ? zero_point->shape(0) : 0, width, "number of a row");
+  }
+  const CodedRows rows{reinterpret_cast<const char*>(source),
+                       num_rows,
+                       row_stride,
+                       width,
+                       number_of(dtype),
+                       data_or_null(scale),
+                       data_or_null(zero_point)};
+  const Number number = number_of(out_dtype);
+  const std::size_t num_ids = ids ? ids->shape(0) : num_rows;
+  unlocked([&] { decode_rows(rows, data_or_null(ids), num_ids, reinterpret_cast<char*>(out), number, num_threads); });
 }
 
 template <class Value, class Id>
@@ -116,6 +148,8 @@ void bind_features(nb::module_& m) {
     using Id = decltype(width);
     m.def("gather_rows", &gather<Id>, "source"_a, "num_rows"_a, "row_stride"_a, "row_bytes"_a, "ids"_array, "out"_a,
           "num_threads"_a, "places"_array = nb::none(), "num_out"_a = 0);
+    m.def("decode_rows", &decode<Id>, "source"_a, "num_rows"_a, "row_stride"_a, "width"_a, "dtype"_a,
+          "scale"_array.none(), "zero_point"_array.none(), "ids"_array.none(), "out"_a, "out_dtype"_a, "num_threads"_a);
     m.def("scatter_add_float32", &scatter<float, Id>, "out"_a, "num_rows"_a, "width"_a, "ids"_array, "rows"_a,
           "num_threads"_a);
     m.def("scatter_add_float64", &scatter<double, Id>, "out"_a, "num_rows"_a, "width"_a, "ids"_array, "rows"_a,

@@ -28,29 +28,37 @@ using CopyRow = void (*)(char* out, const char* row, std::size_t bytes);
 
 HEADRACE_INLINE void copy_any(char* out, const char* row, std::size_t bytes) { std::memcpy(out, row, bytes); }
 
-// Copy row(i) to row_of_out(i) for every i below `count`: while a chunk of rows is copied the next one is on its way. A
-// prefetch waits for the translation of its address; those of a chunk come one right after the other, so that their
-// waits overlap. What the two functions read is best in locals of theirs, as reading it anew from memory for every row
-// takes a fifth of the time.
+// Call use(i, row(i)) for every i from `first` to below `last`: while a chunk of rows is used the next one is on its
+// way. A prefetch waits for the translation of its address; those of a chunk come one right after the other, so that
+// their waits overlap. What the functions read is best in locals of theirs, as reading it anew from memory for every
+// row takes a fifth of the time.
+template <class RowOfSource, class Use>
+HEADRACE_INLINE void for_each_row_ahead(std::size_t row_bytes, std::size_t first, std::size_t last,
+                                        const RowOfSource& row, const Use& use) {
+  const std::size_t prefetched_bytes = std::min(row_bytes, kMaxPrefetchBytes);
+  const std::size_t chunk = std::clamp(kChunkBytes / row_bytes, kLeastRows, kMostRows);
+  const auto prefetch = [=](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < std::min(end, last); ++i) {
+      const char* line = row(i);
+      const char* const end_of_row = line + prefetched_bytes;
+      line -= reinterpret_cast<std::uintptr_t>(line) % kCacheLineBytes;  // rows need not begin where a line does
+      for (; line < end_of_row; line += kCacheLineBytes) prefetch_far(line);
+    }
+  };
+  prefetch(first, first + chunk);
+  for (; first < last; first += chunk) {
+    prefetch(first + chunk, first + 2 * chunk);
+    const std::size_t end = std::min(first + chunk, last);
+    for (std::size_t i = first; i < end; ++i) use(i, row(i));
+  }
+}
+
+// Copy row(i) to row_of_out(i) for every i below `count`.
 template <CopyRow kCopy, class RowOfSource, class RowOfOut>
 HEADRACE_INLINE void copy_rows(std::size_t row_bytes, std::size_t count, const RowOfSource& row,
                                const RowOfOut& row_of_out) {
-  const std::size_t prefetched_bytes = std::min(row_bytes, kMaxPrefetchBytes);
-  const std::size_t chunk = std::clamp(kChunkBytes / row_bytes, kLeastRows, kMostRows);
-  const auto prefetch = [=](std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < std::min(last, count); ++i) {
-      const char* line = row(i);
-      const char* const end = line + prefetched_bytes;
-      line -= reinterpret_cast<std::uintptr_t>(line) % kCacheLineBytes;  // rows need not begin where a line does
-      for (; line < end; line += kCacheLineBytes) prefetch_far(line);
-    }
-  };
-  prefetch(0, chunk);
-  for (std::size_t first = 0; first < count; first += chunk) {
-    prefetch(first + chunk, first + 2 * chunk);
-    const std::size_t last = std::min(first + chunk, count);
-    for (std::size_t i = first; i < last; ++i) kCopy(row_of_out(i), row(i), row_bytes);
-  }
+  for_each_row_ahead(row_bytes, 0, count, row,
+                     [=](std::size_t i, const char* from) { kCopy(row_of_out(i), from, row_bytes); });
 }
 
 // Call copy(first, count) for tasks that together are the `count` rows, on as many threads as they are worth.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
@@ -12,11 +12,14 @@ from headrace.ops.errors import DeviceError
 from headrace.ops.features.on_gpu import check_ids
 from headrace.ops.gpu import use_bus_threads
 from headrace.pipeline.data.place import Place
-from headrace.pipeline.lowered._fetch_stage import FetchStage, Read, ReadHere
+from headrace.pipeline.lowered._fetch_stage import FetchStage, Read, ReadHere, decoded
 from headrace.pipeline.plan.stage import Runner, RunSettings
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.wanted import Wanted
+
+if TYPE_CHECKING:
+    from headrace.pipeline.storage.decoding import Decoding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,10 +62,10 @@ class FetchTo(FetchStage):
         threads, place = settings.num_threads, self.place
         unread = self._unprepared()
 
-        def read(source: FeatureSource, ids: Tensor, counts: dict[str, int]) -> Tensor:
+        def read(source: FeatureSource, ids: Tensor, counts: dict[str, int], decoding: Decoding | None) -> Tensor:
             if not self.trusted:
                 check_ids(ids, source.num_rows)
-            return read_rows(source, ids, counts, num_threads=threads, to=place)
+            return decoded(read_rows(source, ids, counts, num_threads=threads, to=place), decoding)
 
         def of_batch() -> Read:
             here = ReadHere(threads)

@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import as_list
-from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.feature_names import FeatureName, listed
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.items import ItemSet
@@ -96,6 +96,12 @@ def input_rows(graph: Graph, store: FeatureStore, node: str | Mapping[str, str])
     else:
         names = {None: node}
     store.check(node=list(names.values()), num_nodes=graph.num_nodes, types=_types(graph), stage="inference")
+    for name in names.values():
+        if store.node.in_contract(name).quantization is not None:
+            raise FeatureError(
+                f"inference: expected node feature {listed(name)} to be numbers, got codes with a scale; give a store "
+                "of numbers, as headrace.ops.decode_rows makes them"
+            )
     return Rows({kind: store.node[name] for kind, name in names.items()}, by_type=None not in names)
 
 

@@ -10,7 +10,8 @@
 ``graph``           ``indptr`` int64[num_nodes + 1] and ``indices`` int32 or int64[num_edges], the in-neighbours of each
                     node; or null: ``edge_ids`` and ``node_ids``, as in `hr.Graph`; ``edge_attrs`` and ``node_attrs``,
                     arrays by name, edges in CSC order
-``features``        ``[{"of": "node" or "edge", "type": null or a type, "name": "x", "rows": array}, …]``
+``features``        ``[{"of": "node" or "edge", "type": null or a type, "name": "x", "rows": array}, …]``; of codes with
+                    ``"quantization": {"scale": …, "zero_point": …}``, numbers or lists of the shape of a row
 ``items``           ``{"train": [{"type": null or a type, "ids": array, "labels": null or array, "times": null or
                     array}, …]}``
 ``ids``             ``[{"type": "node" or a node type, "values": array, "starts": null or array, "order": null or
@@ -67,6 +68,7 @@ class FeatureFile:
     type: TypeName | None
     name: str
     rows: ArrayFile
+    quantization: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

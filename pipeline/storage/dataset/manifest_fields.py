@@ -19,7 +19,15 @@ from headrace.pipeline.storage.dataset.manifest import (
     ItemFiles,
     Manifest,
 )
-from headrace.pipeline.storage.rows_meta import MOST, Counts, count_of, list_of, read_counts, text_of
+from headrace.pipeline.storage.rows_meta import (
+    MOST,
+    Counts,
+    count_of,
+    list_of,
+    read_counts,
+    read_quantization,
+    text_of,
+)
 
 _IDS = (torch.int32, torch.int64)
 
@@ -86,7 +94,8 @@ def _feature(fields: Any, rows: Mapping[str, Mapping[Any, int]]) -> FeatureFile:
         raise InputError(
             f"expected feature {name!r} to be of nodes or edges of a type of the graph, got {of!r}, {of_type!r}"
         )
-    return FeatureFile(of, of_type, name, _array(one["rows"], f"feature {name!r}", rows=rows[of][of_type]))
+    array = _array(one["rows"], f"feature {name!r}", rows=rows[of][of_type])
+    return FeatureFile(of, of_type, name, array, read_quantization(one.get("quantization")))
 
 
 def _items(fields: Any) -> ItemFiles:

@@ -21,6 +21,7 @@ from headrace.pipeline.storage.dataset.manifest import MANIFEST, ArrayFile, Item
 from headrace.pipeline.storage.dataset.opened_graph import OpenedGraph
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
 from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.quantized_feature import with_scale
 from headrace.pipeline.storage.rows_meta import offsets_of
 
 
@@ -64,7 +65,8 @@ class Dataset:
             lines += [f"  attribute of {what} {name}: {_array_text(array)}" for name, array in arrays.items()]
         for one in manifest.features:
             owner = f"{one.of}s" if one.type is None else _type_text(one.type)
-            lines.append(f"  feature of {owner} {one.name}: {_array_text(one.rows)}")
+            codes = "" if one.quantization is None else " of codes"
+            lines.append(f"  feature of {owner} {one.name}: {_array_text(one.rows)}{codes}")
         for name, runs in manifest.items.items():
             for run in runs:
                 extra = [what for what in ("labels", "times") if getattr(run, what) is not None]
@@ -149,7 +151,8 @@ def open_dataset(path: str | os.PathLike[str], *, memory_map: bool = True) -> Da
     )
     features: dict[str, dict[Any, Any]] = {"node": {}, "edge": {}}
     for one in manifest.features:
-        features[one.of][one.name if one.type is None else (one.type, one.name)] = reader.array(one.rows)
+        rows = with_scale(reader.array(one.rows), one.quantization)
+        features[one.of][one.name if one.type is None else (one.type, one.name)] = rows
     items = {name: _items(reader, runs) for name, runs in manifest.items.items()}
     types = manifest.node_types or (("node", manifest.num_nodes),)
     ids: dict[str, IdMap] = {str(name): RowNumbers(count) for name, count in types}

@@ -202,9 +202,9 @@ def _write_feature(writer: FolderWriter, of: str, name: Any, source: FeatureSour
     )
     shape = (num_rows, *map(int, source.shape[1:]))
     label = of_type if isinstance(of_type, str) else ",".join(of_type or ())
-    return FeatureFile(
-        of, of_type, own, writer.write((of, *([label] if label else []), own), source.dtype, shape, pieces)
-    )
+    array = writer.write((of, *([label] if label else []), own), source.dtype, shape, pieces)
+    how = source.quantization
+    return FeatureFile(of, of_type, own, array, None if how is None else how.fields())
 
 
 def _name_of_items(name: object) -> str:
