@@ -25,8 +25,8 @@ ACCEPTED = {
     "int | Literal['*']": 'SupportsIndex | Literal["*"]',
     ("copy_to", "device"): "str | torch.device",
     ("exclude_seed_edges", "reverse"): "bool | Mapping[Any, Any]",
-    ("pad", "num_nodes"): "Sequence[SupportsIndex] | None",
-    ("pad", "num_edges"): "Sequence[SupportsIndex] | None",
+    ("pad", "num_nodes"): "Sequence[SupportsIndex] | Mapping[Any, Sequence[SupportsIndex]] | None",
+    ("pad", "num_edges"): "Sequence[SupportsIndex] | Mapping[Any, Sequence[SupportsIndex]] | None",
     ("sample_uniform_negative", "node_weight"): "ArrayLike | Tensor | str | None",
     ("sample_uniform_negative", "source_weight"): "ArrayLike | Tensor | str | None",
 }

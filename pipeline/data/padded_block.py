@@ -79,6 +79,11 @@ class PaddedIds(TypedIds):
         ids = self.ids[self.places(name)]
         return torch.where(ids < 0, -1, ids - self.node_types.id_range(name).start)
 
+    def of_edges(self, edge_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return types of edges, and edges within them: -1 for padding, whose id is -1 less the number of its type."""
+        numbers, within = super().of_edges(edge_ids.clamp(min=0))
+        return torch.where(edge_ids < 0, -1 - edge_ids, numbers), torch.where(edge_ids < 0, -1, within)
+
     def of(self, ids: Tensor) -> PaddedIds:
         """Return other ids with these types."""
         return PaddedIds(self.node_types, self.edge_types, ids)

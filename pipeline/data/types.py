@@ -286,6 +286,11 @@ class TypedIds:
         """Return the ids of a type as they count within it, int64[n]."""
         return self.ids[self.places(name)] - self.node_types.id_range(name).start
 
+    def of_edges(self, edge_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the number of the type of each edge, and the edge as it counts within the type, both int64[n]."""
+        numbers = self.edge_types.numbers_of(edge_ids)
+        return numbers, edge_ids - self.edge_types.offsets.to(edge_ids.device)[numbers]
+
     def first(self, number: int) -> TypedIds:
         """Return the first ids alone."""
         return self if number == len(self.ids) else self.of(self.ids[:number])

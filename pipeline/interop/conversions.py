@@ -18,7 +18,6 @@ from headrace.pipeline.interop.labels import add_link_labels, beside_others, lab
 from headrace.pipeline.interop.padded import (
     NODE_MASK,
     add_masks,
-    check_no_types,
     hop_sizes,
     labels_with_padding,
     rows_of_seeds,
@@ -81,7 +80,6 @@ def batch_to_pyg(batch: MiniBatch) -> Any:
     hops = list(reversed(batch.blocks))
     joined = joined_edges(hops, batch.slot)
     if batch.types is not None:
-        check_no_types(batch, "MiniBatch.to_pyg")
         return to_hetero_data(batch, joined, require_pyg("MiniBatch.to_pyg").HeteroData())
     data = data_type(num_nodes=batch.n_id.numel())
     data.edge_index = joined.edge_index
@@ -220,7 +218,6 @@ def _blocks_to_dgl(batch: MiniBatch, dgl: Any) -> list[Any]:
             'sample with expand="all", which DGL models need, or use to_pyg()'
         )
     if batch.types is not None:
-        check_no_types(batch, "MiniBatch.to_dgl")
         typed = to_hetero_blocks(batch, dgl)
         if typed:
             add_node_features(batch, batch.types, typed[0])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.data.padded_batch import PaddedBatch
 from headrace.pipeline.data.types import TypedIds, TypeName
 
 if TYPE_CHECKING:
@@ -64,12 +65,15 @@ def labels_by_type(batch: MiniBatch, types: TypedIds, stage: str) -> dict[TypeNa
     """
     if batch.y is None or batch.seeds.ndim > 1:
         return {}
-    seeds = types.first(batch.num_sampled_nodes[0])
-    of_rows = seeds.types[batch.seed_index]
+    padded = batch if isinstance(batch, PaddedBatch) else None
+    seeds = types.first(batch.num_sampled_nodes[0] if padded is None else padded.sizes.num_nodes[0])
+    index = batch.seed_index if padded is None else batch.seed_index[: padded.num_real_seeds]
+    of_rows = seeds.types[index]
     found = {}
     for number, name in enumerate(types.node_types.names):
         places, mine = seeds.places(name), (of_rows == number).nonzero().squeeze(1)
-        if not len(places):
+        # Of a type that never has seeds there is one row of padding.
+        if not len(places) or (padded is not None and padded.sizes.nodes[0][number] == 1):
             continue
         if not isinstance(batch.y, Mapping):
             labels = batch.y[mine]
@@ -77,8 +81,11 @@ def labels_by_type(batch: MiniBatch, types: TypedIds, stage: str) -> dict[TypeNa
             labels = batch.y[name]
         else:
             continue
-        rows = seeds.numbers[batch.seed_index[mine]]
-        found[name] = one_for_each(labels, rows, len(places), batch.seeds[mine], stage)
+        rows = seeds.numbers[index[mine]]
+        num_rows = len(places) if padded is None else int(padded.node_mask[places].sum())
+        found[name] = one_for_each(labels, rows, num_rows, batch.seeds[mine], stage)
+        if padded is not None:
+            found[name] = beside_others(found[name], len(places), stage)
     return found
 
 

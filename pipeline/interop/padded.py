@@ -16,21 +16,6 @@ from headrace.pipeline.interop.labels import beside_others, one_for_each
 NODE_MASK, EDGE_MASK = "pad_node_mask", "pad_edge_mask"
 
 
-def check_no_types(batch: MiniBatch, stage: str) -> None:
-    """Refuse a padded batch of a graph with types.
-
-    Raises
-    ------
-    InputError
-        With what to use.
-    """
-    if isinstance(batch, PaddedBatch):
-        raise InputError(
-            f"{stage}: expected a batch without types behind pad(), got one with; call layers on block.relation("
-            "edge_type) of batch.blocks, or convert without pad()"
-        )
-
-
 def rows_of_seeds(batch: MiniBatch) -> int:
     """Return the number of rows of distinct seeds, with padding."""
     counts = hop_sizes(batch)[0]
@@ -58,7 +43,13 @@ def labels_with_padding(batch: PaddedBatch, labels: Tensor, stage: str) -> Tenso
 
 
 def add_masks(batch: PaddedBatch, data: Any) -> None:
-    """Give a Data its masks, under PyG's names.
+    """Give a Data its masks, under PyG's names; refuses as `real_edges`."""
+    data[NODE_MASK] = batch.node_mask
+    data[EDGE_MASK] = real_edges(batch)
+
+
+def real_edges(batch: PaddedBatch) -> Tensor:
+    """Return which edges of the one block are real, bool[num_edges].
 
     Raises
     ------
@@ -70,6 +61,4 @@ def add_masks(batch: PaddedBatch, data: Any) -> None:
             "MiniBatch.to_pyg: expected hops that do not overlap behind pad(), as their union has no fixed size, got "
             f'{len(batch.blocks)} blocks; sample with expand="new"'
         )
-    data[NODE_MASK] = batch.node_mask
-    edges = Padded(batch.num_sampled_edges, batch.sizes.num_edges)
-    data[EDGE_MASK] = real_rows(edges, batch.n_id.device)
+    return real_rows(Padded(batch.num_sampled_edges, batch.sizes.num_edges), batch.n_id.device)

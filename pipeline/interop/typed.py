@@ -10,8 +10,11 @@ from torch import Tensor
 
 from headrace.ops import InputError, JoinedHops
 from headrace.pipeline.data.narrow_dtypes import put_rows
+from headrace.pipeline.data.padded_batch import PaddedBatch
+from headrace.pipeline.data.padded_block import PaddedBlock
 from headrace.pipeline.data.types import TypedIds, TypeName, count_by_hop, type_number
 from headrace.pipeline.interop.labels import add_link_labels, add_typed_link_labels, labels_by_type
+from headrace.pipeline.interop.padded import EDGE_MASK, NODE_MASK, hop_sizes, real_edges, rows_of_seeds
 
 if TYPE_CHECKING:
     from headrace.pipeline.data import Block, MiniBatch
@@ -93,13 +96,12 @@ def edges_by_type(
         How many each hop brought; None where hops are not told apart.
     """
     names = types.edge_types.names
-    number = types.edge_types.numbers_of(edge_ids)
+    number, within = types.of_edges(edge_ids)
     order = number.to(torch.int16).argsort(stable=True)
     sizes = torch.bincount(number, minlength=len(names)).tolist()
     ends = torch.split(types.numbers[edge_index[:, order]], sizes, dim=1)
-    within = edge_ids[order] - types.edge_types.offsets.to(edge_ids.device)[number[order]]
     counts = [[]] * len(names) if by_hop is None else count_by_hop(number, len(names), by_hop)
-    each = zip(names, torch.split(order, sizes), ends, torch.split(within, sizes), counts, strict=True)
+    each = zip(names, torch.split(order, sizes), ends, torch.split(within[order], sizes), counts, strict=True)
     return {name: EdgesOfType(places, both.contiguous(), ids, of_hops) for name, places, both, ids, of_hops in each}
 
 
@@ -138,21 +140,27 @@ def to_hetero_data(batch: MiniBatch, joined: JoinedHops, data: Any) -> Any:
     types = batch.types
     assert types is not None
     assert joined.edge_ids is not None
-    for node_type, nodes in nodes_by_type(types, batch.num_sampled_nodes, batch.slot).items():
+    num_nodes, num_edges = hop_sizes(batch)
+    for node_type, nodes in nodes_by_type(types, num_nodes, batch.slot).items():
         store = data[node_type]
         store.n_id, store.num_nodes = nodes.ids, len(nodes.ids)
         if nodes.slot is not None:
             store.batch = nodes.slot
         store.num_sampled_nodes = nodes.by_hop
+        if isinstance(batch, PaddedBatch):
+            store[NODE_MASK] = batch.node_mask[types.places(node_type)]
     # One block that hops share has the edges hop by hop.
-    of_hops = joined.num_edges if len(batch.blocks) > 1 else batch.num_sampled_edges
+    of_hops = joined.num_edges if len(batch.blocks) > 1 else num_edges
     weights = [block.weight for block in reversed(batch.blocks)]
     of_all = joined.join([one for one in weights if one is not None]) if weights and None not in weights else None
     by_type = edges_by_type(types, joined.edge_index, joined.edge_ids, of_hops)
+    edge_mask = real_edges(batch) if isinstance(batch, PaddedBatch) else None
     for number, (name, edges) in enumerate(by_type.items()):
         places = edges.places
         store = data[triple(name, "MiniBatch.to_pyg")]
         store.edge_index, store.e_id, store.num_sampled_edges = edges.edge_index, edges.ids, edges.by_hop
+        if edge_mask is not None:
+            store[EDGE_MASK] = edge_mask[places]
         if of_all is not None:
             store[IMPORTANCE_WEIGHT] = of_all[places]
         for feature, tensors in batch.edge.items():
@@ -194,7 +202,7 @@ def _set(store: Any, name: str, value: Tensor) -> None:
 
 def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any) -> None:
     """Say which nodes are the seeds, on all types, as a batch may lack one; pairs on the types that they have."""
-    num_rows = batch.num_sampled_nodes[0]
+    num_rows = rows_of_seeds(batch)
     if batch.seeds.ndim > 1:
         index = types.numbers[batch.seed_index]
         if batch.link_types is None:
@@ -209,6 +217,8 @@ def _add_seeds(batch: MiniBatch, types: TypedIds, data: Any) -> None:
         store = data[node_type]
         store.batch_size = len(places)
         of_type = torch.isin(batch.seed_index, places)
+        if isinstance(batch, PaddedBatch):
+            of_type &= batch.seed_mask  # padded seeds are of any type
         store.input_id = batch.item_index[of_type]
         if batch.seed_time is not None:
             store.seed_time = batch.seed_time[of_type]
@@ -242,12 +252,15 @@ def to_hetero_blocks(batch: MiniBatch, dgl: Any) -> list[Any]:
         for name in node_types:
             result.srcnodes[name].data[dgl.NID] = types.within(name)
             result.dstnodes[name].data[dgl.NID] = destinations.within(name)
+            if isinstance(block, PaddedBlock):
+                result.srcnodes[name].data[NODE_MASK] = block.src_mask[types.places(name)]
+                result.dstnodes[name].data[NODE_MASK] = block.dst_mask[destinations.places(name)]
             if slot is not None:
                 result.srcnodes[name].data["slot"] = slot[types.places(name)]
                 result.dstnodes[name].data["slot"] = slot[destinations.places(name)]
         for number, (edge_type, one) in enumerate(relations.items()):
             assert one.edge_ids is not None
-            result.edges[edge_type].data[dgl.EID] = one.edge_ids - int(types.edge_types.offsets[number])
+            result.edges[edge_type].data[dgl.EID] = types.of_edges(one.edge_ids)[1]
             if one.weight is not None:
                 result.edges[edge_type].data[IMPORTANCE_WEIGHT] = one.weight
             for feature, tensors in batch.edge.items():

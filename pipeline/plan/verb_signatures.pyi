@@ -213,8 +213,8 @@ class Verbs:
 
     def pad(
         self,
-        num_nodes: Sequence[SupportsIndex] | None = None,
-        num_edges: Sequence[SupportsIndex] | None = None,
+        num_nodes: Sequence[SupportsIndex] | Mapping[Any, Sequence[SupportsIndex]] | None = None,
+        num_edges: Sequence[SupportsIndex] | Mapping[Any, Sequence[SupportsIndex]] | None = None,
         *,
         epochs: SupportsIndex = 1,
         shapes: SupportsIndex | None = None,
@@ -266,9 +266,11 @@ class Verbs:
         ----------
         num_nodes
             Sizes that you choose: distinct seeds, then the nodes that each hop finds first, as in ``num_sampled_nodes``,
-            with one more of each than a batch has.
+            with one more of each than a batch has. Of a graph with types a dictionary with all node types, ``{"paper":
+            [129, 600], "author": [1, 300]}``.
         num_edges
-            The edges of each hop. Chosen sizes hold for all batches; a larger batch has 1.25 times as many, as above.
+            The edges of each hop; of a graph with types a dictionary with all edge types. Chosen sizes hold for all
+            batches; a larger batch has 1.25 times as many, as above.
         epochs
             The number of epochs, from the first, over which the sizes are exact.
         shapes
@@ -279,8 +281,8 @@ class Verbs:
         ------
         PlanError
             For `num_nodes` without `num_edges` or the reverse, and with `epochs`; when the loader is made, for chosen sizes
-            of a graph with types, for ranks that make batches together, and where the sizes of batches cannot be found
-            beforehand: over a torchdata node, a graph in shards on several ranks, and ``items_per_rank=True``.
+            that are not of the graph's types, for ranks that make batches together, and where the sizes of batches cannot
+            be found beforehand: over a torchdata node, a graph in shards on several ranks, and ``items_per_rank=True``.
         InputError
             For sizes below 0; for labels of an unsigned dtype, which have no number that losses ignore.
         """

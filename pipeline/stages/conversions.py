@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from headrace.pipeline.data import CPU, GraphView, MiniBatch, Place, edge_types_of
 from headrace.pipeline.interop.conversions import batch_to_dgl, batch_to_pyg, require_dgl, require_pyg
 from headrace.pipeline.plan import CONVERTED, MINIBATCH, PADDED, Counts, PlainStage, PlanError, Stage, verb
-from headrace.pipeline.plan.traits import graphs_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
 
@@ -26,12 +25,6 @@ class Conversion(PlainStage):
     reads: ClassVar[frozenset[str]] = frozenset({"n_id", "blocks"})
 
     def check(self, before: tuple[Stage, ...]) -> None:
-        typed = any(graph.is_typed for stage in before for graph in graphs_of(stage))
-        if typed and any(stage.gives == PADDED for stage in before):
-            raise PlanError(
-                f"{self.name}: expected a graph without types behind pad(), got one with; leave out {self.name}(), and "
-                "call layers on block.relation(edge_type) of batch.blocks, or leave out pad()"
-            )
         if any(stage.ranks.shares_layers for stage in before):
             raise PlanError(
                 f"{self.name}: ranks make the batches together, and their layers exchange rows in the model, which "

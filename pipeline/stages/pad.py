@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from headrace.ops.errors import InputError, PlanError
 from headrace.ops.sampling.rules import ByRelation
-from headrace.pipeline.data import as_list, whole_number
+from headrace.pipeline.data import TypeName, TypeOffsets, as_list, edge_types_of, node_types_of, whole_number
 from headrace.pipeline.data.padding import Sizes
 from headrace.pipeline.lowered import Compact, SampleHop
 from headrace.pipeline.lowered.pad_batch import PadBatch
@@ -18,6 +19,9 @@ from headrace.pipeline.plan.stage import MINIBATCH, PADDED, Stage
 from headrace.pipeline.plan.traits import RankTraits, graphs_of
 from headrace.pipeline.stages.other_sources import NodeSource
 from headrace.pipeline.stages.steps import Prefetch
+
+#: Numbers, one for each hop; by type in a graph with types.
+Chosen: TypeAlias = tuple[int, ...] | Mapping[TypeName, tuple[int, ...]]
 
 #: Epochs that are sampled before the first batch.
 MOST_EPOCHS = 1 << 16
@@ -79,9 +83,11 @@ class Pad(Stage):
     ----------
     num_nodes
         Sizes that you choose: distinct seeds, then the nodes that each hop finds first, as in ``num_sampled_nodes``,
-        with one more of each than a batch has.
+        with one more of each than a batch has. Of a graph with types a dictionary with all node types, ``{"paper":
+        [129, 600], "author": [1, 300]}``.
     num_edges
-        The edges of each hop. Chosen sizes hold for all batches; a larger batch has 1.25 times as many, as above.
+        The edges of each hop; of a graph with types a dictionary with all edge types. Chosen sizes hold for all
+        batches; a larger batch has 1.25 times as many, as above.
     epochs
         The number of epochs, from the first, over which the sizes are exact.
     shapes
@@ -92,8 +98,8 @@ class Pad(Stage):
     ------
     PlanError
         For `num_nodes` without `num_edges` or the reverse, and with `epochs`; when the loader is made, for chosen sizes
-        of a graph with types, for ranks that make batches together, and where the sizes of batches cannot be found
-        beforehand: over a torchdata node, a graph in shards on several ranks, and ``items_per_rank=True``.
+        that are not of the graph's types, for ranks that make batches together, and where the sizes of batches cannot
+        be found beforehand: over a torchdata node, a graph in shards on several ranks, and ``items_per_rank=True``.
     InputError
         For sizes below 0; for labels of an unsigned dtype, which have no number that losses ignore.
     """
@@ -104,8 +110,8 @@ class Pad(Stage):
     reads: ClassVar[frozenset[str]] = frozenset({"seeds", "n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
     writes: ClassVar[frozenset[str]] = frozenset({"n_id", "blocks"})
 
-    num_nodes: tuple[int, ...] | None = None
-    num_edges: tuple[int, ...] | None = None
+    num_nodes: Chosen | None = None
+    num_edges: Chosen | None = None
     epochs: int = field(default=1, kw_only=True)
     shapes: int | None = field(default=None, kw_only=True)
 
@@ -121,22 +127,43 @@ class Pad(Stage):
             return
         if epochs != 1:
             raise PlanError("pad: expected sizes or epochs, got both: chosen sizes hold for every epoch")
+        lengths: list[set[int]] = []
         for name in ("num_nodes", "num_edges"):
-            listed = as_list(getattr(self, name), f"pad: {name}", "numbers, one for each hop")
-            sizes = tuple(whole_number(one, f"pad: a number of {name}", 0, InputError, LARGEST_COUNT) for one in listed)
-            object.__setattr__(self, name, sizes)
-        assert self.num_edges is not None
-        if len(self.num_nodes) != len(self.num_edges) + 1 or not self.num_edges:
+            given = getattr(self, name)
+            by_type = isinstance(given, Mapping)
+            parts = {one: _counts(sizes, name) for one, sizes in (given.items() if by_type else ((None, given),))}
+            lengths.append({len(sizes) for sizes in parts.values()})
+            object.__setattr__(self, name, parts if by_type else parts[None])
+        nodes, edges = lengths
+        if isinstance(self.num_nodes, Mapping) != isinstance(self.num_edges, Mapping):
+            raise PlanError("pad: expected both num_nodes and num_edges by type, or neither, got one of them")
+        if len(nodes) != 1 or len(edges) != 1 or max(nodes) != max(edges) + 1 or not max(edges):
             raise PlanError(
                 f"pad: expected num_nodes to have the seeds and then as many hops as num_edges, got "
-                f"{len(self.num_nodes)} and {len(self.num_edges)}"
+                f"{' or '.join(map(str, sorted(nodes)))} and {' or '.join(map(str, sorted(edges)))}"
             )
 
-    @property
-    def given(self) -> Sizes | None:
-        """The chosen sizes."""
+    def given(self, types: tuple[TypeOffsets, TypeOffsets] | None) -> Sizes | None:
+        """Return the chosen sizes, for a graph with types or one without.
+
+        Raises
+        ------
+        PlanError
+            If they are not of its types.
+        """
         if self.num_nodes is None or self.num_edges is None:
             return None
+        if isinstance(self.num_nodes, Mapping) and isinstance(self.num_edges, Mapping):
+            nodes = _by_hop(self.num_nodes, None if types is None else types[0], "num_nodes", "node")
+            edges = _by_hop(self.num_edges, None if types is None else types[1], "num_edges", "edge")
+            return Sizes(1 + sum(max(count - 1, 0) for count in nodes[0]), nodes, edges)
+        if types is not None:
+            raise PlanError(
+                "pad: expected sizes by type for a graph with types, got lists; give dictionaries, or leave them out, "
+                "and a pass over epochs= epochs finds those of each type"
+            )
+        assert not isinstance(self.num_nodes, Mapping)
+        assert not isinstance(self.num_edges, Mapping)
         return Sizes.plain(self.num_nodes[0], self.num_nodes, self.num_edges)
 
     def behind(self, before: tuple[Stage, ...], world_size: int) -> PadBatch:
@@ -150,17 +177,29 @@ class Pad(Stage):
         written = tuple({id(stage.origin): stage.origin for stage in before}.values())
         made = next(stage for stage in reversed(before) if "blocks" in stage.writes)
         of_hops = isinstance(made, Compact)
-        if self.given is None:
+        graphs = [graph for stage in before for graph in graphs_of(stage) if graph.is_typed]
+        given = self.given((node_types_of(graphs[0]), edge_types_of(graphs[0])) if graphs else None)
+        if given is None:
             _check_can_be_found(written, world_size)
         else:
-            if any(graph.is_typed for stage in before for graph in graphs_of(stage)):
-                raise PlanError(
-                    "pad: expected no sizes for a graph with types, got some; leave them out, and a pass over "
-                    "epochs= epochs finds those of each type"
-                )
-            _check_hops(self.given, sum(stage.num_hops for stage in before) if of_hops else made.num_hops or 1)
+            _check_hops(given, sum(stage.num_hops for stage in before) if of_hops else made.num_hops or 1)
         shapes = self.shapes or (SHAPES_OF_VARIED if any(map(_varies, before)) else 1)
-        return PadBatch(_sampling(written), self.given, self.epochs, shapes, not of_hops)
+        return PadBatch(_sampling(written), given, self.epochs, shapes, not of_hops)
+
+
+def _counts(sizes: Any, name: str) -> tuple[int, ...]:
+    listed = as_list(sizes, f"pad: {name}", "numbers, one for each hop")
+    return tuple(whole_number(one, f"pad: a number of {name}", 0, InputError, LARGEST_COUNT) for one in listed)
+
+
+def _by_hop(
+    chosen: Mapping[TypeName, tuple[int, ...]], types: TypeOffsets | None, name: str, kind: str
+) -> tuple[tuple[int, ...], ...]:
+    """Return for each hop the sizes of all types, in the order of the graph."""
+    if types is None or set(chosen) != set(types.names):
+        known = "a graph without types" if types is None else f"the {kind} types {list(types.names)}"
+        raise PlanError(f"pad: expected {name} of each of the types of the graph, got {list(chosen)} for {known}")
+    return tuple(zip(*(chosen[one] for one in types.names), strict=True))
 
 
 def _check_hops(given: Sizes, hops: int) -> None:

@@ -253,8 +253,8 @@ DATA = (
     ),
     Mutant(
         "pipeline/interop/labels.py",
-        "rows = seeds.numbers[batch.seed_index[mine]]",
-        "rows = batch.seed_index[mine]",
+        "rows = seeds.numbers[index[mine]]",
+        "rows = index[mine]",
         "tests/pipeline/stages/test_labels_by_type.py::test_to_pyg_has_them_on_their_types",
     ),
     Mutant(

@@ -14,7 +14,18 @@ _LAYERS = "tests/pipeline/models/nn/test_padding.py::"
 _BITS = _LAYERS + "test_outputs_and_gradients_do_not_depend_on_padding_in_any_bit"
 _SHAPES = "pipeline/lowered/_shapes.py"
 
+_TYPED = "tests/pipeline/interop/test_padded.py::test_types_have_two_shapes_and_masks"
+
 PADDING = (
+    Mutant("pipeline/interop/typed.py", "of_type &= batch.seed_mask", "pass", _TYPED),
+    Mutant("pipeline/interop/labels.py", "padded.sizes.nodes[0][number] == 1", "False", _TYPED),
+    Mutant("pipeline/data/padded_block.py", "torch.where(edge_ids < 0, -1, within)", "within", _TYPED),
+    Mutant(
+        "pipeline/stages/pad.py",
+        "tuple(zip(*(chosen[one] for one in types.names), strict=True))",
+        "tuple(zip(*chosen.values(), strict=True))",
+        _STAGE + "test_sizes_by_type_are_those_of_all_batches[blocks]",
+    ),
     Mutant(_DOOR, "degrees[start : start + rest] += 1", "degrees[start : start + rest] += 0", _EDGES),
     Mutant(_DOOR, "kinds.get(rows, 0) + one.number", "one.number", _KINDS),
     Mutant(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
-from torch_geometric.nn import SAGEConv
+from torch_geometric.nn import HeteroConv, SAGEConv
 from torch_geometric.utils import trim_to_layer
 
 import headrace as hr
 
-from plans import graph, items, store
+from plans import fetch_typed, graph, items, store, typed_graph, typed_items
 
 
 def plan(expand="new"):
@@ -53,6 +53,73 @@ def test_layers_of_pyg_trim_them_and_have_the_same_outputs_and_gradients():
             results.append([loss, *torch.autograd.grad(loss, tuple(convs.parameters()))])
         for padded, without in zip(*results, strict=True):
             torch.testing.assert_close(padded, without, rtol=1e-5, atol=1e-5)
+
+
+def typed_plan(expand="new"):
+    return fetch_typed(typed_items(batch_size=17).sample_neighbor(typed_graph(), [3, 2], expand=expand))
+
+
+def test_types_have_two_shapes_and_masks():
+    """Of each type; only what is known of real seeds alone has other sizes."""
+    shapes = set()
+    for data, real in zip(typed_plan().pad().to_pyg().loader(), typed_plan().to_pyg().loader(), strict=True):
+        found = []
+        for name, store_of, whole in zip(data.node_types, data.node_stores, real.node_stores, strict=True):
+            mask = store_of.pad_node_mask
+            assert store_of.n_id[mask].tolist() == whole.n_id.tolist()
+            assert (store_of.n_id[~mask] == -1).all()
+            assert sum(store_of.num_sampled_nodes) == store_of.num_nodes == len(mask)
+            assert store_of.input_id.tolist() == whole.input_id.tolist()
+            assert store_of.n_id[store_of.seed_index].tolist() == whole.n_id[whole.seed_index].tolist()
+            if name != "lonely":
+                assert torch.equal(store_of.x[mask], whole.x)
+            found += [(key, tuple(value.shape)) for key, value in store_of.items() if torch.is_tensor(value)]
+            found = [one for one in found if one[0] not in ("input_id", "seed_index")]
+        seeds = slice(data["a"].batch_size)
+        assert data["a"].y[data["a"].pad_node_mask[seeds]].tolist() == real["a"].y.tolist()
+        assert (data["a"].y[~data["a"].pad_node_mask[seeds]] == -100).all()
+        assert "y" not in data["b"]
+        for relation in data.edge_types:
+            of, whole, mask = data[relation], real[relation], data[relation].pad_edge_mask
+            assert of.e_id[mask].tolist() == whole.e_id.tolist()
+            assert (of.e_id[~mask] == -1).all()
+            assert sum(of.num_sampled_edges) == len(mask)
+            for end, (src, row) in enumerate(zip(relation[::2], of.edge_index, strict=True)):
+                assert data[src].n_id[row[mask]].tolist() == real[src].n_id[whole.edge_index[end]].tolist()
+                assert (data[src].n_id[row[~mask]] == -1).all()
+            found += [(relation, key, tuple(value.shape)) for key, value in of.items() if torch.is_tensor(value)]
+        shapes.add(tuple(found))
+    assert len(shapes) == 2
+
+
+def test_layers_of_pyg_with_types_have_the_same_outputs():
+    torch.manual_seed(0)
+    kinds = ("a", "b")
+    relations = [one for one in typed_graph().edge_types.names if one[0] in kinds]
+    convs = [
+        HeteroConv({one: SAGEConv((-1, -1), 4) for one in relations}),
+        HeteroConv({one: SAGEConv((4, 4), 3) for one in relations}),
+    ]
+    for data, real in zip(typed_plan().pad().to_pyg().loader(), typed_plan().to_pyg().loader(), strict=True):
+        outputs = []
+        for one in (data, real):
+            rows = {name: one[name].x.float() for name in kinds}
+            edges = {name: one[name].edge_index for name in relations}
+            nodes_of_hops = {name: one[name].num_sampled_nodes for name in kinds}
+            edges_of_hops = {name: one[name].num_sampled_edges for name in relations}
+            for layer, conv in enumerate(convs):
+                rows, edges, _ = trim_to_layer(layer, nodes_of_hops, edges_of_hops, rows, edges)
+                rows = conv(rows, edges)
+            outputs.append(rows["a"][: one["a"].batch_size])
+        kept = data["a"].pad_node_mask[: data["a"].batch_size]
+        torch.testing.assert_close(outputs[0][kept], outputs[1], rtol=1e-5, atol=1e-5)
+
+
+def test_hops_of_types_that_overlap_are_refused():
+    with pytest.raises(hr.PlanError, match="to_pyg: expected hops that do not overlap"):
+        typed_plan("all").pad().to_pyg().loader()
+    with pytest.raises(hr.InputError, match="to_pyg: expected hops that do not overlap"):
+        next(iter(typed_plan("all").pad().loader())).to_pyg()
 
 
 def test_seeds_that_repeat_have_a_label_each():

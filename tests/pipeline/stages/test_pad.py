@@ -306,13 +306,46 @@ def test_types_of_padding_survive_copies():
             assert torch.equal(block.types.types, one.types.types)
 
 
-def test_conversions_of_types_with_padding_and_sizes_of_types_are_refused():
-    with pytest.raises(hr.PlanError, match=r"to_pyg: expected a graph without types behind pad\(\)"):
-        TYPED["one block"]().pad().to_pyg().loader()
-    with pytest.raises(hr.InputError, match=r"to_pyg: expected a batch without types behind pad\(\)"):
-        next(iter(TYPED["one block"]().pad().loader())).to_pyg()
-    with pytest.raises(hr.PlanError, match="pad: expected no sizes for a graph with types"):
+def chosen(name="blocks", room=1):
+    """Sizes by type that all batches fit."""
+    sizes, *others = {batch.sizes for batch in TYPED[name]().pad(shapes=1).loader()}
+    for other in others:
+        sizes = sizes.larger(other)
+    types = typed_graph().node_types.names, typed_graph().edge_types.names
+    return tuple(
+        {one: [room * count for count in counts] for one, counts in zip(names, zip(*hops, strict=True), strict=True)}
+        for names, hops in zip(types, (sizes.nodes, sizes.edges), strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", ["blocks", "one block"])
+def test_sizes_by_type_are_those_of_all_batches(name):
+    nodes, edges = chosen(name, room=2)
+    in_any_order = [dict(reversed(sizes.items())) for sizes in (nodes, edges)]
+    padded = list(TYPED[name]().pad(*in_any_order).loader())
+    assert len({shape(batch) for batch in padded}) == 1
+    for batch, one in zip(TYPED[name]().loader(), padded, strict=True):
+        assert one.n_id[one.node_mask].tolist() == batch.n_id.tolist()
+        for place, of_type in enumerate(typed_graph().node_types.names):
+            assert one.types.count(of_type) == sum(nodes[of_type])
+            assert [hop[place] for hop in one.sizes.nodes] == nodes[of_type]
+
+
+def test_sizes_by_type_of_other_types_are_refused():
+    nodes, edges = chosen()
+    with pytest.raises(hr.PlanError, match="expected sizes by type for a graph with types, got lists"):
         TYPED["blocks"]().pad([9, 9, 9], [9, 9]).loader()
+    with pytest.raises(hr.PlanError, match=r"expected num_nodes of each of the types of the graph, got .*'a', 'b'"):
+        TYPED["blocks"]().pad({one: nodes[one] for one in ("a", "b")}, edges).loader()
+    with pytest.raises(hr.PlanError, match="for a graph without types"):
+        plan().pad(nodes, edges).loader()
+    with pytest.raises(hr.PlanError, match="both num_nodes and num_edges by type"):
+        TYPED["blocks"]().pad(nodes, [9, 9])
+    with pytest.raises(hr.PlanError, match="as many hops"):
+        TYPED["blocks"]().pad({**nodes, "a": [3, 4]}, edges)
+
+
+def test_labels_of_several_types_have_no_padding():
     several = typed_items().sample_neighbor(typed_graph(), [2])
     several = several.fetch_feature(typed_store(), labels={"a": "y", "b": "z"}).pad()
     with pytest.raises(hr.InputError, match="labels of one node type, got labels of several"):
