@@ -32,6 +32,7 @@ class Environment:
 
 GRAPHBOLT = "GraphBolt"
 DGL = "DGL"
+DGL_TRAINING = "DGL, training"
 TORCH_SPARSE = "torch-sparse"
 ENVIRONMENTS = {
     GRAPHBOLT: Environment(
@@ -39,6 +40,9 @@ ENVIRONMENTS = {
     ),
     DGL: Environment(
         BENCH.parent / ".venv-dgl", ".dependencies", BENCH / "peers/dgl_layers.py", "make peers-graphbolt"
+    ),
+    DGL_TRAINING: Environment(
+        BENCH.parent / ".venv-dgl", ".dependencies", BENCH / "peers/dgl_training.py", "make peers-graphbolt"
     ),
     TORCH_SPARSE: Environment(
         BENCH.parent / ".venv-torch-sparse", ".installed", BENCH / "peers/pyg.py", "make peers-torch-sparse"

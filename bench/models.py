@@ -1,7 +1,8 @@
 """What a step of training costs by how the model gets its batch: trimmed by PyG, with pairs, as blocks, or padded.
 
 GraphSAGE of three layers with a mean, over batches of `headrace.pyg.NeighborLoader` and of a plan, whose layers have
-about as many edges. A step is forward, loss and backward. Batches are made before: bench/loader.py times loading.
+about as many edges; on blocks also in bfloat16. A step is forward, loss and backward. Batches are made before:
+bench/loader.py times loading.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from headrace import pyg
 
 FANOUTS, CLASSES = [10, 10, 10], 47
 PAIRS, TRIMMED, BLOCKS = "pyg.trim_to_layer, pairs", "PyG's trim_to_layer", "blocks, hr.nn"
+HALF = "blocks, hr.nn, bfloat16"
 COMPILED = "blocks, hr.nn, torch.compile"
 PADDED, PADDED_COMPILED = "padded blocks, hr.nn", "padded blocks, hr.nn, torch.compile"
 
@@ -103,6 +106,8 @@ def sizes_of_work(description: str, batches: int) -> argparse.ArgumentParser:
 class Work:
     """The same batches as a plan and as a loader of `headrace.pyg`, and the widths of the model."""
 
+    folder: Path
+    items: Tensor
     x: Tensor
     plan: hr.Plan
     loader: pyg.NeighborLoader
@@ -134,7 +139,7 @@ def work_of(options: argparse.Namespace, *, shuffle: bool) -> Work:
         f"{options.shape}, batch {options.batch_size}, fanouts {','.join(map(str, FANOUTS))}, "
         f"{shape.width} float32, hidden {options.hidden}"
     )
-    return Work(x, plan, loader, [shape.width, options.hidden, options.hidden, CLASSES], case)
+    return Work(folder, items, x, plan, loader, [shape.width, options.hidden, options.hidden, CLASSES], case)
 
 
 def main() -> None:
@@ -144,6 +149,7 @@ def main() -> None:
     work = work_of(options, shuffle=False)
     widths, given = work.widths, list(work.loader)
     own, padded = (list(one.loader()) for one in (work.plan, work.plan.pad()))
+    half = [batch.replace(node={"x": batch.x.bfloat16()}) for batch in own]
     print(describe_machine(["headrace", "torch", "torch-geometric"]))
     records = []
     for threads in options.threads:
@@ -157,6 +163,7 @@ def main() -> None:
                 threads,
             ),
             System(BLOCKS, partial(step, OnBlocks(widths), own, lambda one: one.y, threads), threads),
+            System(HALF, partial(step, OnBlocks(widths).bfloat16(), half, lambda one: one.y, threads), threads),
             System(PADDED, partial(step, OnBlocks(widths), padded, lambda one: one.y, threads), threads),
         ]
         if options.compile:
@@ -165,7 +172,14 @@ def main() -> None:
             systems.append(System(COMPILED, partial(step, compiled, marked, lambda one: one.y, threads), threads))
             static: Any = torch.compile(OnBlocks(widths), fullgraph=True)
             systems.append(System(PADDED_COMPILED, partial(step, static, padded, lambda one: one.y, threads), threads))
-        pairs = ((PAIRS, TRIMMED), (BLOCKS, PAIRS), (PADDED, BLOCKS), (COMPILED, BLOCKS), (PADDED_COMPILED, COMPILED))
+        pairs = (
+            (PAIRS, TRIMMED),
+            (BLOCKS, PAIRS),
+            (HALF, BLOCKS),
+            (PADDED, BLOCKS),
+            (COMPILED, BLOCKS),
+            (PADDED_COMPILED, COMPILED),
+        )
         gains = [Gain((better, threads), (other, threads)) for better, other in pairs]
         records += interleave("models", work.case, systems, rounds=options.rounds, gains=gains, warm_up=1)
     print_table(records)

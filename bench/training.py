@@ -1,29 +1,36 @@
 """An epoch of GraphSAGE on a CPU, loading included, beside the least that its arithmetic takes.
 
 One model of three layers with a mean, over the same batches: on blocks with layers of `hr.nn`, on blocks with PyG's
-layers, on `headrace.pyg.NeighborLoader` with `headrace.pyg.trim_to_layer`, and with PyG's. The roofline runs the matrix
+layers, on `headrace.pyg.NeighborLoader` with `headrace.pyg.trim_to_layer`, and with PyG's; and DGL's layers behind
+GraphBolt's and DGL's loaders, in a process of their own with torch 2.2. The roofline runs the matrix
 products, aggregations and gathers of the same step into memory that is there, and nothing else: no activation, no loss,
 no optimiser.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import torch
-from harness import Gain, Metrics, System, describe_machine, interleave, print_table, write_json
-from models import BLOCKS, PAIRS, TRIMMED, OfPyG, sizes_of_work, work_of
+from environments import DGL_TRAINING, open_peers
+from harness import Gain, Metrics, Record, System, describe_machine, interleave, print_table, write_json
+from models import BLOCKS, FANOUTS, PAIRS, TRIMMED, OfPyG, sizes_of_work, work_of
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.nn import SAGEConv
+from worker import Worker
 
 import headrace as hr
 from headrace import ops
 
+#: What serves the batches of DGL's layers, and what tables call it.
+PEERS = {"GraphBolt": "GraphBolt, DGL's layers", "DGL": "DGL"}
 LAYERS, ROOFLINE = "blocks, PyG's layers", "its products, sums and gathers alone"
 
 
@@ -105,6 +112,11 @@ class Roofline:
                 by_rows[: block.num_dst].addmm_(gradient, matrix)
 
 
+def epoch_of_peer(peer: Worker, library: str, threads: int, _: int) -> Metrics:
+    found = peer.call("epoch", library=library, threads=threads)
+    return {"time": found["seconds"] / found["batches"] * 1e3}
+
+
 def main() -> None:
     parser = sizes_of_work(__doc__ or "", batches=6)
     parser.add_argument("--trimmed", action="store_true", help="time PyG's trim_to_layer too: seconds a batch")
@@ -112,6 +124,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.keep_memory and not ops.keep_freed_memory():
         parser.error("the C library of this system keeps no memory")
+    with ExitStack() as stack:
+        write_json(options.json, measured(options, stack))
+
+
+def measured(options: argparse.Namespace, stack: ExitStack) -> list[Record]:
+    """Time all systems; the stack ends the peers."""
     work = work_of(options, shuffle=True)
     ours = work.plan.loader()
 
@@ -122,6 +140,15 @@ def main() -> None:
     print(describe_machine(["headrace", "torch", "torch-geometric"]))
     widths, roofline = work.widths, Roofline(work.x, work.widths, list(ours))
     case = work.case + (", freed memory kept" if options.keep_memory else "")
+    peers = open_peers(
+        stack,
+        [DGL_TRAINING],
+        folder=str(work.folder),
+        items=work.items.tolist(),
+        batch_size=options.batch_size,
+        fanouts=FANOUTS,
+        widths=widths,
+    )
     records = []
     for threads in options.threads:
         in_blocks = partial(epoch, epoch_of_ours, lambda one: one.y, threads)
@@ -135,11 +162,15 @@ def main() -> None:
             models[TRIMMED] = partial(in_data, OfPyG(widths, False))
         systems = [System(name, run, threads) for name, run in models.items()]
         systems.append(System(ROOFLINE, partial(roofline.run, threads), threads))
-        pairs = ((ROOFLINE, BLOCKS), (BLOCKS, LAYERS), (BLOCKS, PAIRS))
+        pairs = [(ROOFLINE, BLOCKS), (BLOCKS, LAYERS), (BLOCKS, PAIRS)]
+        for peer in peers.values():
+            for library, name in PEERS.items():
+                systems.append(System(name, partial(epoch_of_peer, peer, library, threads), threads))
+                pairs.append((BLOCKS, name))
         gains = [Gain((better, threads), (other, threads)) for better, other in pairs]
         records += interleave("training", case, systems, rounds=options.rounds, gains=gains, warm_up=1)
     print_table(records)
-    write_json(options.json, records)
+    return records
 
 
 if __name__ == "__main__":

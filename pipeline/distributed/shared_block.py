@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops import InputError, Transposed, transpose_csc
+from headrace.ops.aggregate.precision import as_narrow_as, dtype_of_sums, in_single
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.mirrors import Mirrors
@@ -27,6 +28,11 @@ _REMEDY = (
     "block.aggregate and block.attend, or let the ranks cooperate by a partition of nodes, .loader(cooperative=True, "
     "partition=edge_partition.nodes)"
 )
+
+
+def _is_narrow(x: Any) -> bool:
+    """Whether rows are of half precision, which is added up in float32."""
+    return isinstance(x, Tensor) and dtype_of_sums(x) != x.dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +118,7 @@ class SharedBlock:
         Parameters
         ----------
         x: [num_src, ...]
-            Of float32 or float64.
+            Of float16, bfloat16, float32 or float64. Ranks send and add up the half types in float32.
         reduce : {"sum", "mean", "max", "min"}
             A mean divides by the number of edges, or by the sum of the weights where there are any. Of equal extremes
             the edge that comes first in the graph has the gradient. Without edges a destination has 0.
@@ -131,6 +137,9 @@ class SharedBlock:
         PeerError
             If another rank failed or was lost.
         """
+        if _is_narrow(x):
+            wide = self.aggregate(in_single(x), reduce=reduce, weight=in_single(weight))
+            return as_narrow_as(wide, x)
         if reduce not in ("sum", "mean", "max", "min"):
             raise InputError(f'aggregate: expected reduce "sum", "mean", "max" or "min", got {reduce!r}')
         self._check("aggregate", "x", x, self.num_src, "node of the layer that this rank is master of")
@@ -166,7 +175,7 @@ class SharedBlock:
         Parameters
         ----------
         x: [num_src, heads, ...]
-            Of float32 or float64.
+            Of float16, bfloat16, float32 or float64.
         source_scores: [num_src, heads]
         destination_scores: [num_dst, heads]
         edge_scores: [num_edges, heads], optional
@@ -187,6 +196,17 @@ class SharedBlock:
         InputError, PeerError
             As for `aggregate`; for dropout also if the edges have no ids.
         """
+        if _is_narrow(x):
+            wide = self.attend(
+                in_single(x),
+                in_single(source_scores),
+                in_single(destination_scores),
+                edge_scores=in_single(edge_scores),
+                slope=slope,
+                dropout=dropout,
+                key=key,
+            )
+            return as_narrow_as(wide, x)
         mastered = "node of the layer that this rank is master of"
         self._check("attend", "x", x, self.num_src, mastered)
         self._check("attend", "source_scores", source_scores, self.num_src, mastered, like=x)
@@ -223,7 +243,11 @@ class SharedBlock:
             got = describe(rows) if isinstance(rows, Tensor) else type(rows).__name__
             raise InputError(f"{method}: expected {name} with a row for each {what}, {expected} of them, got {got}")
         if rows.dtype not in (torch.float32, torch.float64) or (like is not None and rows.dtype != like.dtype):
-            dtype = "float32 or float64" if like is None else f"{str(like.dtype).removeprefix('torch.')}, as x is"
+            dtype = (
+                "float16, bfloat16, float32 or float64"
+                if like is None
+                else f"{str(like.dtype).removeprefix('torch.')}, as x is"
+            )
             raise InputError(f"{method}: expected {name} of {dtype}, got {describe(rows)}")
 
     def named_tensors(self) -> Iterator[tuple[str, Tensor]]:

@@ -238,7 +238,7 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_sent():
     targets = scores[: block.num_dst]
     for asked, words in (
         (lambda: block.aggregate(x[1:]), rf"x with a row for each node .* {number} of them"),
-        (lambda: block.aggregate(x.long()), "x of float32 or float64, got int64"),
+        (lambda: block.aggregate(x.long()), "x of float16, bfloat16, float32 or float64, got int64"),
         (lambda: block.aggregate(x, reduce="product"), 'reduce "sum", "mean", "max" or "min"'),
         (lambda: block.aggregate(x, weight=x[:2, 0]), rf"weight with a row for each edge .* {edges} of them"),
         (lambda: block.aggregate(x, weight=torch.ones(edges)), "weight of float64, as x is, got float32"),
