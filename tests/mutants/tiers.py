@@ -110,6 +110,12 @@ TIERS = (
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
+        "        window.wait(totals)\n        if self._last",
+        "        if self._last",
+        _LOOKAHEAD + "test_pieces_are_read_while_batches_leave",
+    ),
+    Mutant(
+        "pipeline/storage/reads_ahead.py",
         "self._wanted.popleft()",
         "self._wanted.pop()",
         _LOOKAHEAD + "test_same_result",

@@ -188,7 +188,7 @@ def test_pieces_are_read_while_batches_leave():
             time.sleep(0.01)
             return super().read(ids, num_threads=num_threads, to=to)
 
-    rows_read(Telling(), 8_000)
+    assert rows_read(Telling(), 8_000) == rows_read(Noting(), 8_000)  # each once, however long it takes
     assert {"headrace reads ahead", threading.current_thread().name} <= set(threads)
 
 
