@@ -15,6 +15,9 @@ from headrace.ops.names import load
 #: For each verb the module of its stage.
 VERBS: dict[str, str] = {}
 
+#: The modules of sources.
+SOURCES: list[str] = []
+
 #: For each other method the module that adds it.
 METHODS: dict[str, str] = {}
 

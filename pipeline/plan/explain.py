@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from headrace.ops import ByRelation, UsageError
 from headrace.pipeline.data import GraphView, check_switches
 from headrace.pipeline.plan.rules import Facts, facts_of
-from headrace.pipeline.plan.stage import Stage, same
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import describe, show
+from headrace.pipeline.plan.traits import same
 from headrace.pipeline.storage.features import FeatureStore
 
 if TYPE_CHECKING:

@@ -81,6 +81,67 @@ class Plan(_Verbs):
             raise UsageError(f"pipe: expected a function that takes a plan, got {type(function).__name__}")
         return function(self, *args, **kwargs)
 
+    def config(self, *, graphs: Any = None, stores: Any = None) -> dict[str, Any]:
+        """Return the plan as a dictionary that JSON can hold: its verbs, and the parameters that are not defaults.
+
+        Data have names in it: ``"graph"``, ``"graph2"``, ``"store"`` in the order of the plan, the items of the source
+        ``"$items"``, and other values (times, a partition, a function) the name of their parameter or their own.
+
+        Parameters
+        ----------
+        graphs, stores
+            Your own names, ``{"papers": graph}``.
+
+        Raises
+        ------
+        PlanError
+            For a stage that has no verb.
+
+        Examples
+        --------
+        >>> import headrace as hr
+        >>> graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=3)
+        >>> plan = hr.ItemSampler(3, batch_size=2, seed=7).sample_neighbor(graph, fanouts=[2])
+        >>> config = plan.config()
+        >>> config["stages"][1]
+        {'verb': 'sample_neighbor', 'graph': {'$graph': 'graph'}, 'fanouts': [2]}
+        >>> hr.Plan.from_config(config, graphs=graph) == plan
+        True
+        """
+        from headrace.pipeline.plan.config import config_of
+
+        return config_of(self, graphs=graphs, stores=stores)
+
+    @staticmethod
+    def from_config(
+        config: Any, *, graphs: Any = None, stores: Any = None, items: Any = None, objects: Any = None
+    ) -> Plan:
+        """Return the plan of a dictionary that `config` returned, over data that are given again.
+
+        With equal data it is the same plan: it has the same batches, and continues the same checkpoints.
+
+        Parameters
+        ----------
+        config
+            The dictionary; nothing in it can execute code.
+        graphs, stores
+            The graphs and stores by their names in the config; or the graph itself, named ``"graph"``.
+        items
+            What ``ItemSampler`` was given as items; not for a number of nodes, which is in the config.
+        objects
+            Other values by name: times, costs, a partition, functions.
+
+        Raises
+        ------
+        PlanError
+            For a config of another version or form, a verb that does not exist, or data that are missing.
+        UsageError
+            For a parameter that its verb does not have.
+        """
+        from headrace.pipeline.plan.config import plan_of
+
+        return plan_of(config, graphs=graphs, stores=stores, items=items, objects=objects)
+
     # A plan describes; what is iterated is the loader. Where these are not defined Python says "not iterable" alone.
     def __iter__(self) -> NoReturn:
         raise UsageError(f"expected a loader to iterate over, got a plan ({self._end}); call .loader() on it")

@@ -15,14 +15,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-import torch
-
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data import FeatureName, GraphView, Place, Seen
 from headrace.pipeline.data.seen import seen_of, structure_of
 from headrace.pipeline.plan.arguments import check_arguments
-from headrace.pipeline.plan.traits import Divided, KnownNodes, RankTraits, Shown, Watched, divided_graph, watched_tables
+from headrace.pipeline.plan.traits import (
+    Divided,
+    KnownNodes,
+    RankTraits,
+    Shown,
+    Watched,
+    divided_graph,
+    same,
+    watched_tables,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -283,6 +289,10 @@ class Stage(metaclass=_StageType):
         """Return the parameters of this stage by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def as_written(self) -> dict[str, Any]:
+        """Return the parameters as constructors take them again."""
+        return self.parameters()
+
     def shown(self) -> list[Shown]:
         """Return the parameters that texts show."""
         return Shown.of_fields(self)
@@ -387,14 +397,3 @@ class MacroStage(Stage):
     @abstractmethod
     def parts(self) -> tuple[Stage, ...]:
         """Return the sequence."""
-
-
-def same(left: Any, right: Any) -> bool:
-    """Whether two parameter values are equal; arrays by content, everything else by ``==``."""
-    if left is right:
-        return True
-    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
-        return left.dtype == right.dtype and torch.equal(left, right)
-    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
-        return left.dtype == right.dtype and np.array_equal(left, right)
-    return type(left) is type(right) and bool(left == right)

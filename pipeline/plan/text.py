@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from headrace.pipeline.data.arrays import shown
-from headrace.pipeline.plan.stage import Stage, same
+from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.traits import same
 
 
 def describe(stage: Stage, shown_as: Callable[[Any], str] | None = None) -> str:

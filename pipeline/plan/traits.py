@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import torch
+
 from headrace.pipeline.data import GraphView, Seen, TypeOffsets, version_reader
 
 if TYPE_CHECKING:
@@ -151,3 +154,14 @@ def divided_graph(graph: object) -> tuple[Divided, ...]:
     """Return the part of a graph that is a shard."""
     shard = shard_of_graph(graph)
     return () if shard is None else (Divided("the shard of the graph", shard.partition, shard.part),)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two parameter values are equal; arrays by content, everything else by ``==``."""
+    if left is right:
+        return True
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return left.dtype == right.dtype and torch.equal(left, right)
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return left.dtype == right.dtype and np.array_equal(left, right)
+    return type(left) is type(right) and bool(left == right)

@@ -1,5 +1,6 @@
 """The stages. The file of a stage is loaded when its verb or its class is asked for the first time."""
 
+from headrace.pipeline.later import SOURCES as _SOURCES
 from headrace.pipeline.later import VERBS as _VERBS
 
 # The file of each verb.
@@ -27,3 +28,4 @@ _FILES = {
 }
 
 _VERBS.update({verb: f"{__name__}.{file}" for verb, file in _FILES.items()})
+_SOURCES += [f"{__name__}.{file}" for file in ("cluster_sampler", "item_sampler", "other_sources")]

@@ -126,6 +126,7 @@ class ItemSampler(SourceStage):
         check_switches("ItemSampler", ItemsError, **switches)
         if isinstance(self.items, Items) and self.time is None:
             object.__setattr__(self, "time", self.items.times)
+            object.__setattr__(self, "_times_of_items", self.time is not None)
         object.__setattr__(self, "items", ItemSet.of(self.items, allow_none=self.items_per_rank))
         if self.batch_size is not None and self.batch_size_per_rank is not None:
             raise ItemsError("give batch_size (over all ranks) or batch_size_per_rank, not both")
@@ -219,6 +220,10 @@ class ItemSampler(SourceStage):
 
     def _note_copy(self, what: str, given: Any) -> None:
         object.__setattr__(self, "items", self.items.also_of(what, as_cpu_tensor(given, what, ItemsError)))
+
+    def as_written(self) -> dict[str, Any]:
+        given = super().as_written()
+        return {**given, "time": None} if self.__dict__.get("_times_of_items", False) else given
 
     def decisive(self) -> dict[str, Any]:
         # Who takes which share changes no batch.
