@@ -127,7 +127,7 @@ class Plan(_Verbs):
         graphs, stores
             The graphs and stores by their names in the config; or the graph itself, named ``"graph"``.
         items
-            What ``ItemSampler`` was given as items; not for a number of nodes, which is in the config.
+            The items of ``ItemSampler``; a number of nodes is in the config instead.
         objects
             Other values by name: times, costs, a partition, functions.
 
