@@ -246,7 +246,7 @@ def verb(name: str) -> Callable[[S], S]:
 
 def verbs() -> tuple[str, ...]:
     """Return the registered method names, sorted."""
-    added = {name for name, method in vars(Plan).items() if hasattr(method, "__wrapped__")}
+    added = {name for name, method in vars(Plan).items() if isinstance(getattr(method, "__wrapped__", None), type)}
     return tuple(sorted(added | VERBS.keys()))
 
 
