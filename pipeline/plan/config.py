@@ -15,7 +15,7 @@ A config holds no data and no code. A value that JSON lacks is an object with on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from headrace.ops.names import close_name, load
 from headrace.pipeline.data import GraphView
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.later import SOURCES
+from headrace.pipeline.plan.arguments import check_arguments
 from headrace.pipeline.plan.plan import Plan, verbs
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
@@ -68,7 +69,9 @@ def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any =
     }
     reader = _Reader(given, items)
     source, *rest = (reader.stage(entry, number) for number, entry in enumerate(config["stages"]))
-    made = _source_class(source.name)(**source.parameters)
+    source_class = _source_class(source.name)
+    check_arguments(source.name, source_class.__init__, (), source.parameters, complete=True)
+    made = source_class(**source.parameters)
     if items is not None and not reader.read_items:
         raise PlanError("from_config: expected no items=, as those of the config are numbers in it; leave out items=")
     plan: Plan = made
@@ -107,11 +110,11 @@ def _verb_of(stage: Stage) -> str:
     return stage.name
 
 
-def _source_class(name: Any) -> Callable[..., SourceStage]:
+def _source_class(name: Any) -> type[SourceStage]:
     """Return the class of a source: of headrace, or a user's own that has been defined."""
     for module in SOURCES:
         load(module)
-    found: dict[str, Callable[..., SourceStage]] = {}
+    found: dict[str, type[SourceStage]] = {}
     found |= {one.name: one for one in _subclasses(SourceStage) if "name" in vars(one)}
     if name not in found:
         raise PlanError(
