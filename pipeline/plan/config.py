@@ -116,7 +116,7 @@ def _source_class(name: Any) -> type[SourceStage]:
         load(module)
     found: dict[str, type[SourceStage]] = {}
     found |= {one.name: one for one in _subclasses(SourceStage) if "name" in vars(one)}
-    if name not in found:
+    if not isinstance(name, str) or name not in found:
         raise PlanError(
             f"from_config: expected the name of a source, got {name!r}{_advice(name, found)}; import the module of a "
             "source of your own first"
