@@ -288,9 +288,18 @@ class Loader(Generic[Batch]):
             self._counters = Counters()
         return stats
 
-    def profile(self, path: str | Path) -> None:
-        """Write a timeline of the recent batches by stage and thread, for chrome://tracing or Perfetto."""
-        self._trace.write(path)
+    def profile(self, path: str | Path) -> Path:
+        """Write a timeline of the recent batches and return the path of its file.
+
+        It has the stages by thread, the waits and the work of the training loop, and the number of finished batches.
+
+        Parameters
+        ----------
+        path
+            ``.json`` for Perfetto or chrome://tracing; ``.png``, ``.svg`` or ``.pdf`` for a picture (matplotlib, the
+            extra ``plot``). With several ranks each writes its own file: ``trace.rank0.json``.
+        """
+        return self._trace.write(path, self._settings.rank, self._settings.world_size)
 
     def node(self) -> BaseNode[Batch]:
         """Return a torchdata node that yields this loader's batches, one epoch per ``reset``."""
@@ -374,7 +383,7 @@ class Loader(Generic[Batch]):
         self._started = True
         self._empty_shares.look(work.batch)
         self._counters.add(work.records, waited, worked)
-        self._trace.add(work)
+        self._trace.add(work, waited)
 
     def _left_midway(self) -> bool:
         """Whether the last iteration was left in the middle of an epoch, which the next one does not go on with."""

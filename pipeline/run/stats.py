@@ -1,16 +1,15 @@
-"""What stages did for the batches that were handed out: counters, and a timeline of the recent ones."""
+"""What stages did for the batches that were handed out: counters, and the records of the recent ones."""
 
 from __future__ import annotations
 
-import json
-import os
+import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.ops.errors import UsageError
 from headrace.ops.names import UnknownKeyError
 from headrace.pipeline.run.nodes import StageRecord, Work
 
@@ -87,6 +86,30 @@ class Stats(Mapping[str, Mapping[str, float]]):
             "lowered": {stage: dict(totals) for stage, totals in self.lowered.items()},
         }
 
+    def scalars(self) -> dict[str, float]:
+        """Return all of it under flat names, ``"loader/fetch_feature/bytes"``, for TensorBoard and other loggers."""
+        found = {"loader/waited_seconds": self.waited, "loader/waited_share": self.waited_share}
+        found |= {f"loader/{name}_per_second": rate for name, rate in self.rates.items()}
+        for stage, totals in self.stages.items():
+            found |= {f"loader/{stage}/{name}": total for name, total in totals.items()}
+        return found
+
+    def prometheus(self, **labels: str) -> str:
+        """Return the totals in the text format of Prometheus, for a scrape or its collector of text files.
+
+        Parameters
+        ----------
+        labels
+            Labels of every line, such as ``rank="0"``.
+        """
+        lines = ["# TYPE headrace_stage_total counter"]
+        for stage, totals in self.stages.items():
+            for name, total in totals.items():
+                lines.append(f"headrace_stage_total{_labels({'stage': stage, 'counter': name, **labels})} {total!r}")
+        lines.append("# TYPE headrace_waited_seconds_total counter")
+        lines.append(f"headrace_waited_seconds_total{_labels(labels)} {self.waited!r}")
+        return "\n".join([*lines, ""])
+
     def total(self, counter: str) -> float:
         """Return the sum of a counter over all stages, 0 if none counts it."""
         return sum(totals.get(counter, 0) for totals in self.stages.values())
@@ -153,6 +176,14 @@ class Counters:
         return Stats(stages, self.waited, lowered, self.worked)
 
 
+def _labels(labels: Mapping[str, str]) -> str:
+    """Return labels as Prometheus writes them."""
+    escape = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{str(value).translate(escape)}"' for name, value in labels.items()) + "}"
+
+
 def _rate(name: str, rate: float) -> str:
     return f"{rate / 1e9:.2f} GB/s" if name == "bytes" else f"{rate:,.0f} {name}/s"
 
@@ -168,37 +199,35 @@ MOST_RECORDS = 20_000
 
 
 class Trace:
-    """The stage records of a loader's most recent batches."""
+    """The stage records of a loader's most recent batches, and when they were handed out."""
 
     def __init__(self) -> None:
-        self._batches: deque[tuple[int, int, tuple[StageRecord, ...]]] = deque()
+        self._batches: deque[tuple[int, int, tuple[StageRecord, ...], float, float]] = deque()
         self._num_records = 0
+        self._threads: dict[int, str] = {}
+        self._loop = 0
 
-    def add(self, work: Work) -> None:
-        """Remember what happened to a batch that was handed out."""
-        self._batches.append((work.epoch, work.index, work.records))
-        self._num_records += len(work.records)
+    def add(self, work: Work, waited: float) -> None:
+        """Remember what happened to a batch that was handed out just now, for which the loop waited some seconds."""
+        records = work.records
+        self._batches.append((work.epoch, work.index, records, time.perf_counter(), waited))
+        self._num_records += len(records)
+        for record in records:
+            if record.thread not in self._threads:
+                self._name_threads()
         while self._num_records > MOST_RECORDS:
             self._num_records -= len(self._batches.popleft()[2])
 
-    def write(self, path: str | Path) -> None:
-        """Write one bar per stage that ran and batch, in the row of its thread; times are in microseconds."""
-        events = [
-            {
-                "name": record.origin if record.stage == record.origin else f"{record.origin}: {record.stage}",
-                "ph": "X",
-                "ts": record.start * 1e6,
-                "dur": record.seconds * 1e6,
-                "pid": os.getpid(),
-                "tid": record.thread,
-                "args": {"epoch": epoch, "batch": index, **record.counts},
-            }
-            for epoch, index, records in self._batches
-            for record in records
-        ]
-        if not isinstance(path, str | os.PathLike) or Path(path).is_dir():
-            what = "a folder" if isinstance(path, str | os.PathLike) else type(path).__name__
-            raise UsageError(
-                f'profile: expected the path of a file to write, got {what}; pass one such as "trace.json"'
-            )
-        Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    def _name_threads(self) -> None:
+        """Note the names of all threads that there are: those of an iteration end with it."""
+        self._loop = threading.get_ident()
+        self._threads |= {one.ident: one.name for one in threading.enumerate() if one.ident is not None}
+
+    def write(self, path: str | Path, rank: int, world_size: int) -> Path:
+        """Write the timeline of these batches."""
+        from headrace.pipeline.run.timeline import HandedOut, Timeline
+
+        batches = [HandedOut(*batch) for batch in self._batches]
+        ran = {record.thread for batch in batches for record in batch.records}
+        names = {thread: name for thread, name in self._threads.items() if thread in ran}
+        return Timeline(batches, names | {self._loop: "training loop"}, self._loop, rank, world_size).write(path)

@@ -101,3 +101,54 @@ def test_nothing_is_drawn_from_the_generator_of_torch(data, make):
     loader = make(data, batch_size=BATCH_SIZE, shuffle=True)  # its seed is 2 by now
     torch.manual_seed(3)
     assert digests(loader) == digests(make(data, batch_size=BATCH_SIZE, shuffle=True, seed=2))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_counts_of_each_epoch_are_logged(split, capsys):
+    lightning = pytest.importorskip("pytorch_lightning")
+    from pytorch_lightning.loggers import Logger
+
+    import headrace as hr
+    from headrace.lightning import LogStats
+
+    class Recorded(Logger):
+        name, version = "recorded", 0
+
+        def __init__(self):
+            super().__init__()
+            self.logged = []
+
+        def log_hyperparams(self, *args, **kwargs):
+            pass
+
+        def log_metrics(self, metrics, step=None):
+            self.logged.append((step, metrics))
+
+    class Model(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(1))
+
+        def training_step(self, batch, number):
+            del batch, number
+            return self.weight.sum()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    quiet = dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    drop_in = NeighborLoader(split, [3], split.train_mask, batch_size=BATCH_SIZE)
+    plan = hr.ItemSampler(60, batch_size=BATCH_SIZE).sample_neighbor(hr.Graph.from_pyg(split), [3])
+    for loaders, prefixes in ((drop_in, [""]), (plan.loader(), [""]), ([drop_in, plan.loader()], ["0/", "1/"])):
+        recorded = Recorded()
+        trainer = lightning.Trainer(
+            max_epochs=2, accelerator="cpu", logger=recorded, callbacks=[LogStats(show=True)], **quiet
+        )
+        trainer.fit(Model(), train_dataloaders=loaders)
+        counts = [metrics for _, metrics in recorded.logged if any("waited_share" in name for name in metrics)]
+        assert len(counts) == 2 * len(prefixes)
+        for metrics, prefix in zip(counts, prefixes * 2, strict=True):
+            batches = metrics[f"{prefix}loader/item_sampler/batches"]
+            assert 0 < batches <= trainer.num_training_batches  # of one epoch: counts begin anew
+            assert metrics[f"{prefix}loader/waited_share"] >= 0
+        assert "the training loop waited" in capsys.readouterr().out

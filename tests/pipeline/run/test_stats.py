@@ -167,23 +167,28 @@ def test_stats_are_dictionaries_for_json():
     assert found["waited"] == stats.waited
 
 
-def test_profile_is_a_timeline(tmp_path):
+def test_scalars_are_flat():
     loader = PLANS["neighbor"]().loader()
-    batches = len(list(loader))
-    loader.profile(tmp_path / "trace.json")
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert len(events) == 3 * batches
-    assert {event["name"] for event in events} == {"item_sampler", "sample_neighbor: sample_fused", "fetch_feature"}
-    assert all(event["dur"] >= 0 and event["args"]["epoch"] == 0 for event in events)
+    list(loader)
+    stats = loader.stats()
+    scalars = stats.scalars()
+    assert scalars["loader/fetch_feature/bytes"] == stats["fetch_feature"]["bytes"]
+    assert scalars["loader/waited_share"] == stats.waited_share
+    assert scalars["loader/bytes_per_second"] == stats.rates["bytes"]
+    assert len(scalars) == 2 + len(stats.rates) + sum(map(len, stats.stages.values()))
+    assert all(isinstance(value, int | float) for value in scalars.values())
 
 
-def test_a_timeline_holds_the_last_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.pipeline.run.stats.MOST_RECORDS", 6)
-    loader = PLANS["neighbor"]().loader()
-    batches = len(list(loader))
-    loader.profile(tmp_path / "trace.json")
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert [event["args"]["batch"] for event in events] == [batches - 2] * 3 + [batches - 1] * 3
+def test_text_for_prometheus():
+    stats = hr.Stats({"fetch_feature": {"batches": 5, "seconds": 0.5}}, waited=0.25)
+    assert stats.prometheus(rank="0", run='a "b"\\\n') == (
+        "# TYPE headrace_stage_total counter\n"
+        'headrace_stage_total{stage="fetch_feature",counter="batches",rank="0",run="a \\"b\\"\\\\\\n"} 5\n'
+        'headrace_stage_total{stage="fetch_feature",counter="seconds",rank="0",run="a \\"b\\"\\\\\\n"} 0.5\n'
+        "# TYPE headrace_waited_seconds_total counter\n"
+        'headrace_waited_seconds_total{rank="0",run="a \\"b\\"\\\\\\n"} 0.25\n'
+    )
+    assert "headrace_waited_seconds_total 0.25" in stats.prometheus()
 
 
 def test_progress_bar_shows_the_epoch(capsys, monkeypatch):
