@@ -31,7 +31,7 @@ SAMPLING := $(filter-out $(patsubst %,ops/native/%/%,bindings disk graphs partit
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find cuda -type f -not -name "*.pyc") $(shell find pipeline ops -name "*.py" -o -name "*.pyi" -o -name py.typed)
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help stubs demo test test-quick test-thorough mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help stubs demo docs figures test test-quick test-thorough mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -57,6 +57,12 @@ test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, 
 # Environments around a module that `make test` has looked at: what differs there is what crosses over, arguments, results
 # and errors, and what is installed; not the numbers that kernels find, nor the hundredth example.
 AGAIN := --hypothesis-profile quick -m "not slow and not law and not kernel"
+
+docs: .venv/.installed ## build the site in build/docs: open build/docs/index.html; warnings are errors
+	.venv/bin/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(JOBS) -b html docs build/docs
+
+figures: .venv/.installed ## draw the figures of the site anew
+	.venv/bin/python docs/site/figures.py
 
 # Copies are built in build/mutants; the second time only what has changed.
 mutants: .venv/.installed ## put faults into copies of the code, one by one: each must make its test fail; ARGS="--only text"
@@ -172,7 +178,7 @@ clean: ## remove everything that the other targets made
 # The rest of a development environment: every optional library, the tools of tests and linters.
 .venv/.installed: constraints.txt pyproject.toml | .venv/.headrace
 	@test -e $@ || echo "Adding to .venv what tests and linters need (500 MB on disk). About a minute, once."
-	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable '.[convert,dev,louvain,partition,plot,pyg]'
+	.venv/bin/pip install --quiet --constraint constraints.txt --no-build-isolation $(STRICT) --editable '.[convert,dev,docs,louvain,partition,plot,pyg]'
 	touch $@
 
 # One wheel for every environment.

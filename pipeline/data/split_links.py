@@ -74,7 +74,7 @@ def split_links(
     time
         Name of the times to split by, as in samplers; without it the split is drawn.
     reverse
-        The edge type with the reverses of `edge_type`, between two node types. By default (destination, "rev_" +
+        The edge type with the reverses of `edge_type`, between two node types. By default (destination, ``"rev_"`` +
         relation, source), if there is one. False: there is none.
     seed
         Of the draw. The split depends on the arguments alone, not on the machine.

@@ -1,0 +1,200 @@
+"""The reference: a page for each group of public names, made of their docstrings."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pages
+
+import headrace as hr
+import headrace.ops
+
+#: What each page has: its title, a sentence, and names of `headrace`.
+GROUPS: dict[str, tuple[str, str, list[str]]] = {
+    "plans": (
+        "Plans and sources",
+        "A plan is a tuple of stages; its verbs return longer plans.",
+        ["Plan", "ItemSampler", "ClusterSampler", "GlobalBatch", "NodeSource", "Items", "verb", "verbs"],
+    ),
+    "running": (
+        "Loaders",
+        "A loader runs a plan on a machine.",
+        ["Loader", "Stats", "Machine", "Place"],
+    ),
+    "data": (
+        "Graphs and minibatches",
+        "The values that plans are about, and that they yield.",
+        ["Graph", "MiniBatch", "Block", "TypeOffsets", "gcn_norm", "split_nodes", "split_links", "LinkSplit"],
+    ),
+    "storage": (
+        "Features, caches, data sets",
+        "Where rows come from, and folders that hold a whole data set.",
+        [
+            "FeatureStore",
+            "FeatureSource",
+            "DiskFeature",
+            "QuantizedFeature",
+            "CachedFeature",
+            "GpuCachedFeature",
+            "cached",
+            "TieredFeature",
+            "TierSizes",
+            "plan_tiers",
+            "TierPlan",
+            "reorder",
+            "Reordered",
+            "Rows",
+            "PlacingSource",
+            "ExpectingSource",
+            "convert",
+            "save_dataset",
+            "open_dataset",
+            "Dataset",
+            "IdMap",
+        ],
+    ),
+    "distributed": (
+        "Several ranks",
+        "Partitions, shards, and training with torch.distributed.",
+        [
+            "Partition",
+            "PartitionReport",
+            "EdgePartition",
+            "write_shards",
+            "load_shards",
+            "Shards",
+            "ShardedFeature",
+            "cooperative",
+            "sum_gradients",
+            "sum_hook",
+            "Comm",
+            "LocalGroup",
+        ],
+    ),
+    "extending": (
+        "Extending",
+        "Base classes of stages, sources and rules of your own.",
+        [
+            "Stage",
+            "MapStage",
+            "MacroStage",
+            "SourceStage",
+            "BatchSource",
+            "RunSettings",
+            "HopSampler",
+            "NeighborRule",
+            "LaborRule",
+            "LaborImportanceRule",
+            "LatestRule",
+            "LadiesRule",
+        ],
+    ),
+    "errors": (
+        "Errors",
+        "All are `HeadraceError`. [The index of errors](../errors.md) has their messages.",
+        [name for name in hr.__all__ if name.endswith("Error")],
+    ),
+}
+
+#: Modules whose names are public, each with a page of its own.
+MODULES = {
+    "headrace.nn": "Layers on blocks, with PyG's names and parameters.",
+    "headrace.sar": "Sequential aggregation and rematerialisation (arXiv 2111.06483).",
+    "headrace.scores": "How often the row of each node is read.",
+    "headrace.pyg": "Loaders with PyG's names and parameters.",
+    "headrace.ops": "The operations below all stages: one function each, for any device.",
+}
+
+#: Of the package, but neither in a group nor a module.
+ELSEWHERE = {"__version__", "nn", "sar", "scores"}
+
+
+def write(folder: Path) -> None:
+    """Write a page for each group and each module, and their index."""
+    folder = folder / "reference"
+    listed = []
+    for name, (title, sentence, names) in GROUPS.items():
+        parts = [_entry(f"headrace.{one}", getattr(hr, one)) for one in names]
+        pages.write_text(folder / f"{name}.md", _page(title, sentence, parts))
+        listed.append((name, title, sentence))
+    pages.write_text(
+        folder / "verbs.md",
+        _page(
+            "Verbs", "Methods of every plan. Each returns the plan with one more stage.", list(map(_verb, hr.verbs()))
+        ),
+    )
+    listed.insert(1, ("verbs", "Verbs", "Methods of every plan. Each returns the plan with one more stage."))
+    functions = ["inference"]
+    parts = [_entry(f"headrace.{one}", getattr(hr, one)) for one in functions]
+    pages.write_text(folder / "models.md", _page("Models", "Functions that run models.", parts))
+    listed.append(("models", "Models", "Functions that run models."))
+    for module, sentence in MODULES.items():
+        found = _module(module)
+        parts = [_entry(f"{module}.{one}", getattr(found, one)) for one in found.__all__ if _is_own(module, one)]
+        pages.write_text(folder / f"{module}.md", _page(f"`{module}`", sentence, parts))
+        listed.append((module, f"`{module}`", sentence))
+    rows = [f"| [{title}]({name}.md) | {sentence} |" for name, title, sentence in listed]
+    contents = ["```{toctree}", ":hidden:", "", *(name for name, *_ in listed), "```"]
+    text = ["# Reference", "", "| page | about |", "|---|---|", *rows, "", *contents, ""]
+    pages.write_text(folder / "index.md", "\n".join(text))
+
+
+def escape(app: object, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Escape what docstrings, which are written to be read as they are, do not mean as markup."""
+    del app, name, value, options
+    lines[:] = [line.replace("LABOR-*", "LABOR-\\*") for line in lines]
+    if what == "property":
+        lines[:0] = ["..", ""]  # an empty comment: words before a colon in a first line would be taken for the type
+
+
+def documented() -> set[str]:
+    """Return the names of `headrace` that have an entry."""
+    return {name for _, _, names in GROUPS.values() for name in names} | {"inference"}
+
+
+def _module(name: str) -> Any:
+    import importlib
+
+    return {"headrace.ops": headrace.ops}.get(name) or importlib.import_module(
+        {"headrace.nn": hr.nn.__name__, "headrace.sar": hr.sar.__name__, "headrace.scores": hr.scores.__name__}.get(
+            name, name
+        )
+    )
+
+
+def _is_own(module: str, name: str) -> bool:
+    """Whether a name belongs on the page of a module: errors and rules are on those of the package."""
+    return module != "headrace.ops" or name not in hr.__all__
+
+
+def _page(title: str, sentence: str, parts: list[str]) -> str:
+    return "\n".join([f"# {title}", "", sentence, "", *parts])
+
+
+def _entry(name: str, value: Any) -> str:
+    """Return the directive for a class or a function."""
+    if inspect.isclass(value):
+        options = [
+            "   :members:",
+            "   :inherited-members: object, Plan, SourceStage, Exception, Mapping, Module, tuple",
+        ]
+        # Verbs have a page of their own, and fields of tuples are in the docstring of their class.
+        machinery = {own for base in inspect.getmro(value) for own in vars(base)} - set(dir(value))
+        verbs = hr.verbs() if value is hr.Plan else ()
+        left_out = [*verbs, *getattr(value, "_fields", ()), *sorted(machinery)]
+        if left_out:
+            options.append(f"   :exclude-members: {', '.join(left_out)}")
+        return _directive("autoclass", name, options)
+    if callable(value):
+        return _directive("autofunction", name, [])
+    return _directive("autodata", name, [])
+
+
+def _verb(name: str) -> str:
+    return _directive("automethod", f"headrace.Plan.{name}", [])
+
+
+def _directive(kind: str, name: str, options: list[str]) -> str:
+    return "\n".join(["```{eval-rst}", f".. {kind}:: {name}", *options, "```", ""])
