@@ -116,15 +116,16 @@ def sample_blocks(
 
 def _with_room(asked: _Asked, taken: Taken) -> GpuSampled:
     """Sample with room for the most that there can be, or for what others took."""
-    sizes = taken.sizes
-    if sizes:
+    if taken.sizes or taken.num_distinct:
         # Where arrays were cut short, the first fault is not known.
         with suppress(TooSmallError, Fault):
-            return _sampled(asked, taken, sizes)
+            return _sampled(asked, taken, taken.sizes, expected=taken.expected)
     return _sampled(asked, taken, ())
 
 
-def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int], *, bounded: bool = True) -> GpuSampled:
+def _sampled(
+    asked: _Asked, taken: Taken, known_sizes: Sequence[int], *, expected: int | None = None, bounded: bool = True
+) -> GpuSampled:
     graph, seeds, hops, only_new, edge_ids, numbers, trees, gaps, fetch, cache = asked
     device = seeds.device
     # Ids of the seeds; behind each hop the ids so far, and its edges; what arrays took.
@@ -136,7 +137,7 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int], *, bounded
     fetched = Fetched(cache) if fetch else None
     roots = elements.of_seeds(seeds, faults)
     most_ids = max(_all_room(len(seeds), elements.most, hops), taken.num_ids) if bounded else len(seeds)
-    numbering = Numbering(most_ids, device)
+    numbering = Numbering(most_ids, device, expected)
     numbering.begin(roots, num_seen, faults.items[REPEATED : REPEATED + 1])
     most = len(seeds)  # ids that there can be by now
     parts: list[_Part] = []
@@ -170,10 +171,12 @@ def _sampled(asked: _Asked, taken: Taken, known_sizes: Sequence[int], *, bounded
             destinations, count = numbering.ids[:more], size
         num_seen, most = size, more
     found = faults.check()
+    num_ids, num_edges = found[:1] + found[1:num_own:2], found[2:num_own:2]
+    if num_ids[-1] >= numbering.num_slots:
+        raise TooSmallError
     wanted = sizes.wanted(found)
     if bounded:
-        taken.note(wanted, most)
-    num_ids, num_edges = found[:1] + found[1:num_own:2], found[2:num_own:2]
+        taken.note(wanted, most, num_ids[-1])
     if trees is not None and num_ids[-1] > MOST_LOCAL_IDS:
         raise Fault("too many", num_ids[-1])
     blocks = _joined(parts, num_ids, num_edges) if only_new else _cut(parts, num_ids, num_edges)

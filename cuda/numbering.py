@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.cuda.faults import NONE, Faults
+from headrace.cuda.faults import Faults
 from headrace.cuda.hop import GpuGraph, Picks, found_edges
 from headrace.cuda.launch import launch
 
@@ -19,18 +19,23 @@ class Numbering:
         Ids that there may be.
     device
         Where they are.
+    expected
+        Ids that the table is made for, by default `room`. If there are as many as `num_slots`, numbers are wrong.
     """
 
-    def __init__(self, room: int, device: torch.device) -> None:
+    def __init__(self, room: int, device: torch.device, expected: int | None = None) -> None:
         self._device = device
         self.ids = torch.empty(room, dtype=torch.int64, device=device)
-        self._make_table(room)
+        self._make_table(room if expected is None else min(room, expected))
 
     def _make_table(self, room: int) -> None:
         self._bits = max(2 * room - 1, 1).bit_length()
-        size = (1 << self._bits) + 1
-        self._table = torch.full((size,), -1, dtype=torch.int64, device=self._device)
-        self._places = torch.full((size,), NONE, dtype=torch.int64, device=self._device)
+        self._table = torch.full((self.num_slots + 1, 2), -1, dtype=torch.int64, device=self._device)
+
+    @property
+    def num_slots(self) -> int:
+        """The number of slots of the table for ids; it is at least twice that of ids that it was made for."""
+        return 1 << self._bits
 
     def begin(self, ids: Tensor, num_seen: Tensor, repeated: Tensor) -> None:
         """Give numbers to the first ids, which are distinct, int64[n].
@@ -38,7 +43,7 @@ class Numbering:
         How many there are is written to num_seen, int64[1]; the first that is there already to repeated, int64[1].
         """
         num_ids = ids.shape[0]  # small batches feel each call of Python, such as len() of a tensor
-        arguments = (ids, num_ids, self._table, self._places, self._bits, self.ids, num_seen, repeated)
+        arguments = (ids, num_ids, self._table, self._bits, self.ids, num_seen, repeated)
         launch("begin_ids", (), max(num_ids, 1), *arguments, device=self._device)
 
     def make_room(self, num_seen: Tensor, room: int) -> None:
@@ -82,7 +87,7 @@ class Numbering:
         slots = torch.empty(room, dtype=torch.int64, device=self._device)
         launch(
             "find_sources", (neighbors.dtype, id_type), room, graph.indices, graph.num_nodes, graph.edge_ids, positions,
-            room, count, neighbors, edges, faults.items, num_seen, self._table, self._places, self._bits, slots,
+            room, count, neighbors, edges, faults.items, num_seen, self._table, self._bits, slots,
             device=self._device,
         )  # fmt: skip
         return self._number(neighbors, count, num_seen, sizes, slots), edges
@@ -100,18 +105,18 @@ class Numbering:
     def _number(self, values: Tensor, count: Tensor | None, num_seen: Tensor, sizes: Tensor, slots: Tensor) -> Tensor:
         room, types, device = values.shape[0], (values.dtype,), self._device
         ranks = torch.empty_like(slots)
-        launch("mark_first", (), room, room, count, num_seen, self._places, slots, ranks, device=device)
+        launch("mark_first", (), room, room, count, num_seen, self._table, slots, ranks, device=device)
         torch.cumsum(ranks, 0, out=ranks)
         local = torch.empty_like(values)
-        arguments = (values, room, count, num_seen, ranks, slots, self._places, self.ids, sizes)
+        arguments = (values, room, count, num_seen, ranks, slots, self._table, self.ids, sizes)
         launch("number_new", types, max(room, 1), *arguments, device=device)
-        launch("renumber", types, room, room, count, self._places, slots, local, device=device)
+        launch("renumber", types, room, room, count, self._table, slots, local, device=device)
         return local
 
     def _find(self, values: Tensor, count: Tensor | None, num_seen: Tensor) -> Tensor:
         room = values.shape[0]
         slots = torch.empty(room, dtype=torch.int64, device=self._device)
-        arguments = (values, room, count, num_seen, self._table, self._places, self._bits, slots)
+        arguments = (values, room, count, num_seen, self._table, self._bits, slots)
         launch("find_slots", (values.dtype,), room, *arguments, device=self._device)
         return slots
 

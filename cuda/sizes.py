@@ -16,6 +16,11 @@ MOST_EDGES_UNKNOWN = 1 << 24
 PART_MORE, MORE = 4, 64
 
 
+def with_more(size: int) -> int:
+    """Return the room for what took so much at most so far."""
+    return size + size // PART_MORE + MORE
+
+
 class TooSmallError(Exception):
     """An array needed more room than it was given; rows of it are empty, and what was made of them is not right."""
 
@@ -30,13 +35,21 @@ class Taken:
         self.sizes: list[int] = []
         #: Ids that a minibatch had room for.
         self.num_ids = 0
+        #: Different ids that a minibatch had; 0 before the first.
+        self.num_distinct = 0
         #: Whether the device had no memory for arrays with room.
         self.lacks_memory = False
 
-    def note(self, sizes: Sequence[int], num_ids: int) -> None:
+    @property
+    def expected(self) -> int | None:
+        """The number of different ids that a table is made for; None before the first minibatch."""
+        return with_more(self.num_distinct) if self.num_distinct else None
+
+    def note(self, sizes: Sequence[int], num_ids: int, num_distinct: int) -> None:
         """Take the sizes of a minibatch into account."""
+        self.num_distinct = max(self.num_distinct, num_distinct)
         if len(sizes) == 0:
-            return  # all sizes are bounded, and so are the ids
+            return  # all sizes are bounded, and so is the room for ids
         self.num_ids = max(self.num_ids, num_ids)
         known = self.sizes
         both = max(len(known), len(sizes))
@@ -75,7 +88,7 @@ class Sizes:
         segments are empty.
         """
         largest = self._next()
-        if largest is None or (room := largest + largest // PART_MORE + MORE) > MOST_EDGES_UNKNOWN:
+        if largest is None or (room := with_more(largest)) > MOST_EDGES_UNKNOWN:
             (size,) = self.faults.check(indptr[-1])
             self.hear(size)
             return degrees, indptr, size

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from headrace.cuda.backend import stand_in
+from headrace.cuda.faults import Faults
+from headrace.cuda.numbering import Numbering
 from headrace.ops import (
     BlockSampler,
     GraphError,
@@ -148,3 +150,44 @@ def test_without_memory_for_more_room_arrays_have_their_exact_sizes(fanout, back
     most = 1
     with pytest.raises(torch.cuda.OutOfMemoryError):  # there is no other way
         there.sample(torch.arange(60), **how)
+
+
+def test_a_table_for_ids_is_made_for_those_of_minibatches_before(backend, monkeypatch):
+    """And anew where it was too small: numbers are those of the CPU in any case."""
+    made = []
+
+    class Noted(Numbering):
+        def __init__(self, room, device, expected=None):
+            super().__init__(room, device, expected)
+            made.append(self.num_slots)
+
+    monkeypatch.setattr("headrace.cuda.blocks.Numbering", Noted)
+    num_nodes = 600
+    indptr = 4 * torch.arange(num_nodes + 1)
+    indices = (torch.arange(4 * num_nodes) % 4).int()  # all have the same four neighbours
+    there = BlockSampler(indptr, indices)
+    with stand_in(None):
+        here = BlockSampler(indptr, indices)
+    seeds = torch.arange(num_nodes)
+    for number, some in enumerate((seeds[:1], seeds[:2], seeds, seeds[1:2])):
+        how = {"rules": [NeighborRule(4)] * 4, "keys": [number] * 4}
+        found = there.sample(some, **how)
+        with stand_in(None):
+            assert_same(found, here.sample(some, **how))
+    first, second, too_small, anew, last = made
+    assert second < first
+    assert too_small < num_nodes < anew == last
+
+
+def test_ids_beyond_a_full_table_are_told(backend):
+    device = torch.device("cpu")
+    numbering = Numbering(40, device, expected=1)
+    faults = Faults(("repeated",), device, num_sizes=3)
+    numbering.begin(torch.arange(1), faults.sizes[:1], faults.items)
+    numbering.add(torch.arange(30), None, faults.sizes[:1], faults.sizes[1:])
+    assert faults.check()[1] >= numbering.num_slots
+    whole = Numbering(40, device)
+    whole.begin(torch.arange(1), faults.sizes[:1], faults.items)
+    local = whole.add(torch.arange(30).flip(0), None, faults.sizes[:1], faults.sizes[1:])
+    assert local.tolist() == [*range(1, 30), 0]
+    assert faults.check()[1] == 30 < whole.num_slots

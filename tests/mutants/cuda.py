@@ -76,7 +76,8 @@ CUDA = (
         _PICKS + "test_without_replacement_edges_are_distinct",
     ),
     Mutant(
-        "cuda/kernels/compact.cu", "atomicMin(places + slot, *num_seen + e);", "places[slot] = *num_seen + e;", _SAMPLE
+        "cuda/kernels/compact.cu", "atomicMin(table.place(slot), static_cast<std::uint64_t>(*num_seen + e));",
+        "*table.place(slot) = static_cast<std::uint64_t>(*num_seen + e);", _SAMPLE
     ),
     Mutant(
         "cuda/kernels/compact.cu",
@@ -86,7 +87,7 @@ CUDA = (
     ),
     Mutant(
         "cuda/kernels/compact.cu",
-        "if (id == kFree) return std::int64_t{1} << bits;",
+        "if (id == kFree) return static_cast<std::int64_t>(num_slots);",
         "",
         "tests/ops/sampling/test_compact.py::test_ids_may_be_any_integers",
     ),

@@ -123,14 +123,15 @@ STAND_IN = (
     ),
     Mutant(
         "cuda/kernels/compact.cu",
-        "before = atomicCAS(ids + slot, kFree, id);",
-        "before = ids[slot];\n    if (before == kFree) ids[slot] = id;",
+        "if (before == kFree) before = atomicCAS(words + 2 * slot, kFree, id);",
+        "if (before == kFree) words[2 * slot] = id;",
         "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu[compact, all new]",
     ),
     Mutant(
         "cuda/kernels/compact.cu",
-        "atomicMin(places + slot, *num_seen + i);",
-        "if (*num_seen + i < places[slot]) places[slot] = *num_seen + i;",
+        "atomicMin(table.place(slot), static_cast<std::uint64_t>(*num_seen + i));",
+        "const auto own = static_cast<std::uint64_t>(*num_seen + i);\n"
+        "    if (own < *table.place(slot)) *table.place(slot) = own;",
         "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu[compact]",
     ),
     Mutant(
