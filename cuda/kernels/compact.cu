@@ -1,7 +1,7 @@
 // Twin of ops/native/sampling/compact.cpp: local numbers by first occurrence, by a hash table that all threads fill at
 // once. A slot of the table has an id and what is known of it, side by side, so that one access of the memory brings
-// both. What is known is its local number; of an id that is new, where it occurs first, behind all numbers given so far,
-// until it has one.
+// both. What is known is its local number; of an id that is new, where it occurs first, behind all numbers given so
+// far, until it has one.
 
 #include <cstdint>
 
@@ -55,17 +55,16 @@ __global__ void find_slots(const Id* values, std::int64_t room, const std::int64
 __global__ void mark_first(std::int64_t room, const std::int64_t* count, const std::int64_t* num_seen,
                            const std::int64_t* table, const std::int64_t* slots, std::int64_t* first) {
   const std::int64_t num_values = count_of(count, room);
-  for_each_item(room, [&](std::int64_t i) {
-    first[i] = i < num_values && table[2 * slots[i] + 1] == *num_seen + i ? 1 : 0;
-  });
+  for_each_item(room,
+                [&](std::int64_t i) { first[i] = i < num_values && table[2 * slots[i] + 1] == *num_seen + i ? 1 : 0; });
 }
 
 // Number new ids: ranks[i] of them are among the values up to i. They go to `ids` behind those known. `sizes` is told
 // how many ids there are now, and how many values there were.
 template <class Id>
 __global__ void number_new(const Id* values, std::int64_t room, const std::int64_t* count, const std::int64_t* num_seen,
-                           const std::int64_t* ranks, const std::int64_t* slots, std::int64_t* table,
-                           std::int64_t* ids, std::int64_t* sizes) {
+                           const std::int64_t* ranks, const std::int64_t* slots, std::int64_t* table, std::int64_t* ids,
+                           std::int64_t* sizes) {
   const std::int64_t num_values = count_of(count, room);
   if (thread_of_grid() == 0) {
     sizes[0] = *num_seen + (num_values == 0 ? 0 : ranks[num_values - 1]);

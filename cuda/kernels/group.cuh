@@ -10,11 +10,17 @@ namespace headrace {
 // Threads that a multiprocessor is to have room for, by their registers, where each waits for memory again and again.
 constexpr int kThreadsAtOnce = 1024;
 
+// The same where threads wait less, and hold sums and draws, or several sums that they go on with.
+constexpr int kThreadsOfSums = 768;
+constexpr int kThreadsOfScales = 512;
+
 struct WarpGroup {
   static constexpr int kThreads = kWarp;
   static constexpr int kPerBlock = 4;  // of so many threads is a block
   static constexpr int kBlockSize = kThreads * kPerBlock;
   static constexpr int kBlocksAtOnce = kThreadsAtOnce / kBlockSize;
+  static constexpr int kBlocksOfSums = kThreadsOfSums / kBlockSize;
+  static constexpr int kBlocksOfScales = kThreadsOfScales / kBlockSize;
 
   int rank = static_cast<int>(threadIdx.x) % kWarp;
   int in_block = static_cast<int>(threadIdx.x) / kWarp;
@@ -62,23 +68,34 @@ void for_each_by_group(std::int64_t count, const Group& group, const Visit& visi
   for (std::int64_t i = first; i < count; i += static_cast<std::int64_t>(gridDim.x) * Group::kPerBlock) visit(i);
 }
 
-// Call visit(group, i) for every i below `count`: a warp for each row of up to `most` edges, and then, for longer ones
-// among those of its warps, the whole block. So hubs take no launch of their own.
-template <class Visit>
-void for_each_by_length(std::int64_t count, const std::int64_t* lengths, std::int64_t most, const Visit& visit) {
+// Rows of more edges are for a block.
+constexpr std::int64_t kLongRow = 2048;
+
+// Call visit(group, i) for every i below `count`: a warp for each row of up to kLongRow edges, and then, for longer
+// ones among those of its warps, the whole block. So hubs take no launch of their own.
+template <class Length, class Visit>
+void for_each_by_length(std::int64_t count, const Length& length, const Visit& visit) {
   const WarpGroup warp;
   const BlockGroup block;
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * WarpGroup::kPerBlock; first < count;
        first += static_cast<std::int64_t>(gridDim.x) * WarpGroup::kPerBlock) {
     const std::int64_t own = first + warp.in_block;
-    if (own < count && lengths[own] <= most) visit(warp, own);
+    if (own < count && length(own) <= kLongRow) visit(warp, own);
     for (std::int64_t i = first; i < count && i < first + WarpGroup::kPerBlock; ++i) {
-      if (lengths[i] <= most) continue;
+      if (length(i) <= kLongRow) continue;
       block.sync();  // warps are done with what they share
       visit(block, i);
       block.sync();
     }
   }
+}
+
+// The length of row i where rows are in `degrees`, or begin at `offsets`.
+inline auto length_in(const std::int64_t* degrees) {
+  return [=](std::int64_t i) { return degrees[i]; };
+}
+inline auto length_between(const std::int64_t* offsets) {
+  return [=](std::int64_t i) { return offsets[i + 1] - offsets[i]; };
 }
 
 }  // namespace headrace

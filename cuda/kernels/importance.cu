@@ -1,5 +1,6 @@
 // Twin of ops/native/layerwise/: LABOR-i and LABOR-* (arXiv 2210.13339). Edges of the layer are those of all rows of a
-// frontier, one row after the other: offsets[i] to offsets[i + 1] are of row i. A warp works on a row.
+// frontier, one row after the other: offsets[i] to offsets[i + 1] are of row i. A warp works on a row,
+// a block on a long one.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,15 +29,15 @@ inline double infinity() {
 
 // P_ts of each edge, its part of the row's weight.
 template <class Weight>
-__global__ void find_shares(const Weight* weights, const std::int64_t* offsets, std::int64_t num_dst,
-                            const std::int64_t* positions, double* shares) {
-  const WarpGroup group;
-  for_each_by_group(num_dst, group, [&](std::int64_t i) {
+__launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksOfSums) __global__
+    void find_shares(const Weight* weights, const std::int64_t* offsets, std::int64_t num_dst,
+                     const std::int64_t* positions, double* shares) {
+  for_each_by_length(num_dst, length_between(offsets), [&](const auto& group, std::int64_t i) {
     const std::int64_t first = offsets[i];
     const std::int64_t count = offsets[i + 1] - first;
     const auto weight = [&](std::int64_t k) { return static_cast<double>(weights[positions[first + k]]); };
     const double total = ordered_sum<double>(group, count, weight);
-    for (std::int64_t k = group.rank; k < count; k += kWarp) {
+    for (std::int64_t k = group.rank; k < count; k += group.kThreads) {
       shares[first + k] = std::max(weight(k) / total, kSmallestShare);
     }
   });
@@ -85,8 +86,8 @@ struct Moments {
 };
 
 // The c with sum of square / min(1, c / inverse) = sum of square + excess, as labor_importance.cpp finds it.
-template <class Square, class Inverse>
-double solve_scale(const WarpGroup& group, std::int64_t degree, double excess, double scale, const Square& square,
+template <class Group, class Square, class Inverse>
+double solve_scale(const Group& group, std::int64_t degree, double excess, double scale, const Square& square,
                    const Inverse& inverse) {
   for (;;) {
     const auto moments = ordered_sum<Moments>(group, degree, [&](std::int64_t k) {
@@ -107,12 +108,12 @@ double solve_scale(const WarpGroup& group, std::int64_t degree, double excess, d
 // c_s of each row. In round 0, where there is no `inverse` yet, P_ts stands in the place of pi_t. Without `shares` all
 // are 1 / d_s, and terms have the factor 1 / d_s^2, which is left out. `of_edges` is room for 1 / pi of each edge.
 template <class Index>
-__global__ void solve_rows(const std::int64_t* offsets, std::int64_t num_dst, std::uint64_t fanout, std::int64_t round,
-                           const Index* sources, const double* shares, const double* inverse, double* of_edges,
-                           double* scales, std::int64_t* rounds, std::int64_t place, std::int64_t* needed) {
+__launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksOfScales) __global__
+    void solve_rows(const std::int64_t* offsets, std::int64_t num_dst, std::uint64_t fanout, std::int64_t round,
+                    const Index* sources, const double* shares, const double* inverse, double* of_edges, double* scales,
+                    std::int64_t* rounds, std::int64_t place, std::int64_t* needed) {
   if (Rounds{rounds, place}.decide(round, needed)) return;
-  const WarpGroup group;
-  for_each_by_group(num_dst, group, [&](std::int64_t i) {
+  for_each_by_length(num_dst, length_between(offsets), [&](const auto& group, std::int64_t i) {
     const std::int64_t first = offsets[i];
     const std::int64_t count = offsets[i + 1] - first;
     double scale = 0.0;
@@ -131,14 +132,16 @@ __global__ void solve_rows(const std::int64_t* offsets, std::int64_t num_dst, st
                                                 [=](std::int64_t k) { return 1.0 / shares[first + k]; });
       } else {
         // Side by side, as every sweep reads them.
-        for (std::int64_t k = group.rank; k < count; k += kWarp) of_edges[first + k] = inverse[sources[first + k]];
+        for (std::int64_t k = group.rank; k < count; k += group.kThreads) {
+          of_edges[first + k] = inverse[sources[first + k]];
+        }
         group.sync();
         // The first scale by weight was of P in place of pi: no bound of the others.
         const double least = round == 1 && shares != nullptr ? 0.0 : std::min(scales[i], 1.0);
         scale = solve_scale(group, count, excess, least, square, [=](std::int64_t k) { return of_edges[first + k]; });
       }
     }
-    group.sync();  // all lanes have read the scale of the round before
+    group.sync();  // all have read the scale of the round before
     if (group.rank == 0) scales[i] = scale;
   });
 }
@@ -150,8 +153,8 @@ __global__ void raise_sources(const std::int64_t* offsets, std::int64_t num_dst,
                               const double* shares, const double* scales, std::int64_t* largest, std::int64_t* rounds,
                               std::int64_t place) {
   if (Rounds{rounds, place}.is_behind_last()) return;
-  for_each_by_warp(num_dst, [&](std::int64_t i, int lane) {
-    for (std::int64_t e = offsets[i] + lane; e < offsets[i + 1]; e += kWarp) {
+  for_each_by_length(num_dst, length_between(offsets), [&](const auto& group, std::int64_t i) {
+    for (std::int64_t e = offsets[i] + group.rank; e < offsets[i + 1]; e += group.kThreads) {
       const double value = shares != nullptr ? scales[i] * shares[e] : scales[i];
       std::int64_t bits;
       std::memcpy(&bits, &value, sizeof bits);
@@ -202,12 +205,11 @@ __global__ void count_kept(const Index* indices, std::uint64_t key, std::uint64_
                            const std::int64_t* starts, const std::int64_t* offsets, std::int64_t num_dst,
                            const std::int64_t* positions, const Index* sources, const double* inverse,
                            const double* scales, double* quotients, std::int64_t* counts) {
-  const WarpGroup group;
   const VariateKeys keys{key, next_key, blends != 0, cosine, sine};
-  for_each_by_group(num_dst, group, [&](std::int64_t i) {
+  for_each_by_length(num_dst, length_between(offsets), [&](const auto& group, std::int64_t i) {
     const EdgeNumbers of_edges(numbers, number_starts, i, starts[i]);
     std::int64_t kept = 0;
-    for (std::int64_t first = offsets[i]; first < offsets[i + 1]; first += kWarp) {
+    for (std::int64_t first = offsets[i]; first < offsets[i + 1]; first += group.kThreads) {
       const std::int64_t e = first + group.rank;
       bool keeps = false;
       if (e < offsets[i + 1]) {
@@ -227,16 +229,16 @@ __global__ void count_kept(const Index* indices, std::uint64_t key, std::uint64_
 
 // The positions of kept edges, and their importance weights: P_ts / probability, scaled to average to 1 in each row.
 template <class Index>
-__global__ void keep_edges(const std::int64_t* offsets, std::int64_t num_dst, const std::int64_t* positions,
-                           const Index* sources, const double* shares, const double* inverse, const double* scales,
-                           const double* quotients, const std::int64_t* first, std::int64_t* kept, float* importance) {
-  const WarpGroup group;
-  for_each_by_group(num_dst, group, [&](std::int64_t i) {
+__launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksOfSums) __global__
+    void keep_edges(const std::int64_t* offsets, std::int64_t num_dst, const std::int64_t* positions,
+                    const Index* sources, const double* shares, const double* inverse, const double* scales,
+                    const double* quotients, const std::int64_t* first, std::int64_t* kept, float* importance) {
+  for_each_by_length(num_dst, length_between(offsets), [&](const auto& group, std::int64_t i) {
     std::int64_t* const out = kept + first[i];  // numbers of edges, then their positions
     const std::int64_t room = first[i + 1] - first[i];
     const double scale = scales[i];
     std::int64_t count = 0;
-    for (std::int64_t begin = offsets[i]; begin < offsets[i + 1] && count < room; begin += kWarp) {
+    for (std::int64_t begin = offsets[i]; begin < offsets[i + 1] && count < room; begin += group.kThreads) {
       const std::int64_t e = begin + group.rank;
       const bool keeps = e < offsets[i + 1] && quotients[e] <= scale;
       int total = 0;
@@ -251,7 +253,7 @@ __global__ void keep_edges(const std::int64_t* offsets, std::int64_t num_dst, co
       return shares != nullptr ? shares[e] * inverse_of : inverse_of;
     };
     const double sum = ordered_sum<double>(group, count, value);
-    for (std::int64_t k = group.rank; k < count; k += kWarp) {
+    for (std::int64_t k = group.rank; k < count; k += group.kThreads) {
       importance[first[i] + k] = static_cast<float>(value(k) * static_cast<double>(count) / sum);
       out[k] = positions[out[k]];
     }

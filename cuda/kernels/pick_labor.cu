@@ -20,9 +20,6 @@ inline int bin_bits_for(std::uint64_t wanted, std::int64_t degree) {
   return bits;
 }
 
-// Rows of more edges are for a block.
-constexpr std::int64_t kLongRow = 2048;
-
 // The `fanout` smallest variates, ties by position.
 template <class Index>
 __launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksAtOnce) __global__
@@ -34,7 +31,7 @@ __launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksAtOnce) __global__
   __shared__ Bins bins[WarpGroup::kPerBlock];
   Bins* const bins_of_group = bins;
   if (fanout == 0) return;
-  for_each_by_length(num_dst, degrees, kLongRow, [&](const auto& group, std::int64_t i) {
+  for_each_by_length(num_dst, length_in(degrees), [&](const auto& group, std::int64_t i) {
     const std::int64_t degree = degrees[i];
     const std::int64_t start = starts[i];
     std::int64_t* const out = positions + first[i];
@@ -64,7 +61,7 @@ __launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksAtOnce) __global__
                             const std::int64_t* slots, const std::int64_t* starts, const std::int64_t* degrees,
                             std::int64_t num_dst, std::int64_t fanout, std::int64_t* counts, const std::int64_t* first,
                             std::int64_t* positions) {
-  for_each_by_length(num_dst, degrees, kLongRow, [&](const auto& group, std::int64_t i) {
+  for_each_by_length(num_dst, length_in(degrees), [&](const auto& group, std::int64_t i) {
     const std::int64_t degree = degrees[i];
     const std::int64_t start = starts[i];
     VariateKeys keys{key, next_key, blends != 0, cosine, sine};

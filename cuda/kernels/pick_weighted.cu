@@ -1,4 +1,5 @@
-// Twin of ops/native/weighted/: picks by edge weight. An edge of weight 0 is never picked. A warp works on a row.
+// Twin of ops/native/weighted/: picks by edge weight. An edge of weight 0 is never picked. A warp works on a row,
+// a block on a long one.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,13 +20,12 @@ constexpr std::uint64_t kNever = ~std::uint64_t{0};
 template <class Weight>
 __global__ void sum_rows(const Weight* weights, const std::int64_t* starts, const std::int64_t* degrees,
                          std::int64_t num_rows, const std::int64_t* sum_starts, double* sums) {
-  const WarpGroup group;
-  for_each_by_group(num_rows, group, [&](std::int64_t i) {
+  for_each_by_length(num_rows, length_in(degrees), [&](const auto& group, std::int64_t i) {
     const std::int64_t start = starts[i];
     const std::int64_t degree = degrees[i];
     double* const of_row = sums_of_row(sums, sum_starts, i, start);
     double sum = 0.0;
-    for (std::int64_t first = 0; first < degree; first += kWarp) {
+    for (std::int64_t first = 0; first < degree; first += group.kThreads) {
       const std::int64_t k = first + group.rank;
       const double own = k < degree ? static_cast<double>(weights[start + k]) : 0.0;
       double before = 0.0;
@@ -40,11 +40,11 @@ __global__ void sum_rows(const Weight* weights, const std::int64_t* starts, cons
 }
 
 // Edges of a row for which takes(k) holds, in order: how many there are, and with `out` their positions.
-template <class Takes>
-std::int64_t take_edges(const WarpGroup& group, std::int64_t start, std::int64_t degree, const Takes& takes,
+template <class Group, class Takes>
+std::int64_t take_edges(const Group& group, std::int64_t start, std::int64_t degree, const Takes& takes,
                         std::int64_t* out) {
   std::int64_t taken = 0;
-  for (std::int64_t first = 0; first < degree; first += kWarp) {
+  for (std::int64_t first = 0; first < degree; first += Group::kThreads) {
     const std::int64_t k = first + group.rank;
     const bool takes_it = k < degree && takes(k);
     int total = 0;
@@ -60,8 +60,7 @@ template <class Weight>
 __global__ void pick_positive(const Weight* weights, const std::int64_t* starts, const std::int64_t* degrees,
                               std::int64_t num_dst, std::int64_t* counts, const std::int64_t* first,
                               std::int64_t* positions) {
-  const WarpGroup group;
-  for_each_by_group(num_dst, group, [&](std::int64_t i) {
+  for_each_by_length(num_dst, length_in(degrees), [&](const auto& group, std::int64_t i) {
     const Weight* const row = weights + starts[i];
     const std::int64_t taken = take_edges(
         group, starts[i], degrees[i], [=](std::int64_t k) { return static_cast<double>(row[k]) > 0.0; },
@@ -71,10 +70,10 @@ __global__ void pick_positive(const Weight* weights, const std::int64_t* starts,
 }
 
 // Draws of a row without replacement, as ops/native/weighted/pick_weighted.hpp has them.
-template <class Weight>
+template <class Group, class Weight>
 class WeightedRow {
  public:
-  WeightedRow(const WarpGroup& group, const Weight* weights, const double* sums, std::uint64_t key, std::int64_t node,
+  WeightedRow(const Group& group, const Weight* weights, const double* sums, std::uint64_t key, std::int64_t node,
               std::int64_t start, std::int64_t degree, std::int64_t fanout, std::int64_t* out)
       : group_(group),
         row_(weights, sums, start, degree),
@@ -100,25 +99,26 @@ class WeightedRow {
     return found;
   }
 
-  // Each lane makes a draw, and those that hit nothing picked by an earlier one count, in their order.
+  // Each thread makes a draw, and those that hit nothing picked by an earlier one count, in their order.
   std::int64_t draw(std::int64_t num_draws) const {
+    __shared__ std::int64_t drawn[Group::kPerBlock][Group::kThreads];
+    std::int64_t* const of_group = drawn[group_.in_block];
     const double total = row_.total();
     if (!(total > 0.0)) return 0;
     std::int64_t picked = 0;
-    for (std::int64_t first = 0; first < num_draws && picked < fanout_; first += kWarp) {
+    for (std::int64_t first = 0; first < num_draws && picked < fanout_; first += Group::kThreads) {
       const std::int64_t i = first + group_.rank;
       const double u = unit_interval(stream_variate(key_, node_, static_cast<std::uint64_t>(i)));
       const std::int64_t position = start_ + row_.find(u, total);
+      of_group[group_.rank] = position;
+      group_.sync();
       bool counts = i < num_draws && !is_picked(position, picked);
-      for (int lane = 0; lane < kWarp; ++lane) {
-        const std::int64_t other = __shfl_sync(kAllLanes, position, lane);
-        if (lane < group_.rank && other == position) counts = false;
-      }
+      for (int other = 0; other < group_.rank; ++other) counts &= of_group[other] != position;
       int num_fresh = 0;
       const std::int64_t place = picked + group_.count_before(counts, &num_fresh);
       if (counts && place < fanout_) out_[place] = position;
       picked = std::min(picked + num_fresh, fanout_);
-      group_.sync();  // all lanes look through the picks
+      group_.sync();  // all look through the picks, and draw anew
     }
     return picked;
   }
@@ -141,7 +141,7 @@ class WeightedRow {
     return picked + wanted;
   }
 
-  const WarpGroup& group_;
+  const Group& group_;
   SummedRow<Weight> row_;
   const Weight* weights_;
   std::uint64_t key_;
@@ -154,14 +154,14 @@ class WeightedRow {
 
 // Picks without replacement, to positions[places[i]] and behind it, and how many there are.
 template <class Weight>
-__global__ void pick_weighted(const Weight* weights, const double* sums, const std::int64_t* sum_starts,
-                              std::uint64_t key, const std::int64_t* frontier, const std::int64_t* slots,
-                              const std::int64_t* starts, const std::int64_t* degrees, std::int64_t num_dst,
-                              std::int64_t fanout, const std::int64_t* places, std::int64_t* positions,
-                              std::int64_t* counts) {
+__launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksOfSums) __global__
+    void pick_weighted(const Weight* weights, const double* sums, const std::int64_t* sum_starts, std::uint64_t key,
+                       const std::int64_t* frontier, const std::int64_t* slots, const std::int64_t* starts,
+                       const std::int64_t* degrees, std::int64_t num_dst, std::int64_t fanout,
+                       const std::int64_t* places, std::int64_t* positions, std::int64_t* counts) {
   __shared__ Bins bins[WarpGroup::kPerBlock];
-  const WarpGroup group;
-  for_each_by_group(num_dst, group, [&](std::int64_t i) {
+  Bins* const bins_of_group = bins;
+  for_each_by_length(num_dst, length_in(degrees), [&](const auto& group, std::int64_t i) {
     const std::int64_t start = starts[i];
     const std::int64_t degree = degrees[i];
     std::int64_t* const out = positions + places[i];
@@ -172,8 +172,8 @@ __global__ void pick_weighted(const Weight* weights, const double* sums, const s
     } else if (fanout > 0) {
       const std::uint64_t key_here = slots == nullptr ? key : slot_key(key, static_cast<std::uint64_t>(slots[i]));
       const double* const of_row = sums_of_row(sums, sum_starts, i, start);
-      picked = WeightedRow<Weight>(group, weights, of_row, key_here, frontier[i], start, degree, fanout, out)
-                   .pick(bins[group.in_block]);
+      const WeightedRow row(group, weights, of_row, key_here, frontier[i], start, degree, fanout, out);
+      picked = row.pick(bins_of_group[group.in_block]);
     }
     if (group.rank == 0) counts[i] = picked;
   });
@@ -216,15 +216,16 @@ __global__ void pick_weighted_replacement(const Weight* weights, const double* s
 
 // LABOR-0 by weight, as ops/native/weighted/pick_labor_weighted.hpp has it. With `counts` picks are counted.
 template <class Index, class Weight>
-__global__ void pick_labor_weighted(const Index* indices, std::uint64_t key, std::uint64_t next_key,
-                                    std::int64_t blends, double cosine, double sine, const std::int32_t* numbers,
-                                    const std::int64_t* number_starts, const Weight* weights, const std::int64_t* slots,
-                                    const std::int64_t* starts, const std::int64_t* degrees, std::int64_t num_dst,
-                                    std::int64_t fanout, std::int64_t exact, std::int64_t* counts,
-                                    const std::int64_t* first, std::int64_t* positions, float* importance) {
+__launch_bounds__(WarpGroup::kBlockSize, WarpGroup::kBlocksOfSums) __global__
+    void pick_labor_weighted(const Index* indices, std::uint64_t key, std::uint64_t next_key, std::int64_t blends,
+                             double cosine, double sine, const std::int32_t* numbers, const std::int64_t* number_starts,
+                             const Weight* weights, const std::int64_t* slots, const std::int64_t* starts,
+                             const std::int64_t* degrees, std::int64_t num_dst, std::int64_t fanout, std::int64_t exact,
+                             std::int64_t* counts, const std::int64_t* first, std::int64_t* positions,
+                             float* importance) {
   __shared__ Bins bins[WarpGroup::kPerBlock];
-  const WarpGroup group;
-  for_each_by_group(num_dst, group, [&](std::int64_t i) {
+  Bins* const bins_of_group = bins;
+  for_each_by_length(num_dst, length_in(degrees), [&](const auto& group, std::int64_t i) {
     const std::int64_t start = starts[i];
     const std::int64_t degree = degrees[i];
     const auto weight = [&](std::int64_t k) { return static_cast<double>(weights[start + k]); };
@@ -256,8 +257,8 @@ __global__ void pick_labor_weighted(const Index* indices, std::uint64_t key, std
         const auto quotient = [&](std::int64_t k) {
           return is_positive(k) ? ordered_bits(variate(k) / weight(k)) : kNever;
         };
-        const Limit limit =
-            find_limit(group, degree, static_cast<std::uint64_t>(fanout), kWidestBin, bins[group.in_block], quotient);
+        const Limit limit = find_limit(group, degree, static_cast<std::uint64_t>(fanout), kWidestBin,
+                                       bins_of_group[group.in_block], quotient);
         picked = emit_up_to(group, degree, limit, quotient,
                             [&](std::int64_t k, std::int64_t place) { out[place] = start + k; });
       } else {
@@ -269,10 +270,10 @@ __global__ void pick_labor_weighted(const Index* indices, std::uint64_t key, std
       if (group.rank == 0) counts[i] = picked;
       return;
     }
-    group.sync();  // lanes read what others have picked
+    group.sync();  // all read what others have picked
     const auto scaled = [&](std::int64_t p) { return std::max(weight(out[p] - start), smallest); };
     const double sum = sum_in_order<double>(group, picked, scaled);
-    for (std::int64_t p = group.rank; p < picked; p += kWarp) {
+    for (std::int64_t p = group.rank; p < picked; p += group.kThreads) {
       importance[first[i] + p] = static_cast<float>(scaled(p) * static_cast<double>(picked) / sum);
     }
   });

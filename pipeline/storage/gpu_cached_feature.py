@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read
 from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
+from headrace.pipeline.storage.whole_on_gpu import WholeOnGpu
 
 
 class GpuCachedFeature(CachedFeature):
@@ -31,8 +33,8 @@ class GpuCachedFeature(CachedFeature):
     The GPU itself finds rows and chooses the rows to keep (`ops.cache.set_index.SetIndex`), without a wait of the host.
     It follows Belady's rule within the reads announced by `expect`, and then keeps the most recently used rows. If the
     source is in host memory, the GPU reads missing rows over the bus. Other sources are read by the host, which waits
-    for the ids of missing rows. Reads to CPU memory bypass the cache. If all rows fit, the cache keeps each row after
-    its first read.
+    for the ids of missing rows. Reads to CPU memory bypass the cache. If all rows fit, the first read copies all of
+    them, and reads are plain gathers then: a row takes no memory beyond its own, and nothing is looked up.
 
     Hits are known only after the GPU has finished a read: the counts of a read may include those of earlier reads, and
     `stats` waits and has all.
@@ -50,8 +52,8 @@ class GpuCachedFeature(CachedFeature):
     source
         The source of all rows: a `FeatureSource`, or an array.
     rows, bytes
-        The largest number of rows in the cache, or its size in bytes: the rows, and 24 bytes more for each. Give one of
-        the two. If the GPU has less room, the cache is smaller, with a warning.
+        The largest number of rows in the cache, or its size in bytes: the rows, and 24 bytes more for each unless all
+        fit. Give one of the two. If the GPU has less room, the cache is smaller, with a warning.
     place
         The GPU; ``"cuda"`` means every GPU that reads, each with its own cache.
 
@@ -85,11 +87,14 @@ class GpuCachedFeature(CachedFeature):
                 )
         self._source = as_source(source)
         self._capacity = capacity_of(self._source, rows, bytes, bytes_per_row(self._source))
+        if bytes is not None and bytes >= self._source.num_rows * self._source.row_bytes:
+            self._capacity = self._source.num_rows  # without a part of the index for each row all fit
         self._reading = ProcessLock()
         self._seen = self.version  # of the rows of which copies are kept
         self._copied = CopiedRows(self._source)
-        self._kept: dict[tuple[int, torch.device], RowsOnGpu] = {}  # by process: a forked one begins empty
-        num_bytes = self._capacity * bytes_per_row(self._source)
+        # By process: a forked one begins empty.
+        self._kept: dict[tuple[int, torch.device], RowsOnGpu | WholeOnGpu] = {}
+        num_bytes = self._capacity * (self.row_bytes if self._is_whole else bytes_per_row(self._source))
         number = self._cache_place.index or 0
         self._promise = Promise(num_bytes, partial(_held_bytes, self._kept, num_bytes), place=number)
         self._in_place = False
@@ -112,8 +117,12 @@ class GpuCachedFeature(CachedFeature):
 
     @property
     def policy(self) -> str:
-        """Which row makes room: that of the farthest next use, as far as reads are expected."""
-        return "look-ahead"
+        """Which row makes room: that of the farthest next use, as far as reads are expected; none, if all rows fit."""
+        return "all rows" if self._is_whole else "look-ahead"
+
+    @property
+    def _is_whole(self) -> bool:
+        return self._capacity == self.num_rows
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, [num_ids, ...], and counts.
@@ -183,8 +192,14 @@ class GpuCachedFeature(CachedFeature):
             if (os.getpid(), device) in self._kept:
                 return
             self._in_place = self._pin_source(place)
-            made = RowsOnGpu(self.num_rows, self.shape[1:], self.dtype, self._capacity, device)
-            self._kept[os.getpid(), device] = made
+            self._kept[os.getpid(), device] = self._keep_on(device)
+
+    def _keep_on(self, device: torch.device) -> RowsOnGpu | WholeOnGpu:
+        """Return room on a GPU for all rows, or for those that the cache may hold, or for which there is memory."""
+        if self._is_whole:
+            with suppress(torch.cuda.OutOfMemoryError):
+                return WholeOnGpu(self.num_rows, self.shape[1:], self.dtype, device)
+        return RowsOnGpu(self.num_rows, self.shape[1:], self.dtype, self._capacity, device)
 
     def _pin_source(self, place: Place) -> bool:
         """Let the GPU read the source in place, and return whether it can."""
@@ -281,7 +296,7 @@ class GpuCachedFeature(CachedFeature):
                 add_counts(counts, kept.counts())
         return {**counts, "bytes_from_cache": counts["hits"] * self.row_bytes, "expected": len(self._expected)}
 
-    def _here(self) -> list[RowsOnGpu]:
+    def _here(self) -> list[RowsOnGpu | WholeOnGpu]:
         """Return what this process keeps, on each of its GPUs."""
         return [kept for (process, _), kept in self._kept.items() if process == os.getpid()]
 
@@ -290,7 +305,8 @@ class GpuCachedFeature(CachedFeature):
         return _make, (self.source, self._capacity, self._cache_place)
 
     def __repr__(self) -> str:
-        return f"CachedFeature({shown(self.source)}, rows={self._capacity}, place={str(self._cache_place)!r})"
+        rows = "all rows" if self._is_whole else f"rows={self._capacity}"
+        return f"CachedFeature({shown(self.source)}, {rows}, place={str(self._cache_place)!r})"
 
 
 def bytes_per_row(source: FeatureSource) -> int:
@@ -298,7 +314,7 @@ def bytes_per_row(source: FeatureSource) -> int:
     return source.row_bytes + SLOT_BYTES
 
 
-def _held_bytes(kept: Mapping[tuple[int, torch.device], RowsOnGpu], num_bytes: int) -> int:
+def _held_bytes(kept: Mapping[tuple[int, torch.device], object], num_bytes: int) -> int:
     """Return how much of what a cache may take it has taken: all at once."""
     return num_bytes if any(process == os.getpid() for process, _ in kept) else 0
 

@@ -20,6 +20,8 @@ pytest.importorskip("cupy", reason="CuPy is not installed, and with it no compil
 MOST_REGISTERS = 85
 #: Of LABOR's kernels, by `__launch_bounds__`: 1,024 threads.
 MOST_REGISTERS_OF_LABOR = 64
+#: Of the kernel that solves for the scales of rows, which goes on with several sums: 512 threads.
+MOST_REGISTERS_OF_SCALES = 128
 READS_AHEAD = 4
 
 
@@ -70,7 +72,8 @@ def test_registers_suffice(file, tmp_path):
     assert len(names) == len(registers) == len(instances_in(file))
     assert set(spills) <= {("0", "0")}
     for name, number in zip(names, registers, strict=True):
-        assert number <= (MOST_REGISTERS_OF_LABOR if file == "pick_labor.cu" else MOST_REGISTERS), name
+        most = MOST_REGISTERS_OF_SCALES if "solve_rows" in name else MOST_REGISTERS
+        assert number <= (MOST_REGISTERS_OF_LABOR if file == "pick_labor.cu" else most), name
 
 
 @pytest.mark.parametrize(("file", "name"), [("gather.cu", "gather_rows"), ("gather_cached.cu", "gather_cached")])

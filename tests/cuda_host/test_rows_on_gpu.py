@@ -76,7 +76,7 @@ def test_counts_that_the_host_does_not_know_yet_come_with_a_later_read(monkeypat
         return lambda: found if known[0] else None
 
     monkeypatch.setattr("headrace.cuda.cache.read_later", read_later)
-    cache = hr.GpuCachedFeature(table(), rows=NUM_ROWS)
+    cache = hr.GpuCachedFeature(table(), rows=NUM_ROWS - 1)
     ids = torch.arange(10)
     for _ in range(3):
         counts = cache.read(ids, to=CUDA).counts

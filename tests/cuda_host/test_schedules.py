@@ -138,11 +138,13 @@ def excluded(*, typed: bool = False) -> ops.EdgePositions:
     return ops.EdgePositions(row, torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]), positions)
 
 
-def hubs(rule: ops.Rule) -> Any:
+def hubs(rule: ops.Rule, *, weighted: bool = False) -> Any:
     """Two rows among those of a block that all of its threads share, and short ones beside and between them."""
     target = torch.cat([drawn(60, high=20, seed=1), torch.full((2100,), 2), torch.full((2400,), 3)])
     graph = ops.coo_to_csc(drawn(len(target), high=5000), target, 5000)
-    return ops.sample_hop(graph.indptr, graph.indices, torch.arange(12), rule, 7, slots=torch.arange(12) % 3)
+    chances = drawn(len(target), high=40, seed=3).float() if weighted else None  # some are 0
+    slots = None if isinstance(rule, ops.LaborImportanceRule) else torch.arange(12) % 3
+    return ops.sample_hop(graph.indptr, graph.indices, torch.arange(12), rule, 7, weights=chances, slots=slots)
 
 
 def hop_without(rule: ops.Rule, *, weighted: bool = False) -> Any:
@@ -272,6 +274,12 @@ CASES: dict[str, Callable[[], Any]] = {
     **{f"{name} by weight": lambda rule=rule: hop(rule, weighted=True) for name, rule in RULES.items()},
     "labor of hubs": lambda: hubs(ops.LaborRule(5)),
     "poisson of hubs": lambda: hubs(ops.LaborRule(5, exact=False)),
+    "hubs by weight": lambda: hubs(ops.NeighborRule(40), weighted=True),
+    "most of hubs by weight": lambda: hubs(ops.NeighborRule(1900), weighted=True),
+    "labor of hubs by weight": lambda: hubs(ops.LaborRule(5), weighted=True),
+    "poisson of hubs by weight": lambda: hubs(ops.LaborRule(5, exact=False), weighted=True),
+    "importance of hubs": lambda: hubs(ops.LaborImportanceRule(5, 2)),
+    "importance of hubs by weight": lambda: hubs(ops.LaborImportanceRule(5, "*"), weighted=True),
     "importance": lambda: hop(ops.LaborImportanceRule(3, 2)),
     "importance by weight": lambda: hop(ops.LaborImportanceRule(3, "*"), weighted=True),
     "fused": lambda: fused([ops.NeighborRule(4), ops.LaborRule(3)]),

@@ -76,8 +76,10 @@ CUDA = (
         _PICKS + "test_without_replacement_edges_are_distinct",
     ),
     Mutant(
-        "cuda/kernels/compact.cu", "atomicMin(table.place(slot), static_cast<std::uint64_t>(*num_seen + e));",
-        "*table.place(slot) = static_cast<std::uint64_t>(*num_seen + e);", _SAMPLE
+        "cuda/kernels/compact.cu",
+        "atomicMin(table.place(slot), static_cast<std::uint64_t>(*num_seen + e));",
+        "*table.place(slot) = static_cast<std::uint64_t>(*num_seen + e);",
+        _SAMPLE,
     ),
     Mutant(
         "cuda/kernels/compact.cu",
@@ -90,6 +92,24 @@ CUDA = (
         "if (id == kFree) return static_cast<std::int64_t>(num_slots);",
         "",
         "tests/ops/sampling/test_compact.py::test_ids_may_be_any_integers",
+    ),
+    Mutant(
+        "cuda/kernels/compact.cu",
+        "probe < num_slots;",
+        "probe < num_slots / 2;",
+        "tests/cuda_host/test_sizes.py::test_ids_beyond_a_full_table_are_told",
+    ),
+    Mutant(
+        "cuda/blocks.py",
+        "if num_ids[-1] >= numbering.num_slots:",
+        "if num_ids[-1] > numbering.num_slots + 1:",
+        "tests/cuda_host/test_sizes.py::test_a_table_for_ids_is_made_for_those_of_minibatches_before",
+    ),
+    Mutant(
+        "cuda/kernels/pick_weighted.cu",
+        "for (int other = 0; other < group_.rank; ++other)",
+        "for (int other = group_.rank / kWarp * kWarp; other < group_.rank; ++other)",
+        "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu[hubs by weight]",
     ),
     Mutant(
         "cuda/kernels/segments.cuh",

@@ -41,6 +41,12 @@ STAND_IN = (
         _ADDRESSES + "test_caches_begin_anywhere",
     ),
     Mutant(
+        "cuda/cached_rows.py",
+        "size = math.gcd(row_bytes, cache.data_ptr(), rows.data_ptr(), 16)",
+        "size = math.gcd(row_bytes, rows.data_ptr(), 16)",
+        _ADDRESSES + "test_caches_begin_anywhere",
+    ),
+    Mutant(
         "cuda/kernels/gather.cu",
         "copy_row(source + static_cast<std::int64_t>(ids[i]) * stride,",
         "copy_row(source + static_cast<std::int32_t>(ids[i] * stride),",
