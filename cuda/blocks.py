@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -116,10 +115,11 @@ def sample_blocks(
 
 def _with_room(asked: _Asked, taken: Taken) -> GpuSampled:
     """Sample with room for the most that there can be, or for what others took."""
-    if taken.sizes or taken.num_distinct:
-        # Where arrays were cut short, the first fault is not known.
-        with suppress(TooSmallError, Fault):
+    if taken.sizes or taken.expected is not None:
+        try:
             return _sampled(asked, taken, taken.sizes, expected=taken.expected)
+        except (TooSmallError, Fault):
+            pass  # where arrays were cut short, the first fault is not known
     return _sampled(asked, taken, ())
 
 

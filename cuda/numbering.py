@@ -30,12 +30,9 @@ class Numbering:
 
     def _make_table(self, room: int) -> None:
         self._bits = max(2 * room - 1, 1).bit_length()
+        #: Of the table, for ids: at least twice as many as it was made for.
+        self.num_slots = 1 << self._bits
         self._table = torch.full((self.num_slots + 1, 2), -1, dtype=torch.int64, device=self._device)
-
-    @property
-    def num_slots(self) -> int:
-        """The number of slots of the table for ids; it is at least twice that of ids that it was made for."""
-        return 1 << self._bits
 
     def begin(self, ids: Tensor, num_seen: Tensor, repeated: Tensor) -> None:
         """Give numbers to the first ids, which are distinct, int64[n].

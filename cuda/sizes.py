@@ -35,19 +35,16 @@ class Taken:
         self.sizes: list[int] = []
         #: Ids that a minibatch had room for.
         self.num_ids = 0
-        #: Different ids that a minibatch had; 0 before the first.
-        self.num_distinct = 0
+        #: Different ids that a table is made for; None before the first minibatch.
+        self.expected: int | None = None
+        self._num_distinct = 0
         #: Whether the device had no memory for arrays with room.
         self.lacks_memory = False
 
-    @property
-    def expected(self) -> int | None:
-        """The number of different ids that a table is made for; None before the first minibatch."""
-        return with_more(self.num_distinct) if self.num_distinct else None
-
     def note(self, sizes: Sequence[int], num_ids: int, num_distinct: int) -> None:
         """Take the sizes of a minibatch into account."""
-        self.num_distinct = max(self.num_distinct, num_distinct)
+        if num_distinct > self._num_distinct:
+            self._num_distinct, self.expected = num_distinct, with_more(num_distinct)
         if len(sizes) == 0:
             return  # all sizes are bounded, and so is the room for ids
         self.num_ids = max(self.num_ids, num_ids)

@@ -60,8 +60,9 @@ class WindowNode(BaseNode[Work]):
     def next(self) -> Work:
         with self._running:
             for _ in range(FIRST_ENTERING if self._state is None else MOST_ENTERING):
-                if self._end is None and self._has_room():
-                    self._pull()
+                if self._end is not None or not self._has_room():
+                    break
+                self._pull()
             if not self._held:
                 assert self._end is not None
                 raise self._end

@@ -86,7 +86,7 @@ class WholeOnGpu:
         rows_at_once = max(1, BYTES_AT_ONCE // max(row_bytes, 1))
         for first in range(0, len(self._rows), rows_at_once):
             part = self._rows[first : first + rows_at_once]
-            read, counts = source(torch.arange(first, first + len(part)))
+            read, counts = source(torch.arange(first, first + len(part), device="cpu"))
             part.copy_(read)
             add_counts(total, counts)
         return total

@@ -96,54 +96,6 @@ def test_reads_are_plain_indexing_and_counts_are_those_of_the_oracle(capacity, i
     assert stats["expected"] == 0
 
 
-@pytest.mark.parametrize("size", [{"rows": NUM_ROWS}, {"rows": 2 * NUM_ROWS}, {"bytes": NUM_ROWS * 12}])
-@pytest.mark.parametrize("in_place", [False, True])
-def test_a_feature_that_fits_is_copied_once_and_gathered_plainly(size, in_place, monkeypatch):
-    monkeypatch.setattr("headrace.pipeline.storage.whole_on_gpu.BYTES_AT_ONCE", 100)
-    monkeypatch.setattr("headrace.pipeline.storage.gpu_cached_feature.RowsOnGpu", None)  # nothing is looked up
-    x = table()
-    assert x[:1].nbytes == 12
-    cache = hr.CachedFeature(x if in_place else OnlyReads(x), place="cuda", **size)
-    assert (cache.capacity, cache.policy, cache.foresight) == (NUM_ROWS, "all rows", 0)
-    assert "all rows" in repr(cache)
-    total = 0
-    for number, ids in enumerate(drawn(7)):
-        rows, counts = cache.read(ids, to=CUDA)
-        assert torch.equal(rows, x[ids])
-        copied = 0 if number else NUM_ROWS
-        assert (counts["hits"], counts["misses"]) == (len(ids), copied)
-        assert counts.get("bytes_from_pinned" if in_place else "bytes_from_disk", 0) == copied * 12
-        total += len(ids)
-    assert (cache.stats()["hits"], cache.stats()["misses"]) == (total, NUM_ROWS)
-    x[3] = -5.0  # by the training loop
-    ids = torch.tensor([3, 4])
-    if in_place:
-        rows, counts = cache.read(ids, to=CUDA)
-        assert torch.equal(rows, x[ids])
-        assert counts["misses"] == NUM_ROWS
-    cache.give_back()
-    assert torch.equal(cache.read(ids, to=CUDA).rows, x[ids])
-
-
-def test_one_byte_less_than_all_rows_needs_look_ups():
-    x = table()
-    assert hr.CachedFeature(x, bytes=NUM_ROWS * 12 - 1, place="cuda").capacity == (NUM_ROWS * 12 - 1) // (
-        12 + SLOT_BYTES
-    )
-
-
-def test_a_feature_that_does_not_fit_after_all_has_a_cache(monkeypatch):
-    def no_room(*arguments):
-        raise torch.cuda.OutOfMemoryError
-
-    monkeypatch.setattr("headrace.pipeline.storage.gpu_cached_feature.WholeOnGpu", no_room)
-    x = table()
-    cache = hr.CachedFeature(x, rows=NUM_ROWS, place="cuda")
-    for ids in drawn(3):
-        assert torch.equal(cache.read(ids, to=CUDA).rows, x[ids])
-    assert cache.stats()["misses"] < NUM_ROWS
-
-
 @pytest.mark.parametrize("shape", [(NUM_ROWS,), (NUM_ROWS, 0), (NUM_ROWS, 2, 2), (0, 3)])
 @pytest.mark.parametrize("in_place", [False, True])
 def test_rows_of_any_shape(shape, in_place):
