@@ -16,14 +16,18 @@ if not hasattr(torch.library, "register_autograd"):
 NUM_NODES, RELATIONS = 600, 3
 
 
-def batches():
-    """Of 90 seeds each but the last; some edges lead from a node to itself."""
+def plan():
+    """Batches of 90 seeds each but the last; some edges lead from a node to itself."""
     src, dst = torch.randint(NUM_NODES, (2, 4_000), generator=torch.Generator().manual_seed(0))
     src[:300] = dst[:300]
     graph = hr.Graph.from_coo(src, dst, num_nodes=NUM_NODES)
     store = hr.FeatureStore(node={"x": torch.randn(NUM_NODES, 6, generator=torch.Generator().manual_seed(1))})
-    plan = hr.ItemSampler(400, batch_size=90, shuffle=True, seed=0).sample_neighbor(graph, [3, 3])
-    return list(plan.fetch_feature(store, node=["x"]).loader())
+    sampled = hr.ItemSampler(400, batch_size=90, shuffle=True, seed=0).sample_neighbor(graph, [3, 3])
+    return sampled.fetch_feature(store, node=["x"])
+
+
+def batches():
+    return list(plan().loader())
 
 
 class Layers(nn.Module):
@@ -187,6 +191,17 @@ def test_compiled_layers_refuse_what_eager_ones_refuse():
     compiled(batch.x, batch.blocks[0])
     with pytest.raises(hr.InputError, match="SAGEConv: expected x of"):
         compiled(batch.x, batch.blocks[1])
+
+
+def test_a_plan_marks_sizes_by_a_transform():
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("eager")
+    compiled = torch.compile(Layers(hr.nn.SAGEConv(6, 5), hr.nn.SAGEConv(5, 4)), backend=counter, fullgraph=True)
+    for batch in plan().transform(hr.nn.mark_dynamic).loader():
+        compiled(batch.x, batch.blocks)
+    assert counter.frame_count == 1
 
 
 def test_mark_dynamic_refuses_what_holds_no_tensors():
