@@ -28,13 +28,13 @@ DECODED = (
         "pipeline/passes/shards.py",
         "FetchOwned(of_nodes.as_stored())",
         "FetchOwned(of_nodes)",
-        _STAGE + "test_ranks_send_what_is_stored[True]",
+        _STAGE + "test_ranks_send_what_is_stored[not fused]",
     ),
     Mutant(
         "pipeline/passes/fetch_at_owners.py",
         "stages.append(DecodeRows(at_owners))",
         "pass",
-        _STAGE + "test_ranks_send_what_is_stored[False]",
+        _STAGE + "test_ranks_send_what_is_stored[shards]",
     ),
     Mutant(
         "pipeline/storage/load_shards.py",

@@ -86,8 +86,8 @@ def test_rows_are_the_numbers_of_the_oracle(kind, dtype, place, seed):
     assert counts["bytes"] == row_bytes * (counts["rows"] - SIZE) + 8 * SIZE  # those that are stored
 
 
-@pytest.mark.parametrize("cooperative", [True, False])
-def test_ranks_send_what_is_stored(cooperative):
+@pytest.mark.parametrize("case", ["cooperative", "not fused", "shards"])
+def test_ranks_send_what_is_stored(case):
     """Cooperating ranks, and features in shards: the rows of one process, and a quarter of the bytes on the way."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(NUM_NODES, 8, generator=generator)
@@ -96,8 +96,8 @@ def test_ranks_send_what_is_stored(cooperative):
     partition = hr.Partition.hash(NUM_NODES, 2)
 
     def batches(comm):
-        part, switches = codes, {"cooperative": True, "partition": partition}
-        if not cooperative:
+        part, switches = codes, {"cooperative": True, "partition": partition, "fuse_exchange": case != "not fused"}
+        if case == "shards":
             shard = hr.ShardedFeature.of(codes.codes.tensor, partition, comm.rank)
             part, switches = hr.QuantizedFeature(shard, how.scale, how.zero_point), {}
         store = hr.FeatureStore(node={"x": part})
