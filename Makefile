@@ -32,7 +32,7 @@ PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find cuda -type f 
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help stubs demo docs figures test test-quick test-thorough mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
-	peers-graphbolt peers-torch-sparse wheel sdist sdist-test clean
+	peers-graphbolt peers-torch-sparse wheel wheels portable-test sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Builds share build/, whatever -j says.
@@ -154,6 +154,9 @@ peers-torch-sparse: .venv-torch-sparse/.installed ## ... torch-sparse alone, com
 
 wheel: dist/.wheel ## build dist/*.whl
 
+wheels: ## build wheels for all Pythons that are here, and try each in a clean environment; TEST=quick runs tests of ops/
+	.ci/wheels
+
 sdist: dist/.sdist ## build dist/*.tar.gz
 
 # Whether all is there that a build takes shows without optimising, in half the time.
@@ -198,6 +201,15 @@ define environment_over_main
 	$(PYTHON) -m venv --clear --without-pip $(1)
 	.venv/bin/python -c "import site; print(*site.getsitepackages())" > $$(echo $(1)/lib/python*/site-packages)/main.pth
 endef
+
+portable-test: .venv-portable/.installed ## run the tests of ops/ on a build without code for AVX2 and AVX-512
+	.venv-portable/bin/python -m pytest $(PARALLEL) $(AGAIN) tests/ops $(ARGS)
+
+.venv-portable/.installed: .venv/.installed $(PACKAGE)
+	$(call environment_over_main,.venv-portable)
+	.venv/bin/pip --python .venv-portable/bin/python install --quiet --no-deps --no-build-isolation \
+		$(STRICT) --config-settings build-dir=build/portable --config-settings cmake.define.HEADRACE_PORTABLE=ON .
+	touch $@
 
 .venv-wheel/.installed: dist/.wheel
 	$(call environment_over_main,.venv-wheel)

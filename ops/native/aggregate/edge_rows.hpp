@@ -95,7 +95,7 @@ void walk_portable(Body& body, const EdgeRows<Index>& rows, std::size_t first_ro
   walk_rows(body, rows, first_row, last_row);
 }
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 template <class Body, class Index>
 HEADRACE_AVX2 void walk_avx2(Body& body, const EdgeRows<Index>& rows, std::size_t first_row, std::size_t last_row) {
   walk_rows(body, rows, first_row, last_row);
@@ -109,7 +109,7 @@ HEADRACE_AVX512 void walk_avx512(Body& body, const EdgeRows<Index>& rows, std::s
 
 template <class Body, class Index>
 auto walk_of(InstructionSet set) {
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
   if (set == InstructionSet::kAvx512) return &walk_avx512<Body, Index>;
   if (set == InstructionSet::kAvx2) return &walk_avx2<Body, Index>;
 #endif

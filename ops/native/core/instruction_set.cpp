@@ -3,7 +3,7 @@
 namespace headrace {
 
 bool has(InstructionSet set) {
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
   if (set == InstructionSet::kAvx512) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl");

@@ -1,7 +1,12 @@
 // The instruction sets that inner loops are written for.
 #pragma once
 
-#if defined(__x86_64__)
+// Whether variants for the instruction sets of x86-64 are compiled; a build may ask for the portable code alone.
+#if defined(__x86_64__) && !defined(HEADRACE_PORTABLE)
+#define HEADRACE_X86
+#endif
+
+#ifdef HEADRACE_X86
 #define HEADRACE_AVX2 __attribute__((target("avx2,popcnt")))
 #define HEADRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512cd,avx512vl,popcnt,prefer-vector-width=512")))
 #endif

@@ -47,7 +47,9 @@ RowFile::RowFile(int descriptor, std::string name, RowLayout layout, bool direct
   }
 #ifdef POSIX_FADV_RANDOM
   // Rows are anywhere: what follows one is not read ahead.
+#ifdef POSIX_FADV_RANDOM
   if (!is_direct_) posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
+#endif
 #endif
 }
 

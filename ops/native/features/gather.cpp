@@ -10,7 +10,7 @@
 #include "core/prefetch.hpp"
 #include "features/copy_rows.hpp"
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 #include <immintrin.h>
 #endif
 
@@ -50,7 +50,7 @@ void copy_rows_to_places(RowSource source, const Id* ids, std::size_t num_ids, c
   });
 }
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 
 // Past the caches, which do not hold so large an output until it is read: the processor need not fetch the lines that
 // it writes. A line that two rows share is written in parts, one right after the other. `bytes` and the place are

@@ -2,7 +2,7 @@
 
 #include "core/instruction_set.hpp"
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 #include <immintrin.h>
 #endif
 
@@ -10,7 +10,7 @@ namespace headrace {
 
 bool draws_in_vectors() { return best_instruction_set() == InstructionSet::kAvx512; }
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 
 // GCC takes the undefined registers in its own AVX-512 header for our omission (GCC bug 105593).
 #pragma GCC diagnostic push

@@ -6,7 +6,7 @@
 #include "random/stream.hpp"
 #include "random/vector_philox.hpp"
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 #include <immintrin.h>
 #endif
 
@@ -26,7 +26,7 @@ void one_by_one(std::uint64_t key, const Index* nodes, Numbers numbers, std::siz
   }
 }
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 
 using headrace::load4;
 
@@ -76,7 +76,7 @@ HEADRACE_AVX2 void four_by_four(std::uint64_t key, const Index* nodes, Numbers n
 
 template <class Index, class Numbers>
 void all_variates(std::uint64_t key, const Index* nodes, Numbers numbers, std::size_t count, std::uint64_t* out) {
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
   if (best_instruction_set() != InstructionSet::kPortable) return four_by_four(key, nodes, numbers, count, out);
 #endif
   one_by_one(key, nodes, numbers, count, out);

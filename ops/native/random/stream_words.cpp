@@ -4,7 +4,7 @@
 
 #include "random/vector_philox.hpp"
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 #include <immintrin.h>
 #endif
 
@@ -19,7 +19,7 @@ void words_portable(const StreamKeys& keys, std::uint64_t id, std::uint32_t firs
   }
 }
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 
 // Philox4x32-10 of the counters (id low, id high, block, 0) for one block in each 64-bit lane, whose upper half
 // holds leftovers that the 32 x 32 bit multiplication does not read. Blocks are numbered modulo 2^32.
@@ -56,7 +56,7 @@ HEADRACE_AVX2 void words_avx2(const StreamKeys& keys, std::uint64_t id, std::uin
 
 void stream_words(const StreamKeys& keys, std::uint64_t id, std::uint32_t first_block, std::size_t count,
                   std::uint32_t* out, InstructionSet set) {
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
   if (set != InstructionSet::kPortable) return words_avx2(keys, id, first_block, count, out);
 #endif
   static_cast<void>(set);

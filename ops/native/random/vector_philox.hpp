@@ -2,13 +2,13 @@
 // Upper halves hold leftovers, which the 32 x 32 bit multiplication does not read.
 #pragma once
 
-#if defined(__x86_64__)
+#include "core/instruction_set.hpp"
+
+#ifdef HEADRACE_X86
 
 #include <immintrin.h>
 
 #include <cstdint>
-
-#include "core/instruction_set.hpp"
 
 namespace headrace {
 

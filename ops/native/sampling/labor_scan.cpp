@@ -8,7 +8,7 @@
 #include "random/vector_philox.hpp"
 #include "sampling/picker.hpp"
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 #include <immintrin.h>
 #endif
 
@@ -60,7 +60,7 @@ std::size_t keep_portable(std::uint32_t* high, const std::uint32_t* offsets, std
   return num_kept;
 }
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 
 // Philox4x32 of the counters (id low, id high, 0, 0) with each 32-bit word in the lower half of a 64-bit lane. The
 // upper halves hold leftovers, which the 32 x 32 bit multiplication does not read. Returns the first words. Two vectors
@@ -278,7 +278,7 @@ std::size_t keep_by_selection(const std::uint32_t* high, const std::uint32_t* of
 template <class Index>
 std::size_t scan_variates(const Index* ids, std::size_t num_ids, std::uint64_t key, std::uint32_t bound,
                           std::uint32_t* high, std::uint32_t* offsets, IdsAhead<Index> ahead, InstructionSet set) {
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
   if (set == InstructionSet::kAvx512) return scan_avx512(ids, num_ids, key, bound, high, offsets, ahead);
   if (set == InstructionSet::kAvx2) return scan_avx2(ids, num_ids, key, bound, high, offsets, ahead);
 #endif
@@ -291,7 +291,7 @@ std::size_t keep_smallest(std::uint32_t* high, const std::uint32_t* offsets, std
                           std::uint32_t* kept, InstructionSet set) {
   if (wanted == 0) return 0;
   if (count > kCountAll && wanted <= count) return keep_by_selection(high, offsets, count, wanted, kept);
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
   if (set == InstructionSet::kAvx512 && count <= 16) return keep_avx512<1>(high, offsets, count, wanted, kept);
   if (set == InstructionSet::kAvx512 && count <= 32) return keep_avx512<2>(high, offsets, count, wanted, kept);
   if (set != InstructionSet::kPortable) return keep_avx2(high, offsets, count, wanted, kept);
