@@ -18,6 +18,7 @@ ARGS ?=
 JOBS ?= 2
 PARALLEL = -n $(JOBS) --dist worksteal
 SECONDS_ ?= 600
+MINUTES ?= 60
 SEED ?= 0
 RUNS ?= 200
 FILES ?=
@@ -31,7 +32,7 @@ SAMPLING := $(filter-out $(patsubst %,ops/native/%/%,bindings disk graphs partit
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find cuda -type f -not -name "*.pyc") $(shell find pipeline ops -name "*.py" -o -name "*.pyi" -o -name py.typed)
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help stubs demo docs figures test test-quick test-thorough mutants exits leaving lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help stubs demo docs figures test test-quick test-thorough mutants exits leaving soak lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel wheels portable-test sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -70,6 +71,9 @@ mutants: .venv/.installed ## put faults into copies of the code, one by one: eac
 
 exits: .venv/.installed ## leave iterations midway in RUNS=200 processes: each must end with the status it should have
 	PYTHONPATH=tests .venv/bin/python -m exits --runs $(RUNS) --jobs $(JOBS) $(ARGS)
+
+soak: .venv/.installed ## train for MINUTES=60 through kills and faults: the bits of one process, flat memory
+	PYTHONPATH=tests .venv/bin/python -m soak --minutes $(MINUTES)
 
 leaving: .venv/.installed ## let one of two and of four ranks part from the others in every way: these must name it and end
 	.venv/bin/python tests/dist/leaving.py --ranks 2 4 $(ARGS)

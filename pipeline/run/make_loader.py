@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.ops.errors import UsageError
 from headrace.ops.names import load
+from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ def loader(
     comm: Comm | None = None,
     partition: Partition | EdgePartition | None = None,
     progress: bool = False,
+    tune: bool = False,
     **passes: bool,
 ) -> Loader[MiniBatch]:
     """Rewrite the plan for the machine and return the loader that runs it.
@@ -55,6 +58,10 @@ def loader(
         ranks share edges (see the notes).
     progress
         Show a progress bar for each epoch, if stderr is a terminal or a notebook.
+    tune
+        Choose `num_threads` and prefetch workers by short runs of a few seconds, which make batches and train nothing;
+        print the choice as the code to write in place of it. For one process. A training loop that needs all cores for
+        its model may be faster with fewer: compare ``loader.stats()``.
     **passes
         One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on except
         ``cooperative``. With it, the ranks make each batch together: no two ranks sample or fetch the same node.
@@ -106,17 +113,30 @@ def loader(
     load("headrace.pipeline.run.loader")
     from headrace.pipeline.run.loader import Loader
 
-    return Loader(
-        plan,
-        machine=machine,
-        num_threads=num_threads,
-        rank=rank,
-        world_size=world_size,
-        comm=comm,
-        partition=partition,
-        progress=progress,
-        passes=passes,
-    )
+    check_switches("loader", UsageError, tune=tune)
+
+    def make(plan: Plan, num_threads: int | None) -> Loader[MiniBatch]:
+        return Loader(
+            plan,
+            machine=machine,
+            num_threads=num_threads,
+            rank=rank,
+            world_size=world_size,
+            comm=comm,
+            partition=partition,
+            progress=progress,
+            passes=passes,
+        )
+
+    if tune:
+        from headrace.pipeline.plan.machine import Machine
+        from headrace.pipeline.run.ranks import place_of
+        from headrace.pipeline.run.tune import tune as tuned
+
+        _, num_ranks, _ = place_of(comm, machine, rank, world_size)
+        cores = Machine.detect(num_ranks).cores if machine is None else machine.cores
+        plan, num_threads = tuned(plan, make, cores, num_ranks, num_threads)
+    return make(plan, num_threads)
 
 
 Plan.loader = loader  # type: ignore[method-assign, assignment]
