@@ -919,6 +919,7 @@ class Verbs:
         comm: Comm | None = None,
         partition: Partition | EdgePartition | None = None,
         progress: bool = False,
+        tune: bool = False,
         **passes: bool,
     ) -> Loader[MiniBatch]:
         """Rewrite the plan for the machine and return the loader that runs it.
@@ -948,6 +949,10 @@ class Verbs:
             ranks share edges (see the notes).
         progress
             Show a progress bar for each epoch, if stderr is a terminal or a notebook.
+        tune
+            Choose `num_threads` and prefetch workers by short runs of a few seconds, which make batches and train nothing;
+            print the choice as the code to write in place of it. For one process. A training loop that needs all cores for
+            its model may be faster with fewer: compare ``loader.stats()``.
         **passes
             One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on except
             ``cooperative``. With it, the ranks make each batch together: no two ranks sample or fetch the same node.
@@ -1021,5 +1026,6 @@ class ConvertedVerbs:
         comm: Comm | None = None,
         partition: Partition | EdgePartition | None = None,
         progress: bool = False,
+        tune: bool = False,
         **passes: bool,
     ) -> Loader[Any]: ...
