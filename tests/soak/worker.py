@@ -113,7 +113,8 @@ def main() -> None:
         saved = torch.load(checkpoint, weights_only=True)
         model.load_state_dict(saved["model"])
         loader.load_state_dict(saved["loader"])
-    end, count = time.monotonic() + options.seconds, 0
+    begin, count = time.monotonic(), 0
+    end = begin + options.seconds
     with log.open("a") as file:
         while time.monotonic() < end:
             try:
@@ -126,6 +127,7 @@ def main() -> None:
                     optimizer.step()
                     line = {"epoch": batch.epoch, "batch": batch.index, "digest": batch.digest(), "pid": os.getpid()}
                     line |= {"rank": options.rank, "world_size": options.world_size, "mb": round(resident_mb(), 1)}
+                    line["seconds"] = round(time.monotonic() - begin, 1)
                     file.write(json.dumps(line) + "\n")
                     file.flush()
                     count += 1
@@ -137,6 +139,7 @@ def main() -> None:
                         break
             except InjectedError as error:
                 file.write(json.dumps({"fault": str(error), "note": "".join(getattr(error, "__notes__", []))}) + "\n")
+                loader.load_state_dict(loader.state_dict())  # go on with the batch that failed, not with an epoch
     if options.world_size == 1:
         loader.close()
 
