@@ -179,6 +179,22 @@ def test_a_table_for_ids_is_made_for_those_of_minibatches_before(backend, monkey
     assert too_small < num_nodes < anew == last
 
 
+def test_a_table_that_hops_fill_is_made_anew(backend):
+    """Where seeds fit and are no fault, and their neighbours are too many."""
+    drawn = torch.randint(300, 600, (1200,), generator=torch.Generator().manual_seed(1))
+    indices = torch.cat([torch.arange(1200) % 4, drawn]).int()
+    indptr = 4 * torch.arange(601)
+    there = BlockSampler(indptr, indices)
+    with stand_in(None):
+        here = BlockSampler(indptr, indices)
+    for seed in (0, 599):
+        how = {"rules": [NeighborRule(4)] * 6, "keys": [3] * 6}
+        found = there.sample(torch.tensor([seed]), **how)
+        with stand_in(None):
+            assert_same(found, here.sample(torch.tensor([seed]), **how))
+    assert len(found.n_id) > 256
+
+
 def test_ids_beyond_a_full_table_are_told(backend):
     device = torch.device("cpu")
     numbering = Numbering(40, device, expected=1)
