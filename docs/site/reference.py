@@ -96,6 +96,7 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
         "All are `HeadraceError`. [The index of errors](../errors.md) has their messages.",
         [name for name in hr.__all__ if name.endswith("Error")],
     ),
+    "models": ("Models", "Functions that run models.", ["inference"]),
 }
 
 #: Modules whose names are public, each with a page of its own.
@@ -126,10 +127,6 @@ def write(folder: Path) -> None:
         ),
     )
     listed.insert(1, ("verbs", "Verbs", "Methods of every plan. Each returns the plan with one more stage."))
-    functions = ["inference"]
-    parts = [_entry(f"headrace.{one}", getattr(hr, one)) for one in functions]
-    pages.write_text(folder / "models.md", _page("Models", "Functions that run models.", parts))
-    listed.append(("models", "Models", "Functions that run models."))
     for module, sentence in MODULES.items():
         found = _module(module)
         parts = [_entry(f"{module}.{one}", getattr(found, one)) for one in found.__all__ if _is_own(module, one)]
@@ -151,7 +148,7 @@ def escape(app: object, what: str, name: str, value: object, options: object, li
 
 def documented() -> set[str]:
     """Return the names of `headrace` that have an entry."""
-    return {name for _, _, names in GROUPS.values() for name in names} | {"inference"}
+    return {name for _, _, names in GROUPS.values() for name in names}
 
 
 def _module(name: str) -> Any:
