@@ -21,6 +21,7 @@ SECONDS_ ?= 600
 MINUTES ?= 60
 SEED ?= 0
 RUNS ?= 200
+SLOWER ?= 1
 FILES ?=
 
 # In the project's own builds a warning is an error; in users' builds a new compiler must not stop them.
@@ -32,7 +33,7 @@ SAMPLING := $(filter-out $(patsubst %,ops/native/%/%,bindings disk graphs partit
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find cuda -type f -not -name "*.pyc") $(shell find pipeline ops -name "*.py" -o -name "*.pyi" -o -name py.typed)
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help stubs demo docs figures test test-quick test-thorough mutants exits leaving soak lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bench bench-all bench-report peers \
+.PHONY: help stubs demo docs figures test test-quick test-thorough mutants exits leaving soak lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bars bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel wheels portable-test sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -135,6 +136,9 @@ dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperatio
 
 bench: .venv/.installed ## run bench/$(BENCH).py; ARGS="--shape products --json result.json" and more
 	env -u PYTHONSAFEPATH .venv/bin/python bench/$(BENCH).py $(ARGS)
+
+bars: .venv/.installed ## hold `import headrace` and `headrace --help` to their bars in bench/bars.py, times SLOWER=1
+	env -u PYTHONSAFEPATH .venv/bin/python bench/import_time.py --quick --slower $(SLOWER)
 
 # Results are small and are committed with the report that is made of them. BENCHES="sampling loader" runs and replaces
 # those alone.
