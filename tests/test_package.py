@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -220,6 +221,13 @@ def test_the_installed_root_is_current():
 
 def test_the_version_is_that_of_the_installed_package():
     assert hr.__version__ == version("headrace")
+
+
+def test_the_changelog_and_the_citation_are_of_this_version():
+    released = re.findall(r"^## \[(\d.*)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    cited = dict(re.findall(r"^(version|date-released): (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
+    assert released[0] == (hr.__version__, cited["date-released"])
+    assert cited["version"] == hr.__version__
 
 
 def test_a_package_without_metadata_is_imported():
