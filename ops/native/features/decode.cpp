@@ -50,7 +50,7 @@ void decode_portable(const Decoding<Id>& decoding, std::size_t first, std::size_
   decode<In, Out>(decoding, first, count);
 }
 
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
 template <class In, class Out, class Id>
 HEADRACE_AVX2 void decode_avx2(const Decoding<Id>& decoding, std::size_t first, std::size_t count) {
   decode<In, Out>(decoding, first, count);
@@ -59,7 +59,7 @@ HEADRACE_AVX2 void decode_avx2(const Decoding<Id>& decoding, std::size_t first, 
 
 template <class In, class Out, class Id>
 Decode<Id> decode_of() {
-#if defined(__x86_64__)
+#ifdef HEADRACE_X86
   if (best_instruction_set() != InstructionSet::kPortable) return &decode_avx2<In, Out, Id>;
 #endif
   return &decode_portable<In, Out, Id>;
