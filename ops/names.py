@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from headrace.ops.errors import InputError
 
@@ -29,11 +30,20 @@ def load(module: str) -> ModuleType:
             gc.enable()
 
 
+class Former(NamedTuple):
+    """A former name of something, which is to be removed: where it is, what to write in its place, and since when."""
+
+    module: str
+    now: str
+    since: str
+
+
 def later(
     package: str,
     modules: Mapping[str, str],
     submodules: Mapping[str, str],
     advice: Callable[[str], str | None] | None = None,
+    former: Mapping[str, Former] | None = None,
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package whose names are loaded at their first use.
 
@@ -47,6 +57,8 @@ def later(
         For each name that is a module itself that module.
     advice
         Says what to write in place of a name that does not exist, or None; by default the nearest name.
+    former
+        Names that are shown no more. Each line that uses one is warned once.
     """
     names = {*modules, *submodules}
 
@@ -55,6 +67,13 @@ def later(
             value = getattr(load(modules[name]), name)
         elif name in submodules:
             value = load(submodules[name])
+        elif former is not None and name in former:
+            module, now, since = former[name]
+            value = getattr(load(module), name)
+            # After imports, which may change filters: Python then forgets which lines were warned.
+            message = f"{package}.{name} is deprecated since {since}; write {now}"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return value  # and is asked for here again, from other lines
         else:
             raise no_attribute(f"module {package!r}", name, lambda: names, advice)
         setattr(sys.modules[package], name, value)  # so that it is asked for here once

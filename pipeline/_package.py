@@ -9,6 +9,7 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from headrace.ops.names import Former as _Former
 from headrace.ops.names import later as _later
 from headrace.pipeline import stages as _stages  # noqa: F401 - it tells plans their verbs
 from headrace.pipeline.later import FUNCTIONS as _FUNCTIONS
@@ -65,7 +66,6 @@ if _TYPE_CHECKING:
     from headrace.pipeline.storage.disk_feature import DiskFeature
     from headrace.pipeline.storage.feature_source import FeatureSource
     from headrace.pipeline.storage.features import FeatureStore
-    from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
     from headrace.pipeline.storage.load_shards import Shards, load_shards
     from headrace.pipeline.storage.quantized_feature import QuantizedFeature
     from headrace.pipeline.storage.reordering import Reordered, reorder
@@ -92,7 +92,6 @@ __all__ = [
     "FeatureSource",
     "FeatureStore",
     "GlobalBatch",
-    "GpuCachedFeature",
     "Graph",
     "GraphError",
     "HeadraceError",
@@ -177,7 +176,6 @@ _MODULES = {
     "FeatureSource": "headrace.pipeline.storage.feature_source",
     "FeatureStore": "headrace.pipeline.storage.features",
     "GlobalBatch": "headrace.pipeline.stages.other_sources",
-    "GpuCachedFeature": "headrace.pipeline.storage.gpu_cached_feature",
     "Graph": "headrace.pipeline.data.graph",
     "GraphError": "headrace.ops.errors",
     "HeadraceError": "headrace.ops.errors",
@@ -247,6 +245,12 @@ _SUBMODULES = {
     "sar": "headrace.pipeline.models.sar",
     "scores": "headrace.pipeline.scores",
 }
+# Names of before, as docs/upgrading.md promises. They are not in __all__.
+_FORMER = {
+    "GpuCachedFeature": _Former(
+        "headrace.pipeline.storage.gpu_cached_feature", 'headrace.CachedFeature(source, place="cuda")', "0.1"
+    ),
+}
 
 # What runs plans adds this to them; importing the stages, above, lets plans have their verbs.
 _METHODS["loader"] = "headrace.pipeline.run.make_loader"
@@ -269,4 +273,4 @@ def _advice(name: str) -> str | None:
 
 
 if not _TYPE_CHECKING:
-    __getattr__, __dir__ = _later(__name__, _MODULES, _SUBMODULES, _advice)
+    __getattr__, __dir__ = _later(__name__, _MODULES, _SUBMODULES, _advice, _FORMER)

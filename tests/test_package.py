@@ -33,7 +33,6 @@ PUBLIC = [
     "FeatureSource",
     "FeatureStore",
     "GlobalBatch",
-    "GpuCachedFeature",
     "Graph",
     "GraphError",
     "HeadraceError",
@@ -249,6 +248,26 @@ sys.exit(main(["--version"]))
 def test_public_names():
     assert hr.__all__ == PUBLIC
     assert headrace.ops.__all__ == OPS
+
+
+def test_a_former_name_warns_once_in_each_line(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""import headrace as hr
+for _ in range(3):
+    cache = hr.GpuCachedFeature
+from headrace import GpuCachedFeature
+assert issubclass(GpuCachedFeature, hr.CachedFeature) and cache is GpuCachedFeature
+assert "GpuCachedFeature" not in dir(hr)
+""")
+    ran = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=True)
+    message = 'headrace.GpuCachedFeature is deprecated since 0.1; write headrace.CachedFeature(source, place="cuda")'
+    warned = re.findall(r"(\d+): DeprecationWarning: (.*)", ran.stderr)
+    assert warned == [("3", message), ("4", message)], ran.stderr
+
+
+def test_former_names_are_in_the_table_of_deprecations():
+    written = re.findall(r"^\| `hr\.(\w+)", (ROOT / "docs/upgrading.md").read_text(), re.MULTILINE)
+    assert written == list(hr._FORMER)
 
 
 def test_dir_shows_public_names_alone():

@@ -37,7 +37,6 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
             "DiskFeature",
             "QuantizedFeature",
             "CachedFeature",
-            "GpuCachedFeature",
             "cached",
             "TieredFeature",
             "TierSizes",

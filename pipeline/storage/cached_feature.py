@@ -34,8 +34,11 @@ FORESIGHT = 5
 class CachedFeature(OverSource):
     """A feature source that keeps copies of some rows of a slower one. It never changes the answer.
 
-    With ``place="cuda"`` copies are in GPU memory, with a fixed policy that `GpuCachedFeature` describes. The rest of
-    this text is about caches in CPU memory.
+    With ``place="cuda"`` copies are in GPU memory, and the policy is fixed: Belady's rule within the reads announced by
+    `expect`, and then the most recently used rows. The GPU finds rows without a wait of the host. It reads missing rows
+    over the bus if the source is in host memory; the host reads those of other sources. If all rows fit, the first read
+    copies all of them. Hits are known only after the GPU has finished a read: the counts of a read may include those of
+    earlier reads, and `stats` waits and has all. The rest of this text is about caches in CPU memory.
 
     One `read` is one use of each of its rows. It first finds all cached rows. Then each missing row, in order, takes a
     free slot, or the slot of a row that the policy evicts. Slots in use by this read or a read in another thread are
@@ -75,8 +78,8 @@ class CachedFeature(OverSource):
         The policy of evictions; by default ``sieve``. Caches on a GPU have a fixed policy of their own.
     rows, bytes
         The largest number of rows in the cache, or its size in bytes: the rows, and an index of some 64 to 128 bytes
-        per row, depending on the policy (``SLOT_BYTES`` of ``ops.cache.index``). Give one of the two. A static cache of
-        `ids` needs neither. ``rows=0`` is no cache: all rows are read past it, and counted as misses.
+        per row, depending on the policy (``SLOT_BYTES`` of ``ops.cache.index``), 24 on a GPU. Give one of the two. A
+        static cache of `ids` needs neither. ``rows=0`` is no cache: all rows are read past it, and counted as misses.
     place
         Where the copies are: ``"cpu"``, or a GPU, ``"cuda"`` or ``"cuda:0"``.
     ids: int64[n], optional

@@ -28,7 +28,7 @@ from headrace.pipeline.storage.whole_on_gpu import WholeOnGpu
 
 
 class GpuCachedFeature(CachedFeature):
-    """A cache on a GPU: the earlier name of ``hr.CachedFeature(source, place="cuda")``, which is the same.
+    """A cache on a GPU, which ``hr.CachedFeature(source, place="cuda")`` makes.
 
     The GPU itself finds rows and chooses the rows to keep (`ops.cache.set_index.SetIndex`), without a wait of the host.
     It follows Belady's rule within the reads announced by `expect`, and then keeps the most recently used rows. If the

@@ -12,6 +12,7 @@ from headrace.cuda.backend import stand_in
 from headrace.pipeline.lowered.expect_rows import ExpectRows
 from headrace.pipeline.passes import feature_cache
 from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.rows_on_gpu import READS_IN_VIEW
 from headrace.pipeline.storage.wanted import Wanted
 
@@ -75,8 +76,8 @@ def test_other_samplers(name):
 @pytest.mark.parametrize("rows", [0, 1, 40, 200])
 def test_caches_of_users_of_any_size(rows, expected):
     features = hr.FeatureStore(
-        node={"x": hr.GpuCachedFeature(store().node["x"], rows=rows), "y": store().node["y"]},
-        edge={"e": hr.GpuCachedFeature(store().edge["e"], rows=rows, place="cuda:0")},
+        node={"x": GpuCachedFeature(store().node["x"], rows=rows), "y": store().node["y"]},
+        edge={"e": GpuCachedFeature(store().edge["e"], rows=rows, place="cuda:0")},
     )
     for machine in MACHINES:
         assert epochs(plan(features), machine) == expected
@@ -100,7 +101,7 @@ def test_caches_hit_more_by_looking_ahead():
     """A third of the rows have room; as many are missed as Belady's rule would have it, or few more."""
     misses = {}
     for lookahead in (False, True):
-        x = hr.GpuCachedFeature(store().node["x"], rows=64)
+        x = GpuCachedFeature(store().node["x"], rows=64)
         with plan(hr.FeatureStore(node={"x": x}), node=["x"]).loader(
             machine=MACHINES[0], lookahead=lookahead
         ) as loader:
@@ -115,7 +116,7 @@ def test_caches_hit_more_by_looking_ahead():
 
 
 def test_nothing_is_expected_behind_an_iteration():
-    x = hr.GpuCachedFeature(store().node["x"], rows=64)
+    x = GpuCachedFeature(store().node["x"], rows=64)
     with plan(hr.FeatureStore(node={"x": x}), node=["x"]).loader(machine=MACHINES[0]) as loader:
         for number, _ in enumerate(loader):
             if number == 2:
@@ -135,7 +136,7 @@ def test_an_error_leaves_nothing_expected_and_the_cache_right(expected):
             raise RuntimeError("no third batch")
         return batch
 
-    x = hr.GpuCachedFeature(store().node["x"], rows=64)
+    x = GpuCachedFeature(store().node["x"], rows=64)
     features = hr.FeatureStore(node={"x": x, "y": store().node["y"]}, edge={"e": store().edge["e"]})
     begun = items(shuffle=True).sample_layer_neighbor(graph(), [5, 3]).transform(fails_at_two)
     whole = begun.fetch_feature(features, node=["x"], edge=["e"], labels="y").copy_to("cuda")
@@ -151,7 +152,7 @@ def test_an_error_leaves_nothing_expected_and_the_cache_right(expected):
 
 
 def test_batches_in_view_stay_within_the_memory_and_the_foresight():
-    x = hr.GpuCachedFeature(store().node["x"], rows=20)
+    x = GpuCachedFeature(store().node["x"], rows=20)
     features = hr.FeatureStore(node={"x": x})
     x.prepare(hr.Place("cuda"))
     batches = list(items(batch_size=4).sample_neighbor(graph(), [4]).loader(machine=hr.Machine()))

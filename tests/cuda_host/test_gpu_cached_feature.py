@@ -17,6 +17,7 @@ from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.ops.gpu import record, side_stream
 from headrace.ops.reference import SetCache
 from headrace.pipeline.storage import rows_on_gpu
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.rows_on_gpu import MOST_OVERDUE, ExpectedReads
 
 from cuda_host.stand_in import StandIn
@@ -73,7 +74,7 @@ def drawn(seed, count=12, size=30):
 def test_reads_are_plain_indexing_and_counts_are_those_of_the_oracle(capacity, in_place, dtype):
     x = table(dtype, width=1 + 128 * (capacity == 33))
     plain = OnlyReads(x)
-    cache = hr.GpuCachedFeature(x if in_place else plain, rows=capacity)
+    cache = GpuCachedFeature(x if in_place else plain, rows=capacity)
     oracle = SetCache(capacity, NUM_ROWS)
     cache.prepare(CUDA)
     reads = drawn(capacity)
@@ -100,20 +101,20 @@ def test_reads_are_plain_indexing_and_counts_are_those_of_the_oracle(capacity, i
 @pytest.mark.parametrize("in_place", [False, True])
 def test_rows_of_any_shape(shape, in_place):
     x = torch.arange(int(np.prod(shape)), dtype=torch.float32).reshape(shape)
-    cache = hr.GpuCachedFeature(x if in_place else OnlyReads(x), rows=5)
+    cache = GpuCachedFeature(x if in_place else OnlyReads(x), rows=5)
     for ids in drawn(1) if shape[0] else [torch.empty(0, dtype=torch.int64)]:
         assert torch.equal(cache.read(ids, to=CUDA).rows, x[ids])
 
 
 def test_columns_of_a_larger_array_are_read_by_the_processor():
     x = table(width=8)
-    cache = hr.GpuCachedFeature(x[:, 2:5], rows=20)
+    cache = GpuCachedFeature(x[:, 2:5], rows=20)
     for ids in drawn(2):
         assert torch.equal(cache.read(ids, to=CUDA).rows, x[:, 2:5][ids])
 
 
 def test_reads_to_cpu_memory_go_past():
-    cache = hr.GpuCachedFeature(table(), rows=5)
+    cache = GpuCachedFeature(table(), rows=5)
     for _ in range(2):
         rows, counts = cache.read(torch.tensor([1, 4]))
         assert torch.equal(rows, table()[[1, 4]])
@@ -121,14 +122,12 @@ def test_reads_to_cpu_memory_go_past():
     out = torch.zeros(3, 3)
     assert cache.read_into(torch.tensor([1, 4]), out, places=torch.tensor([2, 0])) == {"bytes_from_cpu": 24}
     assert torch.equal(out[[2, 0]], table()[[1, 4]])
-    assert hr.GpuCachedFeature(OnlyReads(table()), rows=1).read_into(torch.tensor([1, 4]), out) == {
-        "bytes_from_disk": 24
-    }
+    assert GpuCachedFeature(OnlyReads(table()), rows=1).read_into(torch.tensor([1, 4]), out) == {"bytes_from_disk": 24}
     assert torch.equal(out[:2], table()[[1, 4]])
 
 
 def test_what_is_expected_is_kept():
-    cache = hr.GpuCachedFeature(table(), rows=1)
+    cache = GpuCachedFeature(table(), rows=1)
     one, two = torch.tensor([1]), torch.tensor([2, 3])
     cache.expect(one)  # before anything is prepared
     cache.prepare(CUDA)
@@ -162,7 +161,7 @@ def test_expected_reads_that_never_come_are_given_up():
 
 def test_a_source_that_fails_midway_leaves_the_cache_right():
     source = OnlyReads(table())
-    cache = hr.GpuCachedFeature(source, rows=40)
+    cache = GpuCachedFeature(source, rows=40)
     for number, ids in enumerate(drawn(3)):
         source.fails = number % 2 == 0
         try:
@@ -176,7 +175,7 @@ def test_a_source_that_fails_midway_leaves_the_cache_right():
 
 def test_threads_and_streams_read_the_same():
     x = table()
-    cache = hr.GpuCachedFeature(x, rows=40)
+    cache = GpuCachedFeature(x, rows=40)
     cache.prepare(CUDA)
     reads = [ids for seed in range(4) for ids in drawn(seed)]
     barrier = threading.Barrier(4)
@@ -198,7 +197,7 @@ def test_threads_and_streams_read_the_same():
 
 def test_reads_on_two_streams_wait_for_each_other(gpu):
     """The second one finds what the first one fills in, but only behind it."""
-    cache = hr.GpuCachedFeature(table(), rows=40)
+    cache = GpuCachedFeature(table(), rows=40)
     cache.prepare(CUDA)
     ids = torch.tensor([3, 5])
     with side_stream(CPU, behind_current=True):
@@ -229,7 +228,7 @@ def test_where_the_gpu_has_less_memory_the_cache_is_smaller(room, monkeypatch):
         return made(num_slots, *arguments, **options)
 
     monkeypatch.setattr(rows_on_gpu, "SetIndex", index)
-    cache = hr.GpuCachedFeature(table(), rows=31)
+    cache = GpuCachedFeature(table(), rows=31)
     with pytest.warns(UserWarning, match=rf"has room for {room} of 31 rows"):
         cache.prepare(CUDA)
     for ids in drawn(4):
@@ -242,7 +241,7 @@ def test_where_memory_cannot_be_pinned_missing_rows_are_copied(monkeypatch):
         raise hr.DeviceError("no more memory can be locked")
 
     monkeypatch.setattr("headrace.pipeline.storage.array_source.ArraySource.prepare", refuse)
-    cache = hr.GpuCachedFeature(table(), rows=5)
+    cache = GpuCachedFeature(table(), rows=5)
     with pytest.warns(UserWarning, match="read by the CPU and copied, as no more memory can be locked"):
         cache.prepare(CUDA)
     _, counts = cache.read(torch.tensor([1, 4]), to=CUDA)
@@ -251,20 +250,20 @@ def test_where_memory_cannot_be_pinned_missing_rows_are_copied(monkeypatch):
 
 def test_updates_reach_the_source_and_copies():
     x = table()
-    cache = hr.GpuCachedFeature(x, rows=NUM_ROWS)
+    cache = GpuCachedFeature(x, rows=NUM_ROWS)
     every = torch.arange(NUM_ROWS)
     cache.read(every, to=CUDA)
     cache.update(torch.tensor([3, 0]), torch.full((2, 3), -1.0))
     assert x[3, 0] == -1
     assert torch.equal(cache.read(every, to=CUDA).rows, x)
     with pytest.raises(hr.FeatureError, match="OnlyReads, which has none"):
-        hr.GpuCachedFeature(OnlyReads(x), rows=1).update(every, x)
+        GpuCachedFeature(OnlyReads(x), rows=1).update(every, x)
 
 
 def test_is_its_source_to_plans_and_a_copy_begins_empty():
     x = table()
     source = hr.FeatureStore(node={"x": x}).node["x"]
-    cache = hr.GpuCachedFeature(source, rows=3, place="cuda:1")
+    cache = GpuCachedFeature(source, rows=3, place="cuda:1")
     assert cache.content_digest() == source.content_digest()
     assert (cache.num_rows, cache.row_bytes, cache.dtype, cache.shape) == (NUM_ROWS, 12, torch.float32, (NUM_ROWS, 3))
     assert (cache.source, cache.place, cache.cache_place) == (source, hr.Place("cpu"), hr.Place("cuda", 1))
@@ -275,8 +274,8 @@ def test_is_its_source_to_plans_and_a_copy_begins_empty():
         assert hash(other) == hash(cache)
         assert (other.cache_place, other.capacity) == (there, 3)
         assert other.read(torch.tensor([1, 2]), to=there).counts["misses"] == 2
-    assert cache == hr.GpuCachedFeature(x, rows=1)
-    assert cache != hr.GpuCachedFeature(x + 1, rows=3)
+    assert cache == GpuCachedFeature(x, rows=1)
+    assert cache != GpuCachedFeature(x + 1, rows=3)
     assert cache != source
     assert isinstance(cache, hr.FeatureSource)
     assert isinstance(cache, hr.ExpectingSource)
@@ -286,7 +285,7 @@ def test_is_its_source_to_plans_and_a_copy_begins_empty():
 
 @pytest.mark.uninstrumented
 def test_a_forked_process_begins_empty():
-    cache = hr.GpuCachedFeature(table(), rows=40)
+    cache = GpuCachedFeature(table(), rows=40)
     ids = torch.arange(30)
     cache.read(ids, to=CUDA)
 
@@ -300,12 +299,12 @@ def test_a_forked_process_begins_empty():
 
 def test_the_size_and_the_place():
     x = table()
-    assert hr.GpuCachedFeature(x, bytes=3 * (12 + SLOT_BYTES) + 35).capacity == 3
-    assert hr.GpuCachedFeature(x, rows=1000).capacity == NUM_ROWS
+    assert GpuCachedFeature(x, bytes=3 * (12 + SLOT_BYTES) + 35).capacity == 3
+    assert GpuCachedFeature(x, rows=1000).capacity == NUM_ROWS
     for rows, foresight in ((0, 0), (3, 15), (NUM_ROWS, 0)):
-        assert hr.GpuCachedFeature(x, rows=rows).foresight == foresight
+        assert GpuCachedFeature(x, rows=rows).foresight == foresight
     for place, reads in (("cuda", (True, True)), ("cuda:1", (True, False))):
-        cache = hr.GpuCachedFeature(x, rows=1, place=place)
+        cache = GpuCachedFeature(x, rows=1, place=place)
         assert (cache.reads_to(hr.Place("cuda", 1)), cache.reads_to(hr.Place("cuda", 0))) == reads
         assert cache.reads_to(CUDA)
         assert cache.foresees(CUDA)
@@ -322,7 +321,7 @@ def test_without_a_gpu(monkeypatch):
     monkeypatch.setattr(backend, "_stand_in", None)
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    cache = hr.GpuCachedFeature(table(), rows=3)
+    cache = GpuCachedFeature(table(), rows=3)
     with pytest.raises(hr.DeviceError, match="cuda:0, which cannot be used here"):
         cache.prepare(hr.Place("cuda", 0))
     with pytest.raises(hr.FeatureError, match="got to=cuda"):
@@ -347,7 +346,7 @@ def test_refuses_what_does_not_fit():
         ({"rows": 1, "scores": [1.0]}, "expected no scores for a cache on cuda"),
     ):
         with pytest.raises(hr.FeatureError, match=message):
-            hr.GpuCachedFeature(table(), **options)
+            GpuCachedFeature(table(), **options)
         if options.get("place") != "cpu":
             with pytest.raises(hr.FeatureError, match=message):
                 hr.CachedFeature(table(), **{"place": "cuda", **options})
@@ -357,9 +356,9 @@ def test_refuses_what_does_not_fit():
 def test_a_cache_says_where_it_is(place):
     rows = table()
     cache = hr.CachedFeature(rows, rows=5, place=place)
-    assert isinstance(cache, hr.GpuCachedFeature)
-    assert cache == hr.GpuCachedFeature(rows, rows=5, place=place)
-    assert cache.cache_place == hr.GpuCachedFeature(rows, rows=5, place=place).cache_place
+    assert isinstance(cache, GpuCachedFeature)
+    assert cache == GpuCachedFeature(rows, rows=5, place=place)
+    assert cache.cache_place == GpuCachedFeature(rows, rows=5, place=place).cache_place
     assert pickle.loads(pickle.dumps(cache)).cache_place == cache.cache_place  # noqa: S301 - our own
     assert (cache.policy, cache.foresight) == ("look-ahead", 25)
     here = [hr.CachedFeature(rows, rows=5), hr.CachedFeature(rows, "sieve", rows=5, place="cpu")]
@@ -371,7 +370,7 @@ def test_a_cache_says_where_it_is(place):
 
 def test_writes_that_nobody_counts_are_seen_when_an_iteration_begins():
     rows = table()
-    cached = hr.GpuCachedFeature(rows, rows=40)
+    cached = GpuCachedFeature(rows, rows=40)
     ids = torch.arange(30)
     for number in range(3):
         cached.check_copies()
@@ -387,7 +386,7 @@ def test_writes_that_nobody_counts_are_seen_when_an_iteration_begins():
 
 def test_writes_past_update_are_seen():
     rows = table()
-    cached = hr.GpuCachedFeature(rows, rows=40)
+    cached = GpuCachedFeature(rows, rows=40)
     ids = torch.arange(30)
     for number in range(3):
         assert torch.equal(cached.read(ids, to=CUDA).rows, rows[ids])

@@ -11,6 +11,7 @@ import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.ops.gpu import record, side_stream
 from headrace.pipeline.storage import rows_on_gpu
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 
 from cuda_host.stand_in import StandIn
 
@@ -56,7 +57,7 @@ def test_what_had_room_is_given_back_before_less_is_tried(monkeypatch):
 def test_updates_wait_for_reads_that_are_on_their_way(rows):
     x = table()
     before = x.clone()
-    cache = hr.GpuCachedFeature(x, rows=rows)
+    cache = GpuCachedFeature(x, rows=rows)
     cache.prepare(CUDA)
     ids = torch.tensor([3, 5])
     with side_stream(CPU, behind_current=True):
@@ -76,7 +77,7 @@ def test_counts_that_the_host_does_not_know_yet_come_with_a_later_read(monkeypat
         return lambda: found if known[0] else None
 
     monkeypatch.setattr("headrace.cuda.cache.read_later", read_later)
-    cache = hr.GpuCachedFeature(table(), rows=NUM_ROWS - 1)
+    cache = GpuCachedFeature(table(), rows=NUM_ROWS - 1)
     ids = torch.arange(10)
     for _ in range(3):
         counts = cache.read(ids, to=CUDA).counts
@@ -90,7 +91,7 @@ def test_counts_that_the_host_does_not_know_yet_come_with_a_later_read(monkeypat
 
 def test_a_cache_of_one_gpu_reads_for_no_other(monkeypatch):
     monkeypatch.setattr("headrace.pipeline.storage.gpu_cached_feature.device_of", lambda ids: torch.device("cuda", 1))
-    cache = hr.GpuCachedFeature(table(), rows=1, place="cuda:0")
+    cache = GpuCachedFeature(table(), rows=1, place="cuda:0")
     for to in (CUDA, hr.Place("cuda", 0)):
         with pytest.raises(hr.FeatureError, match="got to=cuda:1"):
             cache.read(torch.tensor([1]), to=to)

@@ -9,6 +9,7 @@ import headrace as hr
 from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.pipeline.data.graph_machinery import arrays_on, fits_on_gpu
 from headrace.pipeline.passes import feature_cache, rewrite
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 
 from gpu_plans import digests, fetched, names
 from plans import NUM_NODES, graph, items, store, store_on_disk
@@ -35,7 +36,7 @@ def test_fires_before_the_copy_and_behind_it():
         stage = fetch(plan)
         source = stage.wants.store.node["x"]
         assert stage.name == "fetch_to"  # which reads through it
-        assert isinstance(source, hr.GpuCachedFeature)
+        assert isinstance(source, GpuCachedFeature)
         assert (source.capacity, source.cache_place) == (31, hr.Place("cuda", 0))
 
 
@@ -64,11 +65,11 @@ def test_graphs_that_fit_still_fit_behind_caches(eighths):
     machine = hr.Machine(cores=2, gpus=1, gpu_memory=(memory,))
     seeds_first = items().copy_to("cuda").sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
     source = fetch(seeds_first, machine).wants.store.node["x"]
-    taken = source.capacity * (ROW + SLOT_BYTES) if isinstance(source, hr.GpuCachedFeature) else 0
+    taken = source.capacity * (ROW + SLOT_BYTES) if isinstance(source, GpuCachedFeature) else 0
     assert fits_on_gpu(graph(), 0, memory)
     assert fits_on_gpu(graph(), 0, memory - taken)
     assert (taken > 0) == (eighths == 3)
-    assert isinstance(fetch(fetched().copy_to("cuda"), machine).wants.store.node["x"], hr.GpuCachedFeature)
+    assert isinstance(fetch(fetched().copy_to("cuda"), machine).wants.store.node["x"], GpuCachedFeature)
 
 
 def test_features_that_fit_are_cached_whole():
@@ -94,7 +95,7 @@ def test_reads_to_come_are_told_before_the_copy_or_where_the_batch_is_sampled():
 
 
 def test_a_fetch_in_cpu_memory_looks_ahead_for_no_cache_on_a_gpu():
-    cached = hr.FeatureStore(node={"x": hr.GpuCachedFeature(store().node["x"], rows=3)})
+    cached = hr.FeatureStore(node={"x": GpuCachedFeature(store().node["x"], rows=3)})
     plan = items().sample_neighbor(graph(), [3]).fetch_feature(cached, node=["x"])
     for whole in (plan, plan.prefetch().copy_to("cuda")):
         assert not {"fetch_ahead", "expect_rows"} & set(names(whole, GPU))
@@ -104,30 +105,28 @@ def test_a_fetch_in_cpu_memory_looks_ahead_for_no_cache_on_a_gpu():
 def test_refuses_small_features_and_where_memory_is_not_known(monkeypatch):
     plan = fetched().copy_to("cuda")
     assert names(plan, hr.Machine(cores=2, gpus=1)) == names(plan, GPU, feature_cache=False)
-    assert not isinstance(fetch(plan, hr.Machine(gpus=1)).wants.store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(plan, hr.Machine(gpus=1)).wants.store.node["x"], GpuCachedFeature)
     monkeypatch.setattr(feature_cache, "LEAST_BYTES", NUM_NODES * ROW + 1)
-    assert not isinstance(fetch(plan).wants.store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(plan).wants.store.node["x"], GpuCachedFeature)
 
 
 def test_refuses_other_devices_and_what_a_gpu_does_not_read_in_place():
-    assert not isinstance(fetch(fetched().copy_to("meta")).wants.store.node["x"], hr.GpuCachedFeature)
-    assert not isinstance(fetch(fetched()).wants.store.node["x"], hr.GpuCachedFeature)
-    assert not isinstance(fetch(fetched(store_on_disk).copy_to("cuda")).wants.store.node["x"], hr.GpuCachedFeature)
-    assert not isinstance(fetch(fetched().copy_to("cuda"), hr.Machine()).wants.store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(fetched().copy_to("meta")).wants.store.node["x"], GpuCachedFeature)
+    assert not isinstance(fetch(fetched()).wants.store.node["x"], GpuCachedFeature)
+    assert not isinstance(fetch(fetched(store_on_disk).copy_to("cuda")).wants.store.node["x"], GpuCachedFeature)
+    assert not isinstance(fetch(fetched().copy_to("cuda"), hr.Machine()).wants.store.node["x"], GpuCachedFeature)
     # The user's own thread is between: rows are read before it.
-    assert not isinstance(fetch(fetched().prefetch().copy_to("cuda")).wants.store.node["x"], hr.GpuCachedFeature)
+    assert not isinstance(fetch(fetched().prefetch().copy_to("cuda")).wants.store.node["x"], GpuCachedFeature)
 
 
 def test_refuses_what_is_cached_already():
-    for cached in (hr.GpuCachedFeature(store().node["x"], rows=3), hr.CachedFeature(store().node["x"], rows=3)):
+    for cached in (GpuCachedFeature(store().node["x"], rows=3), hr.CachedFeature(store().node["x"], rows=3)):
         plan = items().sample_neighbor(graph(), [3]).fetch_feature(hr.FeatureStore(node={"x": cached}), node=["x"])
         assert fetch(plan.copy_to("cuda")).wants.store.node["x"] is cached
 
 
 def test_is_switched_off():
-    assert not isinstance(
-        fetch(fetched().copy_to("cuda"), feature_cache=False).wants.store.node["x"], hr.GpuCachedFeature
-    )
+    assert not isinstance(fetch(fetched().copy_to("cuda"), feature_cache=False).wants.store.node["x"], GpuCachedFeature)
 
 
 def test_says_so():

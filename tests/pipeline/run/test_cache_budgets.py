@@ -17,6 +17,7 @@ from headrace.pipeline.lowered.gpu.fetch_rows import GraphCache
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import machine
 from headrace.pipeline.storage.cached_feature import bytes_per_row
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.gpu_cached_feature import bytes_per_row as gpu_bytes_per_row
 
 FREE = 1 << 22  # of a machine that these tests pretend to have
@@ -235,7 +236,7 @@ def test_ulimit_of_data_is_kept(tmp_path):
     assert 0 < int(ran.stdout) * 1024 <= 128 << 20
 
 
-def source_of(stage: hr.Stage) -> hr.GpuCachedFeature | None:
+def source_of(stage: hr.Stage) -> GpuCachedFeature | None:
     return None if stage.wants is None else stage.wants.store.node["x"]
 
 

@@ -8,6 +8,7 @@ import torch
 import headrace as hr
 from headrace.ops.cache.index import SLOT_BYTES
 from headrace.ops.cache.set_index import SLOT_BYTES as GPU_SLOT_BYTES
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 
 NUM_ROWS = 40
 
@@ -73,6 +74,6 @@ def test_caches_on_a_gpu_share_a_budget():
     store = hr.FeatureStore(node={"x": table(), "few": torch.zeros(4, 5)})
     caches = hr.cached(store, bytes=4 * (20 + GPU_SLOT_BYTES) + 9 * (12 + GPU_SLOT_BYTES), place="cuda:1")
     assert {name: one.capacity for name, one in caches.node.items()} == {"x": 9, "few": 4}
-    assert all(isinstance(one, hr.GpuCachedFeature) for one in caches.node.values())
+    assert all(isinstance(one, GpuCachedFeature) for one in caches.node.values())
     assert {one.cache_place for one in caches.node.values()} == {hr.Place("cuda", 1)}
     assert caches.content_digest() == store.content_digest()

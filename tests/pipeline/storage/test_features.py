@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 import headrace as hr
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.rows import place_rows
 from headrace.pipeline.storage.sparse_rows import SparseRows
@@ -67,7 +68,7 @@ TAKE_ROWS = {
     "of a type": lambda x: hr.FeatureStore(node={"paper": {"x": x}}),
     "source": ArraySource,
     "cache": lambda x: hr.CachedFeature(x, rows=2),
-    "cache on a GPU": lambda x: hr.GpuCachedFeature(x, rows=2),
+    "cache on a GPU": lambda x: GpuCachedFeature(x, rows=2),
     "tiers": lambda x: hr.TieredFeature(x, torch.arange(3), hr.TierSizes(host=1)),
     "shards": lambda x: hr.ShardedFeature.of(x, hr.Partition.range_of([3]), 0),
     "one shard": lambda x: hr.ShardedFeature(x, hr.Partition.range_of([3]), 0),

@@ -7,6 +7,7 @@ import torch
 
 import headrace as hr
 from headrace.ops.cache.index import SLOT_BYTES
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 
 
 @pytest.mark.parametrize("policy", ["static", "look-ahead"])
@@ -42,7 +43,7 @@ def test_a_budget_that_holds_no_row_is_refused(policy):
 
 def test_a_gpu_budget_that_holds_no_row_is_refused():
     with pytest.raises(hr.FeatureError, match=r"CachedFeature: .* got bytes=1; a row takes 40 bytes"):
-        hr.GpuCachedFeature(torch.eye(4), bytes=1)
+        GpuCachedFeature(torch.eye(4), bytes=1)
     with pytest.raises(hr.FeatureError, match="cached: expected room for at least one row of each feature"):
         hr.cached(hr.FeatureStore(node={"x": torch.eye(4)}), bytes=1, place="cuda:0")
 

@@ -13,6 +13,7 @@ from headrace.cuda.backend import stand_in
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.passes import feature_cache, rewrite
 from headrace.pipeline.storage.feature_source import in_contract
+from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 
 from cuda_host.stand_in import StandIn
 from gpu_plans import copied_first, digests, names
@@ -82,7 +83,7 @@ def test_a_gpu_reads_rows_in_place_and_caches_them(source, cached, monkeypatch):
     monkeypatch.setattr(feature_cache, "LEAST_BYTES", 1)
     for order in (plan(source()).copy_to("cuda"), copied_first(plan(source()))):
         assert "fetch_to" in names(order, GPU, stream_overlap=False)
-        assert isinstance(source_of(order, GPU, feature_cache=cached), hr.GpuCachedFeature) == cached
+        assert isinstance(source_of(order, GPU, feature_cache=cached), GpuCachedFeature) == cached
         assert digests(order, GPU, feature_cache=cached) == EXPECTED
 
 
