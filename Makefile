@@ -162,7 +162,7 @@ peers-torch-sparse: .venv-torch-sparse/.installed ## ... torch-sparse alone, com
 
 wheel: dist/.wheel ## build dist/*.whl
 
-wheels: ## build wheels for all Pythons that are here, and try each in a clean environment; TEST=quick runs tests of ops/
+wheels: ## build wheels for all Pythons that are here, and try each in a clean environment; TEST=quick runs all quick tests
 	.ci/wheels
 
 sdist: dist/.sdist ## build dist/*.tar.gz
