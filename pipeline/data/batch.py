@@ -15,7 +15,7 @@ from torch import Tensor
 from headrace.ops import FeatureError, InputError, ItemsError, unique_and_inverse
 from headrace.pipeline.data.batch_parts import COLLECTIONS, freeze, integers_of, mapped, named_tensors, text_of
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.checks import as_device, check_tensor
+from headrace.pipeline.data.checks import as_present_device, check_tensor
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.typed_items import LinkTypes
@@ -276,8 +276,8 @@ class MiniBatch:
         return delivered
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
-        """Return the batch with every tensor on `device`."""
-        device = as_device(device, "MiniBatch.to")
+        """Return the batch with every tensor on `device`; a `DeviceError` refuses a GPU where torch finds none."""
+        device = as_present_device(device, "MiniBatch.to")
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> MiniBatch:

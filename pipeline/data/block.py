@@ -13,7 +13,7 @@ from torch.utils._pytree import register_pytree_node
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.checks import as_device, check_block
+from headrace.pipeline.data.checks import as_present_device, check_block
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 from headrace.pipeline.later import later
@@ -240,8 +240,8 @@ class Block:
         return replace(self, types=None if self.types is None else self.types.map(of_tensor), **changed)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
-        """Return the block on another device."""
-        device = as_device(device, "Block.to")
+        """Return the block on another device; a `DeviceError` refuses a GPU where torch finds none."""
+        device = as_present_device(device, "Block.to")
         return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Block:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import HeadraceError, InputError
+from headrace.ops.errors import DeviceError, HeadraceError, InputError
 from headrace.pipeline.data.arrays import describe, expected
 
 if TYPE_CHECKING:
@@ -98,6 +98,22 @@ def as_device(device: Any, function: str) -> torch.device:
         raise InputError(
             f"{function}: expected a device of torch, got {_text(device)}; write 'cpu', 'cuda' or 'cuda:1'"
         ) from cause
+
+
+def as_present_device(device: Any, function: str) -> torch.device:
+    """Return a device of torch that tensors can be copied to.
+
+    Raises
+    ------
+    InputError
+        If the argument names none.
+    DeviceError
+        If it is a GPU, and torch finds none.
+    """
+    present = as_device(device, function)
+    if present.type == "cuda" and not torch.cuda.is_available():
+        raise DeviceError(f"{function}: expected a device of this machine, got {present}; torch finds no GPU")
+    return present
 
 
 def _text(value: object) -> str:

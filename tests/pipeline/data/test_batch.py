@@ -80,6 +80,15 @@ def test_to_moves_every_tensor():
     assert (moved.epoch, moved.index, moved.num_global_seeds) == (1, 4, 1)
 
 
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
+    """Whatever torch would raise: that differs between its builds."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    made = batch()
+    for value in (made, made.blocks[0]):
+        with pytest.raises(hr.DeviceError, match="got cuda:1; torch finds no GPU"):
+            value.to("cuda:1")
+
+
 def exchange(**changes):
     values = {
         "owned": torch.tensor([3, 4]),
