@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from headrace.ops import InputError
 from headrace.pipeline.convert.table import Column
 
+#: Floating types of pyarrow by their names there. Its `to_pandas_dtype` needs pandas in some versions.
+_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
 
 def needed_library(name: str, what: str) -> None:
     """Refuse a missing library.
@@ -51,7 +54,7 @@ def column_of(kind: Any, first_row: Callable[[], Any]) -> Column | None:
     if types.is_date32(kind):
         return Column(np.dtype(np.int32), unit="days")
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        return Column(np.dtype(kind.to_pandas_dtype()))
+        return Column(np.dtype(_FLOATS.get(str(kind), str(kind))))
     return None
 
 

@@ -169,6 +169,16 @@ def test_npz(tmp_path, save):
         NpzTable(tmp_path / "bad.npz")
 
 
+def test_dtypes_of_parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    names = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+    names += ["float16", "float32", "float64", "bool"]
+    parquet.write_table(pa.table({name: np.zeros(2, name) for name in names}), tmp_path / "all.parquet")
+    assert open_table(tmp_path / "all.parquet").columns == {name: Column(np.dtype(name)) for name in names}
+
+
 def test_parquet(tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
