@@ -107,6 +107,19 @@ MODULES = {
     "headrace.ops": "The operations below all stages: one function each, for any device.",
 }
 
+#: Of classes that others are made of, the members that a page has: those that users call.
+FOR_USERS = {
+    "headrace.pyg": [
+        "runner",
+        "plan",
+        "state_dict",
+        "load_state_dict",
+        "set_epoch",
+        "sample_from_nodes",
+        "sample_from_edges",
+    ]
+}
+
 #: Of the package, but neither in a group nor a module.
 ELSEWHERE = {"__version__", "nn", "sar", "scores"}
 
@@ -128,7 +141,8 @@ def write(folder: Path) -> None:
     listed.insert(1, ("verbs", "Verbs", "Methods of every plan. Each returns the plan with one more stage."))
     for module, sentence in MODULES.items():
         found = _module(module)
-        parts = [_entry(f"{module}.{one}", getattr(found, one)) for one in found.__all__ if _is_own(module, one)]
+        own = [one for one in found.__all__ if _is_own(module, one)]
+        parts = [_entry(f"{module}.{one}", getattr(found, one), FOR_USERS.get(module)) for one in own]
         pages.write_text(folder / f"{module}.md", _page(f"`{module}`", sentence, parts))
         listed.append((module, f"`{module}`", sentence))
     rows = [f"| [{title}]({name}.md) | {sentence} |" for name, title, sentence in listed]
@@ -169,8 +183,11 @@ def _page(title: str, sentence: str, parts: list[str]) -> str:
     return "\n".join([f"# {title}", "", sentence, "", *parts])
 
 
-def _entry(name: str, value: Any) -> str:
-    """Return the directive for a class or a function."""
+def _entry(name: str, value: Any, only: list[str] | None = None) -> str:
+    """Return the directive for a class, with all members or only some, or for a function."""
+    if inspect.isclass(value) and only is not None:
+        shown = [one for one in only if hasattr(value, one)]
+        return _directive("autoclass", name, [f"   :members: {', '.join(shown)}"] if shown else [])
     if inspect.isclass(value):
         options = [
             "   :members:",

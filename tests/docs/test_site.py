@@ -33,6 +33,20 @@ def test_pages_of_the_reference(tmp_path):
     assert {path.stem for path in (tmp_path / "reference").glob("*.md")} == {*listed, "index"} - {"../errors"}
 
 
+def test_loaders_of_pyg_show_what_users_call(tmp_path):
+    import reference
+
+    import headrace.pyg
+
+    reference.write(tmp_path)
+    page = (tmp_path / "reference/headrace.pyg.md").read_text()
+    members = dict(re.findall(r"autoclass:: headrace\.pyg\.(\w+)\n   :members: (.*)", page))
+    assert members["NeighborLoader"] == "runner, plan, state_dict, load_state_dict, set_epoch"
+    assert members["Sampler"] == "plan, set_epoch, sample_from_nodes, sample_from_edges"
+    assert "inherited-members" not in page
+    assert not {name for name in headrace.pyg.__all__ if f"headrace.pyg.{name}\n" not in page}
+
+
 def test_messages_are_those_that_are_raised(tmp_path):
     import errors
 
