@@ -95,7 +95,8 @@ def _reduced(
 ) -> torch.Tensor:
     if reduce in ("max", "min"):
         if is_compiling():
-            out = operations().extreme(indptr, indices, x, weight, reduce == "max", len(indptr) - 1)[0]
+            options = reduce == "max", len(indptr) - 1, way_back.trusted
+            out = operations().extreme(indptr, indices, x, weight, *options)[0]
         else:
             out = _Extreme.apply(x, weight, indptr, indices, reduce == "max", way_back)  # type: ignore[no-untyped-call]
         return cast("torch.Tensor", out)
@@ -107,7 +108,8 @@ def _reduced(
         divisors = (indptr.diff() if degrees is None else degrees).detach().to(x.dtype)
         divisors = divisors.masked_fill(divisors == 0, 1)
     if is_compiling():
-        return cast("torch.Tensor", operations().summed(indptr, indices, x, weight, divisors, len(indptr) - 1))
+        sizes = len(indptr) - 1, way_back.trusted
+        return cast("torch.Tensor", operations().summed(indptr, indices, x, weight, divisors, *sizes))
     return cast(
         "torch.Tensor",
         _Sum.apply(x, weight, indptr, indices, divisors, way_back),  # type: ignore[no-untyped-call]
@@ -248,7 +250,7 @@ def attend_with_grad(
     if is_compiling():
         drops = scores.dropout
         dropped = () if drops is None else (drops.probability, torch.tensor(drops.key, device="cpu"), drops.edge_ids)
-        return as_narrow_as(operations().attended_by(indptr, indices, x, scores, *dropped), given)
+        return as_narrow_as(operations().attended_by(indptr, indices, x, scores, *dropped, trusted=trusted), given)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     options = scores.weight, scores.slope, scores.dropout
     out = _Attend.apply(  # type: ignore[no-untyped-call]

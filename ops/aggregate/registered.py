@@ -57,7 +57,7 @@ def _has_gradient(operation: Any, save: Callable[..., None], back: Callable[...,
     torch.library.register_autograd(f"headrace::{operation.__name__}", back, setup_context=save, lib=LIBRARY)
 
 
-def _on(*, trusted: bool = False) -> Options:
+def _on(*, trusted: bool) -> Options:
     return {"num_threads": torch.get_num_threads(), "trusted": trusted}
 
 
@@ -81,15 +81,21 @@ def transpose(indptr: Tensor, indices: Tensor, num_src: int) -> tuple[Tensor, ..
 
 
 @_registered(
-    f"sum({_EDGES}, Tensor x, Tensor? weight, Tensor? divisors, SymInt num_rows) -> Tensor",
-    lambda indptr, indices, x, weight, divisors, num_rows: x.new_empty((num_rows, *x.shape[1:])),
+    f"sum({_EDGES}, Tensor x, Tensor? weight, Tensor? divisors, SymInt num_rows, bool trusted) -> Tensor",
+    lambda indptr, indices, x, weight, divisors, num_rows, trusted: x.new_empty((num_rows, *x.shape[1:])),
 )
 def summed(
-    indptr: Tensor, indices: Tensor, x: Tensor, weight: Tensor | None, divisors: Tensor | None, num_rows: int
+    indptr: Tensor,
+    indices: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    divisors: Tensor | None,
+    num_rows: int,
+    trusted: bool,
 ) -> Tensor:
     """Return `spmm`."""
     _check_rows(indptr, num_rows)
-    return spmm(indptr, indices, x, weight=weight, divisors=divisors, **_on())
+    return spmm(indptr, indices, x, weight=weight, divisors=divisors, **_on(trusted=trusted))
 
 
 @_registered(
@@ -118,18 +124,18 @@ def edge_products(
 
 
 @_registered(
-    f"extreme({_EDGES}, Tensor x, Tensor? weight, bool largest, SymInt num_rows) -> (Tensor, Tensor)",
-    lambda indptr, indices, x, weight, largest, num_rows: (
+    f"extreme({_EDGES}, Tensor x, Tensor? weight, bool largest, SymInt num_rows, bool trusted) -> (Tensor, Tensor)",
+    lambda indptr, indices, x, weight, largest, num_rows, trusted: (
         x.new_empty((num_rows, *x.shape[1:])),
         x.new_empty((num_rows, *x.shape[1:]), dtype=torch.int64),
     ),
 )
 def extreme(
-    indptr: Tensor, indices: Tensor, x: Tensor, weight: Tensor | None, largest: bool, num_rows: int
+    indptr: Tensor, indices: Tensor, x: Tensor, weight: Tensor | None, largest: bool, num_rows: int, trusted: bool
 ) -> tuple[Tensor, ...]:
     """Return `spmm_extreme`."""
     _check_rows(indptr, num_rows)
-    return tuple(spmm_extreme(indptr, indices, x, weight=weight, largest=largest, **_on()))
+    return tuple(spmm_extreme(indptr, indices, x, weight=weight, largest=largest, **_on(trusted=trusted)))
 
 
 @_registered(
@@ -166,7 +172,7 @@ def _scores(
 
 
 @_registered(
-    f"attend({_EDGES}, {_ATTENTION}) -> (Tensor, Tensor, Tensor)",
+    f"attend({_EDGES}, {_ATTENTION}, bool trusted) -> (Tensor, Tensor, Tensor)",
     lambda indptr, indices, x, source, destination, *rest: (
         x.new_empty((destination.shape[0], *x.shape[1:])),
         torch.empty_like(destination, memory_format=torch.contiguous_format),
@@ -176,7 +182,8 @@ def _scores(
 def attended(indptr: Tensor, indices: Tensor, x: Tensor, *scores: Any) -> tuple[Tensor, ...]:
     """Return `attend`."""
     _check_rows(indptr, len(scores[1]))
-    return tuple(attend(indptr, indices, x, _scores(*scores), **_on()))
+    *given, trusted = scores
+    return tuple(attend(indptr, indices, x, _scores(*given), **_on(trusted=trusted)))
 
 
 @_registered(
@@ -215,7 +222,7 @@ def attend_back_destinations(indptr: Tensor, indices: Tensor, x: Tensor, *rest: 
 
 
 def _save_sum(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    indptr, indices, x, weight, divisors, _ = inputs
+    indptr, indices, x, weight, divisors, *_ = inputs
     needs_x = weight is not None and ctx.needs_input_grad[3]
     ctx.num_src = x.shape[0]
     ctx.save_for_backward(x if needs_x else None, weight, indptr, indices, divisors)
@@ -230,11 +237,11 @@ def _sum_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         by_x = sum_back(*transpose(indptr, indices, ctx.num_src), gradient, weight, ctx.num_src)
     if weight is not None and ctx.needs_input_grad[3]:
         by_weight = edge_products(indptr, indices, gradient, x, None, _heads(weight))
-    return None, None, by_x, by_weight, None, None
+    return None, None, by_x, by_weight, None, None, None
 
 
 def _save_extreme(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    indptr, indices, x, weight, _, _ = inputs
+    indptr, indices, x, weight, *_ = inputs
     needs_x = weight is not None and ctx.needs_input_grad[3]
     ctx.num_src = x.shape[0]
     ctx.save_for_backward(x if needs_x else None, weight, indptr, indices, output[1])
@@ -247,7 +254,7 @@ def _extreme_backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None
         by_x = extreme_back(*transpose(indptr, indices, ctx.num_src), gradient, winners, weight, ctx.num_src)
     if weight is not None and ctx.needs_input_grad[3]:
         by_weight = edge_products(indptr, indices, gradient, x, winners, _heads(weight))
-    return None, None, by_x, by_weight, None, None
+    return None, None, by_x, by_weight, None, None, None
 
 
 def _heads(weight: Tensor) -> int | None:
@@ -255,7 +262,7 @@ def _heads(weight: Tensor) -> int | None:
 
 
 def _save_attend(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    indptr, indices, x, source, destination, edge, weight, slope, dropout, key, edge_ids = inputs
+    indptr, indices, x, source, destination, edge, weight, slope, dropout, key, edge_ids, _ = inputs
     ctx.save_for_backward(indptr, indices, x, source, destination, edge, weight, key, edge_ids, *output)
     ctx.slope, ctx.dropout = slope, dropout
 
@@ -269,7 +276,7 @@ def _attend_backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None
     if any(ctx.needs_input_grad[4:6]):
         by_destination, by_edge = attend_back_destinations(indptr, indices, *given)
         by_edge = None if edge is None else by_edge
-    return None, None, by_x, by_source, by_destination, by_edge, None, None, None, None, None
+    return None, None, by_x, by_source, by_destination, by_edge, None, None, None, None, None, None
 
 
 _has_gradient(summed, _save_sum, _sum_backward)
@@ -285,8 +292,10 @@ def attended_by(
     dropout: float = 0.0,
     key: Tensor | None = None,
     edge_ids: Tensor | None = None,
+    *,
+    trusted: bool,
 ) -> Tensor:
     """Return the sums of rows by attention; `key` is the key of dropout, of which there is none without it."""
     given = scores.source, scores.destination, scores.edge, scores.weight, float(scores.slope)
-    out: Tensor = attended(indptr, indices, x, *given, float(dropout), key, edge_ids)[0]
+    out: Tensor = attended(indptr, indices, x, *given, float(dropout), key, edge_ids, trusted)[0]
     return out

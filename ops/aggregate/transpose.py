@@ -13,7 +13,6 @@ from headrace.ops.aggregate import on_gpu
 from headrace.ops.aggregate.edges import EdgeRows
 from headrace.ops.errors import GraphError
 from headrace.ops.gpu import kernels_for
-from headrace.ops.graphs.rows import starts_of
 from headrace.ops.memory_limit import check_fits_memory
 
 
@@ -104,6 +103,8 @@ def _sorted(indptr: torch.Tensor, indices: torch.Tensor, num_src: int) -> Transp
     degrees = indptr.diff()
     rows = torch.arange(len(degrees), device=indices.device, dtype=indices.dtype)
     destinations = rows.repeat_interleave(degrees, output_size=indices.numel())
-    positions = indices.argsort(stable=True)
-    counts = torch.bincount(indices, minlength=num_src)
-    return Transposed(starts_of(counts), destinations[positions], positions.to(indices.dtype))
+    found, positions = indices.sort(stable=True)
+    # Not `bincount`, for which the host waits.
+    sources = torch.arange(num_src + 1, device=indices.device, dtype=indices.dtype)
+    starts = torch.searchsorted(found, sources)
+    return Transposed(starts, destinations[positions], positions.to(indices.dtype))

@@ -17,7 +17,7 @@ from headrace.pipeline.data.arrays import (
 )
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.checks import as_list, check_switches
+from headrace.pipeline.data.checks import as_list, check_switches, trusted
 from headrace.pipeline.data.digest import exact_digest, sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName, is_name
 from headrace.pipeline.data.graph import Graph
@@ -68,6 +68,7 @@ __all__ = [
     "sampled_digest",
     "shown",
     "times_of",
+    "trusted",
     "type_number",
     "version_reader",
     "whole_number",

@@ -13,7 +13,7 @@ from torch.utils._pytree import register_pytree_node
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.checks import as_present_device, check_block
+from headrace.pipeline.data.checks import as_present_device, check_block, trusted
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 from headrace.pipeline.later import later
@@ -66,6 +66,9 @@ class Block:
     #: Rows of the sources without columns, of blocks that `hr.nn.mark_dynamic` has seen: a size that can be dynamic.
     _marked_rows: ClassVar[Tensor | None] = None
 
+    #: Whether headrace made the edges (`trusted`). Blocks that others make, or change by `replace`, are looked at.
+    _is_trusted: ClassVar[bool] = False
+
     if not TYPE_CHECKING:
         __post_init__ = check_block  # one call for each block
 
@@ -106,7 +109,8 @@ class Block:
         """
         from headrace.ops.aggregate.transpose import transpose_csc
 
-        return transpose_csc(self.indptr, self.indices, self.num_src, num_threads=torch.get_num_threads())
+        edges, threads = (self.indptr, self.indices), torch.get_num_threads()
+        return transpose_csc(*edges, self.num_src, num_threads=threads, trusted=self._is_trusted)
 
     @cached_property
     def edge_types(self) -> Tensor:
@@ -171,15 +175,9 @@ class Block:
             raise GraphError("Block.relation: expected a block of a graph with edge types, got one without")
         edges = edges_of_relation(self, edge_type, self.types)
         full = self.types.edge_types.names[type_number(self.types.edge_types, edge_type)]
-        return Block(
-            indptr=edges.indptr,
-            indices=edges.indices,
-            num_src=edges.num_src,
-            num_dst=edges.num_dst,
-            edge_ids=None if self.edge_ids is None else self.edge_ids[edges.places],
-            weight=None if self.weight is None else self.weight[edges.places],
-            bipartite=full[0] != full[2],
-        )
+        plain = edges.indptr, edges.indices, edges.num_src, edges.num_dst
+        ids, weight = (None if one is None else one[edges.places] for one in (self.edge_ids, self.weight))
+        return trusted(Block(*plain, ids, weight, bipartite=full[0] != full[2]), like=self)
 
     def relation_places(self, edge_type: TypeName) -> Tensor:
         """Return the positions of the edges of a type among those of the block, int64[n], ascending.
@@ -237,7 +235,8 @@ class Block:
         if not callable(of_tensor):
             raise InputError(f"Block.map: expected a function from tensor to tensor, got {type(of_tensor).__name__}")
         changed: dict[str, Any] = {name: of_tensor(tensor) for name, tensor in self.named_tensors()}
-        return replace(self, types=None if self.types is None else self.types.map(of_tensor), **changed)
+        types = None if self.types is None else self.types.map(of_tensor)
+        return trusted(replace(self, types=types, **changed), like=self)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
         """Return the block on another device; a `DeviceError` refuses a GPU where torch finds none."""

@@ -47,6 +47,11 @@ def num_dst_of(block: Any) -> int:
     return int(block.num_dst) if rows is None else len(block.indptr) - 1
 
 
+def is_trusted(edges: Any) -> bool:
+    """Whether headrace made the edges of a block, or of what was made of it, so that they are valid."""
+    return bool(getattr(edges, "_is_trusted", False))
+
+
 def destinations_of(block: Block) -> Tensor:
     """Return the destination of each edge, of the dtype of `indices`."""
     rows = torch.arange(num_dst_of(block), dtype=block.indices.dtype, device=block.indices.device)
@@ -63,6 +68,7 @@ def reduced(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> T
         weight=weight,
         transpose=lambda: block.transposed,
         num_threads=num_torch_threads(),
+        trusted=is_trusted(block),
     )
 
 
@@ -98,6 +104,7 @@ def attend(
         AttentionScores(source_scores, destination_scores, edge_scores, None, slope, drops),
         transpose=lambda: block.transposed,
         num_threads=num_torch_threads(),
+        trusted=is_trusted(block),
     )
     return out.view(num_dst_of(block), *x.shape[1:])
 

@@ -13,6 +13,7 @@ from torch.utils._pytree import register_pytree_node
 
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.block_tree import flattened, unflattened
+from headrace.pipeline.data.checks import trusted
 from headrace.pipeline.data.types import TypedIds, TypeName, TypeOffsets, type_number
 
 
@@ -46,7 +47,7 @@ class PaddedBlock(Block):
         assert types is not None
         name = types.edge_types.names[type_number(types.edge_types, edge_type)]
         masks = self.src_mask[types.places(name[0])], self.dst_mask[types.first(self.num_dst).places(name[2])]
-        return _made(block.__reduce__()[1], *masks)
+        return trusted(_made(block.__reduce__()[1], *masks), like=block)
 
     @property
     def _real_sources(self) -> Tensor:

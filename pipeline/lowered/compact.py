@@ -10,7 +10,7 @@ import torch
 
 from headrace.ops.sampling.compact import Compacted, CompactedElements, compact, compact_elements
 from headrace.ops.sampling.sample import Hop as PickedEdges
-from headrace.pipeline.data import Block, GraphView, MiniBatch
+from headrace.pipeline.data import Block, GraphView, MiniBatch, trusted
 from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.lowered._finders import FoundLayer, SampledHop
 from headrace.pipeline.lowered.sample_hop import Expand, HopStage
@@ -179,14 +179,16 @@ def with_hop(
         compacted = compact_elements(batch.n_id, slot, hop.neighbors, of_edges, graph.num_nodes)
         slot = compacted.slots
     types = typed_ids(graph, compacted.ids)
-    block = Block(
-        indptr=hop.indptr,
-        indices=compacted.indices,
-        num_src=len(compacted.ids),
-        num_dst=len(hop.indptr) - 1,
-        edge_ids=edge_ids,
-        weight=hop.weights,
-        types=types,
+    block = trusted(
+        Block(
+            indptr=hop.indptr,
+            indices=compacted.indices,
+            num_src=len(compacted.ids),
+            num_dst=len(hop.indptr) - 1,
+            edge_ids=edge_ids,
+            weight=hop.weights,
+            types=types,
+        )
     )
     if expand == "all":
         blocks = (block, *batch.blocks)
@@ -217,12 +219,15 @@ def _extend(block: Block, hop: Block) -> Block:
     def joined(first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:
         return None if first is None or second is None else torch.cat([first, second])
 
-    return Block(
-        indptr=torch.cat([block.indptr, hop.indptr[1:] + block.indptr[-1]]),
-        indices=torch.cat([block.indices, hop.indices]),
-        num_src=hop.num_src,
-        num_dst=block.num_dst + hop.num_dst,
-        edge_ids=joined(block.edge_ids, hop.edge_ids),
-        weight=joined(block.weight, hop.weight),
-        types=hop.types,
+    return trusted(
+        Block(
+            indptr=torch.cat([block.indptr, hop.indptr[1:] + block.indptr[-1]]),
+            indices=torch.cat([block.indices, hop.indices]),
+            num_src=hop.num_src,
+            num_dst=block.num_dst + hop.num_dst,
+            edge_ids=joined(block.edge_ids, hop.edge_ids),
+            weight=joined(block.weight, hop.weight),
+            types=hop.types,
+        ),
+        like=block,
     )

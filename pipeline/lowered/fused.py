@@ -159,5 +159,6 @@ def _block(hop: SampledHop, types: TypedIds | None) -> Block:
         weight=hop.weights,
         types=types,
         bipartite=False,
+        _is_trusted=True,
     )
     return block

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.sampling.saint import induced_subgraph
-from headrace.pipeline.data import CPU, Block, Graph, GraphView, MiniBatch, Place
+from headrace.pipeline.data import CPU, Block, Graph, GraphView, MiniBatch, Place, trusted
 from headrace.pipeline.lowered._excluded import SeedEdges
 from headrace.pipeline.lowered._finders import FoundLayer
 from headrace.pipeline.lowered.sample_hop import HopStage
@@ -97,4 +97,4 @@ class InduceHop(HopStage):
         graph, size = self.graph, len(nodes)
         subgraph = induced_subgraph(graph.indptr, graph.indices, nodes, num_threads=num_threads)
         edge_ids = graph.original_edge_ids(subgraph.positions) if self.edge_ids else None
-        return Block(subgraph.indptr, subgraph.indices, size, size, edge_ids)
+        return trusted(Block(subgraph.indptr, subgraph.indices, size, size, edge_ids))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.sampling.pad import Padded, pad_edges, pad_rows, real_rows
-from headrace.pipeline.data import Block, FeatureName, MiniBatch, type_number
+from headrace.pipeline.data import Block, FeatureName, MiniBatch, trusted, type_number
 from headrace.pipeline.data.padded_batch import PaddedBatch
 from headrace.pipeline.data.padded_block import PaddedBlock, PaddedIds
 from headrace.pipeline.data.padding import Sizes
@@ -154,16 +154,19 @@ def _padded(block: Block, layout: Layout, layer: Layer, mask: Tensor, types: Pad
     ends = {"sources": sources, "destinations": destinations}
     indptr, indices = pad_edges(block.indptr, block.indices, **ends, edges=edges, padding=layout.padding_edges(layer))
     fill = layout.edge_fill(layer, block.indptr.device)
-    return PaddedBlock(
-        indptr=indptr,
-        indices=indices,
-        num_src=sources.num_rows,
-        num_dst=destinations.num_rows,
-        edge_ids=None if block.edge_ids is None else pad_rows(block.edge_ids, edges, fill),
-        weight=None if block.weight is None else pad_rows(block.weight, edges, 1),
-        types=None if types is None else types.of(types.ids[: sources.num_rows]),
-        src_mask=mask[: sources.num_rows],
-        dst_mask=mask[: destinations.num_rows],
+    return trusted(
+        PaddedBlock(
+            indptr=indptr,
+            indices=indices,
+            num_src=sources.num_rows,
+            num_dst=destinations.num_rows,
+            edge_ids=None if block.edge_ids is None else pad_rows(block.edge_ids, edges, fill),
+            weight=None if block.weight is None else pad_rows(block.weight, edges, 1),
+            types=None if types is None else types.of(types.ids[: sources.num_rows]),
+            src_mask=mask[: sources.num_rows],
+            dst_mask=mask[: destinations.num_rows],
+        ),
+        like=block,
     )
 
 

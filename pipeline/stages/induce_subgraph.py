@@ -10,7 +10,7 @@ from torch import Tensor
 from headrace.ops import EdgePositions, PlanError, Subgraph, induced_subgraph
 from headrace.ops.graphs.rows import starts_of
 from headrace.ops.sampling.induced_trees import induced_in_trees
-from headrace.pipeline.data import Block, GraphView, MiniBatch
+from headrace.pipeline.data import Block, GraphView, MiniBatch, trusted
 from headrace.pipeline.lowered import Compact, Finder, SeedEdges, with_square_block
 from headrace.pipeline.lowered._excluded import excluder, is_left_out
 from headrace.pipeline.lowered.induce_hop import InduceHop
@@ -120,7 +120,8 @@ class InduceSubgraph(MapStage):
             if left_out is not None:
                 subgraph = _without(subgraph, left_out, _trees(batch))
             edge_ids = graph.original_edge_ids(subgraph.positions) if self.edge_ids else None
-            block = Block(subgraph.indptr, subgraph.indices, len(nodes), len(nodes), edge_ids, types=batch.types).to(
+            size = len(nodes)
+            block = trusted(Block(subgraph.indptr, subgraph.indices, size, size, edge_ids, types=batch.types)).to(
                 device
             )
             return with_square_block(batch, block), {"induced_edges": block.num_edges}

@@ -27,7 +27,7 @@ from headrace.ops.sampling.saint import (
     node_law,
     subgraph_weights,
 )
-from headrace.pipeline.data import Block, MiniBatch
+from headrace.pipeline.data import Block, MiniBatch, trusted
 from headrace.pipeline.data.graph_machinery import kept, table
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.plan.checks import check_flags, make_positive
@@ -129,13 +129,15 @@ class SaintSampler(Sampler, MapStage):
             node = dict(batch.node)
             if norms is not None:
                 node[LOSS_WEIGHT] = norms.loss_weight[nodes]
-            block = Block(
-                indptr=subgraph.indptr,
-                indices=subgraph.indices,
-                num_src=len(nodes),
-                num_dst=len(nodes),
-                edge_ids=self.graph.original_edge_ids(subgraph.positions) if self.edge_ids else None,
-                weight=None if norms is None else norms.edge_weight(subgraph, nodes, threads),
+            block = trusted(
+                Block(
+                    indptr=subgraph.indptr,
+                    indices=subgraph.indices,
+                    num_src=len(nodes),
+                    num_dst=len(nodes),
+                    edge_ids=self.graph.original_edge_ids(subgraph.positions) if self.edge_ids else None,
+                    weight=None if norms is None else norms.edge_weight(subgraph, nodes, threads),
+                )
             )
             ids = self.graph.to_original_ids(nodes)
             drawn = batch.replace(

@@ -14,6 +14,7 @@ _LAYERS = "tests/pipeline/models/nn/test_layers.py::"
 
 _AUTOCAST = "tests/pipeline/models/nn/test_autocast.py::"
 _HALF = "tests/pipeline/models/nn/test_half.py::"
+_WAITS = "tests/cuda_host/test_models_on_gpu.py::"
 
 AGGREGATE = (
     Mutant(
@@ -189,6 +190,30 @@ AGGREGATE = (
         "      group.sync();  // before the next segment is written\n",
         "",
         _SCHEDULES + "[attention of five heads]",
+    ),
+    Mutant(
+        "ops/aggregate/transpose.py",
+        "torch.searchsorted(found, sources)",
+        "torch.bincount(indices, minlength=num_src).cumsum(0)",
+        _WAITS + "test_no_layer_waits_for_a_batch_of_the_loader[sage-plain]",
+    ),
+    Mutant(
+        "pipeline/models/nn/gat.py",
+        "edge_ids = looped.names",
+        "pass",
+        _WAITS + "test_masks_of_attention_are_those_of_a_cpu",
+    ),
+    Mutant(
+        "pipeline/models/nn/gcn.py",
+        "if has_fixed_sizes(block):  # one more row takes what is no loop\n                rows",
+        "if False:\n                rows",
+        _WAITS + "test_no_layer_waits_for_a_batch_of_the_loader[gcn-plain]",
+    ),
+    Mutant(
+        "pipeline/data/block.py",
+        "return trusted(replace(self, types=types, **changed), like=self)",
+        "return replace(self, types=types, **changed)",
+        _WAITS + "test_no_layer_waits_for_a_batch_of_the_loader[sage-plain]",
     ),
     Mutant(
         "ops/aggregate/way_back.py",

@@ -13,7 +13,7 @@ from headrace.ops import Hop as PickedEdges
 from headrace.ops import NeighborRule, sample_hop, unique_and_inverse
 from headrace.ops.graphs.rows import starts_of
 from headrace.ops.sampling.induced_trees import induced_in_trees
-from headrace.pipeline.data import Block, GraphView, MiniBatch
+from headrace.pipeline.data import Block, GraphView, MiniBatch, trusted
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
 from headrace.pipeline.distributed.exchange import Exchange, Traffic, exchange_ids
@@ -104,7 +104,7 @@ class AtOwners(Finder):
             subgraph = induced_in_trees(indptr, indices, node_of, batch.slot, num_threads=threads)
             edge_ids = edges.columns[1][kept[subgraph.positions]] if stage.edge_ids else None
             size = len(batch.n_id)
-            block = Block(subgraph.indptr, subgraph.indices, size, size, edge_ids, types=batch.types)
+            block = trusted(Block(subgraph.indptr, subgraph.indices, size, size, edge_ids, types=batch.types))
             traffic = Traffic(2, 4, exchange.wanted.element_size() * exchange.num_received + edge_bytes)
             return FoundLayer(batch, block), asdict(traffic)
 

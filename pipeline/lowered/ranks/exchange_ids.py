@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from headrace.ops import gather_rows, unique_and_inverse
-from headrace.pipeline.data import Block, MiniBatch
+from headrace.pipeline.data import Block, MiniBatch, trusted
 from headrace.pipeline.distributed.exchange import exchange_ids
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
@@ -80,7 +80,7 @@ class ExchangeIds(MapStage):
             if "blocks" in renumbered:
                 block, *others = renumbered["blocks"]
                 if batch.types is not None:
-                    block = replace(block, types=batch.types.of(exchange.wanted))
+                    block = trusted(replace(block, types=batch.types.of(exchange.wanted)), like=block)
                 times = _num_layers(batch.blocks)
                 renumbered["blocks"] = (*[block] * times, *others[times - 1 :])
             num_nodes[-times] += exchange.owned.shape[0] - batch.n_id.shape[0]
@@ -106,7 +106,7 @@ def _renumber(batch: MiniBatch, renumbered: dict[str, Any], places: Tensor) -> N
         return
     first, *others = batch.blocks
     indices = gather_rows(places.to(first.indices.dtype), first.indices, trusted=True)  # each source has a place
-    renumbered["blocks"] = (replace(first, indices=indices), *others)
+    renumbered["blocks"] = (trusted(replace(first, indices=indices), like=first), *others)
 
 
 def _num_layers(blocks: tuple[Block, ...]) -> int:

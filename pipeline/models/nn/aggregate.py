@@ -15,9 +15,10 @@ from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.compiling import is_compiling
 from headrace.ops.aggregate.precision import dtype_of_sums, widened
+from headrace.ops.gpu import device_of
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, as_number, describe, whole_number
-from headrace.pipeline.data.block_messages import destinations_of, num_dst_of, num_src_of, reduced
+from headrace.pipeline.data.block_messages import destinations_of, is_trusted, num_dst_of, num_src_of, reduced
 from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.message_graph import MessageGraph
 from headrace.pipeline.models.running_batch import RUNNING
@@ -81,6 +82,11 @@ def is_block(block: Edges) -> TypeIs[Block]:
 def is_compiled(block: Edges) -> TypeIs[Block]:
     """Whether torch.compile reads this code for a block that no other rank has a part in."""
     return is_compiling() and isinstance(block, Block)
+
+
+def has_fixed_sizes(block: Block) -> bool:
+    """Whether no size may depend on values: of code that is compiled, and on a GPU, for which the host would wait."""
+    return is_compiled(block) or device_of(block.indices) is not None
 
 
 def without_padding(x: Tensor, block: Edges) -> Tensor:
@@ -250,11 +256,21 @@ class Looped:
     kept_indptr: Tensor
     kept: Tensor
     is_kept: Tensor | None = None
+    _is_trusted: bool = False
 
     @cached_property
     def transposed(self) -> Transposed:
         """The same by source, made once."""
-        return transpose_csc(self.indptr, self.indices, self.num_src, num_threads=torch.get_num_threads())
+        edges, threads = (self.indptr, self.indices), torch.get_num_threads()
+        return transpose_csc(*edges, self.num_src, num_threads=threads, trusted=self._is_trusted)
+
+    @property
+    def names(self) -> Tensor | None:
+        """What dropout calls the edges, int64[num_looped]: their positions among those that count; None: all count."""
+        if self.is_kept is None:
+            return None
+        counts = torch.cat([self.is_kept, self.is_kept.new_ones(len(self.indptr) - 1)])[self.origin]
+        return counts.cumsum(0) - 1
 
 
 _LOOPED: weakref.WeakKeyDictionary[Block, Looped] = weakref.WeakKeyDictionary()
@@ -266,7 +282,7 @@ def with_self_loops(block: Block) -> Looped:
         return _looped_in_place(block)
     found = _LOOPED.get(block)
     if found is None:
-        found = _LOOPED[block] = _looped(block)
+        found = _LOOPED[block] = _looped_in_place(block) if has_fixed_sizes(block) else _looped(block)
     return found
 
 
@@ -287,7 +303,7 @@ def _looped(block: Block) -> Looped:
     indices[places], origin[places] = block.indices[edges], edges
     last = indptr[1:] - 1
     indices[last], origin[last] = number[:-1].to(indices.dtype), block.num_edges + number[:-1]
-    return Looped(indptr, indices, origin, block.num_src, kept_indptr, edges)
+    return Looped(indptr, indices, origin, block.num_src, kept_indptr, edges, None, is_trusted(block))
 
 
 def _looped_in_place(block: Block) -> Looped:
@@ -302,4 +318,4 @@ def _looped_in_place(block: Block) -> Looped:
     origin = torch.arange(num_edges + num_dst, device=device)
     indices, origin = (torch.zeros_like(one).index_copy(0, places, one) for one in (indices, origin))
     is_kept = block.indices != destinations
-    return Looped(indptr, indices, origin, num_src_of(block), block.indptr, edges, is_kept)
+    return Looped(indptr, indices, origin, num_src_of(block), block.indptr, edges, is_kept, is_trusted(block))

@@ -11,6 +11,7 @@ from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregat
 from headrace.ops.aggregate.compiling import num_torch_threads, operations
 from headrace.ops.aggregate.precision import as_narrow_as, dtype_of_sums, in_single, widened
 from headrace.pipeline.data import Block, as_number, check_switches, describe
+from headrace.pipeline.data.block_messages import is_trusted
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
@@ -166,10 +167,14 @@ class GATConv(nn.Module):
                 weight = torch.cat([weight, weight.new_ones(len(destination))])[looped.origin]
             if masks.edge_ids is not None:
                 edge_ids = masks.edge_ids[looped.origin]
+            elif drops and not compiled:
+                edge_ids = looped.names
         if compiled:
             scores = AttentionScores(source, destination, edge, weight, self.negative_slope).map(in_single)
             key = torch.randint(2**63 - 1, (), device="cpu") if drops else None  # of which no int can be made
-            out = operations().attended_by(edges.indptr, edges.indices, in_single(rows), scores, drops, key)
+            out = operations().attended_by(
+                edges.indptr, edges.indices, in_single(rows), scores, drops, key, trusted=is_trusted(edges)
+            )
             return self._finished(as_narrow_as(out, rows))
         dropout = AttentionDropout.of(drops, masks.key, edge_ids)
         out = attend_with_grad(
@@ -179,6 +184,7 @@ class GATConv(nn.Module):
             AttentionScores(source, destination, edge, weight, self.negative_slope, dropout),
             transpose=lambda: edges.transposed,
             num_threads=num_torch_threads(),
+            trusted=is_trusted(edges),
         )
         return self._finished(out)
 
@@ -230,6 +236,7 @@ def _means(looped: Looped, scores: Tensor) -> Tensor:
         weight=weight,
         degrees=degrees,
         num_threads=num_torch_threads(),
+        trusted=is_trusted(looped),
     )
 
 

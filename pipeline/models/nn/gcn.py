@@ -19,7 +19,7 @@ from headrace.pipeline.models.nn.aggregate import (
     check_knows_sources,
     columns,
     finite,
-    is_compiled,
+    has_fixed_sizes,
     own_rows,
     weight_of,
     with_own_rows,
@@ -160,7 +160,7 @@ class GCNConv(nn.Module):
             fill = 2.0 if self.improved else 1.0
             is_loop = sources == destinations
             loop = x.new_full((num_dst,), fill)
-            if is_compiled(block):  # no size depends on values; one more row takes what is no loop
+            if has_fixed_sizes(block):  # one more row takes what is no loop
                 rows = torch.where(is_loop, destinations, num_dst)
                 loop = x.new_full((num_dst + 1,), fill).index_put((rows,), weight)[:num_dst]
                 weight = weight.masked_fill(is_loop, 0)
@@ -240,8 +240,12 @@ class ClusterGCNConv(nn.Module):
             else:
                 block = check_is_block("ClusterGCNConv", block, "use GCNConv with weights of the whole graph")
                 destinations = destinations_of(block)
-                looped, degrees = destinations[block.indices == destinations].long(), block.indptr.diff()
-            loops = x.new_zeros(len(own)).index_add_(0, looped, x.new_ones(len(looped)))
+                is_loop, degrees = block.indices == destinations, block.indptr.diff()
+                if has_fixed_sizes(block):  # one more row takes what is no loop
+                    looped = torch.where(is_loop, destinations, len(own)).long()
+                else:
+                    looped = destinations[is_loop].long()
+            loops = x.new_zeros(len(own) + 1).index_add_(0, looped, x.new_ones(len(looped)))[: len(own)]
             summed, num_edges = aggregate(block, x, "sum"), degrees.to(x.dtype)
         others = summed - loops[:, None] * own
         degree = num_edges - loops + 1

@@ -23,9 +23,9 @@ def arguments():
     weight, divisors = drawn(9, 2).detach().abs().requires_grad_(), torch.tensor([3.0, 1, 2, 4], dtype=torch.float64)
     scores = drawn(7, 2), drawn(4, 2), drawn(9, 2), drawn(9).detach().abs()
     return {
-        "sum": (drawn(7, 2, 3), weight, divisors, 4),
-        "extreme": (drawn(7, 2, 3), weight, False, 4),
-        "attend": (drawn(7, 2, 3), *scores, 0.1, 0.3, torch.tensor(-5), torch.arange(9)),
+        "sum": (drawn(7, 2, 3), weight, divisors, 4, False),
+        "extreme": (drawn(7, 2, 3), weight, False, 4, True),
+        "attend": (drawn(7, 2, 3), *scores, 0.1, 0.3, torch.tensor(-5), torch.arange(9), False),
         "transpose": (7,),
     }
 
@@ -45,9 +45,10 @@ def test_rows_are_as_many_as_said():
 
     for operation, rest in ((registered.summed, (None,)), (registered.extreme, (True,))):
         with pytest.raises(GraphError, match="expected indptr of 4 entries, one more than rows, got 5"):
-            operation(INDPTR, INDICES, drawn(7, 2), None, *rest, 3)
+            operation(INDPTR, INDICES, drawn(7, 2), None, *rest, 3, True)
     with pytest.raises(GraphError, match="got 5"):
-        registered.attended(INDPTR, INDICES, drawn(7, 2), drawn(7, 2), drawn(3, 2), None, None, 0.2, 0.0, None, None)
+        rest = None, None, 0.2, 0.0, None, None, True
+        registered.attended(INDPTR, INDICES, drawn(7, 2), drawn(7, 2), drawn(3, 2), *rest)
 
 
 def test_dropout_by_a_key_in_a_tensor_is_dropout_by_the_key():
@@ -62,6 +63,7 @@ def test_dropout_by_a_key_in_a_tensor_is_dropout_by_the_key():
             out = attend_with_grad(INDPTR, INDICES, x, scores)
         else:
             scores = AttentionScores(source, destination, edge)
-            out = registered.attended_by(INDPTR, INDICES, x, scores, 0.4, torch.tensor(-5), torch.arange(9))
+            dropped = 0.4, torch.tensor(-5), torch.arange(9)
+            out = registered.attended_by(INDPTR, INDICES, x, scores, *dropped, trusted=False)
         results.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
     assert all(map(torch.equal, *results))

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import dataclasses
+
 import pytest
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -144,3 +147,27 @@ def test_blocks_are_pytrees_whose_leaves_are_their_tensors():
     assert made.relation(("a", "to", "b")).indices.tolist() == block.relation(("a", "to", "b")).indices.tolist()
     # No leaf is checked: torch puts there what it likes while it walks.
     assert tree_map(lambda _: None, block).indptr is None
+
+
+def test_edges_of_the_loader_are_known_to_be_valid_and_those_of_others_are_not():
+    types = {("a", "to", "a"): ([0, 1, 2], [1, 2, 0])}
+    graphs = hr.Graph.from_coo([0, 1, 2], [1, 2, 0]), hr.Graph.from_coo(types, num_nodes={"a": 3})
+    made = []
+    for graph, items in zip(graphs, (hr.ItemSampler(3), hr.ItemSampler({"a": 3})), strict=True):
+        plain, new = items.sample_neighbor(graph, [1, 1]), items.sample_neighbor(graph, [1, 1], expand="new")
+        made += [plain, new, plain.pad(), new.pad()]
+    made += [plan.induce_subgraph(graphs[0]) for plan in made[:2]] + [hr.ItemSampler(3).sample_saint_node(graphs[0], 2)]
+    made += [plan.make_bidirectional() for plan in made[:1]]
+    for plan in made:
+        for switches in ({}, {"fuse_sampling": False}):
+            for block in next(iter(plan.loader(**switches))).blocks:
+                parts = [] if block.types is None else [block.relation(("a", "to", "a"))]
+                assert all(one._is_trusted for one in (block, block.to("cpu"), block.map(torch.clone), *parts))
+                others = (
+                    dataclasses.replace(block),
+                    copy.copy(block),
+                    hr.Block(block.indptr, block.indices, block.num_src, block.num_dst),
+                )
+                assert not any(one._is_trusted for one in others)
+                leaves, tree = tree_flatten(block)
+                assert not tree_unflatten(leaves, tree)._is_trusted
