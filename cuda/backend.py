@@ -6,10 +6,12 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
+
+Made = TypeVar("Made")
 
 
 class Backend(Protocol):
@@ -73,6 +75,9 @@ class Streams(Protocol):
 
     def synchronize(self) -> None:
         """Let the host wait for all that the current stream was given."""
+
+    def capture(self, work: Callable[[], Made]) -> tuple[Made, Callable[[], None]]:
+        """Return what work returns, which has not run, and a function that runs it."""
 
 
 class StandIn(Backend, Protocol):

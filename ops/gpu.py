@@ -12,13 +12,15 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeGuard
+from typing import Protocol, TypeGuard, TypeVar
 
 import numpy as np
 import torch
 
 from headrace.ops._arrays import Array, is_packed
 from headrace.ops.errors import DeviceError, InputError
+
+Made = TypeVar("Made")
 
 
 def device_of(array: Array) -> torch.device | None:
@@ -220,6 +222,16 @@ def side_stream(device: torch.device, *, behind_current: bool) -> AbstractContex
     from headrace.cuda import streams
 
     return streams.side_stream(device, behind_current=behind_current)
+
+
+def capture(device: torch.device, work: Callable[[], Made]) -> tuple[Made, Callable[[], None]]:
+    """Return what a function returns whose work on a GPU is captured, and a function that does this work, in order.
+
+    Nothing is done before that is called; each call does it once more, in the same memory.
+    """
+    from headrace.cuda import streams
+
+    return streams.capture(device, work)
 
 
 def record(device: torch.device) -> Event:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from headrace.ops._arrays import Array, as_key
+from headrace.ops.aggregate.compiling import IS_CAPTURED, is_compiling
 from headrace.ops.aggregate.edges import check_shape, check_table
-from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.errors import FeatureError, InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,9 +46,22 @@ class AttentionDropout:
 
     @classmethod
     def of(cls, probability: float, key: int, edge_ids: Array | None = None) -> AttentionDropout | None:
-        """Return the dropout for a probability, after a check; None for 0, which drops nothing."""
+        """Return the dropout for a probability, after a check; None for 0, which drops nothing.
+
+        Raises
+        ------
+        InputError
+            For a probability outside of [0, 1).
+        UsageError
+            In a step that a GPU may repeat.
+        """
         if isinstance(probability, (int, float)) and probability == 0:
             return None
+        if not is_compiling() and IS_CAPTURED.get():
+            raise UsageError(
+                "dropout of attention: expected none in hr.nn.CapturedStep, as a GPU repeats the masks of a call, got "
+                f"a probability of {probability}; drop rows by torch.nn.Dropout, or call the step itself"
+            )
         return cls(probability, key, edge_ids)
 
     @property

@@ -1,7 +1,8 @@
-"""Whether torch.compile reads this code, and the operations that its graphs take in place of ours."""
+"""Whether torch.compile reads this code, or a graph repeats it, and the operations that compiled graphs take."""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from types import ModuleType
 
 import torch
@@ -13,6 +14,10 @@ def _never() -> bool:
 
 #: Whether code is being compiled; torch before 2.4 has no operations to take, and compiles around ours.
 is_compiling = torch.compiler.is_compiling if hasattr(torch.library, "register_autograd") else _never
+
+
+#: Whether a step runs that a GPU may repeat without this code, with the same numbers (`hr.nn.CapturedStep`).
+IS_CAPTURED: ContextVar[bool] = ContextVar("headrace_is_captured", default=False)
 
 
 def operations() -> ModuleType:

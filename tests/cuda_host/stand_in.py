@@ -16,6 +16,7 @@ It does not find:
 - limits of a GPU (shared memory, registers, threads), and how CuPy passes arguments: for these `test_compile.py`
   compiles all kernels, and `bench/gpu.sh` runs the same tests on a GPU
 - peers, CUDA IPC, copy engines, and time
+- of CUDA graphs, what `graph_model.py` lists
 """
 
 from __future__ import annotations
@@ -76,8 +77,10 @@ class StandIn:
             if error is not None:
                 raise AssertionError(f"{name}: {error.decode()}")
 
-        queue = self.streams.queue
-        if queue is None:
+        graph, queue = self.streams.graph, self.streams.queue
+        if graph is not None:
+            graph.launch(arguments, run)
+        elif queue is None:
             run()
         else:
             queue.append(run)

@@ -6,13 +6,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from cuda_host.graph_model import Graph
+
+Made = TypeVar("Made")
 Queue = list[Callable[[], None]]
 
 
@@ -72,8 +75,25 @@ class StreamModel:
 
         return wait, lambda: all(work is _done for work in queue[:position])
 
+    @property
+    def graph(self) -> Graph | None:
+        """The graph that this thread captures."""
+        return getattr(self._local, "graph", None)
+
+    def capture(self, work: Callable[[], Made]) -> tuple[Made, Callable[[], None]]:
+        """Return what work returns, which has not run, and a function that runs it: a CUDA graph."""
+        assert self.queue is None
+        self._local.graph = graph = Graph()
+        try:
+            with graph.capture():
+                return work(), graph.replay
+        finally:
+            self._local.graph = None
+
     def synchronize(self) -> None:
         """Let the host wait for all that the current stream was given."""
+        if self.graph is not None:
+            raise RuntimeError("the host waits while a graph is captured")
         if self.queue is not None:
             self._run(self.queue, len(self.queue))
 

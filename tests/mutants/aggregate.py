@@ -15,6 +15,7 @@ _LAYERS = "tests/pipeline/models/nn/test_layers.py::"
 _AUTOCAST = "tests/pipeline/models/nn/test_autocast.py::"
 _HALF = "tests/pipeline/models/nn/test_half.py::"
 _WAITS = "tests/cuda_host/test_models_on_gpu.py::"
+_CAPTURED = "tests/pipeline/models/nn/test_captured_step.py::"
 
 AGGREGATE = (
     Mutant(
@@ -214,6 +215,30 @@ AGGREGATE = (
         "return trusted(replace(self, types=types, **changed), like=self)",
         "return replace(self, types=types, **changed)",
         _WAITS + "test_no_layer_waits_for_a_batch_of_the_loader[sage-plain]",
+    ),
+    Mutant(
+        "pipeline/models/captured_step.py",
+        "(name, names.setdefault(id(one), name), one",
+        "(name, names.setdefault(id(one), name) and None, one",
+        _CAPTURED + "test_batches_whose_fields_share_tensors_are_of_another_shape",
+    ),
+    Mutant(
+        "pipeline/models/captured_step.py",
+        "        kept.replay()\n        return",
+        "        return",
+        "tests/cuda_host/test_captured_step.py::test_a_capture_changes_nothing",
+    ),
+    Mutant(
+        "pipeline/models/captured_step.py",
+        "use_here(one for one in tree_leaves(result) if isinstance(one, Tensor))",
+        "pass",
+        "tests/cuda_host/test_captured_step.py::test_what_a_side_stream_returns_may_be_used_here",
+    ),
+    Mutant(
+        "ops/aggregate/attention_scores.py",
+        "if not is_compiling() and IS_CAPTURED.get():",
+        "if False:",
+        _CAPTURED + "test_dropout_of_attention_is_refused[by_layer]",
     ),
     Mutant(
         "ops/aggregate/way_back.py",

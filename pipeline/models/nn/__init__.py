@@ -12,7 +12,8 @@ float32. Blocks whose edges ranks share take them under autocast alone.
 ``torch.compile(model, fullgraph=True)`` makes one graph of a model of these layers, or of ``block.aggregate`` and
 ``block.attend``, from torch 2.4 on; `mark_dynamic` has it compile once for all sizes.
 
-`BatchNorm` and `GraphNorm` leave out the rows that ``plan.pad()`` has added.
+`BatchNorm` and `GraphNorm` leave out the rows that ``plan.pad()`` has added. `CapturedStep` repeats steps on padded
+batches as CUDA graphs.
 
 Where it differs:
 
@@ -36,6 +37,7 @@ Where it differs:
 torch.Size([2, 2])
 """
 
+from headrace.pipeline.models.captured_step import CapturedStep
 from headrace.pipeline.models.nn.dynamic_sizes import mark_dynamic
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
@@ -44,6 +46,7 @@ from headrace.pipeline.models.nn.sage import GINConv, SAGEConv
 
 __all__ = [
     "BatchNorm",
+    "CapturedStep",
     "ClusterGCNConv",
     "GATConv",
     "GCNConv",
