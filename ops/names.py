@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from headrace.ops.errors import InputError
 
@@ -85,6 +85,17 @@ def later(
         return sorted({*values["__all__"], *(name for name in values if name.startswith("__"))})
 
     return value_of, shown
+
+
+def refusal(
+    package: str, known: Iterable[str], advice: Callable[[str], str | None] | None = None
+) -> Callable[[str], NoReturn]:
+    """Return ``__getattr__`` of a package that has its names already: it refuses others; see `no_attribute`."""
+
+    def refuse(name: str) -> NoReturn:
+        raise no_attribute(f"module {package!r}", name, lambda: known, advice)
+
+    return refuse
 
 
 class UnknownNameError(AttributeError):

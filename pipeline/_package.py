@@ -267,7 +267,7 @@ _FUNCTIONS |= {
 
 
 def _advice(name: str) -> str | None:
-    from headrace.pipeline.plan.foreign_words import instead_of
+    from headrace.pipeline.plan.foreign_names import instead_of
 
     return instead_of(name)
 

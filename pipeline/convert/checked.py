@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.description import (
@@ -54,6 +54,7 @@ class Checked:
     edges: Mapping[EdgeType | None, Sequence[EdgeTable]]
     items: Sequence[Items]
     options: Options
+    tasks: Sequence[Mapping[str, Any]] = ()
 
     @property
     def is_typed(self) -> bool:
@@ -143,7 +144,7 @@ def checked(description: Description) -> Checked:
         _check_node(node)
     nodes = {name: _with_split_names(node) for name, node in nodes.items()}
     items = tuple(replace(one, name=split_name(one.name)) for one in description.items)
-    found = Checked(nodes, edges, items, description.options)
+    found = Checked(nodes, edges, items, description.options, description.tasks)
     for one in found.items:
         _check_items(found, one)
     _check_added(found)
@@ -177,18 +178,20 @@ def _check_added(tables: Checked) -> None:
     twice = [one for one in tables.edges if one is not None and reverse_type(one) in tables.edges]
     if options.reverse and twice:
         raise InputError(
-            f"convert: expected no edge type {reverse_type(twice[0])} beside reverse=True, got a table of it"
+            f"convert: expected no edge type {reverse_type(twice[0])} beside reverse=True (--reverse), got a table of "
+            "it; leave one out"
         )
     apart = [one for one in tables.edges if one is not None and one[0] != one[2]]
     if options.loops == "add" and len(apart) == len(tables.edges):
         raise InputError(
-            f"convert: loops='add': expected an edge type between nodes of one type, got {','.join(apart[0])}; leave "
-            "it out"
+            "convert: loops='add' (--loops add): expected an edge type between nodes of one type, got "
+            f"{','.join(apart[0])}; leave it out"
         )
     if options.reverse and (options.undirected or options.loops == "add"):
+        other = "undirected=True (--undirected)" if options.undirected else "loops='add' (--loops add)"
         raise InputError(
-            f"convert: expected reverse=True without {'undirected=True' if options.undirected else repr('add')}, got "
-            "both; add them to the graph by its methods, or leave one out"
+            f"convert: expected reverse=True (--reverse) without {other}, got both; add them to the graph by its "
+            "methods, or leave one out"
         )
 
 

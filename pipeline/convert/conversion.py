@@ -187,7 +187,8 @@ class Conversion:
             if ids.num_nodes is None and max(largest, default=-1) >= max(MOST_NODES_UNTOLD, 100 * self._num_ends()):
                 raise InputError(
                     f"convert: {name}: expected integer ids to be numbers of nodes, got {max(largest)}, so that "
-                    "most nodes would have no edge; pass external=True (--external) for ids with gaps, or num_nodes"
+                    "most nodes would have no edge; pass external=True (--external) for ids with gaps, or "
+                    "num_nodes (in TOML)"
                 )
             self.num_nodes[name] = (
                 max(ids.num_rows, max(largest, default=-1) + 1) if ids.num_nodes is None else ids.num_nodes

@@ -173,7 +173,8 @@ def _notes(tables: Checked, stamps: list[Any]) -> dict[str, Any]:
     for source, table in zip(sources, tables.tables(), strict=True):
         kept = {name: list(texts) for name, texts in table.classes.items() if len(texts) <= _MOST_CLASSES}
         source.update({"classes": kept} if kept else {})
-    return {"converter": "headrace convert", "sources": sources, "options": asdict(tables.options)}
+    tasks = {"tasks": [dict(one) for one in tables.tasks]} if tables.tasks else {}
+    return {"converter": "headrace convert", "sources": sources, "options": asdict(tables.options), **tasks}
 
 
 def _fingerprint(tables: Checked, stamps: list[Any]) -> str:

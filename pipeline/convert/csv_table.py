@@ -157,7 +157,9 @@ class CsvTable(Table):
         except _DAMAGED as cause:
             raise InputError(f"convert: expected a header in {path}, but {fault_of(cause)}") from cause
         if not header:
-            raise InputError(f"convert: expected a header in {path}, got an empty file; pass names=")
+            raise InputError(
+                f"convert: expected a header in {path}, got an empty file; pass names= (in TOML names = [...])"
+            )
         return header
 
     def _plain_rows(self) -> Iterator[tuple[int, list[str]]]:

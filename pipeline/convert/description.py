@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from headrace.pipeline.convert.table import Table
 
@@ -15,6 +15,9 @@ from headrace.pipeline.convert.table import Table
 Columns = str | Sequence[str]
 
 EdgeType = tuple[str, str, str]
+
+#: What to do about null as a time, for users of functions and of the shell.
+NULL_TIMES = "pass null_times='earliest' (--null-times earliest) or 'drop' (--null-times drop)"
 
 #: Other names of splits, in any case.
 _SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
@@ -180,10 +183,11 @@ class Description:
     """All that a conversion reads.
 
     Node types, edge types and items keep their order. Types of nodes that edges name and no `NodeTable` has are added
-    behind the others.
+    behind the others. `tasks` are kept in the notes of the data set: what is known of each, such as its name.
     """
 
     edges: Sequence[EdgeTable]
     nodes: Sequence[NodeTable] = ()
     items: Sequence[Items] = ()
     options: Options = field(default_factory=Options)
+    tasks: Sequence[Mapping[str, Any]] = ()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import Attribute, nulls
 from headrace.pipeline.convert.checked import Reference, attributes_of
-from headrace.pipeline.convert.description import EdgeTable, Options
+from headrace.pipeline.convert.description import NULL_TIMES, EdgeTable, Options
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.node_ids import UNKNOWN, IdReader, NodeIds
 from headrace.pipeline.convert.raw_array import RawArray
@@ -168,7 +168,8 @@ def refuse_unknown(table: Table, column: str, row: int) -> None:
     value = value_at(Reference(table, column, "", ""), row)
     raise InputError(
         f"convert: {table.where(row)}: there is no node with the id {'null' if value is None else repr(value)} of "
-        f"{column!r}; add the node, or pass unknown_ids='drop' (leave such rows out) or 'create' (add nodes)"
+        f"{column!r}; add the node, or pass unknown_ids='drop' (--unknown-ids drop: leave such rows out) or 'create' "
+        "(--unknown-ids create: add nodes)"
     )
 
 
@@ -212,7 +213,7 @@ def _values(
         return filled
     lacking = null & kept
     if lacking.any():
-        advice = "; pass null_times='earliest' or 'drop'" if attribute.is_time else "; fill it in, or remove the row"
+        advice = f"; {NULL_TIMES}" if attribute.is_time else "; fill it in, or remove the row"
         raise InputError(
             f"convert: {table.where(start + int(lacking.argmax()))}: expected a number in {column!r} for attribute "
             f"{name!r}, got null{advice}"

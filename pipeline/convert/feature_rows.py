@@ -125,7 +125,7 @@ def time_pieces(
                 if null_times != "earliest":
                     raise InputError(
                         f"convert: {table.where(done + int(null.argmax()))}: expected a time in {column!r}, got null; "
-                        "pass null_times='earliest'"
+                        "pass null_times='earliest' (--null-times earliest)"
                     )
                 plain[null] = attribute.fill
             yield plain

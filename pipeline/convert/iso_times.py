@@ -80,7 +80,7 @@ def with_times(description: Description) -> Description:
     nodes = [_with_times(one, one.time) for one in description.nodes]
     items = [_with_times(one, one.time) for one in description.items]
     options = replace(description.options, time_unit=_unit(edges, nodes, items, description.options))
-    return Description(edges, nodes, items, options)
+    return Description(edges, nodes, items, options, description.tasks)
 
 
 def _with_times(one: T, *columns: str | None) -> T:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import as_labels, nulls
-from headrace.pipeline.convert.description import Items, NodeTable, Options, split_name
+from headrace.pipeline.convert.description import NULL_TIMES, Items, NodeTable, Options, split_name
 from headrace.pipeline.convert.edge_ends import EndFiles, refuse_unknown
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.node_ids import UNKNOWN, IdReader
@@ -77,7 +77,7 @@ class ItemColumns:
             if lacking.any() and self.null_times == "refuse":
                 raise InputError(
                     f"convert: {self.table.where(start + int(lacking.argmax()))}: expected a time in {self.time!r}, "
-                    "got null; pass null_times='earliest' or 'drop'"
+                    f"got null; {NULL_TIMES}"
                 )
             counts["null times"] += int(lacking.sum())
             if self.null_times == "drop":

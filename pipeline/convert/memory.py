@@ -56,9 +56,10 @@ def room(memory: int, least: int = 32 << 20, *, what: str = "convert") -> int:
     if left < least:
         apart = resident() + APART
         needed = apart + least + (32 << 20)
+        size = f"{-(-needed // 10**6)}MB"
         raise InputError(
             f"{what}: expected memory for the libraries, which take {apart:,} bytes, and {least:,} bytes for "
-            f"arrays, got {memory:,} bytes; give at least {needed:,} bytes, as memory={f'{-(-needed // 10**6)}MB'!r}"
+            f"arrays, got {memory:,} bytes; give at least {needed:,} bytes, as memory={size!r} (--memory {size})"
         )
     return left
 

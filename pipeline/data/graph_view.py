@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -247,6 +247,13 @@ class GraphView(ABC):
     def in_degrees(self) -> Tensor:
         """Return the number of in-neighbours of each node, int64[num_nodes]."""
         return self.indptr.diff()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from headrace.pipeline.data.graph_words import missing
+
+            raise missing(self, name)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GraphView):

@@ -1,14 +1,21 @@
-"""Items that come as a ``torch.utils.data.Dataset``: samples that are an id, an id with its label, or a pair."""
+"""Items that come as a ``torch.utils.data.Dataset``: samples that are an id, an id with its label, or a pair.
+
+Several sets of items by name are refused.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
 from headrace.ops.errors import ItemsError
+
+if TYPE_CHECKING:
+    from headrace.pipeline.data.items import Items
 
 SPELLINGS = (
     "give ids with labels as a tuple (ids, labels), and pairs of nodes as one integer tensor of shape "
@@ -35,6 +42,26 @@ def items_of_dataset(dataset: Dataset[Any]) -> Tensor | tuple[Tensor, Tensor]:
     raise ItemsError(
         f"expected samples of a {type(dataset).__name__} to be ids or (id, label), got {len(tensors)} entries in each; "
         f"{SPELLINGS}"
+    )
+
+
+def refuse_by_name(items: Any, kind: type[Items]) -> None:
+    """Refuse several sets of items by name, as data sets and splits have them, and what has such in ``items``.
+
+    Raises
+    ------
+    ItemsError
+        With the first of the names.
+    """
+    own = getattr(items, "items", None)
+    named = items if isinstance(items, Mapping) else own
+    if not isinstance(named, Mapping) or not any(isinstance(one, kind) for one in named.values()):
+        return
+    came = "item sets by name" if named is items else f"a {type(items).__name__} with item sets by name"
+    names = list(named)
+    raise ItemsError(
+        f"ItemSampler: expected the items of one split, got {came}, {', '.join(map(str, names))}; pass one of them, "
+        f"such as data.items[{names[0]!r}]"
     )
 
 

@@ -15,9 +15,9 @@ from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, rows_at, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
-from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset
+from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset, refuse_by_name
 from headrace.pipeline.data.seen import Seen, argument
-from headrace.pipeline.data.typed_items import LinkTypes, TypeRuns, in_space, joined, joined_rows
+from headrace.pipeline.data.typed_items import LinkTypes, TypeRuns, in_space, joined, joined_rows, text_of
 from headrace.pipeline.data.types import TypeOffsets, type_number
 
 
@@ -41,6 +41,9 @@ class Items:
 
     def __len__(self) -> int:
         return sum(map(len, self.ids.values())) if isinstance(self.ids, Mapping) else len(self.ids)
+
+    def __repr__(self) -> str:
+        return text_of(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,6 +117,7 @@ class ItemSet:
             if len(items) != 2:
                 raise ItemsError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
             items, labels = items
+        refuse_by_name(items, Items)
         types = mask_sizes = None
         ids: range | torch.Tensor
         masks: list[Seen] = []
@@ -237,7 +241,7 @@ class ItemSet:
     def __hash__(self) -> int:
         return hash(len(self))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         width = self.nodes_per_item
         kind = "items" if width == 1 else "pairs" if width == 2 else f"items of {width} nodes"
         return f"{len(self):,} {kind}{' with labels' if self.labels is not None else ''}"

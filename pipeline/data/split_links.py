@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops import GraphError, InputError, gather_rows
+from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.build_graph import ends_in_input_order
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.items import Items
@@ -41,6 +42,11 @@ class LinkSplit:
     graphs: dict[str, Graph]
     edges: dict[str, Tensor]
     edge_ids: Tensor
+
+    def __repr__(self) -> str:
+        edges = ", ".join(f"{name!r}: {describe(ids)}" for name, ids in self.edges.items())
+        parts = f"items={self.items}, graphs={self.graphs}, edges={{{edges}}}, edge_ids={describe(self.edge_ids)}"
+        return f"LinkSplit({parts})"
 
 
 def split_links(

@@ -19,7 +19,7 @@ from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition
 from headrace.pipeline.passes.shared_edges import share_edges
-from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Window, graphs_of
+from headrace.pipeline.plan import PADDED, Facts, Machine, PlanError, Rule, Stage, Window, graphs_of
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
@@ -35,6 +35,11 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
         return None
     for verb, graph in graphs_of(stages):
         check_known_by_own_ids(graph, f"cooperative: {verb}")
+    if any(stage.gives == PADDED for stage in stages):
+        raise PlanError(
+            "cooperative: expected a plan without pad(), as ranks that make batches together have no padding: each has "
+            "the nodes that it owns; leave out .pad(), or pass cooperative=False"
+        )
     if isinstance(machine.partition, EdgePartition):
         return share_edges(stages, machine.partition, _fetches(stages, machine))
     partition = _partition(stages, machine.partition, machine.world_size)

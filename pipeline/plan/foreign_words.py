@@ -1,8 +1,6 @@
-"""Arguments of PyG, DGL and GraphBolt: their names here, or their replacements."""
+"""Arguments and attributes of PyG, DGL and GraphBolt: their names here, or their replacements."""
 
 from __future__ import annotations
-
-from headrace.pipeline.later import VERBS
 
 _FIRST_HOP_FIRST = "the hop next to the seeds first: PyG's order, while DGL and GraphBolt begin at the input side"
 _ATTRIBUTE = "the name of an edge attribute, given by edge_attrs= when the graph is made"
@@ -15,6 +13,10 @@ _ITEMS = "give it to hr.ItemSampler, which begins the plan"
 _DEVICE = "put .copy_to(device) into the plan, behind what works in CPU memory"
 _RANKS = "each rank takes its share by itself from torch.distributed, or by .loader(rank=, world_size=)"
 _TIME = "the name of times, given by edge_attrs= or node_attrs= when the graph is made"
+_GPU_CACHE = (
+    'hr.CachedFeature(source, place="cuda") keeps features on a GPU, .copy_to("cuda") before the sampler the graph'
+)
+_NEGATIVES = "chain .sample_uniform_negative(graph, ratio=...) behind hr.ItemSampler(pairs), before the sampler"
 
 #: Foreign word -> the parameters with its meaning; an error names the first that the stage has.
 SAME: dict[str, tuple[str, ...]] = {
@@ -22,7 +24,8 @@ SAME: dict[str, tuple[str, ...]] = {
     "g": ("graph",),
     "G": ("graph",),
     "fanout": ("fanouts", "layer_sizes"),
-    "num_neighbors": ("fanouts", "layer_sizes"),
+    "fanouts": ("layer_sizes", "fanout"),
+    "num_neighbors": ("fanouts", "layer_sizes", "fanout"),
     "num_samples_per_layer": ("layer_sizes", "fanouts"),
     "nodes_per_layer": ("layer_sizes", "fanouts"),
     "num_layers": ("num_hops",),
@@ -40,9 +43,29 @@ SAME: dict[str, tuple[str, ...]] = {
     "num_random_walks": ("num_walks",),
     "num_traversals": ("walk_length",),
     "termination_prob": ("restart",),
+    "negative_ratio": ("ratio",),
+    "neg_sampling_ratio": ("ratio",),
+    "neg_ratio": ("ratio",),
+    "num_negatives": ("ratio",),
+    "num_neg_samples": ("ratio",),
+    "amount": ("ratio",),
+    "k": ("ratio",),
+    "dst_weight": ("node_weight",),
+    "src_weight": ("source_weight",),
+    "include_reverse_edges": ("reverse",),
+    "reverse_etypes": ("reverse",),
+    "reverse_etypes_mapping": ("reverse",),
+    "return_eids": ("edge_ids",),
+    "return_edge_ids": ("edge_ids",),
+    "include_original_edge_id": ("edge_ids",),
+    "seeds_pre_time_window": ("window",),
+    "cluster_data": ("partition",),
+    "batch_size": ("clusters_per_batch",),
     "sample_coverage": ("num_samples",),
     "feature_store": ("store",),
     "features": ("store",),
+    "node_features": ("node",),
+    "edge_features": ("edge",),
     "node_feature_keys": ("node",),
     "edge_feature_keys": ("edge",),
     "node_feats": ("node",),
@@ -55,8 +78,10 @@ SAME: dict[str, tuple[str, ...]] = {
     "input_nodes": ("items",),
     "node_ids": ("items",),
     "indices": ("items",),
+    "node_idx": ("items",),
     "train_idx": ("items",),
     "seeds": ("items",),
+    "transformer": ("function",),
     "fn": ("function",),
     "func": ("function",),
     "num_workers": ("workers",),
@@ -122,7 +147,15 @@ ADVICE: dict[str, str] = {
     "device": _DEVICE,
     "output_device": _DEVICE,
     "use_uva": "graphs and features are read from CPU memory in this version",
-    "gpu_cache": "graphs and features are read from CPU memory in this version",
+    "gpu_cache": _GPU_CACHE,
+    "num_gpu_cached_edges": _GPU_CACHE,
+    "gpu_cache_threshold": _GPU_CACHE,
+    "non_blocking": "a copy to a GPU never waits for the training loop",
+    "exclude": "chain .exclude_seed_edges(reverse=...) before the sampler",
+    "negative_sampler": _NEGATIVES,
+    "neg_sampling": _NEGATIVES,
+    "drop_uneven_inputs": "all ranks have the same number of batches, and the last may be short",
+    "minibatcher": "chain .transform(function) where it is to run",
     "pin_memory": "call batch.pin_memory(), by .transform if it is to happen ahead",
     "use_ddp": _RANKS,
     "ddp_seed": _RANKS,
@@ -134,29 +167,6 @@ ADVICE: dict[str, str] = {
     "drop_last": _ITEMS,
     "input_nodes": _ITEMS,
     "items": _ITEMS,
-}
-
-_SAMPLER = "a sampler is a verb of plans: hr.ItemSampler(ids, batch_size=...).sample_neighbor(graph, fanouts=[...])"
-_LOADER = "call .loader() on a plan, such as hr.ItemSampler(ids, batch_size=...).sample_neighbor(graph, fanouts=[...])"
-_OF_PYG = "write `import headrace.pyg` for the loaders with PyG's names"
-
-#: Foreign name of a class, a function or a method -> the expression here.
-_INSTEAD: dict[str, str] = {
-    "NeighborSampler": _SAMPLER,
-    "NeighbourSampler": _SAMPLER,
-    "LayerNeighborSampler": _SAMPLER.replace("sample_neighbor", "sample_layer_neighbor"),
-    "LaborSampler": _SAMPLER.replace("sample_neighbor", "sample_layer_neighbor"),
-    "MultiLayerFullNeighborSampler": _SAMPLER.replace("[...]", "[-1, ...]"),
-    "NeighborLoader": "headrace.pyg.NeighborLoader has PyG's arguments; " + _OF_PYG,
-    "LinkNeighborLoader": "headrace.pyg.LinkNeighborLoader has PyG's arguments; " + _OF_PYG,
-    "pyg": _OF_PYG,
-    "DataLoader": _LOADER,
-    "ItemSet": "give the ids to hr.ItemSampler(ids, batch_size=...)",
-    "dataloader": "call .loader()",
-    "sample_labor": "write .sample_layer_neighbor(graph, fanouts=[...])",
-    "to": "write .copy_to(device)",
-    "cuda": 'write .copy_to("cuda")',
-    "map": "write .transform(function)",
 }
 
 _CUTS = (
@@ -196,18 +206,6 @@ _OF_OUR_LOADERS = (
 )
 
 
-def instead_of(name: str) -> str | None:
-    """Return the expression for a verb, or for a name of another library, in any case; None if unknown."""
-    words = {
-        _plain(verb): f"write hr.ItemSampler(ids, batch_size=...).{verb}(...), a plan has the verbs" for verb in VERBS
-    }
-    return (words | {_plain(word): text for word, text in _INSTEAD.items()}).get(_plain(name))
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
 def instead_on_loader(name: str) -> str | None:
     """Return the equivalent of an attribute that a loader does not have; None if unknown."""
     return _OF_LOADERS.get(name) or ADVICE.get(name)
@@ -217,4 +215,6 @@ def instead_on_plan(name: str) -> str | None:
     """Return the equivalent of an attribute that a plan does not have; None if unknown."""
     if name in _OF_OUR_LOADERS:
         return f"it is of the loader: plan.loader().{name}"
-    return _INSTEAD.get(name) or instead_on_loader(name)
+    from headrace.pipeline.plan.foreign_names import INSTEAD  # loaded for an error alone
+
+    return INSTEAD.get(name) or instead_on_loader(name)

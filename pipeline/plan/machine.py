@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -84,6 +84,14 @@ class Machine:
                 raise InputError(f"Machine: expected {name} to be a tuple of bytes, got {type(sizes).__name__}")
         if self.rank >= self.world_size:
             raise InputError(f"Machine: expected a rank below world_size = {self.world_size}, got {self.rank}")
+
+    def __str__(self) -> str:
+        """Return the facts, in which the memory of several devices is short: ``(8 x 79.2 GiB)``."""
+        if len(self.gpu_memory) < 2:
+            return repr(self)
+        sizes = [f"{size / (1 << 30):.4g} GiB" for size in self.gpu_memory]
+        counted = [f"{count} x {size}" if (count := sizes.count(size)) > 1 else size for size in dict.fromkeys(sizes)]
+        return repr(replace(self, gpu_memory=())).replace("gpu_memory=()", f"gpu_memory=({', '.join(counted)})")
 
     def exchanges_at(self, place: Place | None) -> bool:
         """Return whether ranks exchange tensors at a place as they are, without a detour through CPU memory."""

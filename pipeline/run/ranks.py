@@ -196,12 +196,17 @@ def check_ranks(plan: Plan, settings: RunSettings) -> None:
         )
     owners = [one.partition for stage in plan.stages if stage.ranks.shares_layers for one in stage.divided()]
     divided = [(stage, one) for stage in plan.stages for one in stage.divided()]
-    # Exchanges last: where a pass made them for data in shards, the data say better what is wrong.
-    for stage, one in sorted(divided, key=lambda pair: pair[0].ranks.collective and pair[1].part is None):
+    # Data in shards first: owners of items and exchanges, which passes make for them, say less of what is wrong.
+    for stage, one in sorted(divided, key=lambda pair: (pair[1].part is None, pair[0].ranks.collective)):
         if one.partition.num_parts != world_size:
+            ranks = "is 1 rank" if world_size == 1 else f"are {world_size} ranks"
+            advice = "make a part for each rank"
+            if one.part is not None and world_size > 1:
+                advice += f": `headrace partition FOLDER OUT --parts {world_size}`"
+            elif one.part is not None:
+                advice = f"start {one.partition.num_parts} ranks, or use the whole graph and whole features"
             raise PlanError(
-                f"{stage.origin.name}: {one.what} has {one.partition.num_parts} parts, but there are {world_size} "
-                "ranks; make a part for each rank"
+                f"{stage.origin.name}: {one.what} has {one.partition.num_parts} parts, but there {ranks}; {advice}"
             )
         if one.part not in (None, rank):
             raise PlanError(

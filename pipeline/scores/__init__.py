@@ -12,6 +12,9 @@ They show which rows to keep in fast memory, before any row is read:
 ====================================  ======================================================================
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from headrace.ops.names import refusal
 from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.scores.inclusion import access_frequency, inclusion
 from headrace.pipeline.scores.reverse_pagerank import out_degree, reverse_pagerank, weighted_reverse_pagerank
@@ -24,6 +27,9 @@ __all__ = [
     "reverse_pagerank",
     "weighted_reverse_pagerank",
 ]
+
+if not _TYPE_CHECKING:  # a checker would take any name
+    __getattr__ = refusal("headrace.scores", __all__)
 
 
 def __dir__() -> list[str]:

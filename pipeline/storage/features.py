@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -220,10 +220,27 @@ class FeatureStore:
                     num_ids = None if of_type is None else type_size(of_type, name[0])
                 too_many = all_ids and num_ids is not None and num_rows > num_ids
                 if too_many or (num_ids is not None and num_rows < num_ids):
+                    remedy = "pass the whole feature, or the graph it belongs to"
+                    if too_many and what == "edges":
+                        from headrace.pipeline.storage.store_words import of_fewer_edges
+
+                        remedy = of_fewer_edges(name)
                     raise FeatureError(
                         f"{stage}: expected {what[:-1]} feature {listed(name)} to have a row for each of the graph's "
-                        f"{num_ids} {what}, got {num_rows} rows; pass the whole feature, or the graph it belongs to"
+                        f"{num_ids} {what}, got {num_rows} rows; {remedy}"
                     )
+
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, name: Any) -> NoReturn:
+            from headrace.pipeline.storage.store_words import not_by_name
+
+            raise not_by_name(self, name)
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from headrace.pipeline.storage.store_words import missing
+
+            raise missing(self, name)
 
     def share_memory(self) -> FeatureStore:
         """Move all tensors to shared memory, once, and return the store.

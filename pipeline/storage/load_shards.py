@@ -98,7 +98,12 @@ def load_shards(
     reader = _Reader(folder_of_shards(path, cached), memory_map)
     meta = reader.meta
     if part is None:
-        part, _ = rank_of_process(None, None)
+        part, world_size = rank_of_process(None, None)
+        if world_size not in (1, meta.num_parts):
+            raise InputError(
+                f"load_shards: expected as many parts as ranks, {world_size}, in {path}, got {meta.num_parts}; cut it "
+                f"again, `headrace partition FOLDER OUT --parts {world_size}`, or name a part, part="
+            )
     part = whole_number(part, f"load_shards: part of {path}", 0, InputError, meta.num_parts - 1)
     partition = reader.partition(part)
     graph = reader.graph(partition, part)

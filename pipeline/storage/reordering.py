@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops import FeatureError, GraphError, InputError, gather_rows
-from headrace.pipeline.data import CPU, Graph, ItemSet, Place, as_ids, sampled_digest
+from headrace.pipeline.data import CPU, Graph, ItemSet, Place, as_ids, describe, sampled_digest
 from headrace.pipeline.data.ranking import as_scores, ranking
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.decoding import Decoding
@@ -116,6 +116,10 @@ class Reordered:
     order: Tensor
     rank: Tensor
     original_ids: bool
+
+    def __repr__(self) -> str:
+        ids = f"order={describe(self.order)}, rank={describe(self.rank)}, original_ids={self.original_ids}"
+        return f"Reordered({self.graph!r}, {self.store!r}, {ids})"
 
     def new_ids(self, ids: ArrayLike | Tensor) -> Tensor:
         """Return the new ids of nodes given by old ones, int64 of the same shape."""

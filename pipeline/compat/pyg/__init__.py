@@ -12,6 +12,9 @@ With Lightning, loaders go to ``trainer.fit(model, loader)`` as they are. PyG's 
 sampler of headrace. With ``loader="neighbor"`` they make PyG's sampler, which needs pyg-lib or torch-sparse.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from headrace.ops.names import refusal
 from headrace.pipeline.compat.pyg.cluster import ClusterData, ClusterLoader
 from headrace.pipeline.compat.pyg.link_neighbor_loader import LinkNeighborLoader
 from headrace.pipeline.compat.pyg.neighbor_loader import NeighborLoader
@@ -19,6 +22,7 @@ from headrace.pipeline.compat.pyg.saint import GraphSAINTEdgeSampler, GraphSAINT
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.compat.pyg.shadow import ShaDowKHopSampler
 from headrace.pipeline.compat.pyg.trim import trim_to_layer
+from headrace.pipeline.plan.foreign_names import instead_of
 
 __all__ = [
     "ClusterData",
@@ -32,3 +36,6 @@ __all__ = [
     "ShaDowKHopSampler",
     "trim_to_layer",
 ]
+
+if not _TYPE_CHECKING:  # a checker would take any name
+    __getattr__ = refusal("headrace.pyg", __all__, instead_of)

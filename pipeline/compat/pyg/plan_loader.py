@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 from headrace.pipeline.compat.pyg.attributes import check_attributes, check_overrides, is_overridden
 from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
+from headrace.pipeline.compat.pyg.unknown_arguments import check_known
 from headrace.pipeline.data.graph_sources import warn_of_several_graphs
 from headrace.pipeline.plan import LAST_EPOCH, InputError, Plan
 from headrace.pipeline.run.loader import Loader
@@ -67,7 +68,10 @@ class PlanLoader(DataLoader[Any]):
         ------
         InputError
             For arguments that have no meaning here.
+        UsageError
+            For arguments that neither PyG nor torch has.
         """
+        check_known(type(self), arguments)
         check_overrides(self, self.not_called)
         self.seed, self.num_threads, self.prefetch = _python_number(seed), _python_number(num_threads), prefetch
         self.follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))

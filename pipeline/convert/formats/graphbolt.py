@@ -1,7 +1,8 @@
 """On-disk data sets of GraphBolt before their preprocessing: ``metadata.yaml`` with CSV, ``.npy`` and their tasks.
 
-Sets become the items "train", "val" and "test", with the name of the task before them where there are several. Edge
-attributes for sampling (``graph.feature_data``) stay with their edges, which they do not in GraphBolt 2.1.
+Sets become the items "train", "val" and "test", with the name of the task before them where there are several; the
+notes keep names and other fields of tasks, such as ``num_classes``. Edge attributes for sampling
+(``graph.feature_data``) stay with their edges, which they do not in GraphBolt 2.1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable
 from headrace.pipeline.convert.formats.fields import Fields
 from headrace.pipeline.convert.formats.plain_yaml import parse_yaml
-from headrace.pipeline.convert.formats.source_files import inside, refuse_pickle, text_of
+from headrace.pipeline.convert.formats.source_files import PICKLES, holds_objects, inside, refuse_pickle, text_of
 from headrace.pipeline.convert.formats.views import Beside
 from headrace.pipeline.convert.npy_table import NpyTable
 from headrace.pipeline.convert.table import Table
@@ -27,11 +28,6 @@ _TIMES = ("time", "timestamp", "timestamps")
 
 #: What is kept with a set that a data set does not have.
 _NEGATIVES = ("negative_srcs", "negative_dsts", "indexes")
-
-_ADVICE = (
-    "write numpy.save(name + '.npy', torch.load(file, weights_only=True).numpy()), and format: numpy; of a folder "
-    "preprocessed/ convert the folder above it"
-)
 
 
 def read_graphbolt(folder: Path) -> Description:
@@ -46,7 +42,9 @@ def read_graphbolt(folder: Path) -> Description:
     top = Fields(parse_yaml(text_of(path), str(path)), str(path))
     graph_fields = top.take("graph", dict) if "graph" in top.value else {}
     if not graph_fields and "graph_topology" in top.value:
-        refuse_pickle("graph_topology.pt", _ADVICE)
+        refuse_pickle(
+            "graph_topology.pt", f"convert the folder above it, {folder.absolute().parent}, with the files as given"
+        )
     graph = Fields(graph_fields, f"{path}, graph", ("nodes", "edges", "feature_data", "edge_type"))
     nodes = {one.maybe("type", str): one.take("num", int) for one in graph.each("nodes", ("type", "num"))}
     attributes = _features(graph.each("feature_data"), folder)
@@ -58,7 +56,8 @@ def read_graphbolt(folder: Path) -> Description:
         raise InputError(f"convert: {path}: expected features of types of the graph, got some of {left[0]}")
     tasks = top.each("tasks")
     items = [one for task in tasks for one in _items(task, folder, prefix=len(tasks) > 1)]
-    return Description(edges, tables, items)
+    known = [{name: value for name, value in task.value.items() if name not in _SETS} for task in tasks]
+    return Description(edges, tables, items, tasks=[one for one in known if one])
 
 
 Features = dict[tuple[str, Any], dict[str, list[Path]]]
@@ -80,9 +79,21 @@ def _features(entries: list[Fields], folder: Path) -> Features:
 def _array(one: Fields, folder: Path) -> list[Path]:
     form, path = one.take("format", str), one.take("path", str)
     if form != "numpy":
-        refuse_pickle(path if form != "torch" else f"{path} (format: torch).pt", _ADVICE)
+        _refuse_objects(form, path, folder)
         raise InputError(f"convert: {one.what}: expected format: numpy, got {form!r}; write numpy.save(path, array)")
     return inside(folder, path)
+
+
+def _refuse_objects(form: str, path: str, folder: Path) -> None:
+    """Refuse tensors of torch, with the code that writes them as an array."""
+    if form == "torch" or path.lower().endswith(PICKLES):
+        array = Path(path).with_suffix(".npy").as_posix()
+        read, write = str(folder / path), str(folder / array)
+        raise holds_objects(
+            f"{path} (format: {form})",
+            f"write numpy.save({write!r}, torch.load({read!r}, weights_only=True).numpy()), and in metadata.yaml "
+            f"format: numpy, path: {array}",
+        )
 
 
 def _edges(one: Fields, folder: Path, attributes: Features, features: Features) -> EdgeTable:
@@ -95,7 +106,7 @@ def _edges(one: Fields, folder: Path, attributes: Features, features: Features) 
         files = inside(folder, path)
         table = NpyTable({"src": (files, 0), "dst": (files, 1)})
     else:
-        refuse_pickle(path, _ADVICE)
+        _refuse_objects(form, path, folder)
         raise InputError(f"convert: {one.what}: expected format: csv or numpy, got {form!r}")
     own = attributes.pop(("edge", edge_type), {})
     more = features.pop(("edge", edge_type), {})

@@ -30,6 +30,9 @@ _ENDINGS = {
     ".npz": ("arrays", "read_arrays"),
 }
 
+#: Endings of tables, which are named by options.
+_TABLES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".npy")
+
 
 def read_source(path: str | os.PathLike[str]) -> Description:
     """Return the description of a file or folder of any format.
@@ -45,6 +48,12 @@ def read_source(path: str | os.PathLike[str]) -> Description:
     if not source.is_dir():
         if source.name in ("metadata.yaml", "meta.yaml"):
             return read_source(source.parent)
+        if source.suffix in _TABLES or "".join(source.suffixes[-2:]) in _TABLES:
+            raise InputError(
+                f"convert: expected a description or a folder, got the table {source.name}; run `headrace convert "
+                f"{source.parent} DATASET --edges {source.name} --src COLUMN --dst COLUMN` if its rows are edges, with "
+                "--nodes FILE for those of nodes"
+            )
         if source.suffix not in _ENDINGS:
             raise InputError(
                 f"convert: expected a file that ends in {', '.join(_ENDINGS)}, or a folder, got {source.name}; name "

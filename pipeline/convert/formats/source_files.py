@@ -60,10 +60,15 @@ def refuse_pickle(name: str, instead: str = "write its arrays by numpy.save, and
         With what to write instead.
     """
     if name.lower().endswith(PICKLES):
-        raise InputError(
-            f"convert: expected files of numbers or texts, got {name}, which holds Python objects: they are not "
-            f"unpickled, as that could run code; {instead}"
-        )
+        raise holds_objects(name, instead)
+
+
+def holds_objects(name: str, instead: str) -> InputError:
+    """Return the error for a file of Python objects, with what to write instead."""
+    return InputError(
+        f"convert: expected files of numbers or texts, got {name}, which holds Python objects: they are not unpickled, "
+        f"as that could run code; {instead}"
+    )
 
 
 def text_of(path: Path) -> str:

@@ -37,12 +37,16 @@ Where it differs:
 torch.Size([2, 2])
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from headrace.ops.names import refusal
 from headrace.pipeline.models.captured_step import CapturedStep
 from headrace.pipeline.models.nn.dynamic_sizes import mark_dynamic
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
 from headrace.pipeline.models.nn.norms import BatchNorm, GraphNorm
 from headrace.pipeline.models.nn.sage import GINConv, SAGEConv
+from headrace.pipeline.plan.foreign_names import instead_of_layer
 
 __all__ = [
     "BatchNorm",
@@ -55,6 +59,9 @@ __all__ = [
     "SAGEConv",
     "mark_dynamic",
 ]
+
+if not _TYPE_CHECKING:  # a checker would take any name
+    __getattr__ = refusal("headrace.nn", __all__, instead_of_layer)
 
 
 def __dir__() -> list[str]:

@@ -7,11 +7,17 @@
 =====================  ==================================================================================
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from headrace.ops.names import refusal
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 from headrace.pipeline.models.sar.transfer import Counts
 from headrace.pipeline.models.sar.wrap import dropout_state, load_dropout_state, wrap
 
 __all__ = ["Counts", "ShardedGraph", "dropout_state", "load_dropout_state", "wrap"]
+
+if not _TYPE_CHECKING:  # a checker would take any name
+    __getattr__ = refusal("headrace.sar", __all__)
 
 
 def __dir__() -> list[str]:

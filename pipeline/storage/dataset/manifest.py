@@ -134,9 +134,11 @@ class Manifest:
         try:
             fields = parse_json(read_limited(path))
         except OSError as cause:
+            from headrace.pipeline.storage.dataset.dataset_words import instead_of_folder
+
             raise InputError(
                 f"open_dataset: expected a folder with {MANIFEST}, but {path} cannot be read ({cause.strerror}); "
-                "name a folder that hr.save_dataset or headrace convert made"
+                + (instead_of_folder(folder) or "name a folder that hr.save_dataset or headrace convert made")
             ) from cause
         except ValueError as cause:
             raise InputError(f"open_dataset: expected JSON in {path}, but {cause}; copy the data set again") from cause

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
 from torch import Tensor
@@ -77,6 +77,7 @@ class Dataset:
         options = manifest.notes.get("options")
         if isinstance(options, Mapping) and options.get("time_unit") is not None:
             lines.append(f"  unit of times: {options['time_unit']}")
+        lines += [f"  task {_task_text(one)}" for one in _tasks(manifest.notes)]
         for ids in manifest.ids:
             lines.append(f"  ids of {ids.type}: {'integers' if ids.starts is None else 'texts'}")
         lines.append(f"  {sum(map(num_bytes, arrays_of(manifest))):,} bytes in {len(arrays_of(manifest))} arrays")
@@ -99,6 +100,13 @@ class Dataset:
                     f"verify: expected in {path} the bytes of its checksum in {MANIFEST}, got others; copy it again"
                 )
         self.graph.content_digest()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from headrace.pipeline.storage.dataset.dataset_words import missing
+
+            raise missing(self, name)
 
     def __repr__(self) -> str:
         items = f", items={list(self.items)}" if self.items else ""
@@ -234,6 +242,17 @@ def _items(reader: _Reader, runs: tuple[ItemFiles, ...]) -> Items:
 
 def _type_text(name: Any) -> str:
     return name if isinstance(name, str) else " ".join(name)
+
+
+def _tasks(notes: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tasks in notes, which may hold anything."""
+    tasks = notes.get("tasks")
+    return [one for one in tasks if isinstance(one, Mapping)] if isinstance(tasks, list) else []
+
+
+def _task_text(task: Mapping[str, Any]) -> str:
+    fields = ", ".join(f"{name}={value}" for name, value in task.items() if name != "name")
+    return f"{task.get('name', 'without a name')}{': ' if fields else ''}{fields}"
 
 
 def _array_text(array: ArrayFile) -> str:

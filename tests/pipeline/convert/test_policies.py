@@ -224,7 +224,10 @@ ONE = edges_of(np.array([0]), np.array([1]), t=np.array(["a"], object), w=np.one
         (Description([EdgeTable(ONE, BUYS)], [NodeTable("user"), NodeTable("user")]), "several of"),
         (Description([EdgeTable(ONE)], options=Options(loops="all")), "expected loops to be 'keep' or 'drop' or 'add'"),
         (Description([EdgeTable(ONE)], options=Options(reverse=1)), "expected reverse to be True or False"),
-        (Description([EdgeTable(ONE, BUYS)], options=Options(loops="add")), "loops='add': .*got user,buys,item"),
+        (
+            Description([EdgeTable(ONE, BUYS)], options=Options(loops="add")),
+            r"--loops add.: .*got user,buys,item",
+        ),
         (Description([EdgeTable(ONE)], options=Options(undirected=True, reverse=True)), "got both"),
         (Description([EdgeTable(ONE, src="v")]), "one number or text a row in 'v'"),
         (Description([EdgeTable(ONE, src="w")]), "expected integers in 'w', got float64"),

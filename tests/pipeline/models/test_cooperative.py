@@ -284,7 +284,7 @@ def test_exchanges_check_their_partition_before_any_rank_waits():
         with pytest.raises(hr.PlanError, match=expected):
             plan.loader(comm=comm)
         assert comm.num_collectives == 0
-    with pytest.raises(hr.PlanError, match="the partition has 3 parts, but there are 1 ranks"):
+    with pytest.raises(hr.PlanError, match="the partition has 3 parts, but there is 1 rank"):
         by_hand.loader(comm=hr.LocalGroup(1).comms[0])
 
 

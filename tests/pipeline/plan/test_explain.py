@@ -128,3 +128,14 @@ def test_a_pass_whose_plan_prints_alike_is_named_alone():
     lines = plan.loader(machine=hr.Machine(cores=2)).explain().splitlines()
     place = lines.index("pass typed_items (same batches): items of types -> items of the graph")
     assert lines[place + 1].startswith("pass fuse_sampling")
+
+
+def test_memory_of_many_gpus_is_short():
+    """Equal ones are counted, and no line is wider than the others."""
+    machine = hr.Machine(cores=64, gpus=8, memory=1 << 40, gpu_memory=(*((80 << 30) - n for n in range(7)), 79 << 30))
+    assert "gpu_memory=(7 x 80 GiB, 79 GiB)" in str(machine)
+    text = items().sample_neighbor(graph(), [3]).loader(machine=machine).explain()
+    first, *_ = text.split("  item_sampler")
+    assert "gpu_memory=(7 x 80 GiB, 79 GiB))" in " ".join(first.split())
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert eval(repr(machine), {"Machine": hr.Machine}) == machine  # noqa: S307 - nothing is lost there

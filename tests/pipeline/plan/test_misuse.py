@@ -23,6 +23,10 @@ def sampled() -> hr.Plan:
     return items().sample_neighbor(graph(), [3])
 
 
+def pairs() -> hr.Plan:
+    return hr.ItemSampler(torch.tensor([[0, 1], [1, 2]]))
+
+
 @pytest.mark.parametrize(
     ("use", "advice"),
     [
@@ -182,6 +186,16 @@ def test_a_plan_is_true():
         (lambda: items().sample_neighbor(graph(), [3], True), r"at most 2 .*\(graph, fanouts\), got 3"),
         (lambda: sampled().fetch_feature(store(), node_feature_keys=["x"]), "here it is called node="),
         (lambda: items().prefetch(num_workers=2), "here it is called workers="),
+        (lambda: pairs().sample_uniform_negative(graph(), num_negatives=3), r"here it is called ratio="),
+        (lambda: pairs().sample_uniform_negative(graph(), negative_ratio=3), r"here it is called ratio="),
+        (lambda: pairs().sample_uniform_negative(graph(), neg_sampling_ratio=3), r"here it is called ratio="),
+        (lambda: items().exclude_seed_edges(include_reverse_edges=True), r"here it is called reverse="),
+        (lambda: items().sample_shadow(graph(), 2, num_neighbors=3), r"here it is called fanout="),
+        (lambda: items().sample_ladies(graph(), fanouts=[3]), r"here it is called layer_sizes="),
+        (lambda: sampled().fetch_feature(store(), node_features=["x"]), r"here it is called node="),
+        (lambda: items().transform(transformer=len), r"here it is called function="),
+        (lambda: hr.ClusterSampler(hr.Partition.hash(8, 2), batch_size=3), r"here it is called clusters_per_batch="),
+        (lambda: items().sample_neighbor(graph(), [3], exclude="self"), r"\.exclude_seed_edges"),
     ],
 )
 def test_arguments_that_are_not_there(call, match):
@@ -204,7 +218,8 @@ def test_every_verb_answers_every_foreign_word(verb):
 
 def test_foreign_words_lead_to_arguments_that_exist():
     known = {name for verb in STAGES for name in inspect.signature(_stage_of(verb)).parameters}
-    known |= set(inspect.signature(hr.ItemSampler).parameters)
+    for source in (hr.ItemSampler, hr.ClusterSampler):
+        known |= set(inspect.signature(source).parameters)
     assert {name for names in SAME.values() for name in names} <= known
     assert set(MEANING) <= set(SAME)
     switches = {one.name for one in PASSES}

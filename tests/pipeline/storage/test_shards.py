@@ -313,7 +313,7 @@ def test_shards_of_others_are_refused():
         items().sample_neighbor(graph(), [2]).fetch_feature(in_shards(by_hash, 1), node=["x"]),
     ):
         refused(part_of_another, "is part 1, but this is rank 0")
-    refused(topology, "has 2 parts, but there are 1 ranks", comm=None, rank=0, world_size=1)
+    refused(topology, "has 2 parts, but there is 1 rank; start 2 ranks", comm=None, rank=0, world_size=1)
     refused(hr.ItemSampler(10, partition=partition("hash", 4)), "has 4 parts, but there are 2 ranks")
 
 

@@ -1,0 +1,62 @@
+"""What to write in place of attributes and look-ups that a feature store does not have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.ops.errors import UsageError
+from headrace.ops.names import no_attribute
+from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
+
+if TYPE_CHECKING:
+    from headrace.pipeline.storage.features import FeatureStore
+
+_READ = 'store.node["x"].read(ids).rows are rows of node features, store.edge["w"].read(ids).rows those of edges'
+_NAMES = "list(store.node) and list(store.edge) are the names"
+
+_INSTEAD: dict[str, str] = {
+    **dict.fromkeys(("read", "read_async", "get_tensor"), _READ),
+    **dict.fromkeys(("keys", "items", "values", "get_all_tensor_attrs"), _NAMES),
+    "size": 'store.node["x"].shape has it',
+    "metadata": 'store.node["x"].shape and .dtype describe a feature',
+    "update": 'write store.node["x"].update(ids, rows)',
+    "ndata": 'write store.node["x"]',
+    "edata": 'write store.edge["w"]',
+}
+
+
+def missing(store: FeatureStore, name: str) -> AttributeError:
+    """Return the error for an attribute that a store does not have: where it is, or the nearest name."""
+    held = vars(store)
+
+    def instead(word: str) -> str | None:
+        domain = next((one for one in ("node", "edge") if word in held.get(one, ())), None)
+        return f"write store.{domain}[{word!r}]" if domain is not None else _INSTEAD.get(word)
+
+    return no_attribute("a FeatureStore", name, lambda: [one for one in dir(store) if one[0] != "_"], instead)
+
+
+def not_by_name(store: FeatureStore, name: Any) -> UsageError:
+    """Return the error for a look-up in the store itself, also with GraphBolt's key (domain, type, name)."""
+    of_edges = is_name(name) and name in store.edge and name not in store.node
+    domain = "edge" if of_edges else "node"
+    own = name
+    if isinstance(name, tuple) and len(name) == 3 and name[0] in ("node", "edge"):
+        domain, own = name[0], name[2] if name[1] is None else name[1:]
+    own = own if is_name(own) else "x"
+    key = ", ".join(map(repr, own)) if isinstance(own, tuple) else repr(own)
+    return UsageError(
+        f"FeatureStore: expected a look-up in the features of nodes or of edges, got store[{name!r}]; write "
+        f"store.{domain}[{key}]"
+    )
+
+
+def of_fewer_edges(name: FeatureName) -> str:
+    """Return what to do with a feature of the edges of a whole graph beside a graph that has some of them."""
+    rows = f"the rows of its edges of {listed(name)}"
+    if isinstance(name, str):
+        rows = f"hr.FeatureStore(edge={{{name!r}: rows[split.edges[part]]}})"
+    return (
+        f"for split.graphs[part] of hr.split_links, which has some of the edges, pass {rows}: split.edges[part] has "
+        "their ids in the whole graph; otherwise pass the graph that the feature belongs to"
+    )
