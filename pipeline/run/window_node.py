@@ -15,11 +15,8 @@ from headrace.pipeline.run.nodes import Step, Work, close_node, stop_node
 #: come equally far.
 LOCKSTEP_WINDOW = 4
 
-#: Batches that may enter before the first one leaves, which is to be soon.
-FIRST_ENTERING = 3
-
-#: Batches that may enter for each that leaves afterwards: the second window is large, and no batch waits long.
-MOST_ENTERING = 32
+#: Batches that may enter for each that leaves: the first one leaves soon, and the window grows as batches are made.
+MOST_ENTERING = 3
 
 
 class WindowNode(BaseNode[Work]):
@@ -59,7 +56,7 @@ class WindowNode(BaseNode[Work]):
 
     def next(self) -> Work:
         with self._running:
-            for _ in range(FIRST_ENTERING if self._state is None else MOST_ENTERING):
+            for _ in range(MOST_ENTERING):
                 if self._end is not None or not self._has_room():
                     break
                 self._pull()

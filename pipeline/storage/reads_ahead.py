@@ -2,8 +2,8 @@
 
 Rows on disk are read by windows of batches: each distinct row of a window once, in the order of the file, so that rows
 near each other are one read. While the batches of a window leave, the next window is gathered, and then read in pieces,
-one for each batch that leaves, each by a thread that lasts as long as its piece: the disk works while rows are copied
-and batches are sampled. Rows that both windows want are copied: those that most batches want stay in memory.
+one for each batch that leaves: the disk works all the time, and no thread of its own is needed. Rows that both want are
+copied: those that most batches want stay in memory.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from threading import Thread
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -111,12 +109,10 @@ class WindowReads(ReadsAhead):
         if self._is_wanted is None:
             self._is_wanted = torch.zeros(self._source.num_rows, dtype=torch.bool, device="cpu")
         self._gathered.append(ids)
-        # By NumPy: threads of torch would wait for each other in each of these, where other work has the cores.
-        wanted, numbers = self._is_wanted.numpy(), ids.numpy()
-        there = numbers[(numbers >= 0) & (numbers < len(wanted))]  # the source refuses others, at their turn
-        num_new = len(there) - int(np.count_nonzero(wanted[there]))
-        wanted[there] = True
-        return num_new * self._source.row_bytes + len(ids) * WANTED_BYTES
+        there = ids[(ids >= 0) & (ids < len(self._is_wanted))]  # the source refuses others, at their turn
+        num_known = int(self._is_wanted[there].count_nonzero())
+        self._is_wanted[there] = True
+        return (len(there) - num_known) * self._source.row_bytes + len(ids) * WANTED_BYTES
 
     def end_window(self) -> None:
         if self._is_wanted is not None and self._gathered:
@@ -126,16 +122,14 @@ class WindowReads(ReadsAhead):
 
     def read(self, totals: dict[str, int]) -> Tensor:
         window = self._windows[0]
-        window.wait(totals)
         if self._last is not None:
             window.carry(self._last, self._num_threads)
             self._spare, self._last = self._last.memory, None
         window.read(window.num_missing, totals, self._num_threads)
-        if len(self._windows) > 1:
-            self._windows[1].wait(totals)
-            self._windows[1].read_ahead(window, self._num_threads)
         rows = window.next_rows(self._num_threads)
         add_counts(totals, {"rows": rows.shape[0], "bytes": rows.nbytes})
+        if len(self._windows) > 1:
+            self._windows[1].read_ahead(window, totals, self._num_threads)
         if not window.num_reads:
             self._windows.popleft()
             if self._windows:
@@ -146,8 +140,6 @@ class WindowReads(ReadsAhead):
 
     def clear(self) -> None:
         self._gathered = []
-        for window in self._windows:
-            window.wait({})
         self._windows.clear()
         self._last = self._spare = None
         if self._is_wanted is not None:
@@ -175,8 +167,6 @@ class _Window:
         self._source = source
         self._reads = deque(reads)
         self.memory = memory
-        self._piece: Thread | None = None
-        self._of_piece: dict[str, int] = {}  # what the piece counted
         self._begin()
 
     def _begin(self) -> None:
@@ -205,8 +195,8 @@ class _Window:
         self._reads.popleft()
         return gather_rows(self._room(), self._wanted.popleft(), num_threads=num_threads)
 
-    def read_ahead(self, before: _Window, num_threads: int) -> None:
-        """Begin to read a part of the rows that are left to read, and all at the last read of another window.
+    def read_ahead(self, before: _Window, totals: dict[str, int], num_threads: int) -> None:
+        """Read a part of the rows that are left to read, while another window is served, and all behind its last read.
 
         An error is raised at the turn of this window: batches before it are right.
         """
@@ -214,26 +204,10 @@ class _Window:
             return
         try:
             self.carry(before, num_threads)
-            end = self._num_read + math.ceil((self.num_missing - self._num_read) / before.num_reads)
-            if end > self._num_read:
-                self._piece = Thread(target=self._read_piece, args=(end, num_threads), name="headrace reads ahead")
-                self._piece.start()
+            piece = math.ceil((self.num_missing - self._num_read) / (1 + before.num_reads))
+            self.read(self._num_read + piece, totals, num_threads)
         except Exception:  # noqa: BLE001 - see above
             self._failed = True
-
-    def _read_piece(self, end: int, num_threads: int) -> None:
-        try:
-            self.read(end, self._of_piece, num_threads)
-        except Exception:  # noqa: BLE001 - it comes again at the turn of the window
-            self._failed = True
-
-    def wait(self, totals: dict[str, int]) -> None:
-        """Wait for the piece that is read, if there is one, and add what it counted."""
-        if self._piece is not None:
-            self._piece.join()
-            self._piece = None
-            add_counts(totals, self._of_piece)
-            self._of_piece = {}
 
     def carry(self, before: _Window, num_threads: int) -> None:
         """Copy the rows that a window which was read has as well, before any are read from the source."""

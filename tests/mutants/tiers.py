@@ -104,15 +104,9 @@ TIERS = (
     ),
     Mutant(
         "pipeline/run/window_node.py",
-        "FIRST_ENTERING if self._state is None else MOST_ENTERING",
-        "99",
+        "for _ in range(MOST_ENTERING):",
+        "for _ in range(99):",
         _LOOKAHEAD + "test_expects_every_read_a_window_ahead",
-    ),
-    Mutant(
-        "pipeline/storage/reads_ahead.py",
-        "        window.wait(totals)\n        if self._last",
-        "        if self._last",
-        _LOOKAHEAD + "test_pieces_are_read_while_batches_leave",
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
@@ -122,7 +116,7 @@ TIERS = (
     ),
     Mutant(
         "pipeline/storage/reads_ahead.py",
-        " / before.num_reads",
+        " / (1 + before.num_reads)",
         "",
         _LOOKAHEAD + "test_a_window_is_read_piece_by_piece_while_another_one_leaves",
     ),
