@@ -15,6 +15,7 @@ from headrace.ops._arrays import MAX_THREADS
 from headrace.ops.errors import PeerError, UsageError
 from headrace.ops.names import no_attribute
 from headrace.pipeline.data import MiniBatch, check_kind, check_switches, whole_number
+from headrace.pipeline.data.dynamic_sizes import mark_where_compiled
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import LAST_EPOCH, LoaderError, Machine, Plan, RunSettings, source_of
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
@@ -382,6 +383,7 @@ class Loader(Generic[Batch]):
         """Count a batch that the training loop received after waiting some seconds for it."""
         self._started = True
         self._empty_shares.look(work.batch)
+        mark_where_compiled(work.batch)
         self._counters.add(work.records, waited, worked)
         self._trace.add(work, waited)
 

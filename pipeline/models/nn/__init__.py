@@ -10,7 +10,7 @@ Rows of float16 and bfloat16 are added up in float32 and come back as they were 
 float32. Blocks whose edges ranks share take them under autocast alone.
 
 ``torch.compile(model, fullgraph=True)`` makes one graph of a model of these layers, or of ``block.aggregate`` and
-``block.attend``, from torch 2.4 on; `mark_dynamic` has it compile once for all sizes.
+``block.attend``, from torch 2.4 on. Loaders mark the sizes of batches as dynamic, so that it compiles once for all.
 
 `BatchNorm` and `GraphNorm` leave out the rows that ``plan.pad()`` has added. `CapturedStep` repeats steps on padded
 batches as CUDA graphs.
@@ -40,8 +40,8 @@ torch.Size([2, 2])
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from headrace.ops.names import refusal
+from headrace.pipeline.data.dynamic_sizes import mark_dynamic
 from headrace.pipeline.models.captured_step import CapturedStep
-from headrace.pipeline.models.nn.dynamic_sizes import mark_dynamic
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
 from headrace.pipeline.models.nn.norms import BatchNorm, GraphNorm

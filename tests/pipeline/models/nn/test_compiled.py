@@ -193,15 +193,22 @@ def test_compiled_layers_refuse_what_eager_ones_refuse():
         compiled(batch.x, batch.blocks[1])
 
 
-def test_a_plan_marks_sizes_by_a_transform():
+def test_loaders_mark_sizes_once_a_model_is_compiled():
     from torch._dynamo.testing import CompileCounterWithBackend
 
+    def is_marked(tensor):
+        return hasattr(tensor, "_dynamo_weak_dynamic_indices")
+
     torch._dynamo.reset()
+    assert not any(map(is_marked, next(iter(plan().loader())).tensors()))
     counter = CompileCounterWithBackend("eager")
     compiled = torch.compile(Layers(hr.nn.SAGEConv(6, 5), hr.nn.SAGEConv(5, 4)), backend=counter, fullgraph=True)
-    for batch in plan().transform(hr.nn.mark_dynamic).loader():
+    for batch in plan().loader():
+        assert is_marked(batch.x)
         compiled(batch.x, batch.blocks)
     assert counter.frame_count == 1
+    # Padded batches have few sizes, for which constants are faster.
+    assert not any(map(is_marked, next(iter(plan().pad().loader())).tensors()))
 
 
 def test_mark_dynamic_refuses_what_holds_no_tensors():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data import Block, MiniBatch
+from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.block import Block
 
 T = TypeVar("T")
 
@@ -17,12 +19,13 @@ def mark_dynamic(batch: T) -> T:
     """Mark the rows of all tensors of a batch as dynamic, so that ``torch.compile`` compiles a model once.
 
     Without marks it compiles for the sizes of the first batch, then again for sizes that have changed: two or three
-    times an epoch. Call it on the arguments of the compiled model, outside of the model::
+    times an epoch. Loaders mark their batches once ``torch.compile`` was called; what you make of them, call it on,
+    outside of the model::
 
         model = torch.compile(model, fullgraph=True)
         for batch in loader:
-            hr.nn.mark_dynamic(batch)
-            out = model(batch.x, batch.blocks)
+            rows = hr.nn.mark_dynamic(batch.x[batch.seed_index])
+            out = model(rows)
 
     Sizes of 0 and 1 are not marked: torch compiles for them separately. A size that the model needs as a constant
     becomes one.
@@ -54,6 +57,17 @@ def mark_dynamic(batch: T) -> T:
         if tensor.ndim and len(tensor) > 1:
             _dynamo.maybe_mark_dynamic(tensor, 0)
     return batch
+
+
+def mark_where_compiled(batch: object) -> None:
+    """Mark a minibatch without padding, in a process that has called ``torch.compile``."""
+    # Not by importing it: that takes seconds, and who compiles has done so.
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    if getattr(dynamo, "cached_backends", None) and isinstance(batch, MiniBatch):
+        from headrace.pipeline.data.padded_batch import PaddedBatch
+
+        if not isinstance(batch, PaddedBatch):
+            mark_dynamic(batch)
 
 
 def _tensors(value: Any) -> list[Tensor]:
