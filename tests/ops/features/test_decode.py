@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.ops import FeatureError, decode_rows, reference
-from headrace.ops.features.decode import CODES, FLOATING
+from headrace.ops.features.decode import CODES, FLOATING, _by_torch
 
 from strategies import thread_counts
 
@@ -54,6 +54,8 @@ def test_equals_the_reference(dtype, to, shape, by_ids, scaled, num_threads, see
     assert found.dtype == to
     assert found.shape == rows.shape
     assert same(found, expected)
+    # Other devices, by operations of torch.
+    assert same(_by_torch(rows, to, *(None if one is None else one.expand(shape) for one in (scale, zero))), expected)
 
 
 @pytest.mark.usefixtures("instructions")

@@ -16,6 +16,7 @@ from ranks import run_ranks
 import headrace as hr
 from headrace.ops import reference
 from headrace.ops.features.decode import CODES, FLOATING
+from headrace.pipeline.storage.array_file import write_array
 from headrace.pipeline.storage.array_source import ArraySource
 
 from plans import NUM_NODES, graph
@@ -84,6 +85,24 @@ def test_rows_are_the_numbers_of_the_oracle(kind, dtype, place, seed):
         counts = loader.stats()["fetch_feature"]
     row_bytes = 3 * source.dtype.itemsize
     assert counts["bytes"] == row_bytes * (counts["rows"] - SIZE) + 8 * SIZE  # those that are stored
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.int8], ids=str)
+def test_files_are_read_by_windows_and_decoded(tmp_path, kind):
+    """By `DiskFeature`, past the page cache as well: each row of a window once, and its bytes as they are stored."""
+    source = hr.FeatureStore(node={"x": stored(kind, 0)}).node["x"]
+    stored_rows = source.read(torch.arange(SIZE)).rows
+    write_array(tmp_path / "x.npy", kind, tuple(stored_rows.shape), [stored_rows])
+    on_disk: hr.FeatureSource = hr.DiskFeature(tmp_path / "x.npy", direct=True)
+    if source.quantization is not None:
+        on_disk = hr.QuantizedFeature(on_disk, source.quantization.scale, source.quantization.zero_point)
+    plan = hr.ItemSampler(SIZE, batch_size=8, seed=0).sample_neighbor(small(), [3, 2])
+    plan = plan.fetch_feature(hr.FeatureStore(node={"x": on_disk}), node=["x"], dtype=torch.float32)
+    with plan.loader(machine=hr.Machine(cores=1)) as loader:
+        for batch in loader:
+            assert torch.equal(batch.x, oracle(source, batch.n_id, torch.float32))
+        counts = loader.stats()["fetch_feature"]
+    assert counts["bytes_from_disk"] == 3 * kind.itemsize * counts["distinct_rows"] < counts["bytes"]
 
 
 @pytest.mark.parametrize("case", ["cooperative", "not fused", "shards"])
