@@ -10,6 +10,7 @@ import pages
 
 import headrace as hr
 import headrace.ops
+import headrace.pyg
 
 #: What each page has: its title, a sentence, and names of `headrace`.
 GROUPS: dict[str, tuple[str, str, list[str]]] = {
@@ -98,6 +99,9 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
     "models": ("Models", "Functions that run models.", ["inference"]),
 }
 
+#: The page of verbs: its title, and what it is about.
+VERBS = "Verbs", "Methods of every plan. Each returns the plan with one more stage."
+
 #: Modules whose names are public, each with a page of its own.
 MODULES = {
     "headrace.nn": "Layers on blocks, with PyG's names and parameters.",
@@ -132,15 +136,10 @@ def write(folder: Path) -> None:
         parts = [_entry(f"headrace.{one}", getattr(hr, one)) for one in names]
         pages.write_text(folder / f"{name}.md", _page(title, sentence, parts))
         listed.append((name, title, sentence))
-    pages.write_text(
-        folder / "verbs.md",
-        _page(
-            "Verbs", "Methods of every plan. Each returns the plan with one more stage.", list(map(_verb, hr.verbs()))
-        ),
-    )
-    listed.insert(1, ("verbs", "Verbs", "Methods of every plan. Each returns the plan with one more stage."))
+    pages.write_text(folder / "verbs.md", _page(*VERBS, list(map(_verb, hr.verbs()))))
+    listed.insert(1, ("verbs", *VERBS))
     for module, sentence in MODULES.items():
-        found = _module(module)
+        found = getattr(hr, module.removeprefix("headrace."))
         own = [one for one in found.__all__ if _is_own(module, one)]
         parts = [_entry(f"{module}.{one}", getattr(found, one), FOR_USERS.get(module)) for one in own]
         pages.write_text(folder / f"{module}.md", _page(f"`{module}`", sentence, parts))
@@ -162,16 +161,6 @@ def escape(app: object, what: str, name: str, value: object, options: object, li
 def documented() -> set[str]:
     """Return the names of `headrace` that have an entry."""
     return {name for _, _, names in GROUPS.values() for name in names}
-
-
-def _module(name: str) -> Any:
-    import importlib
-
-    return {"headrace.ops": headrace.ops}.get(name) or importlib.import_module(
-        {"headrace.nn": hr.nn.__name__, "headrace.sar": hr.sar.__name__, "headrace.scores": hr.scores.__name__}.get(
-            name, name
-        )
-    )
 
 
 def _is_own(module: str, name: str) -> bool:

@@ -90,9 +90,7 @@ class Stats(Mapping[str, Mapping[str, float]]):
         """Return all of it under flat names, ``"loader/fetch_feature/bytes"``, for TensorBoard and other loggers."""
         found = {"loader/waited_seconds": self.waited, "loader/waited_share": self.waited_share}
         found |= {f"loader/{name}_per_second": rate for name, rate in self.rates.items()}
-        for stage, totals in self.stages.items():
-            found |= {f"loader/{stage}/{name}": total for name, total in totals.items()}
-        return found
+        return found | {f"loader/{stage}/{name}": total for stage, name, total in self._totals()}
 
     def prometheus(self, **labels: str) -> str:
         """Return the totals in the text format of Prometheus, for a scrape or its collector of text files.
@@ -103,12 +101,14 @@ class Stats(Mapping[str, Mapping[str, float]]):
             Labels of every line, such as ``rank="0"``.
         """
         lines = ["# TYPE headrace_stage_total counter"]
-        for stage, totals in self.stages.items():
-            for name, total in totals.items():
-                lines.append(f"headrace_stage_total{_labels({'stage': stage, 'counter': name, **labels})} {total!r}")
+        for stage, name, total in self._totals():
+            lines.append(f"headrace_stage_total{_labels({'stage': stage, 'counter': name, **labels})} {total!r}")
         lines.append("# TYPE headrace_waited_seconds_total counter")
         lines.append(f"headrace_waited_seconds_total{_labels(labels)} {self.waited!r}")
         return "\n".join([*lines, ""])
+
+    def _totals(self) -> Iterator[tuple[str, str, float]]:
+        return ((stage, name, total) for stage, totals in self.stages.items() for name, total in totals.items())
 
     def total(self, counter: str) -> float:
         """Return the sum of a counter over all stages, 0 if none counts it."""
