@@ -9,6 +9,7 @@ from typing import Any
 import pages
 
 import headrace as hr
+import headrace.lightning
 import headrace.ops
 import headrace.pyg
 
@@ -108,6 +109,7 @@ MODULES = {
     "headrace.sar": "Sequential aggregation and rematerialisation (arXiv 2111.06483).",
     "headrace.scores": "How often the row of each node is read.",
     "headrace.pyg": "Loaders with PyG's names and parameters.",
+    "headrace.lightning": "Callbacks for PyTorch Lightning.",
     "headrace.ops": "The operations below all stages: one function each, for any device.",
 }
 
@@ -180,7 +182,7 @@ def _entry(name: str, value: Any, only: list[str] | None = None) -> str:
     if inspect.isclass(value):
         options = [
             "   :members:",
-            "   :inherited-members: object, Plan, SourceStage, Exception, Mapping, Module, tuple",
+            "   :inherited-members: object, Plan, SourceStage, Exception, Mapping, Module, Callback, tuple",
         ]
         # Verbs have a page of their own, and fields of tuples are in the docstring of their class.
         machinery = {own for base in inspect.getmro(value) for own in vars(base)} - set(dir(value))
