@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import as_list
-from headrace.pipeline.data.feature_names import FeatureName, listed
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.items import ItemSet
@@ -22,6 +22,7 @@ from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.wanted import Wanted
 
 #: The name under which a batch has the rows that a layer takes.
 ROWS = "h"
@@ -96,12 +97,6 @@ def input_rows(graph: Graph, store: FeatureStore, node: str | Mapping[str, str])
     else:
         names = {None: node}
     store.check(node=list(names.values()), num_nodes=graph.num_nodes, types=_types(graph), stage="inference")
-    for name in names.values():
-        if store.node.in_contract(name).quantization is not None:
-            raise FeatureError(
-                f"inference: expected node feature {listed(name)} to be numbers, got codes with a scale; give a store "
-                "of numbers, as headrace.ops.decode_rows makes them"
-            )
     return Rows({kind: store.node[name] for kind, name in names.items()}, by_type=None not in names)
 
 
@@ -241,7 +236,12 @@ class Batches:
         features = rows.features()
         inputs = FeatureStore(node=features, edge={name: self.store.edge[name] for name in self.edge})
         nodes = ItemSampler(items, batch_size=self.batch_size, seed=0)  # nothing is drawn
-        plan = nodes.sample_in_subgraph(self.graph).fetch_feature(inputs, node=[*features], edge=self.edge)
+        plan = nodes.sample_in_subgraph(self.graph)
+        wanted = Wanted(inputs, node=tuple(features), edge=self.edge)
+        codes = wanted.only(lambda source: source.quantization is not None)
+        for some, dtype in ((codes, torch.float32), (wanted.without(codes), None)):
+            if some:
+                plan = plan.fetch_feature(inputs, node=some.node, edge=some.edge, dtype=dtype)
         if self.device.type != "cpu":
             plan = plan.copy_to(str(self.device))
         # Whole in this process: under torch.distributed a loader would take a rank's share.

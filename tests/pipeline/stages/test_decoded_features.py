@@ -188,9 +188,21 @@ def test_codes_by_their_own_dtype():
     assert torch.equal(next(iter(plan.loader())).x, CODED.codes.tensor)
 
 
-def test_inference_refuses_codes():
-    with pytest.raises(hr.FeatureError, match="got codes with a scale"):
-        hr.inference([hr.nn.SAGEConv(2, 2)], small(), hr.FeatureStore(node={"x": stored(torch.uint8, 0)}), node="x")
+def test_inference_takes_codes():
+    """Of nodes and of edges: layers get the numbers."""
+    nodes, edges = stored(torch.uint8, 0), hr.QuantizedFeature.of(torch.rand(small().num_edges, 1), torch.int8)
+    numbers = oracle(nodes, torch.arange(SIZE), torch.float32)
+    weights = oracle(edges, torch.arange(small().num_edges), torch.float32)
+
+    def layer(h, block, weight):
+        return block.aggregate(h, weight=weight.squeeze(1))
+
+    found = []
+    for x, w in ((nodes, edges), (numbers, edges), (numbers, weights)):
+        store = hr.FeatureStore(node={"x": x}, edge={"w": w})
+        found.append(hr.inference(torch.nn.Identity(), small(), store, layers=[layer], node="x", edge="w"))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[1], found[2])
 
 
 @pytest.mark.parametrize("dtype", CODES)
