@@ -253,7 +253,7 @@ _FORMER = {
 }
 
 # What runs plans adds this to them; importing the stages, above, lets plans have their verbs.
-_METHODS["loader"] = "headrace.pipeline.run.make_loader"
+_METHODS["loader"] = _METHODS["explain"] = "headrace.pipeline.run.make_loader"
 
 # What methods of graphs, blocks and batches call.
 _FUNCTIONS |= {

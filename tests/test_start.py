@@ -157,8 +157,8 @@ def test_a_table_names_the_file_of_each_verb():
                     if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "verb":
                         written[ast.literal_eval(decorator.args[0])] = f"headrace.pipeline.stages.{path.stem}"
     assert written == VERBS
-    assert [name for name in ("loader", *VERBS) if not callable(getattr(hr.Plan, name))] == []
-    assert set(METHODS) == {"loader"}
+    assert [name for name in (*METHODS, *VERBS) if not callable(getattr(hr.Plan, name))] == []
+    assert set(METHODS) == {"loader", "explain"}
 
 
 @pytest.mark.parametrize("module", [hr, headrace.ops], ids=lambda module: module.__name__)

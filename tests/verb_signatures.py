@@ -1,4 +1,4 @@
-"""Writes `pipeline/plan/verb_signatures.pyi`: signatures and docstrings of verbs and `loader`, for type checkers.
+"""Writes `pipeline/plan/verb_signatures.pyi`: signatures and docstrings of verbs and methods, for type checkers.
 
 At run time stages add the verbs themselves; `make stubs` writes the file, and a test compares it.
 """
@@ -67,7 +67,7 @@ def stub() -> str:
     """Return the text of the file."""
     lines = [HEADER, "class Verbs:\n"]
     lines += [_method(name, "Converted" if name in CONVERSIONS else "Plan") for name in verbs()]
-    lines.append(_method("loader", "Loader[MiniBatch]"))
+    lines += [_method("loader", "Loader[MiniBatch]"), _method("explain", "str")]
     # Their docstrings are those of the verbs above.
     lines += ["class ConvertedVerbs:\n", *(_signature(name, "Converted") + " ...\n" for name in BEHIND_CONVERSIONS)]
     lines.append(_signature("loader", "Loader[Any]") + " ...\n")

@@ -1,13 +1,16 @@
-"""What the command `explain` does: the plan that a loader over a data set runs on this machine."""
+"""What the command `explain` does: the plan that a loader over a data set runs, on this machine or another one."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import answer, meant, say
+from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.run.make_loader import explain as explain_on
 from headrace.pipeline.run.make_loader import loader as loader_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.dataset.open_dataset import open_dataset
@@ -41,12 +44,14 @@ def explain(options: argparse.Namespace) -> None:
         plan = plan.fetch_feature(data.store, node=wanted)
     if options.copy_to is not None:
         plan = plan.copy_to(options.copy_to)
-    loader = loader_of(plan)
-    text = loader.explain()
+    if options.measure and (options.gpus is not None or options.ranks is not None):
+        raise InputError("--measure: expected the machine that is here, got --gpus or --ranks; leave these out")
+    text = explain_on(plan, machine=_machine(options), cooperative=options.cooperative)
     found: dict[str, Any] = {"items": name, "explain": text.splitlines()}
     if not options.json:
         say(text)
     if options.measure:
+        loader = loader_of(plan)
         start, batches = time.perf_counter(), 0
         for _ in zip(range(options.measure), loader, strict=False):
             batches += 1
@@ -58,3 +63,11 @@ def explain(options: argparse.Namespace) -> None:
             say(str(stats))
     if options.json:
         answer(found, "", as_json=True)
+
+
+def _machine(options: argparse.Namespace) -> Machine:
+    """Return the machine that is asked for: this one, with other GPUs and ranks."""
+    here = Machine.detect()
+    gpus = here.gpus if options.gpus is None else options.gpus
+    num_ranks = 1 if options.ranks is None else options.ranks
+    return replace(here, gpus=gpus, gpu_memory=here.gpu_memory[:gpus], world_size=num_ranks)

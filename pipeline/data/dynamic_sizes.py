@@ -19,8 +19,8 @@ def mark_dynamic(batch: T) -> T:
     """Mark the rows of all tensors of a batch as dynamic, so that ``torch.compile`` compiles a model once.
 
     Without marks it compiles for the sizes of the first batch, then again for sizes that have changed: two or three
-    times an epoch. Loaders mark their batches once ``torch.compile`` was called; what you make of them, call it on,
-    outside of the model::
+    times an epoch. Loaders mark their batches once ``torch.compile`` was called. Call it on tensors that you make of
+    them, outside of the model::
 
         model = torch.compile(model, fullgraph=True)
         for batch in loader:
@@ -61,9 +61,9 @@ def mark_dynamic(batch: T) -> T:
 
 def mark_where_compiled(batch: object) -> None:
     """Mark a minibatch without padding, in a process that has called ``torch.compile``."""
-    # Not by importing it: that takes seconds, and who compiles has done so.
+    # Not by importing it: that takes seconds, and who compiles has done so. Optimizers leave a backend None there.
     dynamo = sys.modules.get("torch._dynamo.eval_frame")
-    if getattr(dynamo, "cached_backends", None) and isinstance(batch, MiniBatch):
+    if any(getattr(dynamo, "cached_backends", {}).values()) and isinstance(batch, MiniBatch):
         from headrace.pipeline.data.padded_batch import PaddedBatch
 
         if not isinstance(batch, PaddedBatch):

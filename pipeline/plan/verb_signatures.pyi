@@ -927,7 +927,7 @@ class Verbs:
         Parameters
         ----------
         machine
-            The machine to plan for; by default that of this process.
+            The machine to plan for; by default that of this process. For others see `explain`.
         num_threads
             The largest number of threads of one kernel call; by default the machine's cores. A small call uses fewer. The
             minibatches do not depend on it.
@@ -999,6 +999,45 @@ class Verbs:
         Owners read a row directly into the message of each rank that wants it, so several times if several ranks want it.
         ``fuse_exchange=False`` reads each row once, for files that are far larger than memory. ``loader.stats()`` counts
         rounds, collectives and bytes.
+        """
+
+    def explain(
+        self,
+        *,
+        machine: Machine | None = None,
+        partition: Partition | EdgePartition | None = None,
+        facts: bool = False,
+        **passes: bool,
+    ) -> str:
+        """Return what a loader would run on a machine, which need not be at hand: nothing is run, copied or exchanged.
+
+        ``loader.explain()`` is the same text for a loader that there is.
+
+        >>> import headrace as hr
+        >>> graph = hr.Graph.from_coo([1, 2, 2], [0, 0, 1], num_nodes=3)
+        >>> plan = hr.ItemSampler(3, batch_size=2).sample_neighbor(graph, [2]).copy_to("cuda")
+        >>> gpus = hr.Machine(cores=32, gpus=4, memory=256 << 30, gpu_memory=(80 << 30,) * 4, world_size=4)
+        >>> print(plan.explain(machine=gpus, cooperative=True).splitlines()[1])
+          item_sampler(items=..., batch_size=2, seed=...)
+
+        Parameters
+        ----------
+        machine
+            The machine of a rank, and their number; by default that of this process. Several ranks on GPUs are taken to
+            have one each, and to exchange tensors from GPU to GPU, as by NCCL.
+        partition
+            As for `loader`.
+        facts
+            Whether to print the facts about a batch behind each stage.
+        **passes
+            One switch per pass, as for `loader`.
+
+        Raises
+        ------
+        PlanError
+            If the plan is not legal or a switch names no pass.
+        InputError
+            If the data of two stages do not fit together.
         """
 
 class ConvertedVerbs:

@@ -1,11 +1,13 @@
-"""What turns a plan into a loader: the method ``loader`` of plans, which know of nothing that runs them."""
+"""What turns a plan into a loader, or shows what one would run: methods of plans, which know of no run."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.ops.errors import UsageError
 from headrace.ops.names import load
+from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.plan.plan import Plan
 
@@ -36,7 +38,7 @@ def loader(
     Parameters
     ----------
     machine
-        The machine to plan for; by default that of this process.
+        The machine to plan for; by default that of this process. For others see `explain`.
     num_threads
         The largest number of threads of one kernel call; by default the machine's cores. A small call uses fewer. The
         minibatches do not depend on it.
@@ -139,4 +141,65 @@ def loader(
     return make(plan, num_threads)
 
 
+def explain(
+    plan: Plan,
+    *,
+    machine: Machine | None = None,
+    partition: Partition | EdgePartition | None = None,
+    facts: bool = False,
+    **passes: bool,
+) -> str:
+    """Return what a loader would run on a machine, which need not be at hand: nothing is run, copied or exchanged.
+
+    ``loader.explain()`` is the same text for a loader that there is.
+
+    >>> import headrace as hr
+    >>> graph = hr.Graph.from_coo([1, 2, 2], [0, 0, 1], num_nodes=3)
+    >>> plan = hr.ItemSampler(3, batch_size=2).sample_neighbor(graph, [2]).copy_to("cuda")
+    >>> gpus = hr.Machine(cores=32, gpus=4, memory=256 << 30, gpu_memory=(80 << 30,) * 4, world_size=4)
+    >>> print(plan.explain(machine=gpus, cooperative=True).splitlines()[1])
+      item_sampler(items=..., batch_size=2, seed=...)
+
+    Parameters
+    ----------
+    machine
+        The machine of a rank, and their number; by default that of this process. Several ranks on GPUs are taken to
+        have one each, and to exchange tensors from GPU to GPU, as by NCCL.
+    partition
+        As for `loader`.
+    facts
+        Whether to print the facts about a batch behind each stage.
+    **passes
+        One switch per pass, as for `loader`.
+
+    Raises
+    ------
+    PlanError
+        If the plan is not legal or a switch names no pass.
+    InputError
+        If the data of two stages do not fit together.
+    """
+    from headrace.pipeline.passes import rewrite
+    from headrace.pipeline.plan.machine import Machine
+    from headrace.pipeline.plan.verify import check_data
+    from headrace.pipeline.run.ranks import check_partition
+
+    if machine is None:
+        machine = Machine.detect()
+    advice = "leave it out, or pass hr.Machine(cores=...)"
+    check_kind(machine, Machine, "explain: expected machine to be an hr.Machine", advice, UsageError)
+    check_partition(partition, plan, machine.world_size, cooperative=passes.get("cooperative") is True)
+    machine = replace(
+        machine,
+        partition=partition or machine.partition,
+        gpu_channel=machine.gpu_channel or (machine.gpus > 0 and machine.world_size > 1),
+        current_gpu=machine.current_gpu or machine.rank % max(machine.gpus, 1),
+    )
+    rewriting = rewrite(plan, machine, passes)
+    check_data(rewriting.plan)
+    check_data(rewriting.final)
+    return rewriting.explain(facts=facts)
+
+
+Plan.explain = explain  # type: ignore[attr-defined]
 Plan.loader = loader  # type: ignore[method-assign, assignment]

@@ -90,19 +90,24 @@ def place_of(
     InputError
         If `comm` is no channel.
     PlanError
-        If only one of rank and world size is given, or they do not fit together.
+        If only one of rank and world size is given, or they do not fit together; for a machine of one of several ranks
+        that this process is not.
     """
     if comm is not None:
         from headrace.pipeline.distributed.channel import check_channel
 
         check_channel(comm, "loader")
-    if rank is None and world_size is None:
-        if comm is not None:
-            rank, world_size = comm.rank, comm.world_size
-        elif machine is not None and machine.world_size > 1:
-            rank, world_size = machine.rank, machine.world_size
+    if rank is None and world_size is None and comm is not None:
+        rank, world_size = comm.rank, comm.world_size
     in_job = rank is None and world_size is None
-    return *rank_of_process(rank, world_size), in_job
+    place = rank_of_process(rank, world_size)
+    if in_job and machine is not None and machine.world_size > 1 and place != (machine.rank, machine.world_size):
+        raise PlanError(
+            f"loader: expected rank= and world_size= beside a machine of rank {machine.rank} of {machine.world_size}, "
+            "got the machine alone; give them for the share of that rank, or see what would run there by "
+            "plan.explain(machine=machine)"
+        )
+    return *place, in_job
 
 
 def ranks_of(

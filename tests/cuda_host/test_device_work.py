@@ -97,7 +97,7 @@ def test_minibatches_wait_and_launch_no_more(name, backend):
 def most_of(plan: hr.Plan, machine: hr.Machine, backend: CountingStandIn, **switches: bool) -> Most:
     """The most that a batch takes on its side stream, and behind that on the stream of the training loop."""
     on_main = []
-    with plan.loader(machine=machine, **switches) as loader:
+    with plan.loader(machine=machine, rank=0, world_size=machine.world_size, **switches) as loader:
         for _ in loader:
             pass  # tables are made, and it is known what batches take
         backend.batches.clear()

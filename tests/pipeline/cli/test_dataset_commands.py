@@ -123,6 +123,16 @@ def test_explain(data, capsys):
     assert "2 batches in" in printed
 
 
+def test_explain_for_a_machine_that_is_not_here(data, capsys):
+    given = ("explain", data.path, "--copy-to", "cuda", "--gpus", 4, "--ranks", 4)
+    assert run(*given) == 0
+    assert "on_stream(cuda:0)" in capsys.readouterr().out
+    assert run(*given, "--cooperative") == 0
+    assert "exchange_rows" in capsys.readouterr().out
+    assert run(*given, "--measure", 2) == 2
+    assert "--measure: expected the machine that is here" in capsys.readouterr().err
+
+
 def test_explain_reorder_and_partition_in_json(typed, tmp_path, capsys):
     found = answered(capsys, "explain", typed.path, "--fanouts", "3", "--batch-size", 4, "--measure", 2)
     assert found["items"] == "train"
