@@ -1009,7 +1009,7 @@ class Verbs:
         facts: bool = False,
         **passes: bool,
     ) -> str:
-        """Return what a loader would run on a machine, which need not be at hand: nothing is run, copied or exchanged.
+        """Return the text of the plan that a loader would run on any machine; nothing is run, copied or exchanged.
 
         ``loader.explain()`` is the same text for a loader that there is.
 
