@@ -9,6 +9,7 @@ import ctypes
 import json
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -26,6 +27,7 @@ from headrace.pipeline.distributed.closing import closes_channels
 from headrace.pipeline.distributed.collective_order import CollectiveOrder
 from headrace.pipeline.distributed.generations import POLL, Generations
 from headrace.pipeline.distributed.leaving import Loops
+from headrace.pipeline.distributed.meeting import PATIENCE
 from headrace.pipeline.distributed.same_place import Notes
 
 #: Seconds that a collective of GPUs is looked at without a sleep.
@@ -62,6 +64,7 @@ class DistributedComm(Comm):
         self._agrees = agrees
         self._unfinished = False  # whether this rank has left a collective of the group before its end
         self._needs_new_group = False  # what begin found, until there is one
+        self._told = 0.0  # when the wait began of which the user was told
         self._key = ""
         self._number = 0  # of the last collective of the group
         self._num_meetings = 0
@@ -274,8 +277,12 @@ class DistributedComm(Comm):
         self._look_at_loops(came)
         self._look_for_a_meeting()
         self._look_for_those_ahead(came)
-        if in_time and time.monotonic() - began > self._generations.timeout:
+        waited = time.monotonic() - began
+        if in_time and waited > self._generations.timeout:
             raise self._too_late(came)
+        if self._agrees and waited > PATIENCE and began != self._told:
+            self._told = began
+            self._tell_for_whom(came)
         self._look_for_the_end()
 
     def _look_at_loops(self, came: Callable[[int], bool]) -> None:
@@ -348,8 +355,20 @@ class DistributedComm(Comm):
 
     def _too_late(self, came: Callable[[int], bool]) -> PeerError:
         """Return the error for a collective to which other ranks did not come in time."""
-        absent = [rank for rank in range(self.world_size) if rank != self.rank and not came(rank)]
-        return self._blame(self._generations.late(absent, "to an exchange"))
+        return self._blame(self._generations.late(self._absent(came), "to an exchange"))
+
+    def _tell_for_whom(self, came: Callable[[int], bool]) -> None:
+        """Warn of a long wait: a rank may be in a collective of its own, for which this one never comes."""
+        named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in self._absent(came))
+        what = f" ({self._kind})" if self._kind else ""
+        warnings.warn(
+            f"rank {self.rank} has waited {PATIENCE:.0f} seconds in an exchange{what} for {named or 'others'}, and "
+            f"waits {self._generations.timeout:.0f} at most: all ranks call the model for the same batches",
+            stacklevel=2,
+        )
+
+    def _absent(self, came: Callable[[int], bool]) -> list[int]:
+        return [rank for rank in range(self.world_size) if rank != self.rank and not came(rank)]
 
 
 def leave_for_good(kept: Any) -> None:
