@@ -201,5 +201,5 @@ def explain(
     return rewriting.explain(facts=facts)
 
 
-Plan.explain = explain  # type: ignore[attr-defined]
+Plan.explain = explain  # type: ignore[method-assign, assignment]
 Plan.loader = loader  # type: ignore[method-assign, assignment]
