@@ -48,7 +48,8 @@ def launched(stages: Sequence[hr.Stage], settings: RunSettings) -> Callable[[hr.
 
 def digests(plan: hr.Plan, machine: hr.Machine = GPU, **switches: bool) -> list[str]:
     """Those of an epoch's batches, with a stand-in for GPUs that the machine has."""
+    place = {"machine": machine, "rank": machine.rank, "world_size": machine.world_size}
     if not machine.gpus:
-        return [batch.digest() for batch in plan.loader(machine=machine, **switches)]
-    with stand_in(StandIn()), plan.loader(machine=machine, **switches) as loader:
+        return [batch.digest() for batch in plan.loader(**place, **switches)]
+    with stand_in(StandIn()), plan.loader(**place, **switches) as loader:
         return [batch.digest() for batch in loader]

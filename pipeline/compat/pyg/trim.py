@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
@@ -137,15 +138,26 @@ def _first(rows: Tensor, count: int, name: str, dim: int = 0) -> Tensor:
 
 
 def _takes_pairs(conv: nn.Module | None) -> bool:
-    """Whether a layer says that it takes pairs of rows with edges behind: by the annotations of its `forward`."""
     conv = getattr(conv, "_orig_mod", conv)  # what torch.compile was given
-    if not isinstance(conv, MessagePassing):
-        return False
-    _, *names = inspect.signature(type(conv).forward).parameters
+    return isinstance(conv, MessagePassing) and _of_layers(type(conv))
+
+
+def _of_layers(layer: type[MessagePassing]) -> bool:
+    return _layers_take_pairs(layer)
+
+
+# What torch.compiler.assume_constant_result says, which takes seconds to import.
+_of_layers._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+@cache
+def _layers_take_pairs(layer: type[MessagePassing]) -> bool:
+    """Whether layers say that they take pairs of rows with edges behind: by the annotations of their `forward`."""
+    _, *names = inspect.signature(layer.forward).parameters
     if names[1:2] != ["edge_index"]:
         return False  # of positions, which would have to be pairs too
     try:
-        annotation = get_type_hints(type(conv).forward).get(names[0])
+        annotation = get_type_hints(layer.forward).get(names[0])
     except (NameError, TypeError):  # names that are there for type checkers alone
         return False
     return any(get_origin(one) is tuple for one in get_args(annotation))

@@ -113,3 +113,27 @@ def test_models_of_types_compute_for_seeds_what_they_do_behind_pygs(hetero):
     torch.testing.assert_close(outs[1], outs[0])
     mixed = HeteroConv({WRITES: SAGEConv((3, 2), 8), CITES: GCNConv(2, 8)})
     assert set(trim_to_layer(0, *per_hop, batch.x_dict, batch.edge_index_dict, conv=mixed)[0]) == {"paper", "author"}
+
+
+@pytest.mark.skipif(not hasattr(torch, "_dynamo"), reason="this torch has no compiler")
+@pytest.mark.parametrize("name", ["sage", "gin", "gcn"])
+def test_models_that_trim_are_one_graph(data, name):
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    convs = convs_of(name)
+    plan = hr.ItemSampler(60, batch_size=25).sample_neighbor(hr.Graph.from_pyg(data), [3, 2, 2], expand="new")
+    plan = plan.fetch_feature(hr.FeatureStore(node={"x": data.x}), node=["x"]).pad().to_pyg()
+
+    def model(x, edge_index, *per_hop):
+        for i, conv in enumerate(convs):
+            x, edge_index, _ = trim_to_layer(i, *per_hop, x, edge_index, conv=conv)
+            x = conv(x, edge_index)
+        return x
+
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("eager")
+    compiled = torch.compile(model, backend=counter, fullgraph=True)
+    for batch in plan.loader():
+        given = batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges
+        torch.testing.assert_close(compiled(*given), model(*given))
+    assert counter.frame_count == 2  # the last batch is shorter

@@ -29,7 +29,7 @@ def test_the_fastest_is_chosen_and_printed(capsys):
     plan = hr.ItemSampler(4_000, batch_size=20, shuffle=True, seed=3).transform(slow)
     loader = plan.loader(machine=MACHINE, tune=True)
     said = capsys.readouterr().out
-    assert "batches/s with plan.prefetch(workers=4, depth=5).loader(num_threads=1)" in said
+    assert "batches/s with plan.prefetch(workers=4, depth=5).loader(num_threads=" in said
     assert "prefetch(4, 5)" in loader.explain().replace("depth=", "")
     assert next(iter(loader)).digest() == next(iter(plan.loader(machine=MACHINE))).digest()
 
