@@ -142,7 +142,7 @@ def _takes_pairs(conv: nn.Module | None) -> bool:
     return isinstance(conv, MessagePassing) and _of_layers(type(conv))
 
 
-def _of_layers(layer: type[MessagePassing]) -> bool:
+def _of_layers(layer: type[nn.Module]) -> bool:
     return _layers_take_pairs(layer)
 
 
@@ -151,7 +151,7 @@ _of_layers._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa:
 
 
 @cache
-def _layers_take_pairs(layer: type[MessagePassing]) -> bool:
+def _layers_take_pairs(layer: type[nn.Module]) -> bool:
     """Whether layers say that they take pairs of rows with edges behind: by the annotations of their `forward`."""
     _, *names = inspect.signature(layer.forward).parameters
     if names[1:2] != ["edge_index"]:
