@@ -143,7 +143,7 @@ def _takes_pairs(conv: nn.Module | None) -> bool:
 
 
 def _of_layers(layer: type[nn.Module]) -> bool:
-    return _layers_take_pairs(layer)
+    return _layers_take_pairs(layer)  # type: ignore[arg-type] # classes are hashable
 
 
 # What torch.compiler.assume_constant_result says, which takes seconds to import.
