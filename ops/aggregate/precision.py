@@ -53,6 +53,11 @@ def casting_as_now(device: str) -> Callable[[], AbstractContextManager[Any]]:
         return nullcontext
 
 
+def autocast_of(device: str) -> torch.dtype | None:
+    """Return the dtype that autocast has for a kind of device, or None where it does nothing."""
+    return _narrow_dtype(device) if _casts(device) else None
+
+
 def _narrow_dtype(device: str) -> torch.dtype:
     if hasattr(torch, "get_autocast_dtype"):
         return torch.get_autocast_dtype(device)

@@ -46,6 +46,8 @@ def explain(options: argparse.Namespace) -> None:
         plan = plan.copy_to(options.copy_to)
     if options.measure and (options.gpus is not None or options.ranks is not None):
         raise InputError("--measure: expected the machine that is here, got --gpus or --ranks; leave these out")
+    if options.cooperative and options.ranks is None:
+        raise InputError("--cooperative: expected --ranks, the number of ranks that make batches together, got none")
     text = explain_on(plan, machine=_machine(options), cooperative=options.cooperative)
     found: dict[str, Any] = {"items": name, "explain": text.splitlines()}
     if not options.json:

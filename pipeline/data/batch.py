@@ -362,7 +362,7 @@ class MiniBatch:
         return (tensor for _, tensor in named_tensors(self))
 
     def _map(self, of_tensor: Callable[[Tensor], Tensor]) -> MiniBatch:
-        blocks = {block: block.map(of_tensor) for block in self.blocks}  # layers may share one,
+        blocks = {block: block._moved(of_tensor) for block in self.blocks}  # noqa: SLF001 - layers may share one,
         once = cache(of_tensor)  # and features of its edges
         return self.replace(
             seeds=of_tensor(self.seeds),

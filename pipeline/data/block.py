@@ -13,7 +13,7 @@ from torch.utils._pytree import register_pytree_node
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.checks import as_present_device, check_block, trusted
+from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_trusted, trusted
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 from headrace.pipeline.later import later
@@ -66,8 +66,8 @@ class Block:
     #: Rows of the sources without columns, of blocks that `hr.nn.mark_dynamic` has seen: a size that can be dynamic.
     _marked_rows: ClassVar[Tensor | None] = None
 
-    #: Whether headrace made the edges (`trusted`). Blocks that others make, or change by `replace`, are looked at.
-    _is_trusted: ClassVar[bool] = False
+    #: The versions of `indptr` and `indices` that headrace made (`trusted`). Others, and changed ones, are looked at.
+    _is_trusted: ClassVar[Versions | bool] = False
 
     if not TYPE_CHECKING:
         __post_init__ = check_block  # one call for each block
@@ -110,7 +110,7 @@ class Block:
         from headrace.ops.aggregate.transpose import transpose_csc
 
         edges, threads = (self.indptr, self.indices), torch.get_num_threads()
-        return transpose_csc(*edges, self.num_src, num_threads=threads, trusted=self._is_trusted)
+        return transpose_csc(*edges, self.num_src, num_threads=threads, trusted=is_trusted(self))
 
     @cached_property
     def edge_types(self) -> Tensor:
@@ -236,12 +236,16 @@ class Block:
             raise InputError(f"Block.map: expected a function from tensor to tensor, got {type(of_tensor).__name__}")
         changed: dict[str, Any] = {name: of_tensor(tensor) for name, tensor in self.named_tensors()}
         types = None if self.types is None else self.types.map(of_tensor)
-        return trusted(replace(self, types=types, **changed), like=self)
+        return replace(self, types=types, **changed)
+
+    def _moved(self, of_tensor: Callable[[Tensor], Tensor]) -> Block:
+        """Return the block with copies of its tensors, or themselves, which hold the same values."""
+        return trusted(self.map(of_tensor), like=self)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
         """Return the block on another device; a `DeviceError` refuses a GPU where torch finds none."""
         device = as_present_device(device, "Block.to")
-        return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Block:
         """Return the block in page-locked memory, so that copies to a GPU can overlap with other work.
@@ -251,7 +255,7 @@ class Block:
         RuntimeError
             If there is no accelerator.
         """
-        return self.map(Tensor.pin_memory)
+        return self._moved(Tensor.pin_memory)
 
     def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
         """Return the reduced messages ``weight[e] * x[source of e]`` of each destination, for your own layers.

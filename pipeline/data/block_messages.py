@@ -14,7 +14,7 @@ from headrace.ops.aggregate.autograd import Reduce, divided_by
 from headrace.ops.aggregate.compiling import is_compiling, num_torch_threads
 from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.checks import check_tensor
+from headrace.pipeline.data.checks import check_tensor, is_trusted
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
@@ -45,11 +45,6 @@ def num_dst_of(block: Any) -> int:
     """Return the number of destinations, as `num_src_of`."""
     rows = getattr(block, "_marked_rows", None) if is_compiling() else None
     return int(block.num_dst) if rows is None else len(block.indptr) - 1
-
-
-def is_trusted(edges: Any) -> bool:
-    """Whether headrace made the edges of a block, or of what was made of it, so that they are valid."""
-    return bool(getattr(edges, "_is_trusted", False))
 
 
 def destinations_of(block: Block) -> Tensor:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
+from headrace.ops.aggregate.compiling import is_compiling
 from headrace.ops.errors import DeviceError, HeadraceError, InputError
-from headrace.pipeline.data.arrays import describe, expected
+from headrace.pipeline.data.arrays import describe, expected, version_of_tensor
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
 
 AnyBlock = TypeVar("AnyBlock", bound="Block")
+
+#: Of the arrays of edges; None where torch does not count.
+Versions: TypeAlias = tuple[int | None, int | None]
 
 _BLOCK_IDS = (torch.int32, torch.int64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -127,9 +131,22 @@ def trusted(block: AnyBlock, like: Block | None = None) -> AnyBlock:
 
     The host then need not wait for a GPU that looks at them.
     """
-    if like is None or like._is_trusted:  # noqa: SLF001 - the mark of this function
-        vars(block)["_is_trusted"] = True
+    if like is None or is_trusted(like):
+        vars(block)["_is_trusted"] = versions_of(block)
     return block
+
+
+def is_trusted(edges: Any) -> bool:
+    """Whether headrace made the edges of a block, or of what was made of it, and nobody has written to them since."""
+    mark: Versions | bool = getattr(edges, "_is_trusted", False)
+    if isinstance(mark, bool) or is_compiling():  # compiled code reads no versions
+        return bool(mark)
+    return mark == versions_of(edges)
+
+
+def versions_of(edges: Any) -> Versions:
+    """Return how often torch has written to the arrays of edges."""
+    return version_of_tensor(edges.indptr), version_of_tensor(edges.indices)
 
 
 def check_block(block: Block) -> None:

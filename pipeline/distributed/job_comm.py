@@ -363,7 +363,7 @@ class DistributedComm(Comm):
         what = f" ({self._kind})" if self._kind else ""
         warnings.warn(
             f"rank {self.rank} has waited {PATIENCE:.0f} seconds in an exchange{what} for {named or 'others'}, and "
-            f"waits {self._generations.timeout:.0f} at most: all ranks call the model for the same batches",
+            f"gives up after {self._generations.timeout:.0f} seconds; each rank has to call the model for each batch",
             stacklevel=2,
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling.sampled import SampledHop
 from headrace.pipeline.data import Block, GraphView, MiniBatch, Seen, TypedIds
+from headrace.pipeline.data.checks import versions_of
 from headrace.pipeline.data.graph_machinery import arrays_on, block_sampler
 from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.lowered._hop import Hop
@@ -159,6 +160,6 @@ def _block(hop: SampledHop, types: TypedIds | None) -> Block:
         weight=hop.weights,
         types=types,
         bipartite=False,
-        _is_trusted=True,
+        _is_trusted=versions_of(hop),
     )
     return block

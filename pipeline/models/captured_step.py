@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._pytree import tree_leaves
 
 from headrace.ops.aggregate.compiling import IS_CAPTURED
+from headrace.ops.aggregate.precision import autocast_of
 from headrace.ops.errors import DeviceError, HeadraceError, InputError, UsageError
 from headrace.ops.gpu import capture, device_of, record, side_stream, use_here
 from headrace.pipeline.data import describe, whole_number
 from headrace.pipeline.data.batch_parts import named_tensors
-from headrace.pipeline.data.block_messages import is_trusted
+from headrace.pipeline.data.checks import is_trusted
 from headrace.pipeline.data.padded_batch import PaddedBatch
 
 if TYPE_CHECKING:
@@ -33,6 +37,9 @@ class CapturedStep(Generic[Result]):
 
     Code on the host runs only when the step is called. Therefore:
 
+    - ``zero_grad()``, ``backward()`` and the step of the optimiser belong in it. An optimiser outside of it works, too:
+      after a launch parameters of modules have the gradients that it wrote.
+    - ``model.train()`` and ``model.eval()`` are read when it is called: make one `CapturedStep` for each.
     - The host must not wait: no ``loss.item()``, no mask as an index. Return tensors, and read them outside.
     - Numbers of Python stay as they were. So counts of the batch (``num_seeds``, ``num_sampled_nodes``, ``epoch``, ...)
       raise an error; ``seed_mask`` and ``node_mask`` are of each batch. Dropout of attention (`GATConv`,
@@ -86,9 +93,10 @@ class CapturedStep(Generic[Result]):
         shape = tuple(
             (name, names.setdefault(id(one), name), one.shape, one.dtype, one.device) for name, one in tensors.items()
         )
-        kept = self._kept.get((batch.sizes, shape))
+        key = batch.sizes, shape, torch.is_grad_enabled(), autocast_of(batch.seeds.device.type)
+        kept = self._kept.get(key)
         if kept is None:
-            kept = self._kept[batch.sizes, shape] = _Kept({name: tensors[name].clone() for name in names.values()})
+            kept = self._kept[key] = _Kept({name: tensors[name].clone() for name in names.values()})
         for name, buffer in kept.buffers.items():
             buffer.copy_(tensors[name], non_blocking=True)
         # A new object, as blocks keep what was computed of their arrays.
@@ -107,7 +115,8 @@ class CapturedStep(Generic[Result]):
             return result
         if kept.replay is None:
             try:
-                result, kept.replay = capture(device, lambda: self._called(over))
+                with _parameters() as parameters:
+                    result, kept.replay = capture(device, lambda: self._called(over))
             except RuntimeError as error:
                 if isinstance(error, HeadraceError):
                     raise
@@ -116,7 +125,10 @@ class CapturedStep(Generic[Result]):
                     f"as an index, a size that depends on values, got an error when it was captured: {error}"
                 ) from error
             kept.results = (result,)
+            kept.gradients = [(one, one.grad) for one in parameters if one.grad is not None]
         kept.replay()
+        for parameter, gradient in kept.gradients:
+            parameter.grad = gradient
         return kept.results[0]
 
     def _called(self, batch: CapturedBatch) -> Result:
@@ -144,12 +156,15 @@ class _Kept(Generic[Result]):
         Launches the captured step.
     results
         What it writes to, if it is captured.
+    gradients
+        Parameters, and the tensors that it writes their gradients to.
     """
 
     buffers: dict[str, Tensor]
     num_calls: int = 0
     replay: Callable[[], None] | None = None
     results: tuple[Result, ...] = ()
+    gradients: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
 
 class CapturedBatch(PaddedBatch):
@@ -194,6 +209,19 @@ _NUMBERS = (
     "epoch",
     "index",
 )
+
+
+@contextmanager
+def _parameters() -> Iterator[list[nn.Parameter]]:
+    """Note the parameters of all modules that are called meanwhile."""
+    found: dict[nn.Parameter, None] = {}
+    hook = register_module_forward_pre_hook(lambda module, _: found.update(dict.fromkeys(module.parameters())))
+    noted: list[nn.Parameter] = []
+    try:
+        yield noted
+    finally:
+        hook.remove()
+        noted.extend(found)
 
 
 def _refused(name: str) -> property:

@@ -180,24 +180,26 @@ def explain(
         If the data of two stages do not fit together.
     """
     from headrace.pipeline.passes import rewrite
-    from headrace.pipeline.plan.machine import Machine
+    from headrace.pipeline.plan import Machine, RunSettings, source_of
     from headrace.pipeline.plan.verify import check_data
-    from headrace.pipeline.run.ranks import check_partition
+    from headrace.pipeline.run.ranks import check_partition, check_ranks, place_of
 
     if machine is None:
-        machine = Machine.detect()
-    advice = "leave it out, or pass hr.Machine(cores=...)"
-    check_kind(machine, Machine, "explain: expected machine to be an hr.Machine", advice, UsageError)
+        rank, world_size, _ = place_of(None, None, None, None)
+        machine = replace(Machine.detect(world_size), rank=rank, world_size=world_size)
+    else:
+        advice = "leave it out, or pass hr.Machine(cores=...)"
+        check_kind(machine, Machine, "explain: expected machine to be an hr.Machine", advice, UsageError)
+        machine = replace(machine, current_gpu=machine.current_gpu or machine.rank % max(machine.gpus, 1))
+    partition = machine.partition if partition is None else partition
     check_partition(partition, plan, machine.world_size, cooperative=passes.get("cooperative") is True)
-    machine = replace(
-        machine,
-        partition=partition or machine.partition,
-        gpu_channel=machine.gpu_channel or (machine.gpus > 0 and machine.world_size > 1),
-        current_gpu=machine.current_gpu or machine.rank % max(machine.gpus, 1),
-    )
-    rewriting = rewrite(plan, machine, passes)
+    reaches_gpus = machine.gpu_channel or (machine.gpus > 0 and machine.world_size > 1)
+    rewriting = rewrite(plan, replace(machine, partition=partition, gpu_channel=reaches_gpus), passes)
     check_data(rewriting.plan)
     check_data(rewriting.final)
+    source = source_of(rewriting.final)
+    settings = RunSettings(source.seed, source, machine.cores, machine.rank, machine.world_size)
+    check_ranks(rewriting.final, settings)
     return rewriting.explain(facts=facts)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, MiniBatch, edge_types_of, node_types_of, trusted
+from headrace.pipeline.data.checks import is_trusted
 from headrace.pipeline.interop.conversions import joined_edges
 from headrace.pipeline.lowered.compact import with_square_block
 from headrace.pipeline.plan import Counts, PlainStage, PlanError, RankTraits, Stage, graphs_of, verb
@@ -78,7 +79,8 @@ def bidirectional(batch: MiniBatch) -> Block:
     indptr = starts_of(torch.bincount(keys // size, minlength=size))
     ids = None if joined.edge_ids is None else torch.cat([joined.edge_ids, joined.edge_ids])[order[is_first]]
     indices = (keys % size).to(batch.blocks[0].indices.dtype)
-    return trusted(Block(indptr, indices, size, size, ids, types=batch.types), like=batch.blocks[0])
+    block = Block(indptr, indices, size, size, ids, types=batch.types)
+    return trusted(block) if all(map(is_trusted, batch.blocks)) else block
 
 
 def _types_of(batch: MiniBatch, edge_ids: Tensor | None) -> tuple[Tensor | None, int]:

@@ -2,8 +2,8 @@
 
 Rows on disk are read by windows of batches: each distinct row of a window once, in the order of the file, so that rows
 near each other are one read. While the batches of a window leave, the next window is gathered, and then read in pieces,
-one for each batch that leaves: the disk works all the time, and no thread of its own is needed. Rows that both want are
-copied: those that most batches want stay in memory.
+one for each batch that leaves, by the thread that asks for it. Rows that both want are copied: those that most batches
+want stay in memory.
 """
 
 from __future__ import annotations

@@ -91,6 +91,33 @@ def test_training_is_the_one_without_in_every_bit(make):
     assert all(addresses[shape] == one for shape, one in seen), "a shape has its addresses"
 
 
+def test_an_optimiser_outside_of_the_step_gets_its_gradients():
+    """It sets gradients to None before each step, where a launch writes to the tensors of the graph."""
+    found = []
+    for wrap in (lambda step: step, lambda step: hr.nn.CapturedStep(step, warm_up=1)):
+        torch.manual_seed(0)
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        run = wrap(lambda batch, model=model: cross_entropy(model(batch), batch.y).backward())
+        for batch in list(loader()) * 2:
+            optimizer.zero_grad()
+            run(batch)
+            optimizer.step()
+        found.append([*model.state_dict().values()])
+    assert all(map(torch.equal, *found))
+
+
+def test_gradients_and_autocast_are_captured_apart():
+    model, given = Model(), list(loader())[:3]
+    step = hr.nn.CapturedStep(lambda batch: model.convs[0](batch.x, batch.blocks[0]), warm_up=1)
+    for batch in given:
+        assert step(batch).requires_grad
+    with torch.no_grad():
+        assert not step(given[0]).requires_grad
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(step(given[0]), model.convs[0](given[0].x, given[0].blocks[0]))
+
+
 @pytest.mark.parametrize("warm_up", [1, 2])
 def test_the_step_is_called_to_warm_up_and_once_more(warm_up):
     calls = []

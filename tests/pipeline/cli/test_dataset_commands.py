@@ -129,6 +129,8 @@ def test_explain_for_a_machine_that_is_not_here(data, capsys):
     assert "on_stream(cuda:0)" in capsys.readouterr().out
     assert run(*given, "--cooperative") == 0
     assert "exchange_rows" in capsys.readouterr().out
+    assert run("explain", data.path, "--cooperative") == 2
+    assert "--cooperative: expected --ranks" in capsys.readouterr().err
     assert run(*given, "--measure", 2) == 2
     assert "--measure: expected the machine that is here" in capsys.readouterr().err
 

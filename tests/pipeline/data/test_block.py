@@ -8,6 +8,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 import headrace as hr
+from headrace.pipeline.data.checks import is_trusted
 
 
 def block(**changes):
@@ -162,12 +163,15 @@ def test_edges_of_the_loader_are_known_to_be_valid_and_those_of_others_are_not()
         for switches in ({}, {"fuse_sampling": False}):
             for block in next(iter(plan.loader(**switches))).blocks:
                 parts = [] if block.types is None else [block.relation(("a", "to", "a"))]
-                assert all(one._is_trusted for one in (block, block.to("cpu"), block.map(torch.clone), *parts))
+                assert all(map(is_trusted, (block, block.to("cpu"), *parts)))
                 others = (
                     dataclasses.replace(block),
                     copy.copy(block),
                     hr.Block(block.indptr, block.indices, block.num_src, block.num_dst),
+                    block.map(torch.clone),
                 )
-                assert not any(one._is_trusted for one in others)
+                assert not any(map(is_trusted, others))
                 leaves, tree = tree_flatten(block)
-                assert not tree_unflatten(leaves, tree)._is_trusted
+                assert not is_trusted(tree_unflatten(leaves, tree))
+                block.indices.add_(0)
+                assert not is_trusted(block)

@@ -43,4 +43,4 @@ def test_a_rank_that_waits_in_the_model_names_the_one_that_it_waits_for(tmp_path
     assert second == []
     (said,) = first
     assert said.startswith("rank 0 has waited 1 seconds in an exchange")
-    assert "for rank 1, and waits 1800 at most: all ranks call the model for the same batches" in said
+    assert "for rank 1, and gives up after 1800 seconds; each rank has to call the model for each batch" in said
