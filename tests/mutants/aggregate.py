@@ -212,8 +212,8 @@ AGGREGATE = (
     ),
     Mutant(
         "pipeline/data/block.py",
-        "return trusted(replace(self, types=types, **changed), like=self)",
-        "return replace(self, types=types, **changed)",
+        "return trusted(self.map(of_tensor), like=self)",
+        "return self.map(of_tensor)",
         _WAITS + "test_no_layer_waits_for_a_batch_of_the_loader[sage-plain]",
     ),
     Mutant(
@@ -224,8 +224,8 @@ AGGREGATE = (
     ),
     Mutant(
         "pipeline/models/captured_step.py",
-        "        kept.replay()\n        return",
-        "        return",
+        "        kept.replay()\n",
+        "",
         "tests/cuda_host/test_captured_step.py::test_a_capture_changes_nothing",
     ),
     Mutant(
