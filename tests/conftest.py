@@ -82,3 +82,12 @@ def shared_data():
     if not SHARED_DATA.is_dir():
         pytest.skip(f"real graphs are not at {SHARED_DATA}")
     return SHARED_DATA
+
+
+@pytest.fixture(autouse=True)
+def forget_what_was_compiled():
+    """Loaders mark sizes in a process that has compiled a model: the next test is in another one, as it were."""
+    yield
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    if any(getattr(dynamo, "cached_backends", {}).values()):
+        sys.modules["torch._dynamo"].reset()

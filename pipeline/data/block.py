@@ -13,7 +13,7 @@ from torch.utils._pytree import register_pytree_node
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_trusted, trusted
+from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, trusted
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 from headrace.pipeline.later import later
@@ -110,7 +110,7 @@ class Block:
         from headrace.ops.aggregate.transpose import transpose_csc
 
         edges, threads = (self.indptr, self.indices), torch.get_num_threads()
-        return transpose_csc(*edges, self.num_src, num_threads=threads, trusted=is_trusted(self))
+        return transpose_csc(*edges, self.num_src, num_threads=threads, trusted=is_as_made(self))
 
     @cached_property
     def edge_types(self) -> Tensor:

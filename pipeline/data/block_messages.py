@@ -14,7 +14,7 @@ from headrace.ops.aggregate.autograd import Reduce, divided_by
 from headrace.ops.aggregate.compiling import is_compiling, num_torch_threads
 from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.checks import check_tensor, is_trusted
+from headrace.pipeline.data.checks import check_tensor, is_as_made
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
@@ -45,6 +45,11 @@ def num_dst_of(block: Any) -> int:
     """Return the number of destinations, as `num_src_of`."""
     rows = getattr(block, "_marked_rows", None) if is_compiling() else None
     return int(block.num_dst) if rows is None else len(block.indptr) - 1
+
+
+def is_trusted(edges: Any) -> bool:
+    """Whether nobody has to look at the edges of a block, as they are those that headrace made."""
+    return bool(getattr(edges, "_is_trusted", False)) if is_compiling() else is_as_made(edges)  # reads versions
 
 
 def destinations_of(block: Block) -> Tensor:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from headrace.ops.aggregate.compiling import is_compiling
 from headrace.ops.errors import DeviceError, HeadraceError, InputError
 from headrace.pipeline.data.arrays import describe, expected, version_of_tensor
 
@@ -131,17 +130,15 @@ def trusted(block: AnyBlock, like: Block | None = None) -> AnyBlock:
 
     The host then need not wait for a GPU that looks at them.
     """
-    if like is None or is_trusted(like):
+    if like is None or is_as_made(like):
         vars(block)["_is_trusted"] = versions_of(block)
     return block
 
 
-def is_trusted(edges: Any) -> bool:
+def is_as_made(edges: Any) -> bool:
     """Whether headrace made the edges of a block, or of what was made of it, and nobody has written to them since."""
     mark: Versions | bool = getattr(edges, "_is_trusted", False)
-    if isinstance(mark, bool) or is_compiling():  # compiled code reads no versions
-        return bool(mark)
-    return mark == versions_of(edges)
+    return mark if isinstance(mark, bool) else mark == versions_of(edges)
 
 
 def versions_of(edges: Any) -> Versions:

@@ -251,6 +251,8 @@ class GraphView(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
+            if hasattr(type(self), name):  # a property that failed within: once more, for its own error
+                object.__getattribute__(self, name)
             from headrace.pipeline.data.graph_words import missing
 
             raise missing(self, name)

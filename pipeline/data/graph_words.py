@@ -14,8 +14,9 @@ _IN_EDGES = "graph.indices[graph.indptr[v] : graph.indptr[v + 1]] are the source
 _MOVED = "put .copy_to(device) into the plan"
 
 _INSTEAD: dict[str, str] = {
-    **dict.fromkeys(("x", "y", "ndata", "edata", "edge_attr", "srcdata", "dstdata", "nodes", "edges"), _FEATURES),
-    **dict.fromkeys(("edge_index", "adj_t", "in_edges", "predecessors", "all_edges"), _IN_EDGES),
+    **dict.fromkeys(("x", "y", "ndata", "edata", "edge_attr", "srcdata", "dstdata"), _FEATURES),
+    **dict.fromkeys(("edge_index", "adj_t", "edges", "in_edges", "predecessors", "all_edges"), _IN_EDGES),
+    "nodes": "nodes are range(graph.num_nodes)",
     **dict.fromkeys(("to", "cuda", "pin_memory", "pin_memory_"), _MOVED),
     **dict.fromkeys(("number_of_nodes", "total_num_nodes"), "write graph.num_nodes"),
     **dict.fromkeys(("number_of_edges", "total_num_edges"), "write graph.num_edges"),

@@ -18,7 +18,7 @@ from headrace.ops.errors import DeviceError, HeadraceError, InputError, UsageErr
 from headrace.ops.gpu import capture, device_of, record, side_stream, use_here
 from headrace.pipeline.data import describe, whole_number
 from headrace.pipeline.data.batch_parts import named_tensors
-from headrace.pipeline.data.checks import is_trusted
+from headrace.pipeline.data.block_messages import is_trusted
 from headrace.pipeline.data.padded_batch import PaddedBatch
 
 if TYPE_CHECKING:

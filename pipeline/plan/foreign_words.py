@@ -146,7 +146,7 @@ ADVICE: dict[str, str] = {
     "num_threads": "it is an argument of .loader()",
     "device": _DEVICE,
     "output_device": _DEVICE,
-    "use_uva": "graphs and features are read from CPU memory in this version",
+    "use_uva": "leave it out: behind .copy_to('cuda') GPUs read features in pinned CPU memory in place",
     "gpu_cache": _GPU_CACHE,
     "num_gpu_cached_edges": _GPU_CACHE,
     "gpu_cache_threshold": _GPU_CACHE,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, MiniBatch, edge_types_of, node_types_of, trusted
-from headrace.pipeline.data.checks import is_trusted
+from headrace.pipeline.data.checks import is_as_made
 from headrace.pipeline.interop.conversions import joined_edges
 from headrace.pipeline.lowered.compact import with_square_block
 from headrace.pipeline.plan import Counts, PlainStage, PlanError, RankTraits, Stage, graphs_of, verb
@@ -80,7 +80,7 @@ def bidirectional(batch: MiniBatch) -> Block:
     ids = None if joined.edge_ids is None else torch.cat([joined.edge_ids, joined.edge_ids])[order[is_first]]
     indices = (keys % size).to(batch.blocks[0].indices.dtype)
     block = Block(indptr, indices, size, size, ids, types=batch.types)
-    return trusted(block) if all(map(is_trusted, batch.blocks)) else block
+    return trusted(block) if all(map(is_as_made, batch.blocks)) else block
 
 
 def _types_of(batch: MiniBatch, edge_ids: Tensor | None) -> tuple[Tensor | None, int]:

@@ -231,6 +231,7 @@ class FeatureStore:
                     )
 
     if not TYPE_CHECKING:
+        __iter__ = __contains__ = None  # Python would take numbers for names
 
         def __getitem__(self, name: Any) -> NoReturn:
             from headrace.pipeline.storage.store_words import not_by_name
@@ -238,6 +239,8 @@ class FeatureStore:
             raise not_by_name(self, name)
 
         def __getattr__(self, name: str) -> NoReturn:
+            if hasattr(type(self), name):  # a property that failed within: once more, for its own error
+                object.__getattribute__(self, name)
             from headrace.pipeline.storage.store_words import missing
 
             raise missing(self, name)

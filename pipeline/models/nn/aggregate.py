@@ -18,8 +18,7 @@ from headrace.ops.aggregate.precision import dtype_of_sums, widened
 from headrace.ops.gpu import device_of
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, as_number, describe, whole_number
-from headrace.pipeline.data.block_messages import destinations_of, num_dst_of, num_src_of, reduced
-from headrace.pipeline.data.checks import is_trusted
+from headrace.pipeline.data.block_messages import destinations_of, is_trusted, num_dst_of, num_src_of, reduced
 from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.message_graph import MessageGraph
 from headrace.pipeline.models.running_batch import RUNNING

@@ -11,7 +11,7 @@ from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregat
 from headrace.ops.aggregate.compiling import num_torch_threads, operations
 from headrace.ops.aggregate.precision import as_narrow_as, dtype_of_sums, in_single, widened
 from headrace.pipeline.data import Block, as_number, check_switches, describe
-from headrace.pipeline.data.checks import is_trusted
+from headrace.pipeline.data.block_messages import is_trusted
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
 from headrace.pipeline.models.nn.aggregate import (
     Edges,

@@ -104,6 +104,8 @@ class Dataset:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
+            if hasattr(type(self), name):  # a property that failed within: once more, for its own error
+                object.__getattribute__(self, name)
             from headrace.pipeline.storage.dataset.dataset_words import missing
 
             raise missing(self, name)

@@ -8,7 +8,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 import headrace as hr
-from headrace.pipeline.data.checks import is_trusted
+from headrace.pipeline.data.block_messages import is_trusted
 
 
 def block(**changes):
