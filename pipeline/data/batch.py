@@ -15,7 +15,7 @@ from torch import Tensor
 from headrace.ops import FeatureError, InputError, ItemsError, unique_and_inverse
 from headrace.pipeline.data.batch_parts import COLLECTIONS, freeze, integers_of, mapped, named_tensors, text_of
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.checks import as_present_device, check_tensor
+from headrace.pipeline.data.checks import as_present_device, check_tensor, moved
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.typed_items import LinkTypes
@@ -362,7 +362,7 @@ class MiniBatch:
         return (tensor for _, tensor in named_tensors(self))
 
     def _map(self, of_tensor: Callable[[Tensor], Tensor]) -> MiniBatch:
-        blocks = {block: block._moved(of_tensor) for block in self.blocks}  # noqa: SLF001 - layers may share one,
+        blocks = {block: moved(block, of_tensor) for block in self.blocks}  # layers may share one,
         once = cache(of_tensor)  # and features of its edges
         return self.replace(
             seeds=of_tensor(self.seeds),

@@ -13,7 +13,7 @@ from torch.utils._pytree import register_pytree_node
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, trusted
+from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, trusted
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 from headrace.pipeline.later import later
@@ -238,14 +238,10 @@ class Block:
         types = None if self.types is None else self.types.map(of_tensor)
         return replace(self, types=types, **changed)
 
-    def _moved(self, of_tensor: Callable[[Tensor], Tensor]) -> Block:
-        """Return the block with copies of its tensors, or themselves, which hold the same values."""
-        return trusted(self.map(of_tensor), like=self)
-
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
         """Return the block on another device; a `DeviceError` refuses a GPU where torch finds none."""
         device = as_present_device(device, "Block.to")
-        return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        return moved(self, lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Block:
         """Return the block in page-locked memory, so that copies to a GPU can overlap with other work.
@@ -255,7 +251,7 @@ class Block:
         RuntimeError
             If there is no accelerator.
         """
-        return self._moved(Tensor.pin_memory)
+        return moved(self, Tensor.pin_memory)
 
     def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
         """Return the reduced messages ``weight[e] * x[source of e]`` of each destination, for your own layers.

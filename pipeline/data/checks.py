@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import DeviceError, HeadraceError, InputError
-from headrace.pipeline.data.arrays import describe, expected, version_of_tensor
+from headrace.pipeline.data.arrays import describe, expected
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
@@ -135,6 +135,11 @@ def trusted(block: AnyBlock, like: Block | None = None) -> AnyBlock:
     return block
 
 
+def moved(block: Block, of_tensor: Callable[[Tensor], Tensor]) -> Block:
+    """Return a block with copies of its tensors, or themselves, which hold the same values."""
+    return trusted(block.map(of_tensor), like=block)
+
+
 def is_as_made(edges: Any) -> bool:
     """Whether headrace made the edges of a block, or of what was made of it, and nobody has written to them since."""
     mark: Versions | bool = getattr(edges, "_is_trusted", False)
@@ -143,7 +148,10 @@ def is_as_made(edges: Any) -> bool:
 
 def versions_of(edges: Any) -> Versions:
     """Return how often torch has written to the arrays of edges."""
-    return version_of_tensor(edges.indptr), version_of_tensor(edges.indices)
+    try:
+        return edges.indptr._version, edges.indices._version  # noqa: SLF001 - torch has no other name
+    except RuntimeError:  # of tensors made in inference mode
+        return None, None
 
 
 def check_block(block: Block) -> None:

@@ -225,7 +225,7 @@ def test_trees_are_planted_and_grow_on_the_gpu(gpu):
         names = [stage.name for stage in loader._rewriting.final.stages]
         assert "trees are planted on the CPU" not in loader.explain()
     assert names[:3] == ["item_sampler", "on_stream", "copy_to"]
-    with plan.loader(machine=replace(MACHINE, world_size=2)) as loader:
+    with plan.loader(machine=replace(MACHINE, world_size=2), rank=0, world_size=2) as loader:
         assert "trees are planted on the CPU" not in loader.explain()
 
 

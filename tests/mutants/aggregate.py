@@ -211,9 +211,9 @@ AGGREGATE = (
         _WAITS + "test_no_layer_waits_for_a_batch_of_the_loader[gcn-plain]",
     ),
     Mutant(
-        "pipeline/data/block.py",
-        "return trusted(self.map(of_tensor), like=self)",
-        "return self.map(of_tensor)",
+        "pipeline/data/checks.py",
+        "return trusted(block.map(of_tensor), like=block)",
+        "return block.map(of_tensor)",
         _WAITS + "test_no_layer_waits_for_a_batch_of_the_loader[sage-plain]",
     ),
     Mutant(
