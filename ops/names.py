@@ -137,6 +137,13 @@ def no_attribute(
     return UnknownNameError(message, lambda: (advice(name) if advice is not None else None) or nearest(name, known()))
 
 
+def no_attribute_of(
+    value: object, what: str, name: str, advice: Callable[[str], str | None] | None = None
+) -> AttributeError:
+    """Return `no_attribute` for a value, which has the public names that `dir` lists."""
+    return no_attribute(what, name, lambda: [one for one in dir(value) if not one.startswith("_")], advice)
+
+
 class UnknownKeyError(InputError, KeyError):
     """A key that a mapping does not have, with the nearest one that it has."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.ops.names import no_attribute
+from headrace.ops.names import no_attribute_of
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -78,4 +78,4 @@ def missing(batch: MiniBatch, name: str) -> AttributeError:
     def instead(word: str) -> str | None:
         return f"batch.node[{word!r}] has it" if word in features else _INSTEAD.get(word)
 
-    return no_attribute("a MiniBatch", name, lambda: [one for one in dir(batch) if one[0] != "_"], instead)
+    return no_attribute_of(batch, "a MiniBatch", name, instead)

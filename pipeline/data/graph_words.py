@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.ops.names import no_attribute
+from headrace.ops.names import no_attribute_of
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView
@@ -32,5 +32,4 @@ _INSTEAD: dict[str, str] = {
 
 def missing(graph: GraphView, name: str) -> AttributeError:
     """Return the error for an attribute that a graph does not have: where it is, or the nearest name."""
-    kind = f"a {type(graph).__name__}"
-    return no_attribute(kind, name, lambda: [one for one in dir(graph) if one[0] != "_"], _INSTEAD.get)
+    return no_attribute_of(graph, f"a {type(graph).__name__}", name, _INSTEAD.get)

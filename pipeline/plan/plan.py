@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from headrace.ops.errors import PlanError, UsageError
-from headrace.ops.names import no_attribute
+from headrace.ops.names import no_attribute_of
 from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.later import VERBS, LaterMethod, add_methods
 from headrace.pipeline.plan.arguments import check_arguments
@@ -184,9 +184,7 @@ class Plan(_Verbs):
         def __getattr__(self, name: str) -> NoReturn:
             # What is no method, attribute or verb.
             kind = "a plan" if type(self) is Plan else type(self).__name__
-            raise no_attribute(
-                kind, name, lambda: [one for one in dir(self) if not one.startswith("_")], instead_on_plan
-            )
+            raise no_attribute_of(self, kind, name, instead_on_plan)
 
 
 add_methods(Plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops.errors import UsageError
-from headrace.ops.names import no_attribute
+from headrace.ops.names import no_attribute_of
 from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def missing(store: FeatureStore, name: str) -> AttributeError:
         domain = next((one for one in ("node", "edge") if word in held.get(one, ())), None)
         return f"write store.{domain}[{word!r}]" if domain is not None else _INSTEAD.get(word)
 
-    return no_attribute("a FeatureStore", name, lambda: [one for one in dir(store) if one[0] != "_"], instead)
+    return no_attribute_of(store, "a FeatureStore", name, instead)
 
 
 def not_by_name(store: FeatureStore, name: Any) -> UsageError:

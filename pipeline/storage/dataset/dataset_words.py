@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.ops.names import no_attribute
+from headrace.ops.names import no_attribute_of
 from headrace.pipeline.storage.shard_meta import holds_shards
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _FOLDERS = (
 
 def missing(data: Dataset, name: str) -> AttributeError:
     """Return the error for an attribute that a data set does not have: where it is, or the nearest name."""
-    return no_attribute("a Dataset", name, lambda: [one for one in dir(data) if one[0] != "_"], _INSTEAD.get)
+    return no_attribute_of(data, "a Dataset", name, _INSTEAD.get)
 
 
 def instead_of_folder(folder: Path) -> str | None:
