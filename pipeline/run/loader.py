@@ -20,14 +20,14 @@ from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import LAST_EPOCH, LoaderError, Machine, Plan, RunSettings, source_of
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
 from headrace.pipeline.plan.foreign_words import instead_on_loader
-from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.checkpoint import check_state, make_state, with_seed, with_seed_of_state
 from headrace.pipeline.run.hand_over import Tables, give_back_caches
 from headrace.pipeline.run.iteration import Iteration, Position
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.nodes import Work, close_node, patience
-from headrace.pipeline.run.ranks import EmptyShares, check_partition, check_ranks, place_of, ranks_of, warn_of_detour
+from headrace.pipeline.run.ranks import EmptyShares, check_ranks, place_of, ranks_of, warn_of_detour
+from headrace.pipeline.run.rewritten import rewritten
 from headrace.pipeline.run.stats import Counters, Stats, Trace
 
 if TYPE_CHECKING:
@@ -79,8 +79,6 @@ class Loader(Generic[Batch]):
         rank, world_size, in_job = place_of(comm, machine, rank, world_size)
         machine = Machine.detect(world_size) if machine is None else machine
         machine = replace(machine, rank=rank, world_size=world_size)
-        if partition is not None:
-            machine = replace(machine, partition=partition)
         self._fingerprint: dict[str, str] | None = None
         self._passes = passes
         # They come first, so that a rank that cannot go on can say so to the others, who would wait for it.
@@ -88,10 +86,7 @@ class Loader(Generic[Batch]):
         if ranks.comm is not None:
             machine = replace(machine, gpu_channel=ranks.comm.reaches_gpus)
         try:
-            check_partition(partition, plan, world_size, cooperative=(passes or {}).get("cooperative") is True)
-            self._rewriting = rewrite(plan, machine, passes)
-            check_data(self._rewriting.plan)  # names the stages that the user wrote, as the final plan may not
-            check_data(self._rewriting.final)
+            self._rewriting = rewritten(plan, machine, passes or {}, partition)
             self._tables = Tables(self._rewriting)
             self._tables.check()
             given = machine.cores if num_threads is None else num_threads

@@ -163,8 +163,8 @@ def explain(
     Parameters
     ----------
     machine
-        The machine of a rank, and their number; by default that of this process. Several ranks on GPUs are taken to
-        have one each, and to exchange tensors from GPU to GPU, as by NCCL.
+        The machine of a rank, and their number; by default that of this process. Several ranks of a machine with
+        GPUs are taken to have one each, and to exchange tensors from GPU to GPU, as by NCCL.
     partition
         As for `loader`.
     facts
@@ -179,27 +179,24 @@ def explain(
     InputError
         If the data of two stages do not fit together.
     """
-    from headrace.pipeline.passes import rewrite
+    from headrace.pipeline.distributed import job
     from headrace.pipeline.plan import Machine, RunSettings, source_of
-    from headrace.pipeline.plan.verify import check_data
-    from headrace.pipeline.run.ranks import check_partition, check_ranks, place_of
+    from headrace.pipeline.run.ranks import check_ranks
+    from headrace.pipeline.run.rewritten import rewritten
 
     if machine is None:
-        rank, world_size, _ = place_of(None, None, None, None)
-        machine = replace(Machine.detect(world_size), rank=rank, world_size=world_size)
+        rank, world_size = job.rank_of_process(None, None)
+        reaches_gpus = world_size > 1 and job.reaches_gpus(job.all_ranks())
+        machine = replace(Machine.detect(world_size), rank=rank, world_size=world_size, gpu_channel=reaches_gpus)
     else:
         advice = "leave it out, or pass hr.Machine(cores=...)"
         check_kind(machine, Machine, "explain: expected machine to be an hr.Machine", advice, UsageError)
-        machine = replace(machine, current_gpu=machine.current_gpu or machine.rank % max(machine.gpus, 1))
-    partition = machine.partition if partition is None else partition
-    check_partition(partition, plan, machine.world_size, cooperative=passes.get("cooperative") is True)
-    reaches_gpus = machine.gpu_channel or (machine.gpus > 0 and machine.world_size > 1)
-    rewriting = rewrite(plan, replace(machine, partition=partition, gpu_channel=reaches_gpus), passes)
-    check_data(rewriting.plan)
-    check_data(rewriting.final)
+        current = machine.current_gpu or machine.rank % max(machine.gpus, 1)
+        reaches_gpus = machine.gpu_channel or (machine.gpus > 0 and machine.world_size > 1)
+        machine = replace(machine, current_gpu=current, gpu_channel=reaches_gpus)
+    rewriting = rewritten(plan, machine, passes, partition)
     source = source_of(rewriting.final)
-    settings = RunSettings(source.seed, source, machine.cores, machine.rank, machine.world_size)
-    check_ranks(rewriting.final, settings)
+    check_ranks(rewriting.final, RunSettings(source.seed, source, machine.cores, machine.rank, machine.world_size))
     return rewriting.explain(facts=facts)
 
 
