@@ -19,6 +19,7 @@ COPIED = {
 PARTS = {
     "Guide": [
         "generated/start",
+        "installing",
         "your-own-files",
         "choosing",
         "from-pyg",

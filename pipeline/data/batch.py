@@ -219,9 +219,11 @@ class MiniBatch:
             If no node feature named "x" was fetched; the message lists the fetched features.
         """
         if "x" not in self.node:
+            by_type = [", ".join(map(repr, name)) for name in self.node if isinstance(name, tuple)]
+            fetch = "fetch it with .fetch_feature(store, node=['x']), or read batch.node[name]"
             raise FeatureError(
                 f"MiniBatch.x: expected a fetched node feature 'x', got {sorted(self.node, key=str) or 'none'}; "
-                "fetch it with .fetch_feature(store, node=['x']), or read batch.node[name]"
+                + (f"rows are by type, read batch.node[{by_type[0]}]" if by_type else fetch)
             )
         return self.node["x"]
 

@@ -50,6 +50,7 @@ _INSTEAD: dict[str, str] = {
     "seed_nodes": "batch.seeds has the seeds",
     "node_ids": "batch.n_id has the ids of nodes",
     "edge_ids": "batch.blocks[layer].edge_ids has those of a layer, batch.e_id those of all hops",
+    "original_edge_ids": "batch.e_id has those of all hops, batch.blocks[layer].edge_ids those of a layer",
     "sampled_subgraphs": "batch.blocks has a block for each layer, input side first",
     "node_features": _NODE,
     "edge_features": _EDGE,

@@ -236,8 +236,10 @@ class Graph(ChangedGraph, GraphView):
             If `data` is neither class, or lacks ``edge_index`` or a requested attribute, and as for `from_coo`.
         """
         from headrace.pipeline.data.graph_sources import edges_from_pyg, graph_of_edges
+        from headrace.pipeline.data.type_attributes import as_wanted
 
-        return graph_of_edges(cls, edges_from_pyg(data, edge_attrs, node_attrs), num_threads)
+        edges = edges_from_pyg(data, as_wanted(edge_attrs), as_wanted(node_attrs))
+        return graph_of_edges(cls, edges, num_threads)
 
     @classmethod
     def from_dgl(
@@ -264,8 +266,9 @@ class Graph(ChangedGraph, GraphView):
             for `from_coo`.
         """
         from headrace.pipeline.data.dgl_graphs import graph_from_dgl
+        from headrace.pipeline.data.type_attributes import as_wanted
 
-        return graph_from_dgl(cls, graph, edge_attrs, node_attrs, num_threads)
+        return graph_from_dgl(cls, graph, as_wanted(edge_attrs), as_wanted(node_attrs), num_threads)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the graph to a folder of ``.npy`` files, for `load`: the folder is a data set (`hr.save_dataset`).

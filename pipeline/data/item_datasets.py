@@ -65,6 +65,26 @@ def refuse_by_name(items: Any, kind: type[Items]) -> None:
     )
 
 
+def refuse_of_peers(items: Any) -> None:
+    """Refuse seeds of a type as PyG's loaders take them, and whole graphs.
+
+    Raises
+    ------
+    ItemsError
+        With what to write.
+    """
+    if isinstance(items, tuple) and len(items) == 2 and isinstance(items[0], str):
+        raise ItemsError(
+            f"ItemSampler: expected items of a type in a dictionary, got a tuple with {items[0]!r}; write "
+            f"{{{items[0]!r}: ids}}"
+        )
+    if type(items).__name__ in ("Data", "HeteroData", "DGLGraph", "Graph"):
+        raise ItemsError(
+            f"ItemSampler: expected items to be ids, a mask or pairs, got a {type(items).__name__}; pass the seeds, "
+            "such as data.train_mask, or the number of nodes, for all of them"
+        )
+
+
 def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
     """Return what the samples consist of: a tensor for each entry, with a row for each sample."""
     if isinstance(dataset, TensorDataset):

@@ -15,7 +15,7 @@ from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, rows_at, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
-from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset, refuse_by_name
+from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset, refuse_by_name, refuse_of_peers
 from headrace.pipeline.data.seen import Seen, argument
 from headrace.pipeline.data.typed_items import LinkTypes, TypeRuns, in_space, joined, joined_rows, text_of
 from headrace.pipeline.data.types import TypeOffsets, type_number
@@ -112,6 +112,7 @@ class ItemSet:
             items = range(0)
         if isinstance(items, torch.utils.data.Dataset):
             items = items_of_dataset(items)
+        refuse_of_peers(items)
         labels: Any = None
         if isinstance(items, tuple) or _are_two_arrays(items):
             if len(items) != 2:

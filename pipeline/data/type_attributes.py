@@ -15,10 +15,15 @@ from headrace.ops.errors import GraphError
 from headrace.pipeline.data.arrays import describe
 
 #: The names of the attributes to take, or the value of each where a type does not have it; None for the default.
-Wanted = Sequence[str] | Mapping[str, float] | None
+Wanted = str | Sequence[str] | Mapping[str, float] | None
 
 #: The time of what has none: it has always been there. In integers the smallest one stands for it.
 ALWAYS = -math.inf
+
+
+def as_wanted(wanted: Wanted) -> Wanted:
+    """Return attributes to take as a collection, also where a user gives the name of one."""
+    return [wanted] if isinstance(wanted, str) else wanted
 
 
 def join_attributes(

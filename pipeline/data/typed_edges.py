@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.ops.names import close_name
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, as_rows, describe, whole_number
 from headrace.pipeline.data.graph_sources import EdgeList, Relation, attributes_of_nodes, join_relations
 from headrace.pipeline.data.type_attributes import value_without
@@ -117,6 +118,14 @@ def _counts(
         raise GraphError(
             f'{_STAGE}: expected num_nodes of edges by type to be {{"user": 10, "item": 20}}, got {num_nodes!r}'
         )
+    # Types without edges are welcome, but for those that may be a typing error of one whose number is not given.
+    left = [name for name in known if name not in given]
+    for name in given:
+        if name not in known and (meant := close_name(name, left)):
+            raise GraphError(
+                f"{_STAGE}: expected num_nodes of the types of the edges, got {name!r}; did you mean {meant!r}? Give "
+                "the numbers of all types where both exist"
+            )
     counts = {
         name: whole_number(count, f"{_STAGE}: num_nodes[{name!r}]", 0, GraphError) for name, count in given.items()
     }

@@ -125,8 +125,8 @@ class TypeOffsets:
             raise GraphError(f"TypeOffsets.global_ids: expected integer ids, got {describe(within)}")
         if within.numel() and (int(within.min()) < 0 or int(within.max()) >= len(own)):
             raise GraphError(
-                f"TypeOffsets.global_ids: expected ids of type {name!r} in [0, {len(own)}), got ids from "
-                f"{int(within.min())} to {int(within.max())}; are they global already?"
+                f"expected ids of type {name!r} in [0, {len(own)}), got ids from {int(within.min())} to "
+                f"{int(within.max())}; they count from 0 within each type"
             )
         return within.to(torch.int64) + own.start
 
@@ -344,7 +344,8 @@ def type_number(types: TypeOffsets, name: TypeName) -> int:
     if len(alike) == 1:
         return alike[0]
     problem = f"several types are called {name!r}" if alike else f"there is no type {name!r}"
-    raise GraphError(f"{problem}; the types are {list(names)}")
+    meant = next((one for one in names if isinstance(one, tuple) and ":".join(one) == name), None)
+    raise GraphError(f"{problem}; " + (f"the types are {list(names)}" if meant is None else f"write {meant}"))
 
 
 def type_size(types: TypeOffsets, name: TypeName) -> int:

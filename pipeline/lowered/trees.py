@@ -179,7 +179,7 @@ class PlantTrees(MapStage):
             why = "pairs have none of their own" if pairs else f"nodes have no attribute {self.time!r}"
             raise InputError(
                 f"{self.origin.name}: expected the times at which seeds are asked for, got none, and {why}; pass them "
-                "to the source, ItemSampler(items, time=...)"
+                "to the source, ItemSampler(items, time=...), or to a loader of headrace.pyg, input_time="
             )
 
     def _check_types_have_times(self, times: Times, seeds: Tensor | None) -> None:
@@ -192,7 +192,8 @@ class PlantTrees(MapStage):
             name = types.names[int(numbers[found[0]])]
             raise InputError(
                 f"{self.origin.name}: expected the times at which seeds are asked for, got none, and nodes of type "
-                f"{name!r} have no {self.time!r} of their own; pass them to the source, ItemSampler(items, time=...)"
+                f"{name!r} have no {self.time!r} of their own; pass them to the source, ItemSampler(items, time=...), "
+                "or to a loader of headrace.pyg, input_time="
             )
 
     def _check_kind(self, given: Tensor, times: Times) -> None:

@@ -93,7 +93,8 @@ class CapturedStep(Generic[Result]):
         shape = tuple(
             (name, names.setdefault(id(one), name), one.shape, one.dtype, one.device) for name, one in tensors.items()
         )
-        key = batch.sizes, shape, torch.is_grad_enabled(), autocast_of(batch.seeds.device.type)
+        modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast_of(batch.seeds.device.type)
+        key = batch.sizes, shape, modes
         kept = self._kept.get(key)
         if kept is None:
             kept = self._kept[key] = _Kept({name: tensors[name].clone() for name in names.values()})

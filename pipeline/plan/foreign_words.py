@@ -16,6 +16,10 @@ _TIME = "the name of times, given by edge_attrs= or node_attrs= when the graph i
 _GPU_CACHE = (
     'hr.CachedFeature(source, place="cuda") keeps features on a GPU, .copy_to("cuda") before the sampler the graph'
 )
+_OTHER_EDGES = (
+    "messages go along the edges that were drawn ('directional'); behind the sampler chain .induce_subgraph(graph) for "
+    "all edges among the sampled nodes ('induced'), or .make_bidirectional() for both directions"
+)
 _NEGATIVES = "chain .sample_uniform_negative(graph, ratio=...) behind hr.ItemSampler(pairs), before the sampler"
 
 #: Foreign word -> the parameters with its meaning; an error names the first that the stage has.
@@ -114,8 +118,8 @@ ADVICE: dict[str, str] = {
     "num_steps": "an epoch goes once through the items of the source",
     "batch_dependency": "sample_layer_neighbor alone has batches that depend on each other",
     "deduplicate": "nodes are always deduplicated; a sampled hop lists every node once",
-    "subgraph_type": "messages go along the edges that were drawn ('directional'); for others, transform the batch",
-    "directed": "messages go along the edges that were drawn; for others, transform the batch",
+    "subgraph_type": _OTHER_EDGES,
+    "directed": _OTHER_EDGES,
     "edge_dir": "in-edges are sampled; for out-edges make the graph with src and dst exchanged",
     "disjoint": "sample_neighbor and sample_layer_neighbor alone grow trees of seeds",
     "time": "sample_neighbor and sample_layer_neighbor alone keep to times; those of seeds go to hr.ItemSampler(time=)",

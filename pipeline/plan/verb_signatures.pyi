@@ -221,13 +221,13 @@ class Verbs:
     ) -> Plan:
         """Pad seeds, nodes and edges of each hop to sizes that batches share, for ``torch.compile`` and CUDA graphs.
 
-        Without `num_nodes` and `num_edges` the sizes are those of the largest batch. A pass over the first epoch finds
-        them, before the first batch, by sampling alone; a terminal or a notebook shows its progress. The last batch, and
+        Without `num_nodes` and `num_edges` the sizes are those of the largest batch. A pass over the first epoch finds them
+        before the first batch, by sampling without features; a terminal or a notebook shows its progress. A ``transform``
+        before `pad`, which may change sizes, runs in that pass too, on the features that it may read. The last batch, and
         all others with fewer seeds, have a second, smaller shape: a compiled model compiles at most twice. The pass is
         exact for `epochs` epochs, because a batch depends on the seed, the epoch and its index alone. A short batch of a
         later epoch that is larger than its shape has the other one; if a full batch is, its hops have 1.25 times the sizes,
-        or a power of that, which compiles once more.
-        ``loader.stats()`` counts such batches as ``larger_batches``.
+        or a power of that, which compiles once more. ``loader.stats()`` counts such batches as ``larger_batches``.
 
         The batch behind it has the fields of a `MiniBatch`. Padding holds:
 
@@ -246,9 +246,10 @@ class Verbs:
         with types, nodes and edges of each type have sizes of their own, so that ``block.relation(edge_type)`` has one
         shape.
 
-        Outputs of seeds and gradients do not depend on padding, in any bit, in layers of `hr.nn` and with a loss that
-        ignores padded seeds. Other modules see padding as rows: use ``hr.nn.BatchNorm`` in place of torch's. For a loss
-        that cannot ignore labels, take the first ``batch.num_seeds`` of ``out[batch.seed_index]`` and of ``batch.y``.
+        Outputs of seeds and gradients do not depend on what padding holds, in any bit, in layers of `hr.nn` and with a loss
+        that ignores padded seeds; without padding, products over fewer rows may differ in the last bits. Other modules see
+        padding as rows: use ``hr.nn.BatchNorm`` in place of torch's. For a loss that cannot ignore labels, take the first
+        ``batch.num_seeds`` of ``out[batch.seed_index]`` and of ``batch.y``.
 
         Chain it behind the last fetch. Only ``transform``, ``prefetch``, ``copy_to`` and conversions may follow. Behind
         ``copy_to("cuda")`` the GPU pads, and the copy is smaller. Ranks that take shares of a batch all have the same
@@ -1023,8 +1024,8 @@ class Verbs:
         Parameters
         ----------
         machine
-            The machine of a rank, and their number; by default that of this process. Several ranks on GPUs are taken to
-            have one each, and to exchange tensors from GPU to GPU, as by NCCL.
+            The machine of a rank, and their number; by default that of this process. Several ranks of a machine with
+            GPUs are taken to have one each, and to exchange tensors from GPU to GPU, as by NCCL.
         partition
             As for `loader`.
         facts

@@ -87,6 +87,7 @@ class QuantizedFeature(Adapted):
         fits = isinstance(x, Tensor) and x.dtype in FLOATING and x.ndim > 0 and x.is_cpu
         if not fits or dtype not in CODES or not bool(x.isfinite().all()):
             came = f"{x.dtype}{list(x.shape)} on {x.device}" if isinstance(x, Tensor) else type(x).__name__
+            came += " with numbers that are not finite" if fits and dtype in CODES else ""
             raise FeatureError(
                 f"QuantizedFeature.of: expected finite rows of a floating dtype in CPU memory, and uint8 or int8 for "
                 f"them, got {came} and {dtype}"
@@ -132,10 +133,12 @@ def _numbers(given: Any, name: str, shape: tuple[int, ...]) -> Tensor:
         numbers = torch.as_tensor(given, device="cpu").detach().to(torch.float32)
     except (TypeError, ValueError, RuntimeError) as error:
         raise FeatureError(f"QuantizedFeature: expected {name} to be a number or an array, got {given!r}") from error
-    if tuple(numbers.shape) not in ((), shape) or not bool(numbers.isfinite().all()):
+    if tuple(numbers.shape) not in ((), shape):
         raise FeatureError(
             f"QuantizedFeature: expected {name} to be finite, one number or {list(shape)}, got {list(numbers.shape)}"
         )
+    if not bool(numbers.isfinite().all()):
+        raise FeatureError(f"QuantizedFeature: expected {name} to be finite, got {given!r}")
     return numbers.clone()
 
 

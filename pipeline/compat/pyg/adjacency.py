@@ -71,6 +71,11 @@ def _on_cpu(edge_index: Any) -> Tensor:
             f"headrace.pyg: expected edge_index to be a tensor, got {type(edge_index).__name__}; write "
             "torch.as_tensor(edge_index)"
         )
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        turned = "; write edge_index.t()" if edge_index.ndim == 2 and edge_index.shape[1] == 2 else ""
+        raise GraphError(
+            f"headrace.pyg: expected edge_index to be int[2, num_edges], got shape {list(edge_index.shape)}{turned}"
+        )
     return edge_index.cpu()
 
 

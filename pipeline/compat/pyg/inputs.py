@@ -46,9 +46,19 @@ def check_nodes(data: Any, input_nodes: Any, input_time: Any = None, input_id: A
             raise ItemsError(
                 f"NeighborLoader: expected ids of one dimension, got shape {list(ids.shape)}; flatten them"
             )
+        _refuse_mask_of_integers(ids, _num_nodes(data, node_type))
     count = size if ids is None else int(ids.count_nonzero()) if is_mask else len(ids)
     for name, one, values in (("input_time", "a time", input_time), ("input_id", "an id", input_id)):
         _check_length("NeighborLoader", name, one, values, count, "seeds")
+
+
+def _refuse_mask_of_integers(ids: Any, num_nodes: int | None) -> None:
+    """Refuse zeros and ones for all nodes: a mask that would be read as the ids 0 and 1."""
+    if len(ids) == num_nodes and num_nodes > 2 and int(ids.min()) == 0 and int(ids.max()) == 1:
+        raise ItemsError(
+            f"NeighborLoader: expected ids or a boolean mask, got 0 and 1 for each of {num_nodes} nodes; write "
+            "mask.bool()"
+        )
 
 
 def check_mask(mask: Tensor, num_nodes: int, loader: str) -> None:

@@ -153,6 +153,11 @@ class Sampler(BaseSampler):  # type: ignore[misc]
     def num_neighbors(self, value: Any) -> None:
         if isinstance(value, dict):
             value = {name: _listed(counts) for name, counts in value.items()}
+        elif not isinstance(value, NumNeighbors) and not isinstance(_listed(value), list | tuple):
+            raise InputError(
+                "headrace.pyg: expected num_neighbors to list one number per hop, the hop next to the seeds first, or "
+                f"a dictionary of lists by edge type, got {value!r}; write num_neighbors=[10, 10]"
+            )
         self._num_neighbors = value if isinstance(value, NumNeighbors) else NumNeighbors(_listed(value))
 
     @property

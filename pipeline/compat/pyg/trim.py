@@ -66,10 +66,11 @@ def trim_to_layer(
     Raises
     ------
     InputError
-        For a negative layer, for no numbers by hop, and for fewer rows or edges than the hops of the layer have.
+        For a layer that is negative or behind the hops, for numbers of nodes and edges that are not by hop, and for
+        fewer rows or edges than the hops of the layer have.
     """
-    if layer < 0:
-        raise InputError(f"trim_to_layer: expected layer to be at least 0, got {layer}; 0 reads the features")
+    if not isinstance(layer, int) or layer < 0:
+        raise InputError(f"trim_to_layer: expected layer to be at least 0, got {layer!r}; 0 reads the features")
     hops = num_sampled_nodes_per_hop, num_sampled_edges_per_hop
     if None in hops:
         raise InputError(
@@ -82,7 +83,11 @@ def trim_to_layer(
         return _by_type(layer, *hops, x, edge_index, edge_attr, conv)
     if not _is_plain(edge_index):
         return _as_pyg(layer, *hops, x, edge_index, edge_attr)
-    if layer > 0:
+    _check_hops(layer, *hops)
+    if layer == 0:
+        _first(x, _needed(num_sampled_nodes_per_hop, layer), "x")
+        _first(edge_index, _needed(num_sampled_edges_per_hop, layer), "edge_index", dim=1)
+    else:
         x = _first(x, _needed(num_sampled_nodes_per_hop, layer), "x")
         edges = _needed(num_sampled_edges_per_hop, layer)
         edge_index = _first(edge_index, edges, "edge_index", dim=1)
@@ -95,6 +100,8 @@ def trim_to_layer(
 def _by_type(
     layer: int, nodes: Any, edges: Any, x: Any, edge_index: Any, edge_attr: Any, conv: nn.Module | None
 ) -> tuple[Any, Any, Any]:
+    for name in edge_index:
+        _check_hops(layer, nodes[name[0]], edges[name])
     if layer > 0:
         x = {name: _first(rows, _needed(nodes[name], layer), f"x[{name!r}]") for name, rows in x.items()}
         edge_index = {
@@ -121,6 +128,16 @@ def _as_pyg(*arguments: Any) -> tuple[Any, Any, Any]:
 def _is_plain(edge_index: Any) -> bool:
     """Whether edges are a tensor that knows nothing of its size."""
     return isinstance(edge_index, Tensor) and not isinstance(edge_index, EdgeIndex)
+
+
+def _check_hops(layer: int, nodes: list[int], edges: list[int]) -> None:
+    if len(nodes) != len(edges) + 1:
+        raise InputError(
+            f"trim_to_layer: expected numbers of nodes for the seeds and each of {len(edges)} hops, got {len(nodes)}; "
+            "pass batch.num_sampled_nodes, then batch.num_sampled_edges"
+        )
+    if layer > len(edges):
+        raise InputError(f"trim_to_layer: expected a layer of a batch of {len(edges)} hops, got layer {layer}")
 
 
 def _needed(per_hop: list[int], layer: int) -> int:

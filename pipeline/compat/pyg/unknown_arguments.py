@@ -9,12 +9,16 @@ from headrace.ops.errors import UsageError
 from headrace.ops.names import close_name
 
 _ITEMS = ("input_nodes", "edge_label_index", "node_idx")
+_OF_LINKS = "headrace.pyg.LinkNeighborLoader has it, which takes links, edge_label_index="
+
+#: Parameters of bases that the loaders here give themselves.
+_NOT_GIVEN = ("dataset", "node_sampler", "link_sampler")
 
 #: Word of plans, DGL or GraphBolt -> the parameters of PyG with its meaning.
 _SAME: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("fanouts", "fanout", "sizes"), ("num_neighbors",)),
     **dict.fromkeys(("weight", "prob", "prob_name", "edge_weight"), ("weight_attr",)),
-    **dict.fromkeys(("items", "node_idx", "input_nodes", "seeds", "train_idx", "indices", "nids"), _ITEMS),
+    **dict.fromkeys(("items", "inputs", "node_idx", "input_nodes", "seeds", "train_idx", "indices", "nids"), _ITEMS),
     **dict.fromkeys(("ratio", "negative_ratio", "num_negatives"), ("neg_sampling_ratio",)),
     "time": ("time_attr",),
     "strategy": ("temporal_strategy",),
@@ -25,6 +29,7 @@ _SAME: dict[str, tuple[str, ...]] = {
 
 #: Word -> the remedy, where no parameter has its meaning.
 _ADVICE: dict[str, str] = {
+    **dict.fromkeys(("neg_sampling", "neg_sampling_ratio", "exclude_seed_edges", "edge_label_index"), _OF_LINKS),
     "dtype": "convert batches, transform=lambda data: data.apply(lambda x: x.to(dtype), 'x'), or write a plan with "
     '.fetch_feature(store, node=["x"], dtype=dtype).to_pyg()',
     "device": "move each batch, batch.to(device), or write a plan with .copy_to(device).to_pyg()",
@@ -46,7 +51,7 @@ def check_known(loader: type, names: Iterable[str]) -> None:
     known = dict[str, None]()
     for one in loader.__mro__:
         if "__init__" in vars(one) and one is not object:
-            known |= dict.fromkeys(_named(one))
+            known |= dict.fromkeys(name for name in _named(one) if name not in _NOT_GIVEN)
     for name in names:
         if name not in known:
             same = next((one for one in _SAME.get(name, ()) if one in known), None)

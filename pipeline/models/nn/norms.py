@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headrace.ops.aggregate.compiling import is_compiling
 from headrace.ops.aggregate.precision import in_single
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import describe
@@ -18,7 +19,7 @@ class BatchNorm(nn.Module):
 
     PyG's ``BatchNorm(in_channels, eps, momentum)`` with the same parameters and statistics, those of `module`, computes
     the same. Rows that ``plan.pad()`` has added are no part of means, variances and running statistics; their output is
-    0.
+    0. A padded batch with a single real row, which torch refuses, leaves the running statistics as they are.
 
     Parameters
     ----------
@@ -30,7 +31,8 @@ class BatchNorm(nn.Module):
     Raises
     ------
     InputError
-        For sizes below 1; when called, for `x` that has neither a row for each destination nor one for each source.
+        For sizes below 1; when called, for `x` that has neither a row for each destination nor one for each source, and
+        on a padded block for a `module` of another class, such as ``SyncBatchNorm``.
     """
 
     def __init__(self, in_channels: int, eps: float = 1e-5, momentum: float | None = 0.1) -> None:
@@ -54,24 +56,36 @@ class BatchNorm(nn.Module):
             Whose padding is left out.
         """
         mask = _mask("BatchNorm", x, block, self.in_channels)
-        if mask is None or not self.training:
-            return _zeroed(self.module(x if mask is None else _zeroed(x, mask)), mask)
+        module = self.module
+        if mask is None or not (module.training or module.running_mean is None):
+            return _zeroed(module(x if mask is None else _zeroed(x, mask)), mask)
+        if type(module) is not nn.BatchNorm1d:
+            raise InputError(
+                f"BatchNorm: expected module to be a torch.nn.BatchNorm1d on a padded block, got "
+                f"{type(module).__name__}, which would count padding; leave .pad() out"
+            )
         rows = _zeroed(in_single(x), mask)
         count = mask.sum()
-        mean = rows.sum(0) / count
+        divisor = count.clamp(min=1)
+        mean = rows.sum(0) / divisor
         centred = _zeroed(rows - mean, mask)
-        variance = centred.square().sum(0) / count
-        self._follow(mean.detach(), variance.detach() * count / (count - 1))
-        out = centred * (variance + self.module.eps).rsqrt() * self.module.weight + self.module.bias
+        variance = centred.square().sum(0) / divisor
+        if module.running_mean is not None:
+            self._follow(mean.detach(), variance.detach(), count)
+        out = centred * (variance + module.eps).rsqrt()
+        if module.affine:
+            out = out * module.weight + module.bias
         return _zeroed(out, mask).to(x.dtype)
 
-    def _follow(self, mean: Tensor, variance: Tensor) -> None:
-        """Update the running statistics, as torch does."""
+    def _follow(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        """Update the running statistics, as torch does, by a batch of several rows."""
         module: Any = self.module
-        module.num_batches_tracked.add_(1)
-        rate = 1 / module.num_batches_tracked if module.momentum is None else module.momentum
-        module.running_mean.lerp_(mean.to(module.running_mean.dtype), rate)
-        module.running_var.lerp_(variance.to(module.running_var.dtype), rate)
+        several = count > 1
+        module.num_batches_tracked.add_(several)
+        rate = 1 / module.num_batches_tracked.clamp(min=1) if module.momentum is None else module.momentum
+        unbiased = variance * count / (count - 1).clamp(min=1)
+        for statistic, value in (module.running_mean, mean), (module.running_var, unbiased):
+            statistic.lerp_(value.to(statistic.dtype), (several * rate).to(statistic.dtype))
 
     def extra_repr(self) -> str:
         """Return the parameters, as text."""
@@ -115,7 +129,7 @@ class GraphNorm(nn.Module):
         """Return the normalised rows; see `BatchNorm.forward`."""
         mask = _mask("GraphNorm", x, block, self.in_channels)
         rows = _zeroed(in_single(x), mask)
-        count = len(rows) if mask is None else mask.sum()
+        count = len(rows) if mask is None else mask.sum().clamp(min=1)
         out = _zeroed(rows - rows.sum(0) / count * self.mean_scale, mask)
         deviation = (out.square().sum(0) / count + self.eps).sqrt()
         return _zeroed(self.weight * out / deviation + self.bias, mask).to(x.dtype)
@@ -136,15 +150,14 @@ def _mask(norm: str, x: Tensor, block: Edges, in_channels: int) -> Tensor | None
     if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[1] != in_channels:
         raise InputError(f"{norm}: expected x of [rows, {in_channels}], got {describe(x)}; call it as norm(x, block)")
     real = getattr(block, "_real_sources", None) if is_block(block) else None
-    if real is None:
-        return None
-    if len(x) not in (block.num_src, block.num_dst):
+    # Compiled, the sizes of a block without padding are constants, and comparing them would compile for each batch.
+    is_checked = is_block(block) if real is None and not is_compiling() else real is not None
+    if is_checked and len(x) not in (block.num_src, block.num_dst):
         raise InputError(
             f"{norm}: expected x with a row for each of {block.num_dst} destinations, or of {block.num_src} sources, "
             f"got {len(x)} rows; pass the block of the layer whose output it is"
         )
-    mask: Tensor = real[: len(x)]  # destinations are the first sources
-    return mask
+    return None if real is None else real[: len(x)]  # destinations are the first sources
 
 
 def _zeroed(x: Tensor, mask: Tensor | None) -> Tensor:

@@ -87,6 +87,7 @@ def test_links_need_not_be_of_a_type_that_has_edges(hetero, typed_stores):
         ({"input_nodes": torch.ones(50, dtype=torch.bool)}, r"each of 120 nodes, got one of shape \[50\]"),
         ({"input_nodes": torch.ones(120, 1, dtype=torch.bool)}, r"each of 120 nodes, got one of shape \[120, 1\]"),
         ({"input_nodes": np.ones(120, dtype=bool)}, "a mask to be a tensor, got booleans"),
+        ({"input_nodes": (torch.arange(120) < 8).int()}, r"got 0 and 1 for each of 120 nodes; write mask\.bool\(\)"),
         ({"input_nodes": "paper"}, "integer ids or a mask of nodes, got 'paper'"),
         ({"input_nodes": [[1, 2], [3]]}, "integer ids or a mask of nodes, got"),
         ({"input_nodes": [1.5]}, r"integer ids or a mask of nodes, got \(1.5\)"),

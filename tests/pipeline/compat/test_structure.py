@@ -122,6 +122,18 @@ def test_peers_07_fanouts_that_do_not_fit(data):
         NeighborLoader(data, [-2])
 
 
+@pytest.mark.parametrize("num_neighbors", [5, None, 2.5])
+def test_neighbours_that_are_no_list_are_refused(data, num_neighbors):
+    with pytest.raises(hr.InputError, match=f"list one number per hop.*got {num_neighbors}"):
+        NeighborLoader(data, num_neighbors)
+
+
+def test_an_edge_index_of_pairs_is_refused(data):
+    data.edge_index = data.edge_index.t()
+    with pytest.raises(hr.GraphError, match=r"int\[2, num_edges\], got shape \[\d+, 2\]; write edge_index\.t\(\)"):
+        NeighborLoader(data, [2])
+
+
 def test_other_data_are_refused():
     with pytest.raises(hr.GraphError, match="expected a Data"):
         NeighborLoader([1, 2], [3])

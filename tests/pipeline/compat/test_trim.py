@@ -89,6 +89,16 @@ def test_wrong_numbers_are_refused(batch):
         trim_to_layer(1, *per_hop, batch.x, batch.edge_index[:, :3])
     with pytest.raises(hr.InputError, match="expected numbers of sampled nodes and edges by hop, got None"):
         trim_to_layer(1, None, None, batch.x, batch.edge_index)
+    with pytest.raises(hr.InputError, match="expected layer to be at least 0, got '0'"):
+        trim_to_layer("0", *per_hop, batch.x, batch.edge_index)
+    for rows, edges in ((batch.x[:3], batch.edge_index), (batch.x, batch.edge_index[:, :3])):
+        with pytest.raises(hr.InputError, match="to have at least"):
+            trim_to_layer(0, *per_hop, rows, edges)
+    with pytest.raises(hr.InputError, match="for the seeds and each of 4 hops, got 3"):
+        trim_to_layer(1, *per_hop[::-1], batch.x, batch.edge_index)
+    assert trim_to_layer(3, *per_hop, batch.x, batch.edge_index)[1].shape == (2, 0)
+    with pytest.raises(hr.InputError, match="a layer of a batch of 3 hops, got layer 4"):
+        trim_to_layer(4, *per_hop, batch.x, batch.edge_index)
 
 
 @pytest.mark.filterwarnings("ignore:There exist node types")

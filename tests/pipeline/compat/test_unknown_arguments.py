@@ -23,6 +23,9 @@ DATA = Data(x=torch.randn(4, 2), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3
         ({"fanouts": [2]}, "here it is called num_neighbors="),
         ({"weight": "w"}, "here it is called weight_attr="),
         ({"batchsize": 2}, r"did you mean batch_size=\?"),
+        ({"inputs": [2]}, "here it is called input_nodes="),
+        ({"neg_sampling_ratio": 1.0}, r"headrace\.pyg\.LinkNeighborLoader has it"),
+        ({"exclude_seed_edges": True}, r"headrace\.pyg\.LinkNeighborLoader has it"),
         ({"zzz": 2}, "leave it out"),
     ],
 )

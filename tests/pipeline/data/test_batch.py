@@ -54,6 +54,12 @@ def test_x_names_what_was_fetched_instead():
         _ = batch(node={}).x
 
 
+def test_x_of_types_says_how_rows_are_read():
+    batch = hr.MiniBatch(torch.arange(2), node={("user", "x"): torch.zeros(2, 1)})
+    with pytest.raises(hr.FeatureError, match=r"rows are by type, read batch\.node\['user', 'x'\]"):
+        batch.x  # noqa: B018
+
+
 def test_e_id_begins_next_to_the_seeds():
     assert batch().e_id.tolist() == [5, 6, 5, 7]
     inner = dataclasses.replace(batch().blocks[1], edge_ids=None)

@@ -92,6 +92,7 @@ def test_rows_are_sorted_by_time_where_some_types_have_none():
         ({"num_nodes": {"item": 3}}, r"expected destination ids of .* in \[0, 3\), got ids from 0 to 8"),
         ({"num_nodes": 15}, 'num_nodes of edges by type to be {"user": 10'),
         ({"num_nodes": {"item": -1}}, r"num_nodes\['item'\] to be an integer of at least 0"),
+        ({"num_nodes": {"itm": 9, "user": 6}}, "got 'itm'; did you mean 'item'"),
         ({"dst": [1]}, "without dst, got both"),
         ({"node_types": {"user": 6}}, "without node_types"),
         ({"edge_attrs": {"time": torch.arange(60)}}, "edge_attrs of edges by type to be"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 
 import headrace as hr
 
@@ -28,6 +29,18 @@ def split() -> hr.LinkSplit:
 def test_one_of_several_is_asked_for(given, came):
     with pytest.raises(hr.ItemsError, match=rf"^ItemSampler: .*got {came}; pass .*such as data\.items\['train'\]"):
         hr.ItemSampler(given())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("item", torch.arange(3)), r"items of a type in a dictionary, got a tuple with 'item'; write \{'item': ids\}"),
+        (Data(x=torch.zeros(3, 1)), r"got a Data; pass the seeds, such as data\.train_mask"),
+    ],
+)
+def test_seeds_as_peers_take_them(given, message):
+    with pytest.raises(hr.ItemsError, match=message):
+        hr.ItemSampler(given)
 
 
 def test_so_it_is_in_configs():

@@ -9,7 +9,7 @@ import torch
 import headrace as hr
 
 pytest.importorskip("torch_geometric")
-from torch_geometric.data import HeteroData
+from torch_geometric.data import Data, HeteroData
 
 ALWAYS = torch.iinfo(torch.int64).min
 OF, REV = ("event", "of", "user"), ("user", "rev", "event")
@@ -117,6 +117,12 @@ def test_other_attributes_are_left_out_with_a_warning_or_filled_in():
         hr.Graph.from_pyg(data, edge_attrs=[], node_attrs=["rank"])
     of_nodes = hr.Graph.from_pyg(data, edge_attrs=[], node_attrs={"rank": 7}).node_attrs
     assert of_nodes["rank"].tolist() == [*([7] * 20), *range(50)]
+
+
+def test_a_name_alone_is_taken():
+    edges = torch.tensor([[0, 1], [1, 2]])
+    made = hr.Graph.from_pyg(Data(num_nodes=3, edge_index=edges, w=torch.ones(2), v=torch.ones(2)), edge_attrs="w")
+    assert list(made.edge_attrs) == ["w"]
 
 
 def test_times_that_have_not_a_row_for_each_node_are_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from functools import cache
 
 import numpy as np
@@ -224,6 +225,8 @@ def test_made_codes_are_half_a_scale_away_at_most(dtype):
         (lambda: hr.QuantizedFeature(CODED.codes, torch.ones(3)), r"scale to be finite, one number or \[2\]"),
         (lambda: hr.QuantizedFeature(CODED.codes, 1.0, float("nan")), "zero_point to be finite"),
         (lambda: hr.QuantizedFeature(CODED.codes, "a"), "expected scale to be a number"),
+        (lambda: hr.QuantizedFeature(CODED.codes, math.nan), "expected scale to be finite, got nan"),
+        (lambda: hr.QuantizedFeature.of(torch.full((2, 2), math.nan)), "on cpu with numbers that are not finite"),
         (lambda: hr.QuantizedFeature.of(torch.full((2, 2), np.inf)), "expected finite rows"),
         (lambda: hr.QuantizedFeature.of(torch.zeros(2, 2), torch.int16), "and torch.int16"),
     ],

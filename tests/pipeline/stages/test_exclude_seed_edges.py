@@ -124,6 +124,7 @@ def test_types_of_one_direction_alone():
     ("reverse", "message"),
     [
         ({"saw": "nope"}, "expected reverse to name edge types, got 'nope': there is no type"),
+        ({"saw": "movie:seen:user"}, r"there is no type .*; write \('movie', 'seen', 'user'\)"),
         ({"nope": "seen"}, "expected reverse to name edge types, got 'nope': there is no type"),
         ({"saw": "knows"}, "for .*saw.* a type from 'movie' to 'user', got .*knows.*, whose edges are no edges back"),
         ({"knows": "knows"}, "expected the edge type of the seeds, .*saw.*, among the keys of reverse"),

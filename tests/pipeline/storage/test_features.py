@@ -158,6 +158,9 @@ def test_a_missing_name_lists_those_that_exist():
     with pytest.raises(hr.FeatureError, match="no edge feature 'w'; those that exist are none"):
         store.edge["w"]
     assert "z" not in store.node
+    typed = hr.FeatureStore(node={"paper": {"x": torch.zeros(2, 1)}})
+    with pytest.raises(hr.FeatureError, match=r"it is a feature of types: write \{'paper': 'x'\}"):
+        typed.node["x"]
     assert list(store.node) == ["x", "y"]
 
 

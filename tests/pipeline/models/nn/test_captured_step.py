@@ -55,6 +55,15 @@ def training(wrap):
     return [*layers.state_dict().values(), *losses]
 
 
+def test_inference_mode_has_buffers_of_its_own():
+    step = hr.nn.CapturedStep(lambda batch: batch.x.sum())
+    one, *_ = batches()
+    with torch.inference_mode():
+        expected = step(one)
+    with torch.no_grad():
+        assert torch.equal(step(one), expected)
+
+
 def test_training_is_the_one_without_in_every_bit():
     assert all(map(torch.equal, training(hr.nn.CapturedStep), training(lambda step: step)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 
 import pytest
@@ -59,6 +60,60 @@ def test_they_are_those_of_pyg_without_padding(name, of):
         own.load_state_dict(copy.deepcopy(theirs.state_dict()))
     own, theirs = own.eval(), theirs.eval()
     torch.testing.assert_close(own(x, block)[mask], theirs(batch.x[:number]), rtol=1e-5, atol=1e-5)
+
+
+def test_frozen_norms_keep_their_statistics():
+    norm = hr.nn.BatchNorm(8)
+    norm.module.running_mean.fill_(0.5)
+    norm.module.eval()  # the norm itself trains
+    for batch, padded in batches():
+        found = norm(padded.x, padded.blocks[0])[padded.node_mask]
+        torch.testing.assert_close(found, norm(batch.x, batch.blocks[0]))
+    assert norm.module.num_batches_tracked == 0
+    assert torch.equal(norm.module.running_mean, torch.full((8,), 0.5))
+
+
+@pytest.mark.parametrize("options", [{"affine": False}, {"track_running_stats": False}])
+def test_modules_of_other_parameters(options):
+    norm = hr.nn.BatchNorm(8)
+    norm.module = torch.nn.BatchNorm1d(8, **options)
+    for training in (True, False):
+        norm.train(training)
+        for batch, padded in batches():
+            expected = copy.deepcopy(norm)(batch.x, batch.blocks[0])
+            found = norm(padded.x, padded.blocks[0])[padded.node_mask]
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_module_that_would_count_padding_is_refused():
+    norm = hr.nn.BatchNorm(8)
+    norm.module = torch.nn.SyncBatchNorm(8)
+    _, padded = next(batches())
+    with pytest.raises(hr.InputError, match=r"expected module to be a torch\.nn\.BatchNorm1d .* got SyncBatchNorm"):
+        norm(padded.x, padded.blocks[0])
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_a_single_real_row_changes_no_statistics(momentum):
+    norm = hr.nn.BatchNorm(8, momentum=momentum)
+    plan = items(batch_size=2).sample_neighbor(graph(), [1]).fetch_feature(store(), node=["x"]).pad()
+    padded = next(iter(plan.loader()))
+    block = padded.blocks[0]
+    alone = dataclasses.replace(block, src_mask=torch.arange(block.num_src) == 0)
+    before = copy.deepcopy(norm.state_dict())
+    out = norm(padded.x, alone)
+    assert torch.equal(out, torch.zeros_like(out))
+    out.sum().backward()
+    assert bool(norm.module.weight.grad.isfinite().all())
+    for name, one in norm.state_dict().items():
+        assert torch.equal(one, before[name]), name
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_rows_of_another_block_are_refused(name):
+    batch, _ = next(batches())
+    with pytest.raises(hr.InputError, match="with a row for each of"):
+        NORMS[name][0](8)(batch.x[:-1], batch.blocks[0])
 
 
 def test_an_average_of_all_batches_is_followed():
