@@ -36,6 +36,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings name shapes and units
 autodoc_class_signature = "mixed"
 napoleon_google_docstring = False
+napoleon_use_param = False  # which would repeat the text of parameters that share one
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 default_role = "code"
@@ -61,3 +62,4 @@ def setup(app: object) -> None:
     """Give the first page its table of contents, and lead links out of the folder to the generated pages."""
     app.connect("source-read", pages.adapt)  # type: ignore[attr-defined]
     app.connect("autodoc-process-docstring", reference.escape, priority=100)  # type: ignore[attr-defined]
+    app.connect("autodoc-process-signature", reference.sign)  # type: ignore[attr-defined]

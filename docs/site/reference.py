@@ -160,6 +160,16 @@ def escape(app: object, what: str, name: str, value: object, options: object, li
         lines[:0] = ["..", ""]  # an empty comment: words before a colon in a first line would be taken for the type
 
 
+def sign(app: object, what: str, name: str, value: object, *others: object) -> tuple[str, None] | None:
+    """Return the parameters of a stage, whose classes are made by a function that takes any."""
+    del app, name, others
+    if what != "class" or not (isinstance(value, type) and issubclass(value, hr.Stage)):
+        return None
+    signature = inspect.signature(value)
+    bare = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return str(inspect.Signature(bare)), None
+
+
 def documented() -> set[str]:
     """Return the names of `headrace` that have an entry."""
     return {name for _, _, names in GROUPS.values() for name in names}

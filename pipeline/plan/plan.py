@@ -90,7 +90,7 @@ class Plan(_Verbs):
         Parameters
         ----------
         graphs, stores
-            Your own names, ``{"papers": graph}``.
+            Your own names, ``{"papers": graph}`` and ``{"features": store}``.
 
         Raises
         ------

@@ -33,6 +33,14 @@ def test_pages_of_the_reference(tmp_path):
     assert {path.stem for path in (tmp_path / "reference").glob("*.md")} == {*listed, "index"} - {"../errors"}
 
 
+def test_stages_show_their_parameters():
+    import reference
+
+    shown, _ = reference.sign(None, "class", "headrace.ItemSampler", hr.ItemSampler)
+    assert shown.startswith("(items, *, batch_size=None, ")
+    assert reference.sign(None, "class", "headrace.Graph", hr.Graph) is None
+
+
 def test_loaders_of_pyg_show_what_users_call(tmp_path):
     import reference
 

@@ -165,8 +165,10 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
         "directional", "bidirectional" or "induced".
     disjoint
         Whether every seed has a tree of its own.
-    temporal_strategy, time_attr
-        The name of times, and "uniform" or "last": no edge later than its seed is sampled.
+    temporal_strategy
+        "uniform", or "last" for the latest edges, with `time_attr`.
+    time_attr
+        The name of times of nodes or edges: no edge later than its seed is sampled.
     strictly_before
         headrace's own, with `time_attr`: False (default), as PyG, also samples edges of the seed's own time; True only
         earlier edges.

@@ -48,8 +48,10 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         Whether to draw with replacement.
     disjoint
         Whether every seed has a tree of its own.
-    time_attr, temporal_strategy
-        The name of times of nodes or edges, and "uniform" or "last": no edge later than its seed is drawn.
+    time_attr
+        The name of times of nodes or edges: no edge later than its seed is drawn.
+    temporal_strategy
+        "uniform", or "last" for the latest edges, with `time_attr`.
     strictly_before
         headrace's own, with `time_attr`: True draws only edges that are earlier than their seed, none of its own time.
     weight_attr
@@ -58,8 +60,10 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         "forward", as PyG's default; "backward" is refused.
     is_sorted, share_memory
         Accepted without effect: headrace checks whether edges are sorted, and threads share memory.
-    seed, num_threads
-        headrace's own: see above; the number of threads of one call.
+    seed
+        headrace's own: see above.
+    num_threads
+        headrace's own: the number of threads of one call.
 
     Raises
     ------
