@@ -17,7 +17,7 @@ from headrace.pipeline.plan.plan import Plan
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 #: Those without code that runs everywhere.
-WITHOUT_CODE = {"CONTRIBUTING.md", "docs/gpus.md", "docs/index.md", "docs/upgrading.md"}
+WITHOUT_CODE = {"CONTRIBUTING.md", "docs/gpus.md", "docs/index.md", "docs/installing.md", "docs/upgrading.md"}
 
 
 def run(line: str) -> None:

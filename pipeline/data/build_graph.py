@@ -111,7 +111,7 @@ def graph_of_csc(
     if num_nodes < 1:
         raise GraphError(
             f"Graph.from_csc: expected indptr of num_nodes + 1 >= 2 entries, got {indptr.numel()}; "
-            "a graph may have no edges, but not no nodes"
+            "a graph may be without edges, but not without nodes"
         )
     check_csc(indptr, indices, num_nodes)
     if indices.dtype == torch.int64 and num_nodes <= torch.iinfo(torch.int32).max:
@@ -159,7 +159,7 @@ def check_has_nodes(num_nodes: int) -> None:
     if num_nodes < 1:
         raise GraphError(
             f"Graph.from_coo: expected at least one node, got num_nodes={num_nodes}; "
-            "a graph may have no edges, but not no nodes: pass num_nodes= when there are no edges"
+            "a graph may be without edges, but not without nodes: pass num_nodes= when there are no edges"
         )
 
 

@@ -64,7 +64,7 @@ class GraphView(ABC):
             )
         if self.indptr.numel() < 2:
             raise GraphError(
-                "Graph: expected at least one node, got an empty graph; a graph may have no edges, but not no nodes"
+                "Graph: expected at least one node, got none; a graph may be without edges, but not without nodes"
             )
         for name, ids in (("indices", self.indices), ("edge ids", self.edge_permutation)):
             if ids is not None and (ids.dtype not in (torch.int32, torch.int64) or ids.ndim != 1):

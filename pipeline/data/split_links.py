@@ -101,7 +101,8 @@ def split_links(
     [(24, 24), (8, 24), (8, 32)]
     """
     if not isinstance(graph, Graph):
-        raise GraphError(f"{_STAGE}: expected an hr.Graph, got {type(graph).__name__}; split before sharding")
+        advice = "pass data.graph" if isinstance(getattr(graph, "graph", None), Graph) else "split before sharding"
+        raise GraphError(f"{_STAGE}: expected an hr.Graph, got {type(graph).__name__}; {advice}")
     own, name = _edges_of(graph, edge_type)
     back = _reverses_of(graph, name, reverse)
     src, dst = (one.long() for one in ends_in_input_order(graph))

@@ -63,10 +63,10 @@ class Pad(Stage):
     with types, nodes and edges of each type have sizes of their own, so that ``block.relation(edge_type)`` has one
     shape.
 
-    Outputs of seeds and gradients do not depend on what padding holds, in any bit, in layers of `hr.nn` and with a loss
-    that ignores padded seeds; without padding, products over fewer rows may differ in the last bits. Other modules see
-    padding as rows: use ``hr.nn.BatchNorm`` in place of torch's. For a loss that cannot ignore labels, take the first
-    ``batch.num_seeds`` of ``out[batch.seed_index]`` and of ``batch.y``.
+    Outputs of seeds and gradients do not depend on the values of padding, in any bit, in layers of `hr.nn` and with a
+    loss that ignores padded seeds; without padding, products over fewer rows may differ in the last bits. Other modules
+    see padding as rows: use ``hr.nn.BatchNorm`` in place of torch's. For a loss that cannot ignore labels, take the
+    first ``batch.num_seeds`` of ``out[batch.seed_index]`` and of ``batch.y``.
 
     Chain it behind the last fetch. Only ``transform``, ``prefetch``, ``copy_to`` and conversions may follow. Behind
     ``copy_to("cuda")`` the GPU pads, and the copy is smaller. Ranks that take shares of a batch all have the same

@@ -11,7 +11,7 @@ from headrace.ops.names import close_name
 _ITEMS = ("input_nodes", "edge_label_index", "node_idx")
 _OF_LINKS = "headrace.pyg.LinkNeighborLoader has it, which takes links, edge_label_index="
 
-#: Parameters of bases that the loaders here give themselves.
+#: Parameters of bases that the loaders here, or Lightning, give themselves.
 _NOT_GIVEN = ("dataset", "node_sampler", "link_sampler")
 
 #: Word of plans, DGL or GraphBolt -> the parameters of PyG with its meaning.
@@ -51,14 +51,15 @@ def check_known(loader: type, names: Iterable[str]) -> None:
     known = dict[str, None]()
     for one in loader.__mro__:
         if "__init__" in vars(one) and one is not object:
-            known |= dict.fromkeys(name for name in _named(one) if name not in _NOT_GIVEN)
+            known |= dict.fromkeys(_named(one))
+    shown = [name for name in known if name not in _NOT_GIVEN]
     for name in names:
         if name not in known:
             same = next((one for one in _SAME.get(name, ()) if one in known), None)
-            close = close_name(name, known)
+            close = close_name(name, shown)
             advice = f"here it is called {same}=" if same is not None else _ADVICE.get(name)
             advice = advice or (f"did you mean {close}=?" if close else "leave it out")
-            raise UsageError(f"{loader.__name__}: expected arguments among {', '.join(known)}, got {name}=; {advice}")
+            raise UsageError(f"{loader.__name__}: expected arguments among {', '.join(shown)}, got {name}=; {advice}")
 
 
 def _named(of: type) -> list[str]:

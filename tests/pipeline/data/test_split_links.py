@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given, reject
@@ -136,6 +138,7 @@ def test_features_and_ids_of_a_reordered_graph_are_the_users():
         ({"edge_type": BUYS, "reverse": "back"}, "there is no type 'back'"),
         ({"edge_type": BUYS, "seed": -1}, "seed to be an integer"),
         ({"graph": None}, "expected an hr.Graph, got NoneType"),
+        ({"graph": SimpleNamespace(graph=hr.Graph.from_coo([0], [1]))}, "got SimpleNamespace; pass data.graph"),
         ({"graph": hr.Graph.from_coo([0, 1], [1, 2]), "edge_type": "a"}, "no edge_type for a graph without them"),
     ],
 )
