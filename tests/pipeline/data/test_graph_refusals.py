@@ -89,7 +89,7 @@ def test_the_plain_constructor_checks_dtypes_and_lengths():
     assert hr.Graph(indptr, indices).num_edges == 1
     refused: list[tuple[Any, str]] = [
         ((indptr.int(), indices), "indptr of int64"),
-        ((torch.tensor([0]), indices), "empty graph"),
+        ((torch.tensor([0]), indices), "expected at least one node, got none"),
         ((indptr, indices.float()), "indices of int32 or int64"),
         ((indptr, indices, torch.tensor([0, 1])), "edge_permutation to have 1 rows"),
         ((indptr.to("meta"), indices), "CPU memory"),
