@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.convert_tables import convert_tables
@@ -18,6 +19,13 @@ def convert(
     source: Any,
     folder: str | os.PathLike[str],
     *,
+    unknown_ids: Literal["refuse", "drop", "create"] | None = None,
+    duplicate_edges: Literal["keep", "drop"] | None = None,
+    loops: Literal["keep", "drop", "add"] | None = None,
+    undirected: bool | None = None,
+    reverse: bool | None = None,
+    null_times: Literal["refuse", "earliest", "drop"] | None = None,
+    time_unit: str | None = None,
     memory: int | str | None = None,
     overwrite: bool = False,
     progress: bool = True,
@@ -28,7 +36,8 @@ def convert(
     `headrace.pipeline.convert.formats.described`), a folder of OGB, MAG240M, GraphBolt (``metadata.yaml``) or DGL
     (``meta.yaml``), the JSON file of GraphStorm's construction, an ``.npz`` file, or a folder of ``.npy`` files. They
     are read in pieces, at any size; a conversion that was killed goes on behind its last finished pass; nothing
-    is unpickled, and files outside the folder are not read. ``headrace convert`` does the same.
+    is unpickled, and files outside the folder are not read. ``headrace convert`` does the same; it alone takes
+    tables without a description (``--edges``) and has a dry run (``--dry-run``).
 
     Of an object the graph is that of `Graph.from_pyg` or `Graph.from_dgl`, with its edge attributes and times. Features
     are all arrays with a row for each node or edge, of all types. Masks of nodes, ``train_mask``, become items,
@@ -40,6 +49,9 @@ def convert(
         A path, a torch_geometric ``Data`` or ``HeteroData``, or a ``dgl.DGLGraph``.
     folder
         The data set to make; it appears when it is complete.
+    unknown_ids, duplicate_edges, loops, undirected, reverse, null_times, time_unit
+        Of files: policies for odd rows, in place of the fields of ``[options]`` in TOML, which
+        `headrace.pipeline.convert.description.Options` documents. With None the source decides, and then the defaults.
     memory
         Of files: the most memory of the process, in bytes or as a text; default "4GB".
     overwrite
@@ -70,12 +82,24 @@ def convert(
     """
     check_switches("convert", overwrite=overwrite, progress=progress)
     check_kind(folder, (str, os.PathLike), "convert: expected folder to be a path", "name it", InputError)
+    given = {
+        "unknown_ids": unknown_ids,
+        "duplicate_edges": duplicate_edges,
+        "loops": loops,
+        "undirected": undirected,
+        "reverse": reverse,
+        "null_times": null_times,
+        "time_unit": time_unit,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if isinstance(source, str | os.PathLike):
-        limit = "4GB" if memory is None else memory
-        report = convert_tables(read_source(source), folder, memory=limit, overwrite=overwrite, progress=progress)
+        limit, description = "4GB" if memory is None else memory, read_source(source)
+        description = replace(description, options=replace(description.options, **changes))
+        report = convert_tables(description, folder, memory=limit, overwrite=overwrite, progress=progress)
         if progress:
             show_text(str(report))
         return open_dataset(folder)
-    if memory is not None:
-        raise InputError(f"convert: expected memory= with files, got {memory!r} with an object in memory; leave it out")
+    of_files = changes if memory is None else {**changes, "memory": memory}
+    for name, value in of_files.items():
+        raise InputError(f"convert: expected {name}= with files, got {value!r} with an object in memory; leave it out")
     return convert_object(source, folder, overwrite=overwrite, progress=progress)

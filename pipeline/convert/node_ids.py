@@ -134,7 +134,8 @@ class _DenseReader(IdReader):
                 row = start + int(found.argmin())
                 raise InputError(
                     f"convert: {self._source.where(row)}: expected a node number of at least 0 in "
-                    f"{self._source.column!r}, got {found.min()}; pass external=True (--external) for ids that are keys"
+                    f"{self._source.column!r}, got {found.min()}; pass --external (in TOML: external = true) for "
+                    "ids that are keys"
                 )
             outside = null
         else:
