@@ -18,6 +18,11 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import as_cpu_tensor, as_list, describe
 
+#: What ids of a type without texts are, and what to do about others.
+_INTEGERS = ("integers, as the ids of this type are", "pass integers: int(id) of each")
+
+_OF_ANOTHER = "are they ids of another type?"
+
 
 class IdMap:
     """Translate between the users' own ids of nodes and those of a data set, which count from 0.
@@ -77,12 +82,9 @@ class IdMap:
         InputError
             If there are no such nodes.
         """
-        ours = _as_int64(ids)
+        ours = _as_int64(ids, "numbers of nodes", "your own ids are for ours(ids)")
         if ours.size and not 0 <= int(ours.min()) <= int(ours.max()) < len(self):
-            raise InputError(
-                f"ids: expected nodes in [0, {len(self)}), got {int(ours.min())} to {int(ours.max())}; are they ids of "
-                "another type?"
-            )
+            raise InputError(f"ids: expected nodes in [0, {len(self)}), got {_span(ours)}; {_OF_ANOTHER}")
         if self.starts is None:
             return torch.from_numpy(np.asarray(self.values[ours]))
         return [self._text(int(one)).decode(errors="replace") for one in ours]
@@ -96,17 +98,23 @@ class IdMap:
             If an id is unknown, or of another kind.
         """
         if self.starts is None:
-            wanted = _as_int64(ids)
+            wanted = _as_int64(ids, *_INTEGERS)
             at = np.searchsorted(self.values, wanted, sorter=self.order)
             at = np.minimum(at, max(0, len(self) - 1))
             found = at if self.order is None else np.asarray(self.order[at])
             unknown = wanted[self.values[found] != wanted] if len(self) else wanted
             if len(unknown):
-                raise InputError(f"ids: there is no node with the id {int(unknown[0])} ({len(unknown)} such ids)")
+                others = f" and {len(unknown) - 1} more that none has" if len(unknown) > 1 else ", which none has"
+                raise InputError(f"ids: expected ids of nodes, got {int(unknown[0])}{others}; {_OF_ANOTHER}")
             return torch.from_numpy(np.asarray(found, np.int64))
-        texts: list[Any] = [ids] if isinstance(ids, str) else as_list(ids, "ids", "texts")
-        if not all(isinstance(one, str) for one in texts):
-            raise InputError("ids: expected texts, as the data set has them, got others; pass str(id) of each")
+        given = ids.tolist() if isinstance(ids, Tensor | np.ndarray) else ids
+        texts: list[Any] = [given] if isinstance(given, str) else as_list(given, "ids", "texts")
+        odd = next((one for one in texts if not isinstance(one, str)), None)
+        if odd is not None:
+            raise InputError(
+                f"ids: expected texts, as the ids of this type are, got {odd!r}; pass texts: {str(odd)!r}, or as the "
+                "table has it"
+            )
         return torch.tensor([self._find(one) for one in texts], dtype=torch.int64, device="cpu")
 
     def _text(self, node: int) -> bytes:
@@ -120,7 +128,7 @@ class IdMap:
         key = text.encode()
         place = bisect_left(range(len(self)), key, key=of_place)
         if place == len(self) or of_place(place) != key:
-            raise InputError(f"ids: there is no node with the id {text!r}")
+            raise InputError(f"ids: expected ids of nodes, got {text!r}, which none has; {_OF_ANOTHER}")
         return place if self.order is None else int(self.order[place])
 
     def __repr__(self) -> str:
@@ -152,12 +160,12 @@ class RowNumbers(IdMap):
         return torch.from_numpy(self._checked(ids))
 
     def _checked(self, ids: Any) -> NDArray[np.int64]:
-        found = _as_int64(ids)
+        found = _as_int64(ids, *_INTEGERS)
         odd = found[(found < 0) | (found >= self._num_nodes)]
         if len(odd):
             raise InputError(
-                f"ids: there is no node with the id {int(odd[0])}, as ids are numbers in [0, {self._num_nodes}); are "
-                "they ids of another type?"
+                f"ids: there is no node with the id {int(odd[0])}, as ids are numbers in [0, {self._num_nodes}); "
+                f"{_OF_ANOTHER}"
             )
         return found.copy()
 
@@ -165,11 +173,31 @@ class RowNumbers(IdMap):
         return f"RowNumbers({self._num_nodes})"
 
 
-def _as_int64(ids: Any) -> NDArray[np.int64]:
+def _as_int64(ids: Any, wanted: str, remedy: str) -> NDArray[np.int64]:
+    text = _first_text(ids)
+    if text is not None:
+        raise InputError(f"ids: expected {wanted}, got the text {text!r}; {remedy}")
     values = as_cpu_tensor(ids, "ids", InputError)
     if values.dtype.is_floating_point or values.dtype == torch.bool or values.is_complex():
-        raise InputError(f"ids: expected integers, got {describe(values)}; pass texts to a data set that has texts")
+        raise InputError(f"ids: expected {wanted}, got {describe(values)}; {remedy}")
     return np.atleast_1d(values.to(torch.int64).numpy())
+
+
+def _first_text(ids: Any) -> str | None:
+    """Return the first text among ids, or the text that they are; None where there is none."""
+    if isinstance(ids, str):
+        return ids
+    listed: Sequence[Any] = ids if isinstance(ids, list | tuple) else ()
+    if hasattr(ids, "__array__") and not isinstance(ids, Tensor):
+        array = np.asarray(ids)
+        listed = array.ravel().tolist() if array.dtype.kind in "UO" else ()
+    return next((one for one in listed if isinstance(one, str)), None)
+
+
+def _span(ids: NDArray[np.int64]) -> str:
+    """Return the least and the largest of ids, which may be one."""
+    low, high = int(ids.min()), int(ids.max())
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _refuse_repeats(ids: Any, name: str) -> None:

@@ -207,11 +207,18 @@ def test_unknown_ids_are_refused(tmp_path):
     other, _ = saved(tmp_path / "two", "typed")
     texts, integers = data.ids["node"], other.ids["item"]
     for call, message in (
-        (lambda: texts.ours(["n3é", "zz"]), "no node with the id 'zz'"),
-        (lambda: texts.ours([3]), "expected texts"),
-        (lambda: texts.external([40]), r"expected nodes in \[0, 40\), got 40 to 40"),
-        (lambda: integers.ours([3, 4]), "no node with the id 4"),
-        (lambda: integers.ours(["a"]), "ids"),
+        (lambda: texts.ours(["n3é", "zz"]), "expected ids of nodes, got 'zz', which none has"),
+        (lambda: texts.ours([3]), "expected texts, as the ids of this type are, got 3; pass texts: '3'"),
+        (lambda: texts.ours(torch.tensor([3])), "got 3; pass texts: '3'"),
+        (lambda: texts.external([40]), r"expected nodes in \[0, 40\), got 40; are they"),
+        (lambda: texts.external([41, 40]), r"expected nodes in \[0, 40\), got 40 to 41; are they"),
+        (lambda: texts.external(["n3é"]), r"expected numbers of nodes, got the text 'n3é'; .* ours\(ids\)"),
+        (lambda: integers.ours([3, 4]), "expected ids of nodes, got 4, which none has; are they"),
+        (lambda: integers.ours([4, 3, 5]), "expected ids of nodes, got 4 and 1 more that none has; are they"),
+        (lambda: integers.ours(["3"]), "expected integers, as the ids of this type are, got the text '3'; pass int"),
+        (lambda: integers.ours("3"), "got the text '3'; pass integers"),
+        (lambda: integers.ours(np.array(["3"])), "got the text '3'; pass integers"),
+        (lambda: integers.ours([0.5]), "expected integers, as the ids of this type are, got"),
     ):
         with pytest.raises(hr.InputError, match=message):
             call()
