@@ -16,8 +16,9 @@ from headrace.pipeline.cli.cut_dataset import node_features, read_dataset, text_
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.cli.partition import ORIGINAL_ID
 from headrace.pipeline.convert.memory import MARGIN, as_memory, maps_within, room
+from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.partition.partition import MOST_PARTS, Partition
 from headrace.pipeline.partition.report import PartitionReport
 from headrace.pipeline.storage.array_file import let_pages_go
 from headrace.pipeline.storage.dataset.manifest import PARTS, holds_dataset
@@ -50,6 +51,8 @@ def cut(options: argparse.Namespace) -> None:
         If the shards cannot be written.
     """
     # First what can be refused before an hour's work.
+    whole_number(options.parts, "--parts", 1, InputError, MOST_PARTS)
+    whole_number(options.seed, "--seed", 0, InputError)
     if options.balance is not None and options.method != "metis":
         raise InputError(f"expected --method metis for --balance {options.balance}, got --method {options.method}")
     of_dataset = holds_dataset(options.data)
@@ -91,21 +94,22 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     if memory is not None:
         let_pages_go()
         room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes, what="partition")
-    for name, reason in files.left_out.items():
-        if name != options.balance:
-            tell(f"left out {name}: {reason}")
     if options.reorder and ORIGINAL_ID in files.store.node:
         raise InputError(f"--reorder: {options.data} has a feature {ORIGINAL_ID} already; leave it out by --features")
     balance = None if options.balance is None else _balance(files, options.balance)
+    whole = options.whole
+    if of_dataset and whole is not None:
+        whole = list(node_features(files.store, whole, "--whole"))
+    for name, reason in files.left_out.items():
+        if name != options.balance:
+            tell(f"left out {name}: {reason}")
     partition = _partition(files, options, balance)
     report = partition.report(files.graph, balance)
     tell(repr(report))
     if options.report is not None:
         report.plot(options.report)
         tell(f"picture of it in {options.report}")
-    graph, store, whole = files.graph, files.store, options.whole
-    if of_dataset and whole is not None:
-        whole = list(node_features(files.store, whole, "--whole"))
+    graph, store = files.graph, files.store
     if options.reorder:
         order = partition.order()
         graph, partition = graph.reordered(order), partition.ranges()

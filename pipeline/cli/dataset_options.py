@@ -21,7 +21,10 @@ def add_to(commands: Any) -> None:
     """Add the commands to those of a parser."""
     info = _command(commands, "info", "list what a data set holds: types, counts, dtypes, items, ids, bytes", "look")
     add_json(info)
-    head = _command(commands, "head", "show the first nodes, edges and items of a data set", "look")
+    text = (
+        "show the first nodes, edges and items of a data set; edges in the order of destinations, as the graph has them"
+    )
+    head = _command(commands, "head", text, "look")
     head.add_argument("--type", metavar="TYPE", help="of one type: paper, or user,buys,item")
     head.add_argument("--count", type=int, default=5, metavar="N", help="how many of each (default: %(default)s)")
     add_json(head)

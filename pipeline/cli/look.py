@@ -65,7 +65,7 @@ def verify(options: argparse.Namespace) -> None:
 
 
 def head(options: argparse.Namespace) -> None:
-    """Show the first nodes, edges and items.
+    """Show the first nodes, edges and items; edges in the order of their destinations.
 
     Raises
     ------
@@ -96,7 +96,8 @@ def head(options: argparse.Namespace) -> None:
         return
     for what, by_name in found.items():
         for name, rows in by_name.items():
-            say(f"{what} {'' if what == 'items' else 'of '}{name}:")
+            order = ", in the order of their destinations" if what == "edges" else ""
+            say(f"{what} {'' if what == 'items' else 'of '}{name}{order}:")
             _say_table(rows)
 
 

@@ -26,7 +26,8 @@ class Parser(argparse.ArgumentParser):
         if rest:
             command: Parser = options.parser
             known = [name for action in command._actions for name in action.option_strings]
-            command.error(f"expected options of {command.prog}, got {rest[0]}{meant(rest[0].split('=')[0], known)}")
+            shown = ", ".join(name for name in known if name.startswith("--"))
+            command.error(f"expected options among {shown}, got {rest[0]}{meant(rest[0].split('=')[0], known)}")
         return options
 
 

@@ -151,8 +151,8 @@ def test_overwrite(data, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--parts", "0"], "num_parts to be an integer from 1"),
-        (["--parts", "2", "--method", "metis", "--seed", "-1"], "seed to be"),
+        (["--parts", "0"], "--parts to be an integer from 1"),
+        (["--parts", "2", "--method", "metis", "--seed", "-1"], "--seed to be an integer of at least 0"),
         (
             ["--parts", "2", "--balance", "train_mask"],
             "expected --method metis for --balance train_mask, got --method hash",
@@ -171,6 +171,19 @@ def test_errors_take_one_line(data, tmp_path, capsys, options, message):
     assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "options", [["--parts", "0"], ["--parts", "2", "--seed", "-1"], ["--parts", "2", "--whole", "z"]]
+)
+def test_arguments_are_checked_before_work_is_shown(tmp_path, capsys, options):
+    graph = hr.Graph.from_coo([0, 1], [1, 0])
+    hr.save_dataset(
+        tmp_path / "data", graph, hr.FeatureStore({"x": torch.ones(2, 2)}), items={"train": [0]}, progress=False
+    )
+    capsys.readouterr()
+    assert run(tmp_path / "data", tmp_path / "out", *options) == 2
+    assert capsys.readouterr().out == ""
 
 
 def test_a_library_that_is_missing(data, tmp_path, capsys, monkeypatch):

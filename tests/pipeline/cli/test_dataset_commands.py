@@ -74,7 +74,9 @@ def test_head_of_a_graph_without_types(plain, capsys):
     assert [row["id"] for row in found["items"]["train of node"]] == plain.ids["node"].external(train.ids[:3])
     assert [row["label"] for row in found["items"]["train of node"]] == train.labels[:3].tolist()
     assert run("head", plain.path) == 0
-    assert "nodes of node:" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "nodes of node:" in printed
+    assert "edges of edge, in the order of their destinations:" in printed
 
 
 def test_head_of_types(typed, capsys):
@@ -284,6 +286,7 @@ def test_errors_take_one_line(typed, arguments, message, capsys):
     [
         (["inof", "x"], "'inof'; did you mean info?"),
         (["explain", "x", "--fanuots", "3"], "got --fanuots; did you mean --fanouts?"),
+        (["head", "x", "--ids"], "expected options among --help, --type, --count, --json, got --ids"),
         (["explain", "x", "--sampler", "neighbour"], "'neighbour'; did you mean neighbor?"),
         (["partition", "x", "--parts", "2", "--method", "metsi"], "did you mean metis?"),
     ],
