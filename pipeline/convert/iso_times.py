@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
+from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable
 from headrace.pipeline.convert.formats.views import View
 from headrace.pipeline.convert.table import Column, Table
+from headrace.pipeline.convert.time_units import InUnit, finest
 
 T = TypeVar("T", NodeTable, EdgeTable, Items)
 
@@ -69,47 +70,63 @@ class IsoTimes(View):
 
 
 def with_times(description: Description) -> Description:
-    """Return a description whose columns of times that are texts are read as ISO dates, and the unit of times.
+    """Return a description whose times that are texts are read as ISO dates, and all times in the finest unit of them.
 
     Raises
     ------
     InputError
-        If such a column has other texts, or columns of times have different units.
+        If such a column has other texts, or its unit is not the one that options name.
     """
-    edges = [_with_times(one, one.time, one.attributes.get("time")) for one in description.edges]
-    nodes = [_with_times(one, one.time) for one in description.nodes]
-    items = [_with_times(one, one.time) for one in description.items]
-    options = replace(description.options, time_unit=_unit(edges, nodes, items, description.options))
-    return Description(edges, nodes, items, options, description.tasks)
-
-
-def _with_times(one: T, *columns: str | None) -> T:
-    table = one.table
-    texts = [name for name in columns if name is not None and table is not None and table.column(name).is_text]
-    return replace(one, table=IsoTimes(table, texts)) if table is not None and texts else one
-
-
-def _unit(
-    edges: Sequence[EdgeTable], nodes: Sequence[NodeTable], items: Sequence[Items], options: Options
-) -> str | None:
-    """Return the unit of all times that have one."""
+    edges = [_with_texts(one) for one in description.edges]
+    nodes = [_with_texts(one) for one in description.nodes]
+    items = [_with_texts(one) for one in description.items]
     units: dict[str, str] = {}
-    columns: list[tuple[Table | None, str | None]] = []
-    columns += [(one.table, one.time or one.attributes.get("time")) for one in edges]
-    columns += [(one.table, one.time) for one in nodes]
-    columns += [(one.table, one.time) for one in items]
-    for table, column in columns:
-        if table is not None and column is not None and (found := table.column(column).unit) is not None:
-            units.setdefault(found, f"{table.name} {column}")
-    if len(units) > 1:
-        raise InputError(f"convert: expected times of one unit, got {units}; convert some columns")
-    unit = next(iter(units), None)
-    if unit is not None and options.time_unit not in (None, unit):
+    owners: list[NodeTable | EdgeTable | Items] = [*edges, *nodes, *items]
+    for one in owners:
+        if one.table is not None:
+            for column, unit in _units_of(one).items():
+                units.setdefault(unit, f"{one.table.name} {column}")
+    options = description.options
+    if not units:
+        return replace(description, edges=edges, nodes=nodes, items=items)
+    unit = finest(list(units))
+    if options.time_unit not in (None, unit):
         raise InputError(
             f"convert: expected time_unit to be {unit!r}, as {units[unit]} has times in it, got {options.time_unit!r}; "
             "leave time_unit out"
         )
-    return options.time_unit if unit is None else unit
+    return replace(
+        description,
+        edges=[_in_unit(one, unit) for one in edges],
+        nodes=[_in_unit(one, unit) for one in nodes],
+        items=[_in_unit(one, unit) for one in items],
+        options=replace(options, time_unit=unit),
+    )
+
+
+def _columns_of(one: NodeTable | EdgeTable | Items) -> list[str]:
+    """Return the columns of times."""
+    attribute = one.attributes.get("time") if isinstance(one, EdgeTable) else None
+    return [name for name in (one.time, attribute) if name is not None]
+
+
+def _with_texts(one: T) -> T:
+    table = one.table
+    texts = [name for name in _columns_of(one) if table is not None and table.column(name).is_text]
+    return replace(one, table=IsoTimes(table, texts)) if table is not None and texts else one
+
+
+def _units_of(one: NodeTable | EdgeTable | Items) -> dict[str, str]:
+    """Return the units of the columns of times that state one."""
+    if one.table is None:
+        return {}
+    found = {name: one.table.column(name).unit for name in _columns_of(one)}
+    return {name: unit for name, unit in found.items() if unit is not None}
+
+
+def _in_unit(one: T, unit: str) -> T:
+    coarse = [name for name, own in _units_of(one).items() if own != unit]
+    return replace(one, table=InUnit(one.table, coarse, unit)) if one.table is not None and coarse else one
 
 
 def _unit_of(table: Table, column: str) -> str:

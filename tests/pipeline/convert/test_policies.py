@@ -317,7 +317,7 @@ def test_ids_with_gaps_are_no_numbers_of_nodes(tmp_path):
     assert data.graph.num_nodes == 3
 
 
-def test_times_of_two_units_are_not_joined(tmp_path):
+def test_times_of_two_units_are_joined_in_the_finest(tmp_path):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     edges: list[EdgeTable] = []
