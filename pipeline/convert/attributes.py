@@ -96,8 +96,8 @@ def _joined(
         texts = [(one, of[name]) for one, of in of_tables if one and name in of and one.column(of[name]).is_text]
         came = first_text(*texts[0]) if texts else str({column: str(dtype) for column, dtype in odd.items()})
         raise InputError(
-            f"convert: expected numbers in the columns of {what} attribute {name!r}, got {came}; correct it, or put "
-            "numbers in place of all texts"
+            f"convert: expected numbers in the columns of {what} attribute {name!r}, got {came}; correct it, or make a "
+            "column of texts labels, which numbers them"
         )
     default = value_without(name)
     if lacking and default is None:
@@ -127,6 +127,15 @@ def nulls(values: NDArray[Any], *, nan: bool) -> NDArray[np.bool_]:
     if nan and values.dtype.kind == "f":
         null = null | np.isnan(np.ma.getdata(values))
     return null
+
+
+def missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which rows of labels, as `as_labels` returns them, have a label that is missing: bool[n]."""
+    if labels.dtype.kind not in "fi":
+        return np.zeros(len(labels), bool)
+    ignored = np.isnan(labels) if labels.dtype.kind == "f" else labels == -100
+    found: NDArray[np.bool_] = ignored.any(tuple(range(1, labels.ndim)))
+    return found
 
 
 def as_labels(values: NDArray[Any]) -> NDArray[Any]:

@@ -39,6 +39,10 @@ class BitSet:
         found: NDArray[np.bool_] = (self._bytes[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1 != 0
         return found
 
+    def num_shared(self, other: BitSet) -> int:
+        """Return how many numbers are in this set and in another one of the same bound."""
+        return int(_ONES[self._bytes & other._bytes].sum(dtype=np.int64))
+
     def between(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return which numbers in [start, stop) are in the set: bool[stop - start]."""
         bits = np.unpackbits(self._bytes[start >> 3 : (stop + 7) >> 3], bitorder="little")

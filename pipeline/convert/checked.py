@@ -245,7 +245,8 @@ def _check_rows(table: Table, features: Mapping[str, Columns], labels: Mapping[s
         if texts:
             raise InputError(
                 f"convert: {table.name}: expected numbers in {texts[0]!r} of feature {name!r}, got "
-                f"{first_text(table, texts[0])}; correct it, or put numbers in place of all texts"
+                f"{first_text(table, texts[0])}; correct it, or make a column of texts labels, which numbers them: "
+                f"labels = {texts[0]!r}"
             )
         if not columns or (len(columns) > 1 and any(one.shape for one in found)):
             came = {column: str(list(one.shape)) for column, one in zip(columns, found, strict=True)}

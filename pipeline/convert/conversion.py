@@ -24,13 +24,16 @@ from headrace.pipeline.convert.item_rows import (
 )
 from headrace.pipeline.convert.node_ids import NodeIds
 from headrace.pipeline.convert.output import Output
-from headrace.pipeline.convert.report import type_text
+from headrace.pipeline.convert.report import edges_text
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 from headrace.pipeline.convert.write_arrays import ArraysOfDataset
 from headrace.pipeline.storage.dataset.manifest import Manifest
 
 #: A larger number of nodes, without a table of them, must have edges for some of them.
 MOST_NODES_UNTOLD = 1 << 28
+
+#: Among more nodes it is not counted which are both sources and destinations: that takes a quarter of a byte for each.
+MOST_NODES_SHARED = 1 << 27
 
 Bar = Callable[[str, int | None], Any]
 
@@ -127,9 +130,14 @@ class Conversion:
             )
             self._ends.append((edge_type, edge, files, facts))
             self.num_edges[edge_type] = self.num_edges.get(edge_type, 0) + facts["num_edges"]
-            of_type = "edges" if edge_type is None else f"edges of {type_text(edge_type)}"
+            of_type = edges_text(edge_type)
             for what, text in (("unknown", "to unknown nodes left out"), ("loops", "that are loops left out")):
                 self.count(f"{of_type} {text}", facts["counts"][what])
+            self.count(
+                f"ids that are both in {edge.src!r} and in {edge.dst!r}, one node each (if they are of two types, "
+                "describe these in TOML)",
+                facts["counts"]["both ends"],
+            )
             done = "left out" if self.tables.options.null_times == "drop" else "made the earliest"
             self.count(f"{of_type} without a time {done}", facts["counts"]["null times"])
 
@@ -147,9 +155,17 @@ class Conversion:
                 self.edge_attributes,
                 self.tables.options,
                 same_type=types[0] == types[1],
+                shared_keys=self._keys_of_both_ends(edge, types[0]),
                 room=self.room,
                 advance=progress.update,
             )
+
+    def _keys_of_both_ends(self, edge: EdgeTable, node_type: str) -> int | None:
+        """Return the number of nodes if no table or type tells whether two columns of keys have ids of one type."""
+        node, ids = self.tables.nodes[node_type], self._ids[node_type]
+        told = self.tables.is_typed or node.table is not None or edge.src == edge.dst
+        are_keys = node.external or ids.external is not None
+        return None if told or not are_keys or (ids.num_nodes or 0) > MOST_NODES_SHARED else ids.num_nodes
 
     def _read_items(self) -> list[tuple[str, ItemRun]]:
         found, references = [], {one.key: one for one in self.tables.references()}
@@ -166,6 +182,7 @@ class Conversion:
 
             facts = self.source_pass(f"read {key}", run)
             self.count(f"items {items.name} of unknown nodes left out", facts["counts"]["unknown"])
+            self.count(f"labels {items.labels} of items {items.name} that are missing", facts["counts"]["missing"])
             self._largest_of_items[number] = dict(zip((one.type for one in mine), facts["largest"], strict=True))
             found += runs_of(self.work, key, items.type, len(mine), columns, facts)
         return found
@@ -187,8 +204,8 @@ class Conversion:
             if ids.num_nodes is None and max(largest, default=-1) >= max(MOST_NODES_UNTOLD, 100 * self._num_ends()):
                 raise InputError(
                     f"convert: {name}: expected integer ids to be numbers of nodes, got {max(largest)}, so that "
-                    "most nodes would have no edge; pass external=True (--external) for ids with gaps, or "
-                    "num_nodes (in TOML)"
+                    "most nodes would have no edge; pass --external (in TOML: external = true) for ids with gaps, or "
+                    "give num_nodes in TOML"
                 )
             self.num_nodes[name] = (
                 max(ids.num_rows, max(largest, default=-1) + 1) if ids.num_nodes is None else ids.num_nodes

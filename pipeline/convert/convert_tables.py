@@ -26,7 +26,7 @@ from headrace.pipeline.storage.new_folder import DISK_FULL, check_is_free, new_f
 from headrace.pipeline.storage.terminal import progress_bar
 
 #: Of the passes and their files: a work folder of another one is not used.
-_PASSES_VERSION = 3
+_PASSES_VERSION = 4
 
 #: Texts of a column of labels that notes keep: more would make a manifest large.
 _MOST_CLASSES = 1000

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import Attribute, nulls
+from headrace.pipeline.convert.bit_set import BitSet
 from headrace.pipeline.convert.checked import Reference, attributes_of
 from headrace.pipeline.convert.description import NULL_TIMES, EdgeTable, Options
 from headrace.pipeline.convert.memory import rows_within
@@ -71,16 +72,22 @@ def read_ends(
     options: Options,
     *,
     same_type: bool,
+    shared_keys: int | None,
     room: int,
     advance: Any,
 ) -> Facts:
     """Read a table of edges once, and write what stays of it.
 
+    Parameters
+    ----------
+    shared_keys
+        The number of nodes, where it is to be counted how many are both a source and a destination; or None.
+
     Returns
     -------
     Facts
         ``num_rows`` and ``num_edges`` that stay, the largest numbers ``src`` and ``dst`` of all rows, and
-        counts of rows that were left out or have no time.
+        counts of rows that were left out or have no time, and of nodes that are at ``both ends``.
 
     Raises
     ------
@@ -91,6 +98,7 @@ def read_ends(
     columns = list(dict.fromkeys([*(one.column for one in readers if one.column), *of_edge.values()]))
     counts = {"unknown": 0, "loops": 0, "null times": 0}
     largest, start, kept_rows = [-1, -1], 0, 0
+    seen = None if shared_keys is None else (BitSet(shared_keys), BitSet(shared_keys))
     with ExitStack() as stack:
         ends = [stack.enter_context(one.writer()) for one in (files.src, files.dst)]
         writers = {name: stack.enter_context(one.writer()) for name, one in files.attributes.items()}
@@ -111,6 +119,8 @@ def read_ends(
             everything = bool(kept.all())
             for side, (writer, found) in enumerate(zip(ends, numbers, strict=True)):
                 largest[side] = max(largest[side], int(found.max(initial=-1)))
+                if seen is not None:
+                    seen[side].add(found[found != UNKNOWN])
                 writer.append(found if everything else found[kept])
             for name, rows in values.items():
                 writers[name].append(rows if everything else rows[kept])
@@ -120,6 +130,7 @@ def read_ends(
             advance(count)
     if kept_rows == start:
         files.kept.remove()
+    counts["both ends"] = 0 if seen is None else seen[0].num_shared(seen[1])
     return {"num_rows": start, "num_edges": kept_rows, "src": largest[0], "dst": largest[1], "counts": counts}
 
 
@@ -213,7 +224,8 @@ def _values(
         return filled
     lacking = null & kept
     if lacking.any():
-        advice = f"; {NULL_TIMES}" if attribute.is_time else "; fill it in, or remove the row"
+        filling = "fill it in, remove the row, or make the column labels of edges, which may be missing"
+        advice = f"; {NULL_TIMES if attribute.is_time else filling}"
         raise InputError(
             f"convert: {table.where(start + int(lacking.argmax()))}: expected a number in {column!r} for attribute "
             f"{name!r}, got null{advice}"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
-from headrace.pipeline.convert.attributes import Attribute, as_labels, nulls
+from headrace.pipeline.convert.attributes import Attribute, as_labels, missing, nulls
 from headrace.pipeline.convert.checked import columns_of
 from headrace.pipeline.convert.description import Columns
 from headrace.pipeline.convert.memory import rows_within
@@ -56,7 +56,7 @@ def feature_pieces(
     kept
         bool, which rows stay; None for all.
     counted
-        Takes how many labels are ``missing``: NaN, or -100 in integers.
+        Takes how many labels of rows that stay are ``missing``: NaN, or -100 in integers.
 
     Raises
     ------
@@ -68,25 +68,24 @@ def feature_pieces(
     at_a_time = rows_within(room // 8, 3 * max(1, math.prod(shape)) * dtype.itemsize)
     for chunk in table.chunks(list(names), at_a_time):
         parts = []
+        staying: slice | NDArray[Any] = slice(None) if kept is None else kept.rows(row, row + len(chunk[names[0]]))
         for name in names:
             values = chunk[name]
             null = nulls(values, nan=False)
             if labels:
                 values = as_labels(values)
-                if counted is not None and values.dtype.kind in "fi":
-                    ignored = np.isnan(values) if values.dtype.kind == "f" else values == -100
-                    counted["missing"] += int(ignored.any(tuple(range(1, values.ndim))).sum())
+                if counted is not None:
+                    counted["missing"] += int(missing(values)[staying].sum())
             elif null.any():
                 rows = null.reshape(len(null), -1).any(1)
                 raise InputError(
                     f"convert: {table.where(row + int(rows.argmax()))}: expected a number in {name!r} for a feature, "
-                    "got null; fill it in"
+                    "got null; fill it in, or make the column labels, which may be missing"
                 )
             parts.append(np.ma.getdata(values).astype(dtype, copy=False))
-        size = len(parts[0])
         found = parts[0] if isinstance(columns, str) else np.stack(parts, 1)
-        yield found if kept is None else found[kept.rows(row, row + size)]
-        row += size
+        yield found[staying]
+        row += len(found)
 
 
 def added_pieces(num_rows: int, kind: Kind, *, labels: bool, fill: float | None = None) -> Iterator[NDArray[Any]]:

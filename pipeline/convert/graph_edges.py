@@ -15,7 +15,7 @@ from headrace.ops import InputError
 from headrace.pipeline.convert.bit_set import BitSet
 from headrace.pipeline.convert.description import EdgeType
 from headrace.pipeline.convert.memory import rows_within
-from headrace.pipeline.convert.report import type_text
+from headrace.pipeline.convert.report import edges_text
 from headrace.pipeline.convert.sort_edges import EdgeSorter, NodeNumbers, Segment
 from headrace.pipeline.convert.unique_edges import EdgeKinds, unique_files, without, write_kept
 from headrace.pipeline.data.reverse_types import reverse_type
@@ -97,7 +97,7 @@ class GraphEdges:
         result = self.sorter.run(self._conversion.bar)
         for name, count in zip(self._conversion.tables.edges, result["repeats"], strict=False):
             done = "left out" if self._options.duplicate_edges == "drop" else "kept"
-            self._count(name, f"that are repeats {done}", count)
+            self._count(name, f"that repeat another one, {done}", count)
         dropped = self._dropped(result["dropped"])
         return EdgesThatStay(result["sorted"], dropped, self._leave_out(dropped))
 
@@ -185,8 +185,7 @@ class GraphEdges:
         )
 
     def _count(self, edge_type: EdgeType | None, what: str, number: int) -> None:
-        of_type = "edges" if edge_type is None else f"edges of {type_text(edge_type)}"
-        self._conversion.count(f"{of_type} {what}", number)
+        self._conversion.count(f"{edges_text(edge_type)} {what}", number)
 
 
 def _staying(first: int, dropped: BitSet | None) -> Staying:

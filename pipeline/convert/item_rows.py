@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
-from headrace.pipeline.convert.attributes import as_labels, nulls
+from headrace.pipeline.convert.attributes import as_labels, missing, nulls
 from headrace.pipeline.convert.description import NULL_TIMES, Items, NodeTable, Options, split_name
 from headrace.pipeline.convert.edge_ends import EndFiles, refuse_unknown
 from headrace.pipeline.convert.memory import rows_within
@@ -85,6 +85,8 @@ class ItemColumns:
             elif null.any():
                 plain[null] = -np.inf if plain.dtype.kind == "f" else np.iinfo(np.int64).min
             found["times"] = plain
+        if "labels" in found:
+            counts["missing"] += int((missing(found["labels"]) & kept).sum())
         return found
 
 
@@ -135,7 +137,7 @@ def columns_of_nodes(node: NodeTable, options: Options) -> ItemColumns:
 def read_node_splits(work: WorkFolder, key: str, node: NodeTable, columns: ItemColumns, room: int) -> Facts:
     """Write the items that columns of a table of nodes name."""
     assert node.table is not None
-    counts, start = {"null times": 0}, 0
+    counts, start = _no_counts(), 0
     by_name = {} if isinstance(node.splits, str) or node.splits is None else dict(node.splits)
     splits = [node.splits] if isinstance(node.splits, str) else list(by_name.values())
     names = list(dict.fromkeys([*splits, *columns.names]))
@@ -159,7 +161,7 @@ def read_edge_split(
     work: WorkFolder, key: str, split: str, files: EndFiles, columns: ItemColumns, facts: Facts, room: int
 ) -> Facts:
     """Write the pairs that a column of a table of edges names, of the edges that stay."""
-    counts, row, edge = {"null times": 0}, 0, 0
+    counts, row, edge = _no_counts(), 0, 0
     everything = facts["num_rows"] == facts["num_edges"]
     names = list(dict.fromkeys([split, *columns.names]))
     with ExitStack() as stack:
@@ -188,7 +190,7 @@ def read_items(
     advance: Callable[[int], Any],
 ) -> Facts:
     """Write the items of a table of their own."""
-    counts, start, largest = {"unknown": 0, "null times": 0}, 0, [-1] * len(readers)
+    counts, start, largest = {"unknown": 0, **_no_counts()}, 0, [-1] * len(readers)
     id_columns = (items.ids,) if isinstance(items.ids, str) else tuple(items.ids)
     needed = list(dict.fromkeys([*(one.column for one in readers if one.column), *columns.names]))
     with ExitStack() as stack:
@@ -210,6 +212,10 @@ def read_items(
             start += size
             advance(size)
         return {"items": writers.facts(), "counts": counts, "largest": largest}
+
+
+def _no_counts() -> dict[str, int]:
+    return {"null times": 0, "missing": 0}
 
 
 def _chunks(table: Table, needed: list[str], readers: list[IdReader], rows: int) -> Iterator[Any]:

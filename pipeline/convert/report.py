@@ -64,7 +64,7 @@ class Report:
     unused: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        lines = [f"{self.folder}: {'would be' if self.dry_run else 'is'} a data set of"]
+        lines = [f"{self.folder} {'would be' if self.dry_run else 'is'} a data set of:"]
         lines += [f"  nodes of type {name}: {_number(count)}" for name, count in self.nodes.items()]
         lines += [
             f"  edges{'' if name is None else f' of type {type_text(name)}'}: {_number(count)}"
@@ -72,7 +72,7 @@ class Report:
         ]
         lines += [f"  {name}: {kind}" for name, kind in self.arrays.items()]
         lines += [f"  {what}: {count:,}" for what, count in self.counts.items()]
-        lines += [f"  columns of {name} without use: {_some(columns)}" for name, columns in self.unused.items()]
+        lines += [f"  columns of {name} that are not used: {_some(columns)}" for name, columns in self.unused.items()]
         if self.dry_run:
             lines.append(f"  about {_number(self.disk)} bytes on the disk while it runs")
             lines.append(f"  at most {self.memory:,} bytes of memory, of which it needs {_number(self.memory_needed)}")
@@ -91,6 +91,11 @@ class Report:
 def type_text(name: Any) -> str:
     """Return a type as a text."""
     return name if isinstance(name, str) else " ".join(name)
+
+
+def edges_text(name: Any) -> str:
+    """Return what reports call the edges of a type; of None those of a graph without types."""
+    return "edges" if name is None else f"edges of {type_text(name)}"
 
 
 def unused_columns(tables: Checked) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ from headrace.pipeline.convert.graph_edges import EdgesThatStay
 from headrace.pipeline.convert.item_rows import ItemRun
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.raw_array import RawArray
+from headrace.pipeline.convert.report import edges_text
 from headrace.pipeline.convert.sort_edges import index_dtype
 from headrace.pipeline.data.reverse_types import reverse_type
 from headrace.pipeline.storage.array_file import PIECE_BYTES
@@ -135,25 +136,27 @@ class ArraysOfDataset:
         tables = [edge.table for _, edge, _, _ in ends]
         kind = kind_of(list(zip(tables, columns, strict=True)), f"feature {feature!r} of {edge_type}")
 
-        def pieces() -> Iterator[NDArray[Any]]:
+        room, missing = self._conversion.room, Counter[str]()
+
+        def pieces(counted: Counter[str] | None = None) -> Iterator[NDArray[Any]]:
             for (_, edge, files, facts), own in zip(ends, columns, strict=True):
                 kept = None if facts["num_rows"] == facts["num_edges"] else files.kept
-                yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=kept, room=self._conversion.room)
+                yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=kept, room=room, counted=counted)
 
         def added() -> Iterator[NDArray[Any]]:
             for (_, edge, files, _), own in zip(ends, columns, strict=True):
-                room = self._conversion.room
                 yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=files.reversed, room=room)
 
         twice = self._tables.options.reverse and edge_type is None
         src, dst = self._tables.ends(edge_type)
         rows = chain(
-            pieces(),
+            pieces(missing),
             pieces() if twice else (),
             added() if self._tables.options.undirected and src == dst else (),
             added_pieces(self._stay.num_loops.get(edge_type, 0), kind, labels=is_label, fill=1),
         )
-        yield self._feature("edge", edge_type, feature, kind, self._conversion.num_edges[edge_type], rows)
+        yield self._feature("edge", edge_type, feature, kind, self._conversion.num_edges[edge_type], rows, missing)
+        self._conversion.count(f"labels {feature} of {edges_text(edge_type)} that are missing", missing["missing"])
 
     def _of_reverse_types(self, features: Sequence[FeatureFile]) -> Iterator[FeatureFile]:
         """Yield the features of reverse types, which are the same arrays."""

@@ -143,7 +143,7 @@ def test_the_report_in_python(tables, tmp_path, capsys):
     hr.convert(folder / "people.toml", tmp_path / "out")
     printed = capsys.readouterr()
     assert "edges: 100" in printed.err
-    assert "without use: w, when" in printed.err
+    assert "that are not used: w, when" in printed.err
     assert printed.out == ""
 
 

@@ -83,7 +83,7 @@ def test_repeats_are_counted_in_any_memory(tmp_path, monkeypatch):
         for reverse in (False, True):
             options = Options(reverse=reverse)
             data, report = convert(tmp_path / "data", Description(edges, options=options), room)
-            assert report.counts == {f"edges of n {one} n that are repeats kept": expected[one] for one in "ab"}
+            assert report.counts == {f"edges of n {one} n that repeat another one, kept": expected[one] for one in "ab"}
             assert data.graph.num_edges == 900 * (1 + reverse)
 
 

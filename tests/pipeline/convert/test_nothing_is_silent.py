@@ -162,15 +162,16 @@ def test_columns_without_use_are_named(tmp_path, capsys):
     expected = {str(tmp_path / "n.csv"): ["a", "note"], str(tmp_path / "e.csv"): ["kind", "when"]}
     made = description_of(description, tmp_path, "t")
     table = ArrayTable(made.edges[0].table.name, {"src": SRC % 2, "dst": DST % 2, "kind": SRC})
-    for dry_run in (True, False):
+    for dry_run, is_made in ((True, "would be"), (False, "is")):
         report = convert_tables(made, tmp_path / "data", progress=False, overwrite=True, dry_run=dry_run)
         assert report.unused == expected
-    assert f"columns of {tmp_path / 'n.csv'} without use: a, note\n" in str(report)
+        assert str(report).startswith(f"{tmp_path / 'data'} {is_made} a data set of:\n")
+    assert f"columns of {tmp_path / 'n.csv'} that are not used: a, note\n" in str(report)
     some = Items("pairs", table, ("src", "dst"), labels="kind")
     both = Description(made.edges, made.nodes, [some])
     assert convert_tables(both, tmp_path / "more", progress=False).unused[str(tmp_path / "e.csv")] == ["when"]
     assert main(["convert", str(tmp_path), str(tmp_path / "set"), "--edges", "e.csv"]) == 0
-    assert f"columns of {tmp_path / 'e.csv'} without use: w, kind, when\n" in capsys.readouterr().out
+    assert f"columns of {tmp_path / 'e.csv'} that are not used: w, kind, when\n" in capsys.readouterr().out
     wide = ArrayTable("wide", {**ENDS, **{f"c{i}": SRC for i in range(14)}})
     _, report = convert(tmp_path, Description([EdgeTable(wide)]))
     assert "c10, c11 and 2 more\n" in str(report)
@@ -200,6 +201,78 @@ def test_labels_that_are_missing_are_counted_also_when_a_killed_run_goes_on(labe
             convert(tmp_path, read_source(tmp_path / "set.toml"))
     _, report = convert(tmp_path, read_source(tmp_path / "set.toml"))
     assert report.counts["labels label of node that are missing"] == 2
+
+
+LABELLED_EDGES = """
+[edges]
+files = "edges.csv"
+labels = "y"
+split = "part"
+[items.pairs]
+files = "edges.csv"
+ids = ["src", "dst"]
+labels = "z"
+[options]
+"""
+
+
+@pytest.mark.parametrize("option", ["", "loops = 'drop'", "reverse = true", "undirected = true", "loops = 'add'"])
+def test_labels_of_edges_and_items_that_are_missing_are_counted(option, tmp_path, monkeypatch):
+    """Of the rows that stay, each once, however many edges are added."""
+    (tmp_path / "edges.csv").write_text("src,dst,y,z,part\n0,1,a,1,train\n1,2,,,\n1,1,,2,\n2,0,b,,train\n3,2,,3,\n")
+    (tmp_path / "set.toml").write_text(LABELLED_EDGES + option)
+    with monkeypatch.context() as killed:
+        killed.setattr(Manifest, "write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            convert(tmp_path, read_source(tmp_path / "set.toml"))
+    _, report = convert(tmp_path, read_source(tmp_path / "set.toml"))
+    assert report.counts["labels y of edges that are missing"] == (2 if "drop" in option else 3)
+    assert report.counts["labels z of items pairs that are missing"] == 2
+
+
+def test_nulls_and_texts_of_edges_name_labels_as_the_way_around(tmp_path):
+    (tmp_path / "edges.csv").write_text("src,dst,w,channel\n0,1,1,web\n1,0,,shop\n")
+
+    def described(**fields):
+        return description_of({"edges": {"files": "edges.csv", **fields}}, tmp_path, "t")
+
+    for fields, message in (
+        ({"weight": "w"}, "row 3: expected a number in 'w' for attribute 'weight', got null; .*column labels of edges"),
+        ({"features": "w"}, "row 3: expected a number in 'w' for a feature, got null; .* make the column labels"),
+        ({"attributes": "channel"}, "attribute 'channel', got the text 'web' .* column of texts labels"),
+        ({"features": "channel"}, "feature 'channel', got the text 'web' .* labels = 'channel'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            convert(tmp_path, described(**fields))
+    data, _ = convert(tmp_path, described(labels="channel"))
+    assert data.store.edge["channel"].read(torch.arange(2)).rows.tolist() == [1, 0]
+
+
+def keys_of_edges(**fields):
+    table = ArrayTable("edges", {"user": np.array([7, 7, 9, 5]), "film": np.array([5, 8, 7, 5])})
+    return EdgeTable(table, src="user", dst="film", **fields)
+
+
+def test_keys_of_both_columns_that_become_one_node_are_counted(tmp_path):
+    what = "ids that are both in 'user' and in 'film', one node each (if they are of two types, describe these in TOML)"
+    _, report = convert(tmp_path, Description([keys_of_edges()], [NodeTable(external=True)]))
+    assert report.counts == {what: 2}
+    assert report.nodes == {"node": 4}
+    assert f"  {what}: 2\n" in str(report)
+    texts = ArrayTable("edges", {"user": np.array(["a", "b", "a"], object), "film": np.array(["c", "a", "b"], object)})
+    _, report = convert(tmp_path, Description([EdgeTable(texts, src="user", dst="film")]))
+    assert report.counts == {what: 2}
+    # A table of nodes, types and numbers of nodes say what ids are of.
+    node = ArrayTable("nodes", {"id": np.array([5, 7, 8, 9])})
+    types = [NodeTable("a", external=True), NodeTable("b", external=True)]
+    for description in (
+        Description([keys_of_edges()], [NodeTable(table=node, id="id")]),
+        Description([keys_of_edges(type=("a", "to", "b"))], types),
+        Description([keys_of_edges(type=("a", "to", "a"))], types[:1]),
+        Description([keys_of_edges()]),
+    ):
+        _, report = convert(tmp_path, description)
+        assert report.counts == {}
 
 
 def test_times_are_no_weights(tmp_path):
