@@ -24,6 +24,7 @@ def aggregate(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) ->
     """Reduce the messages to each destination; see `Block.aggregate`."""
     check_tensor(x, "aggregate: x")
     _check_rows("aggregate", x=(x, num_src_of(block)), weight=(weight, block.num_edges))
+    weight = None if weight is None else edges_without_padding(weight, block)
     if weight is None or reduce != "mean":
         return reduced(block, x, reduce, weight)
     x, weight = widened(x), in_single(weight)
@@ -56,6 +57,19 @@ def destinations_of(block: Block) -> Tensor:
     """Return the destination of each edge, of the dtype of `indices`."""
     rows = torch.arange(num_dst_of(block), dtype=block.indices.dtype, device=block.indices.device)
     return rows.repeat_interleave(block.indptr.diff(), output_size=block.num_edges)
+
+
+def edges_without_padding(values: Tensor, block: Any) -> Tensor:
+    """Return an array of edges with 0 for padding, so that neither its values nor their gradients can be NaN there."""
+    real = getattr(block, "_real_sources", None)
+    if real is None:
+        return values
+    return zero_where_not(real.index_select(0, block.indices), values)  # padding edges begin at padding
+
+
+def zero_where_not(mask: Tensor, rows: Tensor) -> Tensor:
+    """Return rows with 0 where a mask of rows is False; the gradient there is 0 too."""
+    return torch.where(mask.view(-1, *(1 for _ in rows.shape[1:])), rows, 0)
 
 
 def reduced(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
@@ -93,6 +107,7 @@ def attend(
         destination_scores=(destination_scores, num_dst_of(block)),
         edge_scores=(edge_scores, block.num_edges),
     )
+    edge_scores = None if edge_scores is None else edges_without_padding(edge_scores, block)
     drops = AttentionDropout.of(dropout, key, block.edge_ids)
     if drops is not None and block.edge_ids is None:
         raise InputError("attend: dropout goes by the ids of edges, and the block has none; sample with edge_ids=True")

@@ -21,7 +21,8 @@ from headrace.pipeline.data.types import TypedIds, TypeName, TypeOffsets, type_n
 class PaddedBlock(Block):
     """A `Block` whose sources and destinations are not all nodes; the others are padding, which only padding reads.
 
-    Layers of `hr.nn` read 0 where a source is padding, so that rows of padding may hold anything.
+    Layers of `hr.nn` read 0 where a source or an edge is padding, so that its rows may hold anything. `aggregate` and
+    `attend` do so with weights and scores of edges.
 
     Parameters
     ----------

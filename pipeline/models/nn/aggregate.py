@@ -18,7 +18,14 @@ from headrace.ops.aggregate.precision import dtype_of_sums, widened
 from headrace.ops.gpu import device_of
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, as_number, describe, whole_number
-from headrace.pipeline.data.block_messages import destinations_of, is_trusted, num_dst_of, num_src_of, reduced
+from headrace.pipeline.data.block_messages import (
+    destinations_of,
+    is_trusted,
+    num_dst_of,
+    num_src_of,
+    reduced,
+    zero_where_not,
+)
 from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.message_graph import MessageGraph
 from headrace.pipeline.models.running_batch import RUNNING
@@ -97,7 +104,7 @@ def without_padding(x: Tensor, block: Edges) -> Tensor:
     mask = getattr(block, "_real_sources", None) if is_block(block) else None
     if mask is None:
         return x
-    return torch.where(mask[: len(x)].view(-1, *(1 for _ in x.shape[1:])), x, 0)  # destinations are the first sources
+    return zero_where_not(mask[: len(x)], x)  # destinations are the first sources
 
 
 def own_rows(x: Tensor, block: Edges) -> Tensor:

@@ -11,7 +11,7 @@ from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregat
 from headrace.ops.aggregate.compiling import num_torch_threads, operations
 from headrace.ops.aggregate.precision import as_narrow_as, dtype_of_sums, in_single, widened
 from headrace.pipeline.data import Block, as_number, check_switches, describe
-from headrace.pipeline.data.block_messages import is_trusted
+from headrace.pipeline.data.block_messages import edges_without_padding, is_trusted
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
@@ -214,6 +214,7 @@ class GATConv(nn.Module):
             raise InputError(
                 f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}], got {describe(edge_attr)}"
             )
+        edge_attr = edges_without_padding(edge_attr, block)
         return in_single(edge_attr.to(x.dtype) @ self._vectors(self.lin_edge, self.att_edge))
 
     def extra_repr(self) -> str:

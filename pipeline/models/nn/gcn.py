@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import Block, check_switches, describe
-from headrace.pipeline.data.block_messages import destinations_of
+from headrace.pipeline.data.block_messages import destinations_of, edges_without_padding
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.message_graph import WholeGraph, with_remaining_loops
 from headrace.pipeline.models.nn.aggregate import (
@@ -112,6 +112,7 @@ class GCNConv(nn.Module):
         weight = weight_of(block) if edge_weight is None else edge_weight
         if weight is not None and (not isinstance(weight, Tensor) or weight.shape != (block.num_edges,)):
             raise InputError(f"GCNConv: expected edge_weight of [{block.num_edges}], got {describe(weight)}")
+        weight = None if weight is None else edges_without_padding(weight, block)
         given = x  # of half precision, degrees would not be exact in it
         # The two products commute: rows are mixed where they have fewer columns.
         narrows = self.out_channels < self.in_channels

@@ -224,3 +224,69 @@ def test_models_are_one_graph_and_compiled_at_most_twice():
             for eager, found in zip(*results, strict=True):
                 torch.testing.assert_close(found, eager, rtol=1e-5, atol=1e-5)
     assert counter.frame_count <= 2
+
+
+def with_edge_features():
+    """A batch of the plan with two features of edges, and the same batch with padding."""
+    generator = torch.Generator().manual_seed(0)
+    src, dst = torch.randint(NUM_NODES, (2, 4_000), generator=generator)
+    graph = hr.Graph.from_coo(src, dst, num_nodes=NUM_NODES)
+    store = hr.FeatureStore(
+        node={"x": torch.randn(NUM_NODES, 6, generator=generator).double(), "y": torch.arange(NUM_NODES) % 4},
+        edge={"far": torch.rand(4_000, 2, generator=generator).double() + 0.5},
+    )
+    items = hr.ItemSampler(100, batch_size=90, seed=0).sample_neighbor(graph, [3], edge_ids=True)
+    fetched = items.fetch_feature(store, node=["x"], edge=["far"], labels="y")
+    padded = fetched.pad(num_nodes=[95, 300], num_edges=[300])
+    return [next(iter(one.loader())) for one in (fetched, padded)]
+
+
+class OfEdges(nn.Module):
+    """Calls a layer, or an aggregation of rows, with an array of edges."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name, self.lin = name, nn.Linear(6, 4)
+        self.conv = {
+            "gcn": lambda: hr.nn.GCNConv(6, 4),
+            "gcn, given norm": lambda: hr.nn.GCNConv(6, 4, normalize=False),
+            "gat": lambda: hr.nn.GATConv(6, 4, edge_dim=2),
+        }.get(name, nn.Identity)()
+
+    def forward(self, x, block, edge):
+        if self.name == "gat":
+            return self.conv(x, block, edge)
+        if self.name.startswith("gcn"):
+            return self.conv(x, block, edge[:, 0])
+        rows = self.lin(x)
+        if self.name == "attend":
+            scores = rows[:, :1], rows[: len(block.indptr) - 1, :1]
+            return block.attend(rows[:, None], *scores, edge_scores=edge[:, :1])[:, 0]
+        return block.aggregate(rows, reduce=self.name, weight=edge[:, 0])
+
+
+OF_EDGES = ["gcn", "gcn, given norm", "gat", "attend", "sum", "mean", "max"]
+COMPILED = pytest.param(
+    True,
+    marks=pytest.mark.skipif(not hasattr(torch.library, "register_autograd"), reason="torch before 2.4 compiles none"),
+)
+
+
+@pytest.mark.parametrize("compiled", [False, COMPILED])
+@pytest.mark.parametrize("name", OF_EDGES)
+def test_padding_of_arrays_of_edges_may_hold_anything(name, compiled):
+    """The features of edges are divided by: those of padding, 0, become inf."""
+    torch.manual_seed(0)
+    model = OfEdges(name).double()
+    run = torch.compile(model, backend="aot_eager", fullgraph=True) if compiled else model
+    results = []
+    for batch in with_edge_features():
+        model.zero_grad()
+        block = batch.blocks[0]
+        edge = (1 / batch.edge["far"][0]).requires_grad_()
+        out = run(batch.x, block, edge)[batch.seed_index]
+        cross_entropy(out, batch.y, reduction="sum").backward()
+        gradients = [one.grad.clone() for one in model.parameters() if one.grad is not None]
+        results.append([out[: batch.num_seeds].detach(), edge.grad[block.edge_ids >= 0], *gradients])
+    for found, without in zip(*reversed(results), strict=True):
+        torch.testing.assert_close(found, without, rtol=1e-9, atol=1e-9)
