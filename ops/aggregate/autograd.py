@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, cast
 
 import torch
@@ -14,8 +15,9 @@ from headrace.ops.aggregate.attention import (
 )
 from headrace.ops.aggregate.attention_scores import AttentionScores
 from headrace.ops.aggregate.compiling import is_compiling, operations
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
-from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
+from headrace.ops.aggregate.precision import as_narrow_as, check_narrow, in_single, widened
 from headrace.ops.aggregate.spmm import sddmm, spmm
 from headrace.ops.aggregate.way_back import Transpose, WayBack
 from headrace.ops.errors import InputError
@@ -78,6 +80,7 @@ def aggregate_with_grad(
             f'aggregate_with_grad: expected reduce to be "sum", "mean", "max" or "min", got {type(reduce).__name__}'
         )
         raise InputError(message)
+    check_narrow("aggregate_with_grad", x, weight=weight)
     x = widened(x)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     out = _reduced(indptr, indices, in_single(x), in_single(weight), reduce, degrees, way_back)
@@ -150,7 +153,7 @@ class _Sum(torch.autograd.Function):
         return spmm(indptr, indices, x, weight=weight, divisors=divisors, **way_back.there)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (gradient,) = gradients
         x, weight, indptr, indices, divisors = ctx.saved_tensors
@@ -191,7 +194,7 @@ class _Extreme(torch.autograd.Function):
         return found.values
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (gradient,) = gradients
         x, weight, indptr, indices, winners = ctx.saved_tensors
@@ -245,18 +248,24 @@ def attend_with_grad(
     if not isinstance(scores, AttentionScores):
         message = f"attend_with_grad: expected scores to be AttentionScores, got {type(scores).__name__}"
         raise InputError(message)
+    others = {"source": scores.source, "destination": scores.destination, "edge": scores.edge, "weight": scores.weight}
+    check_narrow("attend_with_grad", x, **others)
     given = widened(x)
     x, scores = in_single(given), scores.map(in_single)
     if is_compiling():
         drops = scores.dropout
-        dropped = () if drops is None else (drops.probability, torch.tensor(drops.key, device="cpu"), drops.edge_ids)
+        dropped = () if drops is None else (drops.probability, _as_signed(drops.key), drops.edge_ids)
         return as_narrow_as(operations().attended_by(indptr, indices, x, scores, *dropped, trusted=trusted), given)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
-    options = scores.weight, scores.slope, scores.dropout
     out = _Attend.apply(  # type: ignore[no-untyped-call]
-        x, scores.source, scores.destination, scores.edge, options, indptr, indices, way_back
+        x, scores.source, scores.destination, scores.edge, scores, indptr, indices, way_back
     )
     return as_narrow_as(out, given)
+
+
+def _as_signed(key: int) -> torch.Tensor:
+    """Return a key of 64 bits as int64."""
+    return torch.tensor(key - 2**64 if key >= 2**63 else key, device="cpu")
 
 
 class _Attend(torch.autograd.Function):
@@ -267,23 +276,26 @@ class _Attend(torch.autograd.Function):
         source: torch.Tensor,
         destination: torch.Tensor,
         edge: torch.Tensor | None,
-        options: Any,
+        scores: AttentionScores,
         indptr: torch.Tensor,
         indices: torch.Tensor,
         way_back: WayBack,
     ) -> torch.Tensor:
-        scores = AttentionScores(source, destination, edge, *options)
         attended = attend(indptr, indices, x, scores, **way_back.there)
-        ctx.options, ctx.way_back = options, way_back
-        ctx.save_for_backward(x, source, destination, edge, indptr, indices, *attended)
+        ids = None if scores.dropout is None else scores.dropout.edge_ids
+        # Torch refuses a backward pass if one of these tensors was written after the forward pass.
+        ids = ids if isinstance(ids, torch.Tensor) else None
+        ctx.save_for_backward(x, source, destination, edge, scores.weight, ids, indptr, indices, *attended)
+        ctx.slope, ctx.dropout, ctx.way_back = scores.slope, scores.dropout, way_back
         return attended.out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (gradient,) = gradients
-        x, source, destination, edge, indptr, indices, *state = ctx.saved_tensors
-        scores, attended = AttentionScores(source, destination, edge, *ctx.options), Attended(*state)
+        x, source, destination, edge, weight, ids, indptr, indices, *state = ctx.saved_tensors
+        drops = ctx.dropout if ids is None else replace(ctx.dropout, edge_ids=ids)
+        scores, attended = AttentionScores(source, destination, edge, weight, ctx.slope, drops), Attended(*state)
         by_x = by_source = by_destination = by_edge = None
         if any(ctx.needs_input_grad[:2]):
             back = ctx.way_back.transposed()

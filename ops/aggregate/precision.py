@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from headrace.ops.errors import FeatureError
+
 Maybe = TypeVar("Maybe", torch.Tensor, torch.Tensor | None)
 
 #: What kernels do not take as it is.
@@ -34,6 +36,25 @@ def dtype_of_sums(x: torch.Tensor) -> torch.dtype:
 def in_single(x: Maybe) -> Maybe:
     """Return float16 and bfloat16 in float32, where sums and degrees are exact enough, and anything else as it is."""
     return x.float() if isinstance(x, torch.Tensor) and x.dtype in _NARROW else x
+
+
+def check_narrow(stage: str, x: Any, **others: Any) -> None:
+    """Check tensors that go with rows before they are in float32, so that an error names the dtypes that were given.
+
+    Raises
+    ------
+    FeatureError
+        For a tensor that is of another dtype than rows in float32, where one of the two is narrow.
+    """
+    for name, value in others.items():
+        if not isinstance(x, torch.Tensor) or not isinstance(value, torch.Tensor):
+            continue
+        if dtype_of_sums(value) != dtype_of_sums(x) and (x.dtype in _NARROW or value.dtype in _NARROW):
+            message = (
+                f"{stage}: expected {name} to be of {x.dtype} on {x.device}, as the rows are, got {value.dtype} on "
+                f"{value.device}; convert it"
+            )
+            raise FeatureError(message)
 
 
 def as_narrow_as(out: torch.Tensor, x: Any) -> torch.Tensor:

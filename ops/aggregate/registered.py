@@ -15,6 +15,7 @@ from torch import Tensor
 
 from headrace.ops.aggregate.attention import Attended, attend, attend_backward_destinations, attend_backward_sources
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.extreme import spmm_extreme, spmm_winners
 from headrace.ops.aggregate.spmm import sddmm, spmm
 from headrace.ops.aggregate.transpose import transpose_csc
@@ -228,6 +229,7 @@ def _save_sum(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(x if needs_x else None, weight, indptr, indices, divisors)
 
 
+@differentiable_once
 def _sum_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     x, weight, indptr, indices, divisors = ctx.saved_tensors
     if divisors is not None:
@@ -247,6 +249,7 @@ def _save_extreme(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tenso
     ctx.save_for_backward(x if needs_x else None, weight, indptr, indices, output[1])
 
 
+@differentiable_once
 def _extreme_backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     x, weight, indptr, indices, winners = ctx.saved_tensors
     by_x = by_weight = None
@@ -267,6 +270,7 @@ def _save_attend(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) 
     ctx.slope, ctx.dropout = slope, dropout
 
 
+@differentiable_once
 def _attend_backward(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     indptr, indices, x, source, destination, edge, weight, key, edge_ids, *state = ctx.saved_tensors
     given = x, source, destination, edge, weight, ctx.slope, ctx.dropout, key, edge_ids, *state, gradient

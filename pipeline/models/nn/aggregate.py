@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.compiling import is_compiling
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.precision import dtype_of_sums, widened
 from headrace.ops.gpu import device_of
 from headrace.ops.graphs.rows import starts_of
@@ -129,7 +130,7 @@ class _WithOwnRows(torch.autograd.Function):
         return x.view_as(x), x[:num_dst]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         by_all, by_own = gradients  # nothing but the aggregation takes all rows: it has just made this tensor
         by_all[: ctx.num_dst] += by_own

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from headrace.ops import (
     AttentionDropout,
     AttentionScores,
+    FeatureError,
     InputError,
     aggregate_with_grad,
     attend_with_grad,
@@ -151,9 +152,21 @@ def test_is_differentiable_once():
         aggregate_with_grad(torch.tensor([0, 2]), torch.tensor([0, 1]), x, reduce="max"),
         attend_with_grad(torch.tensor([0, 2]), torch.tensor([0, 1]), x, scores),
     ):
-        (gradient,) = torch.autograd.grad((out * out).sum(), x, create_graph=True)
-        with pytest.raises(RuntimeError, match="differentiate twice"):
-            gradient.sum().backward()
+        for loss in ((out * out).sum(), out.sum()):  # the gradient of the second has no gradient itself
+            with pytest.raises(InputError, match="second derivatives are not supported"):
+                torch.autograd.grad(loss, x, create_graph=True, retain_graph=True)
+
+
+@pytest.mark.parametrize("written", ["weight", "ids"])
+def test_arrays_of_attention_that_are_written_before_the_backward_pass_are_refused(written):
+    arrays = {"weight": torch.ones(2), "ids": torch.tensor([4, 5])}
+    x = torch.ones(2, 1, 3, requires_grad=True)
+    dropout = AttentionDropout(0.5, 7, arrays["ids"])
+    scores = AttentionScores(torch.ones(2, 1), torch.ones(1, 1), None, arrays["weight"], 0.2, dropout)
+    out = attend_with_grad(torch.tensor([0, 2]), torch.tensor([0, 1]), x, scores)
+    arrays[written] += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
 
 
 def test_refuses_other_reductions():
@@ -161,3 +174,16 @@ def test_refuses_other_reductions():
         aggregate_with_grad(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1, 1), reduce="add")
     with pytest.raises(InputError, match="scores to be AttentionScores"):
         attend_with_grad(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1, 1), None)
+
+
+@pytest.mark.parametrize("narrow", [torch.float16, torch.bfloat16])
+def test_errors_name_the_dtypes_that_were_given(narrow):
+    indptr, indices, x = torch.tensor([0, 2]), torch.tensor([0, 1]), torch.ones(2, 1, 3, dtype=narrow)
+    expected = f"to be of {narrow} on cpu, as the rows are, got torch.float64 on cpu; convert it"
+    with pytest.raises(FeatureError, match=f"aggregate_with_grad: expected weight {expected}"):
+        aggregate_with_grad(indptr, indices, x, weight=torch.ones(2, dtype=torch.float64))
+    scores = torch.ones(2, 1).to(narrow), torch.ones(1, 1, dtype=torch.float64)
+    with pytest.raises(FeatureError, match=f"attend_with_grad: expected destination {expected}"):
+        attend_with_grad(indptr, indices, x, AttentionScores(*scores))
+    with pytest.raises(FeatureError, match=f"weight to be of torch.float64 on cpu, as the rows are, got {narrow}"):
+        aggregate_with_grad(indptr, indices, x.double(), weight=torch.ones(2, dtype=narrow))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headrace.ops import AttentionDropout, AttentionScores, GraphError, attend_with_grad
+from headrace.ops import AttentionDropout, AttentionScores, GraphError, InputError, attend_with_grad
 
 pytest.importorskip("torch.library").__dict__.get("register_autograd") or pytest.skip(
     "torch before 2.4", allow_module_level=True
@@ -67,3 +67,17 @@ def test_dropout_by_a_key_in_a_tensor_is_dropout_by_the_key():
             out = registered.attended_by(INDPTR, INDICES, x, scores, *dropped, trusted=False)
         results.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
     assert all(map(torch.equal, *results))
+
+
+def test_refuse_second_derivatives():
+    from headrace.ops.aggregate import registered
+
+    x, source, destination, edge = drawn(7, 2, 3), drawn(7, 2), drawn(4, 2), drawn(9, 2)
+    scores = AttentionScores(source, destination, edge)
+    for out in (
+        registered.summed(INDPTR, INDICES, x, edge, None, 4, True),
+        registered.extreme(INDPTR, INDICES, x, edge, True, 4, True)[0],
+        registered.attended_by(INDPTR, INDICES, x, scores, trusted=True),
+    ):
+        with pytest.raises(InputError, match="second derivatives are not supported"):
+            torch.autograd.grad(out.sum(), x, create_graph=True)
