@@ -31,7 +31,8 @@ def describe(array: Any) -> str:
     if not isinstance(array, Tensor | np.ndarray):
         return type(array).__name__
     device = f" on {array.device}" if isinstance(array, Tensor) and array.device.type != "cpu" else ""
-    return f"{str(array.dtype).removeprefix('torch.')}[{', '.join(map(str, array.shape))}]{device}"
+    sizes = ", ".join([f"{size}" for size in array.shape])  # not by str, which torch.compile has not for dynamic sizes
+    return f"{str(array.dtype).removeprefix('torch.')}[{sizes}]{device}"
 
 
 def is_one_of(value: object, words: Collection[str]) -> bool:

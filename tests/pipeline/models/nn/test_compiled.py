@@ -232,3 +232,23 @@ def test_inductor_compiles_the_layers():
             results.append([out, *torch.autograd.grad(out.square().sum(), tuple(model.parameters()))])
         for eager, found in zip(*results, strict=True):
             torch.testing.assert_close(found, eager, rtol=1e-5, atol=1e-5)
+
+
+def test_errors_name_sizes_that_are_dynamic():
+    batch = hr.nn.mark_dynamic(batches()[0])
+    torch._dynamo.reset()
+    compiled = torch.compile(hr.nn.SAGEConv(6, 4), backend="eager", fullgraph=True)
+    compiled(batch.x, batch.blocks[0])
+    with pytest.raises(Exception, match="Observed exception") as refused:
+        compiled(hr.nn.mark_dynamic(batch.x[:-3].clone()), batch.blocks[0])
+    assert "builtin operator str" not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", [(1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_keys_of_dropout_have_64_bits(key):
+    batch = next(iter(plan().loader()))
+    block = batch.blocks[0]
+    arguments = batch.x[:, None], batch.x[:, :1], batch.x[: block.num_dst, 1:2]
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *given: block.attend(*given, dropout=0.5, key=key), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(*arguments), block.attend(*arguments, dropout=0.5, key=key))
