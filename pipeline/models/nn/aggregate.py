@@ -140,8 +140,8 @@ class _WithOwnRows(torch.autograd.Function):
 def sum_of_products(linear: nn.Module, rows: Tensor, other: nn.Module, others: Tensor) -> Tensor:
     """Return ``linear(rows) + other(others)``; the second product is added to the first as it is made."""
     out: Tensor = linear(rows)
-    are_plain = not is_compiling() and _is_matrix(linear)
-    if are_plain and _is_matrix(other) and other.bias is None and out.dtype == others.dtype == other.weight.dtype:
+    are_plain = not is_compiling() and is_matrix(linear)
+    if are_plain and is_matrix(other) and other.bias is None and out.dtype == others.dtype == other.weight.dtype:
         return out.addmm_(others, other.weight.t())
     return out + cast("Tensor", other(others))  # autocast brings dtypes together
 
@@ -150,9 +150,11 @@ def sum_of_products(linear: nn.Module, rows: Tensor, other: nn.Module, others: T
 _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
-def _is_matrix(module: nn.Module) -> TypeIs[nn.Linear]:
+def is_matrix(module: nn.Module) -> TypeIs[nn.Linear]:
     """Whether a module multiplies by a matrix, and nobody sees its output, which changes in place."""
-    if type(module) is not nn.Linear or any(getattr(module, name, None) for name in _HOOKS):
+    if type(module) is not nn.Linear or is_compiling():  # older torch does not compile the rest
+        return type(module) is nn.Linear
+    if any(getattr(module, name, None) for name in _HOOKS) or "forward" in vars(module):  # replaced on this module
         return False
     return not any(getattr(nn.modules.module, f"_global{name}", None) for name in _HOOKS)
 

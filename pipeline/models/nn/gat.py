@@ -21,6 +21,7 @@ from headrace.pipeline.models.nn.aggregate import (
     finite,
     is_block,
     is_compiled,
+    is_matrix,
     own_rows,
     with_self_loops,
     without_padding,
@@ -134,9 +135,8 @@ class GATConv(nn.Module):
         check_input("GATConv", x, block, self.in_channels)
         x = widened(without_padding(x, block))
         rows = widened(self.lin(x)).view(len(x), self.heads, self.out_channels)
-        # Scores are products with a vector each: with the columns of the input that is a small matrix.
-        source = widened(x @ self._vectors(self.lin, self.att_src))
-        destination = widened(own_rows(x, block) @ self._vectors(self.lin, self.att_dst))
+        source = self._scores(self.lin, x, self.att_src, rows)
+        destination = self._scores(self.lin, own_rows(x, block), self.att_dst, own_rows(rows, block))
         edge = self._edge_scores(block, edge_attr, x)
         drops = self.dropout if self.training else 0.0
         compiled = is_compiled(block)
@@ -190,13 +190,19 @@ class GATConv(nn.Module):
 
     def _finished(self, out: Tensor) -> Tensor:
         """Put heads side by side, or take their mean, and add the bias."""
-        out = out.flatten(1) if self.concat else out.mean(1)
-        return out if self.bias is None else out + self.bias
+        finished = out.flatten(1) if self.concat else out.mean(1)
+        if self.bias is not None:
+            return finished + self.bias
+        # Gradients of attention read its output, which `relu_()` on a view of it would change.
+        return finished.clone() if self.concat and out.requires_grad else finished
 
-    def _vectors(self, linear: nn.Linear, attention: Tensor) -> Tensor:
-        """Return [columns, heads]: what the input is multiplied by to give the scores of ``linear(input)``."""
-        weight = linear.weight.view(self.heads, self.out_channels, -1)
-        return (weight * attention.view(self.heads, self.out_channels, 1)).sum(1).t()
+    def _scores(self, linear: nn.Module, x: Tensor, attention: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return [len(x), heads]: products of ``linear(x)`` with a vector for each head; `rows` are it, or None."""
+        if is_matrix(linear):  # with the columns of the input, which are fewer, the vectors are a small matrix
+            weight = linear.weight.view(self.heads, self.out_channels, -1)
+            return widened(x @ (weight * attention.view(self.heads, self.out_channels, 1)).sum(1).t())
+        rows = widened(linear(x)).view(len(x), self.heads, self.out_channels) if rows is None else rows
+        return (rows * attention).sum(-1)
 
     def _edge_scores(self, block: Edges, edge_attr: Tensor | None, x: Tensor) -> Tensor | None:
         if self.lin_edge is None or self.att_edge is None:
@@ -215,7 +221,7 @@ class GATConv(nn.Module):
                 f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}], got {describe(edge_attr)}"
             )
         edge_attr = edges_without_padding(edge_attr, block)
-        return in_single(edge_attr.to(x.dtype) @ self._vectors(self.lin_edge, self.att_edge))
+        return in_single(self._scores(self.lin_edge, edge_attr.to(x.dtype), self.att_edge))
 
     def extra_repr(self) -> str:
         """Return the parameters, as text."""

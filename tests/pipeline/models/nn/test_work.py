@@ -61,10 +61,12 @@ def changed(how: str) -> hr.nn.SAGEConv:
         layer.lin_r = nn.Linear(8, 8)
     elif how == "parametrised":
         nn.utils.parametrizations.weight_norm(layer.lin_r)
+    elif how == "a replaced forward":
+        layer.lin_r.forward = lambda x: nn.functional.linear(x, layer.lin_r.weight).tanh()
     return layer
 
 
-@pytest.mark.parametrize("how", ["plain", "another module", "a bias", "parametrised"])
+@pytest.mark.parametrize("how", ["plain", "another module", "a bias", "parametrised", "a replaced forward"])
 def test_modules_of_a_layer_may_be_others(how):
     for ours, theirs in zip(*both(changed(how)), strict=True):
         torch.testing.assert_close(ours, theirs)
@@ -86,3 +88,29 @@ def test_hooks_see_what_a_module_returns(module, everywhere):
     expected = {"lin_l": layer.lin_l(block().aggregate(x, reduce="mean")), "lin_r": layer.lin_r(x[:10])}
     torch.testing.assert_close(seen[getattr(layer, module)], expected[module])
     torch.testing.assert_close(out, sum(expected.values()))
+
+
+@pytest.mark.parametrize("how", ["a replaced forward", "another module"])
+def test_scores_of_attention_are_of_what_a_module_returns(how):
+    torch.manual_seed(0)
+    layer, expected = (hr.nn.GATConv(8, 4, heads=2, edge_dim=3, bias=False) for _ in range(2))
+    expected.load_state_dict(layer.state_dict())
+    for name in ("lin", "lin_edge"):
+        linear = getattr(layer, name)
+        if how == "another module":
+            setattr(layer, name, nn.Sequential(linear))
+        else:
+            linear.forward = lambda x, weight=linear.weight: nn.functional.linear(x, 2 * weight)
+            getattr(expected, name).weight.data *= 2
+    x, edge = torch.randn(60, 8), torch.randn(40, 3)
+    torch.testing.assert_close(layer(x, block(), edge), expected(x, block(), edge))
+
+
+@pytest.mark.parametrize("name", [*LAYERS, "attention"])
+def test_outputs_may_be_changed_in_place(name):
+    torch.manual_seed(0)
+    layer = hr.nn.GATConv(8, 4, heads=2, bias=False) if name == "attention" else LAYERS[name]()
+    x = torch.randn(60, 8, requires_grad=True)
+    outs = layer(x, block()).relu_(), layer(x, block()).relu()
+    results = [[out, *torch.autograd.grad(out.square().sum(), [x, *layer.parameters()])] for out in outs]
+    assert all(map(torch.equal, *results))
