@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import register_pytree_node
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.block_tree import register
 from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, trusted
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
@@ -383,16 +383,4 @@ class Block:
         return f"Block({self.num_src} -> {self.num_dst} nodes, {self.num_edges} edges{weight}{device})"
 
 
-def _flattened(block: Block) -> Any:
-    from headrace.pipeline.data.block_tree import flattened
-
-    return flattened(block)
-
-
-def _unflattened(leaves: Any, context: Any) -> Block:
-    from headrace.pipeline.data.block_tree import unflattened
-
-    return unflattened(leaves, context)
-
-
-register_pytree_node(Block, _flattened, _unflattened, serialized_type_name="headrace.Block")
+register(Block, TypedIds, "headrace.Block")

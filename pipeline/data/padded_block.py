@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import register_pytree_node
 
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.block_tree import flattened, unflattened
+from headrace.pipeline.data.block_tree import register
 from headrace.pipeline.data.checks import trusted
 from headrace.pipeline.data.types import TypedIds, TypeName, TypeOffsets, type_number
 
@@ -98,4 +97,4 @@ def _made(plain: tuple[Any, ...], src_mask: Tensor, dst_mask: Tensor) -> PaddedB
     return PaddedBlock(*plain, src_mask=src_mask, dst_mask=dst_mask)
 
 
-register_pytree_node(PaddedBlock, flattened, unflattened, serialized_type_name="headrace.PaddedBlock")
+register(PaddedBlock, PaddedIds, "headrace.PaddedBlock")

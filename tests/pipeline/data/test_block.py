@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 import torch
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten, treespec_dumps, treespec_loads
 
 import headrace as hr
 from headrace.pipeline.data.block_messages import is_trusted
@@ -146,6 +146,7 @@ def test_blocks_are_pytrees_whose_leaves_are_their_tensors():
     assert made.edge_ids is block.edge_ids
     assert (made.num_src, made.num_dst, made.weight, made.bipartite) == (block.num_src, block.num_dst, None, False)
     assert made.relation(("a", "to", "b")).indices.tolist() == block.relation(("a", "to", "b")).indices.tolist()
+    assert treespec_loads(treespec_dumps(tree)) == tree
     # No leaf is checked: torch puts there what it likes while it walks.
     assert tree_map(lambda _: None, block).indptr is None
 

@@ -252,3 +252,11 @@ def test_keys_of_dropout_have_64_bits(key):
     torch._dynamo.reset()
     compiled = torch.compile(lambda *given: block.attend(*given, dropout=0.5, key=key), backend="eager", fullgraph=True)
     assert torch.equal(compiled(*arguments), block.attend(*arguments, dropout=0.5, key=key))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_models_on_blocks_are_exported(padded):
+    batch = next(iter((plan().pad() if padded else plan()).loader()))
+    model = Layers(hr.nn.SAGEConv(6, 5), hr.nn.GATConv(5, 4)).eval()
+    arguments = batch.x, batch.blocks
+    assert torch.equal(torch.export.export(model, arguments).module()(*arguments), model(*arguments))
