@@ -16,6 +16,7 @@ from headrace.ops.aggregate.attention import (
 from headrace.ops.aggregate.attention_scores import AttentionScores
 from headrace.ops.aggregate.compiling import is_compiling, operations
 from headrace.ops.aggregate.differentiable_once import differentiable_once
+from headrace.ops.aggregate.edges import heads_of
 from headrace.ops.aggregate.extreme import Extremes, spmm_extreme, spmm_winners
 from headrace.ops.aggregate.precision import as_narrow_as, check_narrow, in_single, widened
 from headrace.ops.aggregate.spmm import sddmm, spmm
@@ -171,8 +172,7 @@ class _Sum(torch.autograd.Function):
                 **ctx.way_back.back,
             )
         if weight is not None and ctx.needs_input_grad[1]:
-            heads = None if weight.ndim == 1 else weight.shape[1]
-            by_weight = sddmm(indptr, indices, gradient, x, heads=heads, **ctx.way_back.again)
+            by_weight = sddmm(indptr, indices, gradient, x, heads=heads_of(weight), **ctx.way_back.again)
         return by_x, by_weight, None, None, None, None
 
 
@@ -211,7 +211,7 @@ class _Extreme(torch.autograd.Function):
                 **ctx.way_back.back,
             )
         if weight is not None and ctx.needs_input_grad[1]:
-            heads = None if weight.ndim == 1 else weight.shape[1]
+            heads = heads_of(weight)
             by_weight = sddmm(indptr, indices, gradient, x, heads=heads, winners=winners, **ctx.way_back.again)
         return by_x, by_weight, None, None, None, None
 
@@ -251,16 +251,38 @@ def attend_with_grad(
     others = {"source": scores.source, "destination": scores.destination, "edge": scores.edge, "weight": scores.weight}
     check_narrow("attend_with_grad", x, **others)
     given = widened(x)
-    x, scores = in_single(given), scores.map(in_single)
     if is_compiling():
         drops = scores.dropout
         dropped = () if drops is None else (drops.probability, _as_signed(drops.key), drops.edge_ids)
-        return as_narrow_as(operations().attended_by(indptr, indices, x, scores, *dropped, trusted=trusted), given)
+        return attend_compiled(indptr, indices, given, scores, dropped, trusted=trusted)
+    x, scores = in_single(given), scores.map(in_single)
     way_back = WayBack(indptr, indices, len(x), transpose, num_threads, trusted)
     out = _Attend.apply(  # type: ignore[no-untyped-call]
         x, scores.source, scores.destination, scores.edge, scores, indptr, indices, way_back
     )
     return as_narrow_as(out, given)
+
+
+def attend_compiled(
+    indptr: torch.Tensor,
+    indices: torch.Tensor,
+    x: torch.Tensor,
+    scores: AttentionScores,
+    dropped: tuple[Any, ...],
+    *,
+    trusted: bool,
+) -> torch.Tensor:
+    """Return the result of `attend_with_grad` in code that is compiled.
+
+    Parameters
+    ----------
+    indptr, indices, x, scores, trusted
+        As for `attend_with_grad`; ``scores.dropout`` is not read.
+    dropped
+        Nothing without dropout, otherwise the probability, the key as int64[] and, optionally, the ids of edges.
+    """
+    given = indptr, indices, in_single(x), scores.map(in_single)
+    return as_narrow_as(operations().attended_by(*given, *dropped, trusted=trusted), x)
 
 
 def _as_signed(key: int) -> torch.Tensor:

@@ -190,6 +190,11 @@ def check_weight(weight: torch.Tensor | None, x: torch.Tensor, stage: str) -> No
         raise FeatureError(message)
 
 
+def heads_of(weight: torch.Tensor) -> int | None:
+    """Return the heads of weights [num_edges, heads]; None for [num_edges]."""
+    return None if weight.ndim == 1 else weight.shape[1]
+
+
 def new_rows(num_rows: int, x: torch.Tensor) -> torch.Tensor:
     """Return an uninitialised tensor of as many rows as those of `x`."""
     return empty_rows((num_rows, *x.shape[1:]), x.dtype, x.device)

@@ -16,6 +16,7 @@ from torch import Tensor
 from headrace.ops.aggregate.attention import Attended, attend, attend_backward_destinations, attend_backward_sources
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
 from headrace.ops.aggregate.differentiable_once import differentiable_once
+from headrace.ops.aggregate.edges import heads_of
 from headrace.ops.aggregate.extreme import spmm_extreme, spmm_winners
 from headrace.ops.aggregate.spmm import sddmm, spmm
 from headrace.ops.aggregate.transpose import transpose_csc
@@ -238,7 +239,7 @@ def _sum_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     if ctx.needs_input_grad[2]:
         by_x = sum_back(*transpose(indptr, indices, ctx.num_src), gradient, weight, ctx.num_src)
     if weight is not None and ctx.needs_input_grad[3]:
-        by_weight = edge_products(indptr, indices, gradient, x, None, _heads(weight))
+        by_weight = edge_products(indptr, indices, gradient, x, None, heads_of(weight))
     return None, None, by_x, by_weight, None, None, None
 
 
@@ -256,12 +257,8 @@ def _extreme_backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None
     if ctx.needs_input_grad[2]:
         by_x = extreme_back(*transpose(indptr, indices, ctx.num_src), gradient, winners, weight, ctx.num_src)
     if weight is not None and ctx.needs_input_grad[3]:
-        by_weight = edge_products(indptr, indices, gradient, x, winners, _heads(weight))
+        by_weight = edge_products(indptr, indices, gradient, x, winners, heads_of(weight))
     return None, None, by_x, by_weight, None, None, None
-
-
-def _heads(weight: Tensor) -> int | None:
-    return None if weight.ndim == 1 else weight.shape[1]
 
 
 def _save_attend(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The edges that gradients go back over, and who still has to look at them."""
+"""The edges of backward passes, and which of them are checked."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import torch
 
 from headrace.ops.aggregate.transpose import Transposed, transpose_csc
 
-#: What is asked for the transposed CSC when a gradient needs it: so it is made once, and only then.
+#: Returns the transposed CSC; called when a gradient needs it, so that it is made only then.
 Transpose: TypeAlias = Callable[[], Transposed]
 
 
 class Options(TypedDict):
-    """What all aggregations take."""
+    """Options of all aggregations."""
 
     num_threads: int | None
     trusted: bool
 
 
 class WayBack(NamedTuple):
-    """How gradients go back, and on how many threads all runs.
+    """The edges of a backward pass, and the threads of both passes.
 
     Attributes
     ----------
     indptr, indices, num_src
-        The edges of the way there, which are looked at there.
+        The edges of the forward pass, which checks them.
     transpose
-        What somebody has given for the edges of the way back, which are looked at too.
+        Returns the transposed edges, which are checked too. None: they are made of those of the forward pass.
     num_threads
-        Of both.
+        Of both passes.
     trusted
-        Whether nobody needs to look at all.
+        Whether no edges are checked.
     """
 
     indptr: torch.Tensor
@@ -44,21 +44,21 @@ class WayBack(NamedTuple):
 
     @property
     def there(self) -> Options:
-        """What kernels take on the way there."""
+        """Options of kernels in the forward pass."""
         return {"num_threads": self.num_threads, "trusted": self.trusted}
 
     @property
     def again(self) -> Options:
-        """What they take behind it, for the same edges."""
+        """Options of kernels in the backward pass, over the edges of the forward pass."""
         return {"num_threads": self.num_threads, "trusted": True}
 
     @property
     def back(self) -> Options:
-        """What they take for the transposed ones."""
+        """Options of kernels in the backward pass, over the transposed edges."""
         return {"num_threads": self.num_threads, "trusted": self.trusted or self.transpose is None}
 
     def transposed(self) -> Transposed:
-        """Return the edges of the way back."""
+        """Return the transposed edges."""
         if self.transpose is not None:
             return self.transpose()
         return transpose_csc(self.indptr, self.indices, self.num_src, **self.again)

@@ -35,9 +35,9 @@ class Draws(Generic[T]):
     """What a module drew at each call, to be given again where `torch.utils.checkpoint` repeats the call.
 
     Masks here follow from a batch or from how often a layer was called, neither of which a repeated call would find as
-    it was. But checkpoint sets torch's generator back to where it was. So what was drawn is kept under a number of that
-    generator, which is drawn for this alone, and found again under the same number. Where it cannot be
-    checkpoint that calls, nothing is drawn or kept: with gradients, from torch 2.4 on.
+    it was. But checkpoint sets torch's generator back to the state that it had. So what was drawn is kept under that
+    state, and found again under the same one. Where it cannot be checkpoint that calls, nothing is kept: with
+    gradients, from torch 2.4 on.
     """
 
     def __init__(self) -> None:
@@ -46,33 +46,38 @@ class Draws(Generic[T]):
     def of(self, draw: Callable[[], T]) -> T:
         """Return what is drawn at this call, or was when it was made for the first time.
 
+        Parameters
+        ----------
+        draw
+            Returns None where the caller draws from torch's generator itself, which then stays as it is here.
+
         Raises
         ------
         InputError
             If it is repeated, but what was drawn is not known any more.
         """
-        if is_recomputing():
-            drawn = self._drawn.get(_number())
-            if drawn is None:
+        again = is_recomputing()
+        if not again and not may_be_recomputed():
+            return draw()
+        state = hash(torch.default_generator.get_state().numpy().tobytes())
+        if again:
+            if state not in self._drawn:
                 raise InputError(
                     "dropout: expected torch.utils.checkpoint to repeat a call as it was, got other random numbers; "
                     f"leave preserve_rng_state=True, call backward() before {KEPT} further calls, and let no other "
                     "thread draw meanwhile"
                 )
-            return drawn
-        drawn = draw()
-        if may_be_recomputed():
-            self._drawn[_number()] = drawn
+            drawn = self._drawn[state]
+        else:
+            drawn = self._drawn[state] = draw()
             if len(self._drawn) > KEPT:
                 self._drawn.popitem(last=False)
+        if drawn is not None:
+            torch.randint(2, (), device="cpu")  # the next call finds another state
         return drawn
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return Draws, ()  # a copy of a module has not been called
-
-
-def _number() -> int:
-    return int(torch.randint(2**63 - 1, (), device="cpu"))
 
 
 class DropoutKeys:

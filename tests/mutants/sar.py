@@ -59,8 +59,8 @@ SAR = (
     ),
     Mutant(
         "pipeline/models/recomputation.py",
-        "drawn = self._drawn.get(_number())",
-        "drawn = next(reversed(self._drawn.values()), None)",
+        "drawn = self._drawn[state]\n        else",
+        "drawn = next(reversed(self._drawn.values()))\n        else",
         _CHECKPOINT + "test_two_batches_may_be_under_way",
     ),
     Mutant(

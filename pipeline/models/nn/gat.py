@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregate_with_grad, attend_with_grad
-from headrace.ops.aggregate.compiling import num_torch_threads, operations
-from headrace.ops.aggregate.precision import as_narrow_as, dtype_of_sums, in_single, widened
+from headrace.ops.aggregate.autograd import attend_compiled
+from headrace.ops.aggregate.compiling import num_torch_threads
+from headrace.ops.aggregate.precision import dtype_of_sums, in_single, widened
 from headrace.pipeline.data import Block, as_number, check_switches, describe
 from headrace.pipeline.data.block_messages import edges_without_padding, is_trusted
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
@@ -170,12 +171,11 @@ class GATConv(nn.Module):
             elif drops and not compiled:
                 edge_ids = looped.names
         if compiled:
-            scores = AttentionScores(source, destination, edge, weight, self.negative_slope).map(in_single)
-            key = torch.randint(2**63 - 1, (), device="cpu") if drops else None  # of which no int can be made
-            out = operations().attended_by(
-                edges.indptr, edges.indices, in_single(rows), scores, drops, key, trusted=is_trusted(edges)
-            )
-            return self._finished(as_narrow_as(out, rows))
+            scores = AttentionScores(source, destination, edge, weight, self.negative_slope)
+            # The key stays a tensor: an int of its value would break the graph.
+            dropped = (drops, torch.randint(2**63 - 1, (), device="cpu")) if drops else ()
+            out = attend_compiled(edges.indptr, edges.indices, rows, scores, dropped, trusted=is_trusted(edges))
+            return self._finished(out)
         dropout = AttentionDropout.of(drops, masks.key, edge_ids)
         out = attend_with_grad(
             edges.indptr,
@@ -259,8 +259,8 @@ class Masks(NamedTuple):
     key
         The same on all ranks.
     edge_ids: int64[num_edges + num_dst], optional
-        What edges of a block are called, and behind them loops at its destinations; None: their positions, or what a
-        graph calls them.
+        The ids of the edges of a block, then those of loops at its destinations; None: masks depend on the positions of
+        edges, or on their ids in a graph.
     """
 
     key: int
@@ -268,10 +268,10 @@ class Masks(NamedTuple):
 
 
 class AttentionKeys:
-    """Where a layer's dropout of attention has its keys from.
+    """The keys of the dropout of attention of a layer.
 
     In `hr.cooperative` they are those of the batch, over a graph in shards those that `hr.sar.wrap` gives; else all
-    ranks take what torch's generator draws on rank 0, for which they meet.
+    ranks take the key that torch's generator draws on rank 0, for which they meet.
 
     Attributes
     ----------
@@ -281,7 +281,7 @@ class AttentionKeys:
 
     def __init__(self) -> None:
         self.given: DropoutKeys | None = None
-        self._draws: Draws[Masks | bool] = Draws()
+        self._draws: Draws[Masks | None] = Draws()
 
     def next(self, block: Edges) -> Masks:
         """Return what the masks of this call depend on.
@@ -292,7 +292,7 @@ class AttentionKeys:
             In a batch that ranks make together, if its edges have no ids.
         """
         masks = self._draws.of(lambda: _of_batch(block))
-        if isinstance(masks, Masks):
+        if masks is not None:
             return masks
         if self.given is not None:
             return Masks(self.given.next())
@@ -304,15 +304,15 @@ class AttentionKeys:
         return Masks(key)
 
 
-def _of_batch(block: Edges) -> Masks | bool:
+def _of_batch(block: Edges) -> Masks | None:
     running = RUNNING.get()
     if running is None:
-        return False
+        return None
     return Masks(running.dropout_key(running.seed), _edge_ids(block, running) if is_block(block) else None)
 
 
 def _edge_ids(block: Block, running: RunningBatch) -> Tensor | None:
-    """Return what edges are called, and loops."""
+    """Return the ids of the edges of a block, then those of loops at its destinations."""
     if block.edge_ids is None and running.comm is None:
         return None
     nodes = running.nodes[: block.num_dst].to(block.indices.device)

@@ -103,6 +103,38 @@ def test_two_batches_may_be_under_way():
     assert all(map(torch.equal, *sums))
 
 
+def saved_on_cpu(layer: nn.Module, *arguments: Any) -> Tensor:
+    with torch.autograd.graph.save_on_cpu():
+        return layer(*arguments)
+
+
+def without_gradients(layer: nn.Module, *arguments: Any) -> Tensor:
+    with torch.no_grad():
+        return layer(*arguments)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [*(partial(checkpoint, use_reentrant=one) for one in (True, False)), saved_on_cpu, without_gradients],
+    ids=["reentrant", "checkpoint", "save_on_cpu", "no_grad"],
+)
+def test_masks_of_attention_are_those_without(how):
+    torch.manual_seed(0)
+    layer, batch = attention()[0].double(), batch_of()
+    x = batch.x.requires_grad_()
+    results = []
+    for call in (lambda layer, *arguments: layer(*arguments), how):
+        torch.manual_seed(1)
+        outs = [call(layer, x, batch.blocks[0]) for _ in range(2)]
+        assert not torch.equal(*outs)
+        if outs[0].requires_grad:
+            layer.zero_grad()
+            sum(outs).square().sum().backward()
+        results.append([*outs, layer.lin.weight.grad.clone()])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
 @REENTRANT
 def test_other_random_numbers_are_refused(use_reentrant):
     batch = batch_of()
