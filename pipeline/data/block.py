@@ -319,7 +319,7 @@ class Block:
         Returns
         -------
         Tensor
-            [num_dst, heads, ...].
+            [num_dst, heads, ...]. Gradients read it: do not change it in place.
 
         Raises
         ------

@@ -6,8 +6,9 @@ shapes of PyG's layers of the same class, so ``load_state_dict`` accepts theirs.
 depend on the number of threads, which is torch's (``torch.set_num_threads``), or on the device: GPUs have the same
 kernels. A GPU without CuPy, and other devices, use operations of torch, which write messages.
 
-Rows of float16 and bfloat16 are added up in float32 and come back as they were given, under ``torch.autocast`` as
-float32. Blocks whose edges ranks share take them under autocast alone.
+Rows of float16 and bfloat16 are added up in float32 and come back as they were given. Under ``torch.autocast`` layers
+that end in a product of matrices (`SAGEConv`, `GINConv`, `ClusterGCNConv`) return its dtype, and others float32.
+Blocks whose edges ranks share take narrow rows under autocast alone.
 
 ``torch.compile(model, fullgraph=True)`` makes one graph of a model of these layers, or of ``block.aggregate`` and
 ``block.attend``, from torch 2.4 on. Loaders mark the sizes of batches as dynamic, so that it compiles once for all.

@@ -276,7 +276,7 @@ class Looped:
 
     @property
     def names(self) -> Tensor | None:
-        """What dropout calls the edges, int64[num_looped]: their positions among those that count; None: all count."""
+        """The ids of edges for dropout, int64[num_looped]: their positions among those that count; None: all count."""
         if self.is_kept is None:
             return None
         counts = torch.cat([self.is_kept, self.is_kept.new_ones(len(self.indptr) - 1)])[self.origin]
