@@ -44,8 +44,8 @@ AGGREGATE = (
     ),
     Mutant(
         "pipeline/models/nn/aggregate.py",
-        'if any(getattr(module, name, None) for name in _HOOKS) or "forward" in vars(module):',
-        'if "forward" in vars(module):',
+        'not any(getattr(module, name, None) for name in _HOOKS) and "forward" not in vars(module)',
+        '"forward" not in vars(module)',
         "tests/pipeline/models/nn/test_work.py::test_hooks_see_what_a_module_returns",
     ),
     Mutant(

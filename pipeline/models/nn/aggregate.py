@@ -140,8 +140,8 @@ class _WithOwnRows(torch.autograd.Function):
 def sum_of_products(linear: nn.Module, rows: Tensor, other: nn.Module, others: Tensor) -> Tensor:
     """Return ``linear(rows) + other(others)``; the second product is added to the first as it is made."""
     out: Tensor = linear(rows)
-    are_plain = not is_compiling() and is_matrix(linear)
-    if are_plain and is_matrix(other) and other.bias is None and out.dtype == others.dtype == other.weight.dtype:
+    are_plain = not is_compiling() and _is_unseen(linear)
+    if are_plain and _is_unseen(other) and other.bias is None and out.dtype == others.dtype == other.weight.dtype:
         return out.addmm_(others, other.weight.t())
     return out + cast("Tensor", other(others))  # autocast brings dtypes together
 
@@ -150,13 +150,17 @@ def sum_of_products(linear: nn.Module, rows: Tensor, other: nn.Module, others: T
 _HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
-def is_matrix(module: nn.Module) -> TypeIs[nn.Linear]:
+def _is_unseen(module: nn.Module) -> TypeIs[nn.Linear]:
     """Whether a module multiplies by a matrix, and nobody sees its output, which changes in place."""
+    return is_matrix(module) and not any(getattr(nn.modules.module, f"_global{name}", None) for name in _HOOKS)
+
+
+def is_matrix(module: nn.Module) -> TypeIs[nn.Linear]:
+    """Whether a module returns the product with its matrix, which no hook of its own and no other `forward` changes."""
     if type(module) is not nn.Linear or is_compiling():  # older torch does not compile the rest
         return type(module) is nn.Linear
-    if any(getattr(module, name, None) for name in _HOOKS) or "forward" in vars(module):  # replaced on this module
-        return False
-    return not any(getattr(nn.modules.module, f"_global{name}", None) for name in _HOOKS)
+    # Libraries replace `forward` on single modules.
+    return not any(getattr(module, name, None) for name in _HOOKS) and "forward" not in vars(module)
 
 
 def weight_of(block: Edges) -> Tensor | None:
