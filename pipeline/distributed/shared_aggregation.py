@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from headrace.ops import scatter_add_rows, sddmm, spmm, spmm_extreme
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.extreme import spmm_winners
 from headrace.pipeline.distributed.exchange import take_rows
 from headrace.pipeline.distributed.mirrors import Mirrors, to_masters, to_mirrors
@@ -54,7 +54,7 @@ class _Sum(torch.autograd.Function):
         return merged_sum(block.destinations, parts, block.num_dst)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         block: SharedBlock = ctx.block
         comm, edges = block.comm, block.edges
@@ -125,7 +125,7 @@ class _Extreme(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         block: SharedBlock = ctx.block
         comm, edges, mirrors = block.comm, block.edges, block.destinations

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from headrace.ops import Attended, AttentionDropout, AttentionScores
 from headrace.ops import attend as attend_here
 from headrace.ops.aggregate.attention import attend_backward_destinations, attend_backward_sources
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.pipeline.distributed.mirrors import Mirrors, to_masters, to_mirrors
 from headrace.pipeline.distributed.shared_aggregation import merged_sum
 
@@ -65,7 +65,7 @@ class _Attend(torch.autograd.Function):
         return merged.out
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         block: SharedBlock = ctx.block
         comm, edges, threads = block.comm, block.edges, torch.get_num_threads()

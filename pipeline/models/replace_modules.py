@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from headrace.ops import InputError, dropout_mask
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.pipeline.distributed.channel import Comm
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -188,7 +188,7 @@ class _Normalise(torch.autograd.Function):
         return out, mean, variance, total
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight, near, rest, scale, total = ctx.saved_tensors
         gradient, width = gradients[0], rows.shape[1]

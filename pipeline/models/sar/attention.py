@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from headrace.ops.aggregate.attention import Attended, attend, attend_backward_destinations, attend_backward_sources
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables
@@ -66,7 +66,7 @@ class Attend(torch.autograd.Function):
         return state.out
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Compute attention anew, shard by shard, from the largest scores and the sums."""
         x, source, destination, edge, *rest = ctx.saved_tensors

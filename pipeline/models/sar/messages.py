@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from headrace.ops import Extremes, InputError, spmm, spmm_extreme
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.precision import widened
 from headrace.pipeline.models.sar.captured import captured_leaves, check_independent, number_before
 from headrace.pipeline.models.sar.rounds import Rounds, described
@@ -119,7 +119,7 @@ class UpdateAll(torch.autograd.Function):
         return update.divided(out)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the messages anew, with a graph that lives as long as one shard."""
         update, (x, destination, edge, winners, *rest) = ctx.update, ctx.saved_tensors

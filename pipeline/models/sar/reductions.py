@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from headrace.ops import Extremes, InputError, Transposed, sddmm, spmm, spmm_extreme
 from headrace.ops.aggregate.autograd import divided_by
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.extreme import spmm_winners
 from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.sar.rounds import Rounds, described
@@ -46,7 +46,7 @@ class Sum(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Send the sums over reversed edges to the owners of the sources."""
         x, weight, divisors, *kept = ctx.saved_tensors
@@ -101,7 +101,7 @@ class Extreme(torch.autograd.Function):
         return found.values
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Send gradients to the owners of the sources that have won."""
         x, weight, winners, *kept = ctx.saved_tensors
