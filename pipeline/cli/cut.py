@@ -14,7 +14,6 @@ from headrace.ops.errors import InputError
 from headrace.ops.optional import require
 from headrace.pipeline.cli.cut_dataset import node_features, read_dataset, text_of_feature
 from headrace.pipeline.cli.parser import answer, meant, say
-from headrace.pipeline.cli.partition import ORIGINAL_ID
 from headrace.pipeline.convert.memory import MARGIN, as_memory, maps_within, room
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.feature_names import FeatureName
@@ -24,6 +23,7 @@ from headrace.pipeline.storage.array_file import let_pages_go
 from headrace.pipeline.storage.dataset.manifest import PARTS, holds_dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
+from headrace.pipeline.storage.load_shards import ORIGINAL_ID
 from headrace.pipeline.storage.new_folder import check_is_free
 from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.shard_meta import holds_shards
@@ -55,6 +55,8 @@ def cut(options: argparse.Namespace) -> None:
     whole_number(options.seed, "--seed", 0, InputError)
     if options.balance is not None and options.method != "metis":
         raise InputError(f"expected --method metis for --balance {options.balance}, got --method {options.method}")
+    if not options.data.exists():
+        raise InputError(f"{options.data}: there is no such file or folder; correct the path of DATA")
     of_dataset = holds_dataset(options.data)
     if options.out is None:
         if not of_dataset:
@@ -131,10 +133,13 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
         say(f"{num_bytes:,} bytes, of {free:,} that are free")
         return
     say(f"{partition.num_parts} shards in {options.out}, {features}")
-    say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, behind init_process_group:")
+    say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, after init_process_group:")
     if of_dataset:
         say(f"data = headrace.open_dataset({str(options.data)!r})")
     say(f"shards = headrace.load_shards({str(options.out)!r})")
+    if options.reorder:
+        of_shards = "{name: shards.renumbered(one) for name, one in data.items.items()}"
+        say(f"items = {of_shards}" if of_dataset else "ids = shards.renumbered(ids)  # of nodes, by their old ids")
 
 
 def _fields(

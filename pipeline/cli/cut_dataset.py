@@ -31,8 +31,10 @@ def read_dataset(options: argparse.Namespace) -> GraphFiles:
         keys = node_features(store, options.features, "--features", and_edges=True)
         store = FeatureStore(*({key: one[key] for key in one if key in keys} for one in (store.node, store.edge)))
     stays = f"every rank reads it there, by headrace.open_dataset({str(options.data)!r})"
-    left_out = {f"items {name}": stays for name in data.items} | {
-        f"ids of {one.type}": stays for one in data.manifest.ids
+    renumbers = ", and gives it the ids of its shards, by shards.renumbered(items)" if options.reorder else ""
+    by_old = ", by the old ids, which are the feature original_id of its shards" if options.reorder else ""
+    left_out = {f"items {name}": stays + renumbers for name in data.items} | {
+        f"ids of {one.type}": stays + by_old for one in data.manifest.ids
     }
     taken = {*store.node, *store.edge}
     left_out |= {

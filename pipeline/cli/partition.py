@@ -10,9 +10,6 @@ from headrace.pipeline.cli.parser import add_json, names
 
 METHODS = ("hash", "range", "metis", "louvain", "stream")
 
-#: The node feature that leads from new ids to old ones.
-ORIGINAL_ID = "original_id"
-
 EPILOG = """
 DATA is a data set, or holds indptr and indices (with edge_ids: the rows of features that edges have), or
 edge_index, or src and dst; optionally num_nodes. Every other array
@@ -46,8 +43,8 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--reorder",
         action="store_true",
-        help=f"renumber nodes part by part, so that owners are ranges; the feature {ORIGINAL_ID} has the old ids "
-        "(the reordered graph is held in memory)",
+        help="renumber nodes part by part, so that owners are ranges; the feature original_id has the old ids, and "
+        "shards.renumbered(items) the new ones of items (the reordered graph is held in memory)",
     )
     parser.add_argument(
         "--memory",

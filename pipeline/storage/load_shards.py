@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar, cast
 
 import torch
 from numpy.typing import ArrayLike
@@ -15,7 +16,8 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError, GraphError, InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.pipeline.data import CPU, DISK, FeatureName, check_switches, whole_number
+from headrace.pipeline.data import CPU, DISK, FeatureName, Items, check_switches, whole_number
+from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.feature_names import listed
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
 from headrace.pipeline.distributed.job import rank_of_process
@@ -38,6 +40,11 @@ from headrace.pipeline.storage.shard_meta import (
 )
 from headrace.pipeline.storage.sharded_feature import ShardedFeature, nodes_to_copy, owners_of_rows
 
+#: The node feature with the ids of nodes before ``headrace partition --reorder``.
+ORIGINAL_ID = "original_id"
+
+Given = TypeVar("Given", Items, Tensor)
+
 
 @dataclass(frozen=True)
 class Shards:
@@ -47,6 +54,47 @@ class Shards:
     store: FeatureStore
     partition: Partition
     part: int
+
+    def renumbered(self, items: Given) -> Given:
+        """Return items of the graph that was cut, by the ids that its nodes have in these shards.
+
+        ``headrace partition --reorder`` gives nodes other ids. Without it items are returned as they are.
+
+        Parameters
+        ----------
+        items
+            Items of a data set without node types, ``data.items["train"]``, or a tensor: ids of nodes or of pairs.
+
+        Raises
+        ------
+        InputError
+            For values that are not ids of nodes.
+        """
+        if ORIGINAL_ID not in self.store.node:
+            return items
+        order = self.store.node.in_contract(ORIGINAL_ID).read(torch.arange(self.graph.num_nodes, device="cpu")).rows
+        rank = order.argsort()
+        if not isinstance(items, Items):
+            return cast("Given", _moved(items, rank))
+        of_types = isinstance(items.ids, Mapping)
+        ids = {name: _moved(one, rank) for name, one in items.ids.items()} if of_types else _moved(items.ids, rank)
+        return replace(items, ids=ids)
+
+
+def _moved(given: ArrayLike | Tensor, rank: Tensor) -> Tensor:
+    """Return the new ids of nodes, of which `rank` has that of each."""
+    ids = as_cpu_tensor(given, "renumbered: ids", InputError)
+    if ids.dtype not in (torch.int32, torch.int64):
+        raise InputError(
+            f"renumbered: expected ids of nodes, int32 or int64, got {ids.dtype}; pass those of a mask, "
+            "mask.nonzero()[:, 0]"
+        )
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(rank):
+        raise InputError(
+            f"renumbered: expected ids in [0, {len(rank)}), got {int(ids.min())} to {int(ids.max())}; pass items of "
+            "the graph that was cut"
+        )
+    return rank[ids.long()]
 
 
 def load_shards(

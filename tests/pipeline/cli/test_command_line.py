@@ -186,6 +186,11 @@ def test_arguments_are_checked_before_work_is_shown(tmp_path, capsys, options):
     assert capsys.readouterr().out == ""
 
 
+def test_no_such_folder(tmp_path, capsys):
+    assert main(["partition", str(tmp_path / "nodir"), "--parts", "2"]) == 2
+    assert f"{tmp_path / 'nodir'}: there is no such file or folder" in capsys.readouterr().err
+
+
 def test_a_library_that_is_missing(data, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
     assert run(data, tmp_path / "out", "--parts", 2, "--method", "metis") == 2

@@ -238,6 +238,34 @@ def test_partition_takes_all_of_a_data_set(data, tmp_path, capsys, method):
             assert torch.equal(shards.store.edge[name].read(every).rows, source.read(every).rows)
 
 
+def test_reordered_shards_renumber_the_items_of_the_data_set(plain, tmp_path, capsys):
+    """The program that the command prints has the labels of the data set's items."""
+    out = tmp_path / "out"
+    assert run("partition", plain.path, out, "--parts", 2, "--method", "stream", "--reorder") == 0
+    printed = capsys.readouterr().out
+    assert "left out items train: every rank reads it there, by headrace.open_dataset(" in printed
+    assert "and gives it the ids of its shards, by shards.renumbered(items)" in printed
+    assert "left out ids of node:" in printed
+    assert "by the old ids, which are the feature original_id" in printed
+    names = {"headrace": hr}
+    exec("\n".join(printed.splitlines()[-3:]), names)  # noqa: S102 - what a user types
+    shards, items = names["shards"], names["items"]
+    labels = shards.store.node["y"]
+    for name, old in plain.items.items():
+        assert not torch.equal(items[name].ids, old.ids)
+        assert torch.equal(labels.read(items[name].ids).rows, plain.store.node["y"].read(old.ids).rows)
+        assert torch.equal(items[name].labels, old.labels)
+    pairs = torch.tensor([[0, 1], [2, 39]])
+    old_ids = shards.store.node["original_id"].read(shards.renumbered(pairs).reshape(-1)).rows
+    assert torch.equal(old_ids.reshape(-1), pairs.reshape(-1))
+    with pytest.raises(hr.InputError, match=r"expected ids in \[0, 40\), got 3 to 40; pass items of the graph"):
+        shards.renumbered(torch.tensor([3, 40]))
+    with pytest.raises(hr.InputError, match="expected ids of nodes, int32 or int64"):
+        shards.renumbered(torch.ones(40, dtype=torch.bool))
+    assert run("partition", plain.path, tmp_path / "same", "--parts", 2) == 0
+    assert hr.load_shards(tmp_path / "same").renumbered(pairs) is pairs
+
+
 def test_features_of_types_to_partition(typed, tmp_path, capsys):
     out = tmp_path / "out"
     assert run("partition", typed.path, out, "--parts", 2, "--features", "item.x,item.y", "--whole", "item.x") == 0
