@@ -9,6 +9,7 @@ A config holds no data and no code. A value that JSON lacks is an object with on
 ``{"$object": name}``         any other value: times, costs, a partition, a function
 ``{"$map": [[key, value]]}``  a dictionary whose keys are not all text, such as edge types
 ``{"$float": "inf"}``         a number that is not finite
+``{"$dtype": "float32"}``     a dtype of torch
 ============================  =============================================================
 """
 
@@ -20,6 +21,7 @@ from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from headrace.ops.errors import PlanError
 from headrace.ops.names import close_name, load
@@ -27,6 +29,7 @@ from headrace.pipeline.data import GraphView
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.later import SOURCES
 from headrace.pipeline.plan.arguments import check_arguments
+from headrace.pipeline.plan.fanouts import counts_by_name
 from headrace.pipeline.plan.plan import Plan, verbs
 from headrace.pipeline.plan.source import SourceStage
 from headrace.pipeline.plan.stage import Stage
@@ -36,11 +39,18 @@ from headrace.pipeline.storage.features import FeatureStore
 #: The version of the form of configs.
 VERSION = 1
 
+#: Parameters of samplers that have numbers for each relation of their graph.
+BY_RELATION = ("fanouts", "layer_sizes")
+
 
 def config_of(plan: Plan, *, graphs: Any = None, stores: Any = None) -> dict[str, Any]:
     """Return a plan as a dictionary; see `Plan.config`."""
     writer = _Writer(
-        {"graph": _named(graphs, "graph", GraphView), "store": _named(stores, "store", FeatureStore), "object": {}}
+        {
+            "graph": _named(graphs, "graph", GraphView, "config"),
+            "store": _named(stores, "store", FeatureStore, "config"),
+            "object": {},
+        }
     )
     source, *rest = plan.stages
     if not isinstance(source, SourceStage):
@@ -63,9 +73,9 @@ def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any =
             "plan.config()"
         )
     given = {
-        "graph": _named(graphs, "graph", GraphView),
-        "store": _named(stores, "store", FeatureStore),
-        "object": _named(objects, "object", ()),
+        "graph": _named(graphs, "graph", GraphView, "from_config"),
+        "store": _named(stores, "store", FeatureStore, "from_config"),
+        "object": _named(objects, "object", (), "from_config"),
     }
     reader = _Reader(given, items)
     source, *rest = (reader.stage(entry, number) for number, entry in enumerate(config["stages"]))
@@ -85,19 +95,21 @@ def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any =
     return plan
 
 
-def _named(given: Any, kind: str, classes: Any) -> dict[str, Any]:
-    """Return values by name: a mapping, or one value, whose name is that of its kind."""
+def _named(given: Any, kind: str, classes: Any, stage: str) -> dict[str, Any]:
+    """Return values by name: a mapping, or one value, whose name is that of its kind; `stage` is for errors."""
     if given is None:
         return {}
     if classes and isinstance(given, classes):
         return {kind: given}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise PlanError(
-            f'config: expected {kind}s by name, {{"{kind}": ...}}, got {type(given).__name__}; give a dictionary'
+            f'{stage}: expected {kind}s by name, {{"{kind}": ...}}, got {type(given).__name__}; give a dictionary'
         )
     odd = next((value for value in given.values() if classes and not isinstance(value, classes)), None)
     if odd is not None:
-        raise PlanError(f"config: expected {kind}s= to hold {kind}s alone, got {type(odd).__name__}; see plan.config()")
+        raise PlanError(
+            f"{stage}: expected {kind}s= to hold {kind}s alone, got {type(odd).__name__}; see plan.config()"
+        )
     return dict(given)
 
 
@@ -146,7 +158,8 @@ class _Writer:
         for name, value in stage.as_written().items():
             default = next((one.default for one in fields(stage) if one.name == name), MISSING)
             if default is MISSING or not same(value, default):
-                written[name] = self.value(value, name)
+                by_name = counts_by_name(value, stage.graph) if name in BY_RELATION else value
+                written[name] = self.value(by_name, name)
         return written
 
     def value(self, value: Any, name: str) -> Any:
@@ -166,6 +179,8 @@ class _Writer:
         if isinstance(value, ItemSet):
             counted = isinstance(value.ids, range) and value.ids == range(len(value)) and value.labels is None
             return len(value) if counted else {"$items": str(value)}
+        if isinstance(value, torch.dtype):
+            return {"$dtype": str(value).removeprefix("torch.")}
         if isinstance(value, GraphView):
             return {"$graph": self._name("graph", value, "graph")}
         if isinstance(value, FeatureStore):
@@ -231,6 +246,8 @@ class _Reader:
             return self._given_items(content)
         if len(value) == 1 and tag == "$float" and content in ("inf", "-inf", "nan"):
             return float(content)
+        if len(value) == 1 and tag == "$dtype" and isinstance(getattr(torch, str(content), None), torch.dtype):
+            return getattr(torch, content)
         if len(value) == 1 and tag == "$map" and isinstance(content, list):
             pairs = [self.value(pair) for pair in content]
             if all(isinstance(pair, tuple) and len(pair) == 2 and _can_be_key(pair[0]) for pair in pairs):

@@ -61,6 +61,17 @@ def counts_by_relation(stage: str, name: str, counts: Any, graph: GraphView) -> 
     return tuple(made)
 
 
+def counts_by_name(counts: Any, graph: Any) -> Any:
+    """Return the fanouts of each hop by the names of relations, as numbers by position fit one order of types alone.
+
+    Counts that are the same for all relations, and those of graphs without types, are returned as they are.
+    """
+    if not isinstance(graph, GraphView) or not graph.is_typed or not isinstance(counts, tuple):
+        return counts
+    names = edge_types_of(graph).names
+    return tuple(dict(zip(names, one, strict=True)) if isinstance(one, tuple) else one for one in counts)
+
+
 def rules_of(graph: GraphView, counts: Counts, rule: Callable[[int], Rule]) -> list[HopRule]:
     """Return the rule of each hop: in a graph with types one for each relation."""
     if not graph.is_typed:

@@ -86,11 +86,14 @@ class Plan(_Verbs):
 
         Data have names in it: ``"graph"``, ``"graph2"``, ``"store"`` in the order of the plan, the items of the source
         ``"$items"``, and other values (times, a partition, a function) the name of their parameter or their own.
+        Fanouts that differ by edge type have the names of the types.
 
         Parameters
         ----------
-        graphs, stores
-            Your own names, ``{"papers": graph}`` and ``{"features": store}``.
+        graphs
+            Your own names of graphs, ``{"papers": graph}``.
+        stores
+            Your own names of feature stores, ``{"features": store}``.
 
         Raises
         ------

@@ -93,8 +93,8 @@ def check_state(
         )
     if state["batch_size"] != batch_size:
         raise StateError(
-            f"the state counts batches of {state['batch_size']} items over all ranks, this loader makes batches of "
-            f"{batch_size}; set batch_size (not batch_size_per_rank) to resume with another number of ranks"
+            f"expected a state of batches of {batch_size} items over all ranks, got one of {state['batch_size']}; make "
+            f"the loader with batch_size={state['batch_size']}, which counts the items of all ranks together"
         )
     for stage, digest in plan.items():
         if theirs[stage] != digest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import deque
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.ops.errors import UsageError
 from headrace.ops.names import UnknownKeyError
 from headrace.pipeline.run.nodes import StageRecord, Work
 
@@ -99,7 +101,18 @@ class Stats(Mapping[str, Mapping[str, float]]):
         ----------
         labels
             Labels of every line, such as ``rank="0"``.
+
+        Raises
+        ------
+        UsageError
+            For a label that lines have already, `stage` or `counter`, and for names that Prometheus does not take.
         """
+        for name in labels:
+            if name in ("stage", "counter") or not re.fullmatch("(?!__)[a-zA-Z_][a-zA-Z0-9_]*", name):
+                raise UsageError(
+                    f"prometheus: expected labels of other names than stage and counter, of ASCII letters, digits and "
+                    f"underscores, got {name!r}; rename it"
+                )
         lines = ["# TYPE headrace_stage_total counter"]
         for stage, name, total in self._totals():
             lines.append(f"headrace_stage_total{_labels({'stage': stage, 'counter': name, **labels})} {total!r}")

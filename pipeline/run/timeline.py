@@ -73,7 +73,7 @@ class Timeline:
         Raises
         ------
         UsageError
-            For anything but the path of a file.
+            For anything but the path of a file whose name ends in one of the formats.
         """
         if not isinstance(path, str | os.PathLike) or Path(path).is_dir():
             what = "a folder" if isinstance(path, str | os.PathLike) else type(path).__name__
@@ -81,6 +81,11 @@ class Timeline:
                 f'profile: expected the path of a file to write, got {what}; pass one such as "trace.json"'
             )
         path = Path(path)
+        if path.suffix not in (".json", *PICTURES):
+            raise UsageError(
+                f"profile: expected a name that ends in .json, {', '.join(PICTURES)}, got {str(path)!r}; "
+                'pass one such as "trace.json"'
+            )
         if self.world_size > 1:
             path = path.with_name(f"{path.stem}.rank{self.rank}{path.suffix}")
         if path.suffix in PICTURES:

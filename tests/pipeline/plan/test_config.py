@@ -110,6 +110,38 @@ def test_types_come_back():
     }
 
 
+@pytest.mark.parametrize("counts", ["fanouts", "layer_sizes"])
+def test_numbers_of_edge_types_are_those_of_their_names(counts):
+    """A graph whose types are in another order has the same numbers by name."""
+    buys, back = ("user", "buys", "item"), ("item", "bought_by", "user")
+    ends = {buys: ([0, 1], [1, 2]), back: ([1, 2], [0, 1])}
+    one, other = (
+        hr.Graph.from_coo({name: ends[name] for name in order}, num_nodes={"user": 3, "item": 4})
+        for order in ((buys, back), (back, buys))
+    )
+    source = hr.ItemSampler({"item": [0]}, seed=1)
+
+    def sampled(graph: hr.Graph) -> hr.Plan:
+        if counts == "fanouts":
+            return source.sample_neighbor(graph, [{buys: 7, back: 2}, 3])
+        return source.sample_ladies(graph, [{buys: 7, back: 2}, 3])
+
+    config = json.loads(json.dumps(sampled(one).config()))
+    assert config["stages"][1][counts][0] == {"$map": [[[*buys], 7], [[*back], 2]]}
+    assert hr.Plan.from_config(config, graphs=other, items={"item": [0]}) == sampled(other)
+    assert there_and_back(sampled(one)) == sampled(one)
+
+
+def test_dtypes_come_back():
+    plan = items().fetch_feature(store(), node=["x"], dtype=torch.float16)
+    config = json.loads(json.dumps(plan.config()))
+    assert config["stages"][-1]["dtype"] == {"$dtype": "float16"}
+    assert there_and_back(plan) == plan
+    config["stages"][-1]["dtype"] = {"$dtype": "save"}
+    with pytest.raises(hr.PlanError, match=r"expected a value that plan.config\(\) writes, got \{'\$dtype': 'save'\}"):
+        hr.Plan.from_config(config, stores=store(), items=[1])
+
+
 def test_labels_by_type_come_back():
     one = typed_graph()
     features = hr.FeatureStore(node={("user", "y"): torch.arange(3), ("item", "z"): torch.arange(4)})
@@ -164,8 +196,8 @@ class TestRefusals:
         self.refused("expected the graph that the config calls 'graph', got none", config, items=[1])
         self.refused("calls 'graph', got 'papers'", config, items=[1], graphs={"papers": whole})
         self.refused("the object that the config calls 'double'", config, items=[1], graphs=whole)
-        self.refused("graphs alone, got int", config, graphs={"graph": 3})
-        self.refused("graphs by name", config, graphs=3)
+        self.refused("^from_config: expected graphs= to hold graphs alone, got int", config, graphs={"graph": 3})
+        self.refused("^from_config: expected graphs by name", config, graphs=3)
 
     def test_items_that_are_numbers(self):
         self.refused("expected no items=", hr.ItemSampler(9, seed=1).config(), items=[1])

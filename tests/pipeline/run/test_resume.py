@@ -206,7 +206,7 @@ def test_batch_size_per_rank_refuses_another_number_of_ranks():
         plan = hr.ItemSampler(100, batch_size_per_rank=5)
         return plan.loader(rank=0, world_size=world_size)
 
-    with pytest.raises(hr.StateError, match="batches of 10 items"):
+    with pytest.raises(hr.StateError, match="got one of 10; make the loader with batch_size=10, which counts"):
         loader(3).load_state_dict(loader(2).state_dict())
 
 

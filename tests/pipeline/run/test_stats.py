@@ -191,6 +191,12 @@ def test_text_for_prometheus():
     assert "headrace_waited_seconds_total 0.25" in stats.prometheus()
 
 
+@pytest.mark.parametrize("name", ["stage", "counter", "a-b", "1a", "__name__", "ä", ""])
+def test_labels_that_prometheus_does_not_take(name):
+    with pytest.raises(hr.UsageError, match=f"expected labels of other names .*, got '{name}'; rename it"):
+        hr.Stats().prometheus(**{name: "a"})
+
+
 def test_progress_bar_shows_the_epoch(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     list(items().loader(progress=True))

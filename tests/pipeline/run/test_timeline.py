@@ -15,7 +15,7 @@ import headrace as hr
 from headrace.pipeline.run.nodes import StageRecord
 from headrace.pipeline.run.timeline import HandedOut, Timeline
 
-from plans import PLANS
+from plans import PLANS, items
 
 
 def events_of(path: Path, category: str | None = None) -> list[dict]:
@@ -101,6 +101,13 @@ def test_pictures(tmp_path):
     assert loader.profile(tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
     drawn = two_batches().write(tmp_path / "trace.svg").read_text()
     assert all(f"<!-- {name} -->" in drawn for name in ("training loop", "worker", "wait", "work", "items", "fetch"))
+
+
+@pytest.mark.parametrize("name", ["trace.txt", "trace"])
+def test_other_formats(tmp_path, name):
+    with pytest.raises(hr.UsageError, match=r"expected a name that ends in .json, .png, .* pass one such as"):
+        items().loader().profile(tmp_path / name)
+    assert not (tmp_path / name).exists()
 
 
 def test_a_picture_without_matplotlib(tmp_path):
