@@ -32,4 +32,5 @@ _INSTEAD: dict[str, str] = {
 
 def missing(graph: GraphView, name: str) -> AttributeError:
     """Return the error for an attribute that a graph does not have: where it is, or the nearest name."""
-    return no_attribute_of(graph, f"a {type(graph).__name__}", name, _INSTEAD.get)
+    kind = type(graph).__name__
+    return no_attribute_of(graph, f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}", name, _INSTEAD.get)

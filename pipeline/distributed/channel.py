@@ -39,7 +39,8 @@ def failure_of(rank: int, reason: str, *, own_rank: int, blames: bool = False, l
     """Return the error that `own_rank` raises when a rank failed, or gave up and `blames` another, by name."""
     if blames:
         return PeerError(reason if rank == own_rank else f"{reason}\n(reported by rank {rank})")
-    return PeerError(f"rank {rank}{last_words}{',' if last_words else ''} failed:\n{reason}")
+    before = f" (it {last_words.removeprefix(', which ')})" if last_words else ""
+    return PeerError(f"rank {rank} failed{before}:\n{reason}")
 
 
 def describe(label: Label) -> str:

@@ -312,7 +312,7 @@ class Loop:
         """Let the other ranks know that this one goes no further, if it has come anywhere; safe in a destructor."""
         running, self.is_running = self.is_running, False
         if running and self._received:
-            self.loops.leave(self, self._received, f"left epoch {self._epoch} behind batch {self._batch}")
+            self.loops.leave(self, self._received, f"left epoch {self._epoch} after batch {self._batch}")
 
 
 _ALL: weakref.WeakSet[Loops] = weakref.WeakSet()

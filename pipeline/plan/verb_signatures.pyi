@@ -968,7 +968,7 @@ class Verbs:
         PeerError
             If another rank fails, now or while the loader runs, with the traceback of that rank. All ranks must run the
             same plan and leave their loops at the same batch; a rank that leaves earlier is named ("rank 1 left epoch 0
-            behind batch 3").
+            after batch 3").
 
         Notes
         -----

@@ -188,9 +188,9 @@ class Loader(Generic[Batch]):
         first = self.epoch + (1 if self._left_midway() else 0)
         if self._used and first >= num_epochs > 0:
             warnings.warn(
-                f"epochs({num_epochs}): expected a loader that has not come so far, got one whose next epoch is "
-                f"{first}, so nothing is left; call loader.set_epoch(0) to begin anew, or epochs({first + num_epochs}) "
-                "to go on",
+                f"epochs({num_epochs}): expected a loader whose next epoch is below {num_epochs}, got one whose next "
+                f"epoch is {first}, so nothing is left; call loader.set_epoch(0) to begin anew, or "
+                f"epochs({first + num_epochs}) to go on",
                 stacklevel=2,
             )
         for epoch in range(first, num_epochs):

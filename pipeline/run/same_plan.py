@@ -21,6 +21,8 @@ _REMEDIES = {
     "owners": "give all ranks the same partition",
     "stages": "give all ranks the same stages and passes, and machines with as many cores, or machine=",
 }
+#: What an argument is, where its name alone is another thing.
+_CALLED = {"node": "node features", "edge": "edge features"}
 #: Letters of an argument that are shown.
 MOST_SHOWN = 200
 
@@ -167,7 +169,8 @@ def _check(told: Sequence[Mapping[str, Any]], rank: int, source: str) -> None:
         if len({str(value) for value in values}) > 1:
             which.append(part)
             remedy = _REMEDIES.get(argument, "give all ranks the same")
-            found.append(f"{where}expected the same {argument} on all ranks, got {_by_rank(values, texts)}; {remedy}")
+            what = _CALLED.get(argument, argument)
+            found.append(f"{where}expected the same {what} on all ranks, got {_by_rank(values, texts)}; {remedy}")
 
     names = [one["names"] for one in told]
     if any(one != names[0] for one in names):
@@ -192,7 +195,8 @@ def _check(told: Sequence[Mapping[str, Any]], rank: int, source: str) -> None:
     differing = [other for other, one in enumerate(told) if _essence(one) != _essence(told[rank])]
     together = bool(told[rank]["runs_as"])
     raise PlanError(
-        f"the plan of rank {rank} is not that of ranks {differing}, by its {', '.join(dict.fromkeys(which))}:\n"
+        f"the plan of rank {rank} differs from that of rank {', '.join(map(str, differing))} in the "
+        f"{', '.join(dict.fromkeys(which))}:\n"
         + "\n".join(found)
         + ("" if together else _ALONE)
         + f"\nRank {rank} has\n{told[rank]['text']}"

@@ -24,9 +24,9 @@ LIMIT = 30.0
 SCENARIOS: dict[str, str] = {
     "none": "",
     "together": "",
-    "break": r"rank 1 left epoch 0 behind batch 3",
-    "break_behind_the_step": r"rank 1 left epoch 0 behind batch 3",
-    "break_and_stay": r"rank 1(, which)? left epoch 0 behind batch 3",
+    "break": r"rank 1 left epoch 0 after batch 3",
+    "break_behind_the_step": r"rank 1 left epoch 0 after batch 3",
+    "break_and_stay": r"rank 1(, which)? left epoch 0 after batch 3",
     "continue": r"rank 1 .*batch 4",
     "continue_after_forward": r"rank 1 .*batch 4",
     "skip_the_sum": r"rank 1 .*batch 4",

@@ -171,8 +171,8 @@ def test_an_error_on_one_rank_reaches_all(fault, reason, errors):
     for rank, result in enumerate(ran[fault] for ran in errors):
         assert reason in result["error"]
         own = "RuntimeError" if fault == "source" else "ValueError"
-        left = r"(, which left epoch 0 behind batch \d( and ended with .*)?,)?"  # a loop is left before it fails
-        assert re.match(own if rank == 1 else f"PeerError: rank 1{left} failed", result["error"])
+        left = r"( \(it left epoch 0 after batch \d( and ended with .*)?\))?"  # a loop is left before it fails
+        assert re.match(own if rank == 1 else f"PeerError: rank 1 failed{left}:", result["error"])
         assert rank == 1 or "Traceback" in result["error"]
         assert result["seconds"] < SOON
 
@@ -272,7 +272,7 @@ def test_a_rank_that_leaves_early_is_named():
                     return ""
         return "finished"
 
-    with pytest.raises(hr.PeerError, match=r"rank 1 left epoch 0 behind batch 1; rank 0 went on"):
+    with pytest.raises(hr.PeerError, match=r"rank 1 left epoch 0 after batch 1; rank 0 went on"):
         run_ranks(2, work, timeout=1.0)
 
 

@@ -41,7 +41,7 @@ def test_a_rank_that_breaks_is_named(world_size, closed, prefetch):
 
     errors = all_of(world_size, work)
     assert errors.pop(1) == ""
-    assert all("rank 1 left epoch 0 behind batch 3" in error for error in errors)
+    assert all("rank 1 left epoch 0 after batch 3" in error for error in errors)
 
 
 @pytest.mark.combinations(2)
@@ -69,7 +69,7 @@ def test_every_way_to_leave_is_reported(leave):
             gc.collect()
 
     first, _ = all_of(2, work)
-    assert "rank 1 left epoch 0 behind batch 2" in first
+    assert "rank 1 left epoch 0 after batch 2" in first
 
 
 @pytest.mark.slow
@@ -158,8 +158,8 @@ def test_leaving_at_different_batches_is_found_by_the_next_epoch():
             list(loader)
 
     errors = all_of(2, work)
-    assert "rank 0 left epoch 0 behind batch 3" in errors[1]
-    assert "rank 0 left epoch 0 behind batch 3" in errors[0]
+    assert "rank 0 left epoch 0 after batch 3" in errors[1]
+    assert "rank 0 left epoch 0 after batch 3" in errors[0]
 
 
 def test_ranks_in_different_epochs_are_named():
@@ -209,5 +209,5 @@ def test_ranks_that_parted_begin_anew_with_a_further_loader():
         return told, num_batches
 
     for told, num_batches in run_ranks(2, work):
-        assert "rank 1 left epoch 0 behind batch 1" in told
+        assert "rank 1 left epoch 0 after batch 1" in told
         assert num_batches == 15

@@ -158,7 +158,7 @@ def test_a_rank_that_leaves_without_the_last_batch_is_named(goes_on):
 
     first, _ = all_of(2, work, timeout=60.0 if goes_on else 1.0)
     assert "rank 1" in first
-    assert "left epoch 0 behind batch 3" in first
+    assert "left epoch 0 after batch 3" in first
     assert ("did not come to an exchange in the 1 seconds" in first) is not goes_on
 
 

@@ -13,7 +13,7 @@ from plans import graph, items, store_on_disk
 
 def test_ranks_with_different_plans_are_refused():
     def load(comm):
-        with pytest.raises(hr.PlanError, match="is not that of ranks"):
+        with pytest.raises(hr.PlanError, match="differs from that of rank"):
             items().sample_neighbor(graph(), [2 + comm.rank]).loader(cooperative=True, comm=comm)
 
     run_ranks(2, load)
@@ -26,6 +26,7 @@ OTHERS = {
     "time": lambda rank: hr.ItemSampler(100, seed=0, time=torch.arange(100) + rank),
     "fanouts": lambda rank: items().sample_neighbor(graph(), [2 + rank]),
     "partition": lambda rank: hr.ClusterSampler(hr.Partition.of(torch.arange(200) // (10 + rank)), seed=0),
+    "node features": lambda rank: items().fetch_feature(store_on_disk(), node=["x", "y"][: 1 + rank]),
     "stages": lambda rank: items().sample_neighbor(graph(), [2]) if rank else items(),
 }
 
@@ -136,7 +137,7 @@ def test_ranks_with_different_data_are_refused(different):
         seeds = torch.arange(comm.rank, 200, 2) if different == "items" else 200
         plan = hr.ItemSampler(seeds, batch_size=10, seed=0).sample_neighbor(graph(), [2])
         which = "owners" if different == "owners" else "data of item_sampler"
-        with pytest.raises(hr.PlanError, match=rf"is not that of ranks \[\d\], by its {which}:"):
+        with pytest.raises(hr.PlanError, match=rf"differs from that of rank \d in the {which}:"):
             plan.loader(cooperative=True, comm=comm, partition=hr.Partition.of(owners, 2))
 
     run_ranks(2, load)

@@ -185,7 +185,7 @@ def test_ranks_that_name_other_seeds_are_refused():
         with plan(comm.rank).loader(cooperative=True, comm=comm):
             pass
 
-    with pytest.raises(hr.PlanError, match="is not that of ranks"):
+    with pytest.raises(hr.PlanError, match="differs from that of rank"):
         run_ranks(2, work)
 
 

@@ -54,7 +54,7 @@ def test_attributes(name, written):
 def test_attributes_of_a_graph(name, words):
     graph = hr.Graph.from_coo([0, 1], [1, 0])
     for one in (graph, graph.shard(hr.Partition.hash(2, 2), 0)):
-        with pytest.raises(AttributeError, match=rf"a Graph\w* has no attribute '{name}'; .*{words}"):
+        with pytest.raises(AttributeError, match=rf"^a Graph\w* has no attribute '{name}'; .*{words}"):
             getattr(one, name)
 
 
