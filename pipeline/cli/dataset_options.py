@@ -45,7 +45,13 @@ def add_to(commands: Any) -> None:
     explain.add_argument("--copy-to", metavar="DEVICE", help="copy batches there: cuda")
     explain.add_argument("--measure", type=int, default=0, metavar="N", help="run N batches, and print counts and time")
     explain.add_argument("--gpus", type=int, metavar="N", help="for a machine with N GPUs, which need not be here")
-    explain.add_argument("--ranks", type=int, metavar="N", help="for the first of N ranks, which need not run")
+    explain.add_argument("--gpu-memory", metavar="SIZE", help="free on each GPU of --gpus: 80GB (default: as here)")
+    explain.add_argument(
+        "--ranks",
+        type=int,
+        metavar="N",
+        help="for the first of N ranks, which need not run, with its share of the memory of this machine",
+    )
     explain.add_argument("--cooperative", action="store_true", help="ranks make each batch together")
     add_json(explain)
     reorder = _command(commands, "reorder", "write a data set with its nodes in another order", "reorder_dataset")
@@ -75,4 +81,9 @@ def _command(commands: Any, name: str, text: str, module: str) -> argparse.Argum
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(one) for one in text.split(",")]
+    """Return the numbers of an option, which are separated by commas."""
+    try:
+        return [int(one) for one in text.split(",")]
+    except ValueError as cause:
+        message = f"expected whole numbers separated by commas, as 10,10, got {text!r}"
+        raise argparse.ArgumentTypeError(message) from cause

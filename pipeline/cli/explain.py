@@ -9,6 +9,8 @@ from typing import Any
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import answer, meant, say
+from headrace.pipeline.convert.memory import as_memory
+from headrace.pipeline.data import whole_number
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.run.make_loader import explain as explain_on
 from headrace.pipeline.run.make_loader import loader as loader_of
@@ -46,6 +48,8 @@ def explain(options: argparse.Namespace) -> None:
         plan = plan.copy_to(options.copy_to)
     if options.measure and (options.gpus is not None or options.ranks is not None):
         raise InputError("--measure: expected the machine that is here, got --gpus or --ranks; leave these out")
+    if options.gpu_memory is not None and options.gpus is None:
+        raise InputError("--gpu-memory: expected --gpus, the number of GPUs that have it, got none")
     if options.cooperative and options.ranks is None:
         raise InputError("--cooperative: expected --ranks, the number of ranks that make batches together, got none")
     text = explain_on(plan, machine=_machine(options), cooperative=options.cooperative)
@@ -68,8 +72,14 @@ def explain(options: argparse.Namespace) -> None:
 
 
 def _machine(options: argparse.Namespace) -> Machine:
-    """Return the machine that is asked for: this one, with other GPUs and ranks."""
-    here = Machine.detect()
-    gpus = here.gpus if options.gpus is None else options.gpus
-    num_ranks = 1 if options.ranks is None else options.ranks
-    return replace(here, gpus=gpus, gpu_memory=here.gpu_memory[:gpus], world_size=num_ranks)
+    """Return the machine of one rank that is asked for: its share of the memory of this one, with other GPUs.
+
+    Ranks have a GPU each; those beyond the GPUs are on other machines.
+    """
+    num_ranks = 1 if options.ranks is None else whole_number(options.ranks, "--ranks", 1, InputError)
+    here = Machine.detect(min(num_ranks, options.gpus or num_ranks))
+    gpus = here.gpus if options.gpus is None else whole_number(options.gpus, "--gpus", 0, InputError)
+    sizes = here.gpu_memory[:gpus]
+    if options.gpu_memory is not None:
+        sizes = (as_memory(options.gpu_memory, "--gpu-memory"),) * gpus
+    return replace(here, gpus=gpus, gpu_memory=sizes, rank=0, world_size=num_ranks)

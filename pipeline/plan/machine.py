@@ -15,7 +15,7 @@ from headrace.ops.gpu_memory import free_gpu_memory
 from headrace.ops.memory_limit import own_room, shared_room
 from headrace.ops.memory_promises import promised
 from headrace.pipeline.data import Place, whole_number
-from headrace.pipeline.distributed.job import ranks_here
+from headrace.pipeline.distributed.job import rank_of_process, ranks_here
 
 if TYPE_CHECKING:
     from headrace.pipeline.partition.edge_partition import EdgePartition
@@ -126,7 +126,8 @@ class Machine:
 
         Free memory is that of the system, or of the container if that is less. It is divided among the ranks on this
         machine: ``LOCAL_WORLD_SIZE`` of them if torchrun has set it, otherwise all `world_size`, by default those of
-        torch.distributed. Memory that is assigned to caches of this process is not free.
+        torch.distributed. Memory that is assigned to caches of this process is not free. Cores are not divided. Rank
+        and their number are those of torch.distributed.
         """
         if world_size is not None:
             world_size = whole_number(world_size, "Machine.detect: world_size", 1, InputError)
@@ -135,9 +136,12 @@ class Machine:
         gpus = torch.cuda.device_count() if importlib.util.find_spec("cupy") is not None else 0
         on_gpus = [promised(number) for number in range(gpus)]
         free = _gpu_memory(gpus)
+        rank, num_ranks = rank_of_process(None, None)
         return Machine(
             cores=cores,
             gpus=gpus,
+            rank=rank,
+            world_size=num_ranks,
             memory=memory_room(ranks_here(world_size)),
             gpu_memory=tuple(max(one - there.unfilled, 0) for one, there in zip(free, on_gpus, strict=False)),
             promised=promised().num_bytes,

@@ -135,6 +135,32 @@ def test_explain_for_a_machine_that_is_not_here(data, capsys):
     assert "--cooperative: expected --ranks" in capsys.readouterr().err
     assert run(*given, "--measure", 2) == 2
     assert "--measure: expected the machine that is here" in capsys.readouterr().err
+    assert run("explain", data.path, "--gpu-memory", "80GB") == 2
+    assert "--gpu-memory: expected --gpus" in capsys.readouterr().err
+    assert run(*given, "--gpu-memory", "much") == 2
+    assert "--gpu-memory: expected memory to be bytes or a text" in capsys.readouterr().err
+    assert run("explain", data.path, "--ranks", 0) == 2
+    assert "expected --ranks to be an integer of at least 1" in capsys.readouterr().err
+
+
+def test_explain_has_the_memory_of_one_rank(plain, capsys, monkeypatch):
+    """Of 8 ranks on 2 machines of 4 GPUs, four share the memory of one."""
+    monkeypatch.setattr("headrace.pipeline.plan.machine.shared_room", lambda: 1 << 40)
+    monkeypatch.setattr("headrace.pipeline.plan.machine.own_room", lambda: None)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert run("explain", plain.path, "--ranks", 8, "--gpus", 4, "--gpu-memory", "80GiB") == 0
+    printed = capsys.readouterr().out
+    assert int(re.search(r" memory=(\d+)", printed)[1]) <= 1 << 38
+    assert "gpu_memory=(4 x 80 GiB)" in printed
+
+
+@pytest.mark.parametrize("text", ["5,x", "", "5,,6"])
+def test_fanouts_that_are_no_numbers(plain, capsys, text):
+    with pytest.raises(SystemExit):
+        run("explain", plain.path, "--fanouts", text)
+    assert f"argument --fanouts: expected whole numbers separated by commas, as 10,10, got {text!r}" in (
+        capsys.readouterr().err
+    )
 
 
 def test_explain_reorder_and_partition_in_json(typed, tmp_path, capsys):

@@ -77,6 +77,11 @@ def test_without_a_launcher_the_ranks_of_the_process_group_share_the_memory(monk
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
     assert ranks_here() == ranks_here(1) == 4
+    monkeypatch.setattr(machine, "own_room", lambda: None)
+    monkeypatch.setattr(machine, "shared_room", lambda: 4 << 40)
+    found = Machine.detect()
+    assert (found.rank, found.world_size) == (1, 4)
+    assert found.memory <= 1 << 40
 
 
 def test_limits_of_addresses_are_each_ranks_own(monkeypatch):
