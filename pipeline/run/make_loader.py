@@ -137,7 +137,9 @@ def loader(
 
         _, num_ranks, _ = place_of(comm, machine, rank, world_size)
         cores = Machine.detect(num_ranks).cores if machine is None else machine.cores
-        plan, num_threads = tuned(plan, make, cores, num_ranks, num_threads)
+        own = {"machine": machine, "rank": rank, "world_size": world_size, "comm": comm, "partition": partition}
+        given = {name: one for name, one in own.items() if one is not None} | ({"progress": True} if progress else {})
+        plan, num_threads = tuned(plan, make, cores, num_ranks, num_threads, given | passes)
     return make(plan, num_threads)
 
 

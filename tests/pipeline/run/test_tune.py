@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
 
 import headrace as hr
-from headrace.pipeline.run.tune import Choice
+from headrace.pipeline.run.tune import Choice, _rate
 from headrace.pipeline.stages.steps import Prefetch
 
 from plans import PLANS, items
@@ -18,6 +19,7 @@ MACHINE = hr.Machine(cores=4)
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch):
     monkeypatch.setattr("headrace.pipeline.run.tune.SECONDS_OF_RUN", 0.05)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4), raising=False)
 
 
 def slow(batch: hr.MiniBatch) -> hr.MiniBatch:
@@ -47,28 +49,60 @@ def test_given_threads_and_workers_stay(capsys):
     assert "prefetch" not in capsys.readouterr().out.partition("plan")[2].partition("(slowest")[0]
     assert loader.explain().count("prefetch(2, 7)") + loader.explain().count("prefetch(2, depth=7)") >= 1
     items().loader(machine=MACHINE, num_threads=3, tune=True)
-    assert ".loader(num_threads=3)" in capsys.readouterr().out
+    assert ".loader(num_threads=3, machine=machine)" in capsys.readouterr().out
+
+
+def test_the_code_has_all_arguments(capsys):
+    given = {"machine": MACHINE, "rank": 0, "world_size": 1, "progress": True, "fuse_sampling": False}
+    items().loader(**given, num_threads=1, tune=True)
+    code = "loader(num_threads=1, machine=machine, rank=0, world_size=1, progress=True, fuse_sampling=False) (slowest"
+    assert code in capsys.readouterr().out
+
+
+def test_without_prefetch_only_threads_are_chosen(capsys):
+    loader = items().loader(machine=MACHINE, prefetch=False, tune=True)
+    said = capsys.readouterr().out
+    assert "with plan.loader(num_threads=" in said
+    assert "machine=machine, prefetch=False) (slowest" in said
+    assert "prefetch(" not in loader.explain().partition("plan as written")[0]
+
+
+def test_short_epochs_are_begun_again(monkeypatch):
+    """A run of a plan of one batch takes the seconds that it is to take, or has enough batches."""
+    monkeypatch.setattr("headrace.pipeline.run.tune.BATCHES_OF_RUN", 7)
+    monkeypatch.setattr("headrace.pipeline.run.tune.SECONDS_OF_RUN", 60.0)
+    made = []
+
+    def note(batch: hr.MiniBatch) -> hr.MiniBatch:
+        made.append(batch.epoch)
+        return batch
+
+    with hr.ItemSampler(10, batch_size=10).transform(note).loader(prefetch=False) as loader:
+        assert _rate(loader) > 0
+    assert made == list(range(8))
 
 
 def test_of_two_that_are_as_fast_the_smaller_is_chosen(monkeypatch, capsys):
     monkeypatch.setattr("headrace.pipeline.run.tune._rate", lambda loader: 100.0 + len(loader.explain()) / 1e6)
     loader = items().loader(machine=MACHINE, tune=True)
-    assert "plan.prefetch(workers=1, depth=2).loader(num_threads=1)" in capsys.readouterr().out
+    assert "plan.prefetch(workers=1, depth=2).loader(num_threads=1, machine=machine)" in capsys.readouterr().out
     assert loader is not None
 
 
 def test_a_choice_is_code():
     plan = items()
     choice = Choice(2, 3)
-    assert str(choice) == "plan.prefetch(workers=3, depth=4).loader(num_threads=2)"
+    assert choice.code({}) == "plan.prefetch(workers=3, depth=4).loader(num_threads=2)"
     assert choice.applied(plan).stages[-1] == Prefetch(3, 4)
-    assert str(Choice(2, None)) == "plan.loader(num_threads=2)"
+    assert Choice(2, None).code({}) == "plan.loader(num_threads=2)"
     assert choice.applied(plan).loader(num_threads=choice.num_threads) is not None
 
 
 def test_refusals():
     with pytest.raises(hr.PlanError, match=r"expected tune=True in one process, got one of 2 ranks; tune a loader"):
         items().loader(rank=0, world_size=2, tune=True)
+    with pytest.raises(hr.PlanError, match=r"at most the 4 cores that are here for tune=True, .* machine= of 64"):
+        items().loader(machine=hr.Machine(cores=64), tune=True)
     with pytest.raises(hr.UsageError, match="expected tune to be True or False, got int"):
         items().loader(tune=3)
     with pytest.raises(hr.PlanError, match="source that can be run twice for tune=True, got node_source"):
