@@ -24,16 +24,48 @@ class Stats(Mapping[str, Mapping[str, float]]):
     """Totals by stage of the plan as written: ``stats["sample_neighbor"]["edges"]``. Prints as a table.
 
     Stages that passes produce count for the user's stage: the hops of a sampler, the exchange in which ranks fetch a
-    feature. Every stage has ``batches`` and ``seconds`` (of work, in any thread), besides its own counts: sampled
-    ``seeds``, ``nodes`` and ``edges``, ``rows``, ``bytes``. Stages that fetch add the counts of their feature sources:
-    bytes by place (``bytes_from_cpu``, ``bytes_from_disk``, ``bytes_from_rank``), hits of a cache. Ranks that
-    communicate count ``rounds`` (every rank sends something to every other one), ``collectives`` (calls of the backend;
-    one more where sizes precede the data), ``sent_bytes`` to other ranks, without those sizes, and ``copied_rows``,
-    which are not requested because the rank has copies. A sampler whose graph does not fit in its GPU counts
-    ``fetched_edges``, and the hits and misses of its cache of edges. Conversions count ``converted_nodes`` and
-    ``converted_edges``. ``read_again`` counts batches whose data were read a second time, because the training loop
-    wrote to them after the first read (`FeatureStore`). Only batches that the training loop received are counted, so
-    the counts do not depend on prefetching.
+    feature. Only batches that the training loop received are counted, so the counts do not depend on prefetching.
+
+    ======================================  ==========================================================================
+    every stage
+    ``batches``, ``seconds``                batches, and seconds of work in any thread
+    sources and samplers
+    ``seeds``                               seeds of the batches
+    ``negatives``                           negative pairs that were drawn
+    ``nodes``, ``edges``                    nodes and edges that sampling added
+    ``bidirectional_edges``                 edges of blocks with the reverse of each edge
+    ``induced_edges``                       edges of the subgraphs of the sampled nodes
+    ``walks``                               random walks
+    ``fetched_edges``                       edges that were copied to a GPU whose memory the graph does not fit in; its
+                                            cache of edges counts ``hits`` and ``misses``
+    ``padding_nodes``, ``padding_edges``    nodes and edges that ``pad`` added
+    ``larger_batches``                      batches larger than the shapes of ``pad``, which have a larger one
+    ``converted_nodes``,                    nodes and edges of batches of other libraries
+    ``converted_edges``
+    features
+    ``rows``, ``bytes``                     rows in the batches and their bytes; with ``cooperative=True`` the rows that
+                                            this rank owns, each once
+    ``bytes_from_PLACE``                    bytes read from a place: ``cpu``, ``disk``, ``pinned`` memory, ``cuda``, a
+                                            ``cache``, another GPU (``peer``), another ``rank``
+    ``distinct_rows``                       rows that several batches read together, each once: the rows read from the
+                                            source, fewer than ``rows`` (pass ``lookahead``)
+    ``reread_rows``                         rows that this rank read once more, because several ranks want them
+                                            (``fuse_exchange=False`` reads each row once)
+    ``disk_reads``, ``disk_bytes``          reads of a `DiskFeature`, and their bytes with the gaps between rows
+    ``hits``, ``misses``,                   rows that a cache held, or did not hold; rows that made room for others
+    ``evictions``
+    ``read_again``                          batches whose data were read a second time, because the training loop wrote
+                                            to them after the first read (`FeatureStore`)
+    several ranks
+    ``rounds``                              times that every rank sent something to every other one
+    ``collectives``                         calls of the backend; one more where sizes precede the data
+    ``sent_bytes``                          bytes sent to other ranks, without those sizes
+    ``copied_rows``                         rows that were not requested, because the rank has copies
+    ``rows_to_mirrors``,                    rows that ranks which share edges exchange once in each direction of the
+    ``rows_to_masters``, ``messages``       model, and messages between them
+    ======================================  ==========================================================================
+
+    Feature sources of your own count what their `Rows` have.
 
     Parameters
     ----------

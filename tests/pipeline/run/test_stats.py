@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from types import ModuleType
@@ -177,6 +178,15 @@ def test_scalars_are_flat():
     assert scalars["loader/bytes_per_second"] == stats.rates["bytes"]
     assert len(scalars) == 2 + len(stats.rates) + sum(map(len, stats.stages.values()))
     assert all(isinstance(value, int | float) for value in scalars.values())
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_all_counters_are_documented(name):
+    with PLANS[name]().loader() as loader:
+        next(iter(loader))
+        counters = {counter for totals in loader.stats().stages.values() for counter in totals}
+    known = set(re.findall(r"``(\w+)``", hr.Stats.__doc__))
+    assert {one for one in counters if not one.startswith("bytes_from_")} <= known
 
 
 def test_text_for_prometheus():
