@@ -74,6 +74,7 @@ def zero_where_not(mask: Tensor, rows: Tensor) -> Tensor:
 
 def reduced(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
     """Reduce messages by kernels; a mean divides by the number of edges, whatever their weights are."""
+    _note_use(block)
     return aggregate_with_grad(
         block.indptr,
         block.indices,
@@ -100,6 +101,7 @@ def attend(
     for name, one in (("x", x), ("source_scores", source_scores), ("destination_scores", destination_scores)):
         check_tensor(one, f"attend: {name}")
     as_key(key, stage="attend")
+    _note_use(block)
     _check_rows(
         "attend",
         x=(x, num_src_of(block)),
@@ -122,6 +124,12 @@ def attend(
         trusted=is_trusted(block),
     )
     return out.view(num_dst_of(block), *x.shape[1:])
+
+
+def _note_use(block: Block) -> None:
+    """Let the loader know that a model works on a batch that ranks made together."""
+    if not is_compiling() and vars(block).get("_is_used") is False:
+        vars(block)["_is_used"] = True
 
 
 def _check_rows(method: str, **rows: tuple[Tensor | None, int]) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -93,6 +93,9 @@ class Exchange:
         none = (0,) * world_size
         return Exchange(nodes, nodes, len(nodes), nodes.new_empty(0), none, none, stays=True)
 
+    #: Whether rows of a model went through it.
+    was_called: ClassVar[bool] = False
+
     def deliver(self, rows: Tensor, comm: Comm) -> Tensor:
         """Send rows from owners to those who want them.
 
@@ -123,6 +126,7 @@ class Exchange:
                 f"exchange: expected a row for each of the {len(self.owned)} nodes that rank {comm.rank} owns "
                 f"in this layer, got {list(rows.shape)}"
             )
+        vars(self)["was_called"] = True
         if self.stays:
             return rows
         delivered: Tensor = _Deliver.apply(rows, self, comm)  # type: ignore[no-untyped-call]

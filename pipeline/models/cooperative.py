@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import MiniBatch, as_list, exact_digest
+from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_module
 from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import sum_hook, world_comm
@@ -53,8 +54,11 @@ class Cooperative(nn.Module):
         Raises
         ------
         InputError
-            If the batch has another number of layers than the model, or its layers were not called as expected.
+            If the first argument is not a batch, the batch has another number of layers than the model, or its layers
+            were not called as expected.
         """
+        advice = "call cooperative(model)(batch, batch.x, batch.blocks)"
+        check_kind(batch, MiniBatch, "cooperative: expected the batch as first argument", advice, InputError)
         batch = _with_layers(batch, self._num_layers)
         if len(batch.blocks) != self._num_layers:
             raise InputError(

@@ -158,7 +158,7 @@ class _Writer:
         for name, value in stage.as_written().items():
             default = next((one.default for one in fields(stage) if one.name == name), MISSING)
             if default is MISSING or not same(value, default):
-                by_name = counts_by_name(value, stage.graph) if name in BY_RELATION else value
+                by_name = counts_by_name(value, getattr(stage, "graph", None)) if name in BY_RELATION else value
                 written[name] = self.value(by_name, name)
         return written
 

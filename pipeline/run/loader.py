@@ -26,7 +26,7 @@ from headrace.pipeline.run.hand_over import Tables, give_back_caches
 from headrace.pipeline.run.iteration import Iteration, Position
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.nodes import Work, close_node, patience
-from headrace.pipeline.run.ranks import EmptyShares, check_ranks, place_of, ranks_of, warn_of_detour
+from headrace.pipeline.run.ranks import check_ranks, place_of, ranks_of, warn_of_detour, watch_of
 from headrace.pipeline.run.rewritten import rewritten
 from headrace.pipeline.run.stats import Counters, Stats, Trace
 
@@ -106,7 +106,7 @@ class Loader(Generic[Batch]):
                 self._take(with_seed(plan, seed))
         self._node, self._source, self._channels = lower(self._rewriting, self._settings)
         shares = None if ranks.comm is not None else self._source.smallest_share
-        self._empty_shares = EmptyShares(rank, world_size if ranks.comm is None else 1, shares)
+        self._watch = watch_of(ranks.comm, rank, world_size, shares)
         self._progress = progress
         self._counters = Counters()
         self._trace = Trace()
@@ -377,7 +377,7 @@ class Loader(Generic[Batch]):
     def _received(self, work: Work, waited: float, worked: float) -> None:
         """Count a batch that the training loop received after waiting some seconds for it."""
         self._started = True
-        self._empty_shares.look(work.batch)
+        self._watch.look(work.batch)
         mark_where_compiled(work.batch)
         self._counters.add(work.records, waited, worked)
         self._trace.add(work, waited)

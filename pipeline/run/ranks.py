@@ -6,6 +6,7 @@ A process that is alone loads none of it, which is a tenth of its first loader.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +148,48 @@ def communicates(plan: Plan, passes: Mapping[str, bool], world_size: int) -> boo
         return True
     in_shards = any(one.part is not None for stage in stages for one in stage.divided())
     return world_size > 1 and (bool(passes.get("cooperative")) or in_shards)
+
+
+class Unexchanged:
+    """Warns once where a model worked on a batch that ranks made together as if it were a batch of this rank alone.
+
+    It sees messages over blocks, and edges that a block made for layers of other libraries or for gradients, when the
+    next batch is handed out.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: tuple[weakref.ref[Any], ...] = ()
+        self._last: weakref.ref[Any] | None = None
+        self._is_watching = True
+
+    def look(self, batch: Any) -> None:
+        """Look back at the batch before one that is handed out."""
+        if not self._is_watching or not isinstance(batch, MiniBatch):
+            return
+        last = None if self._last is None else self._last()
+        blocks = [block for one in self._blocks if (block := one()) is not None]
+        if last is not None and not last.was_called and any(map(_is_used, blocks)):
+            self._is_watching = False
+            warnings.warn(
+                "the model worked on a batch that ranks made together without rows of other ranks, so its losses are "
+                "wrong: wrap it, together = hr.cooperative(model), and call together(batch, batch.x, batch.blocks); "
+                "or call batch.exchange(i, h) between its layers and after the last one",
+                stacklevel=2,
+            )
+        for block in batch.blocks if batch.exchanges else ():
+            vars(block).setdefault("_is_used", False)
+        self._blocks = tuple(map(weakref.ref, batch.blocks))
+        self._last = weakref.ref(batch.exchanges[-1]) if batch.exchanges else None
+
+
+def watch_of(comm: Comm | None, rank: int, world_size: int, smallest: int | None) -> EmptyShares | Unexchanged:
+    """Return what looks at the batches of a loader whose ranks make them together on a channel, or each its share."""
+    return EmptyShares(rank, world_size, smallest) if comm is None else Unexchanged()
+
+
+def _is_used(block: Any) -> bool:
+    found = vars(block)  # edges are made for layers of other libraries, and transposed ones for gradients
+    return bool(found.get("_is_used")) or "edge_index" in found or "transposed" in found
 
 
 def check_partition(partition: object, plan: Plan, world_size: int, *, cooperative: bool) -> None:

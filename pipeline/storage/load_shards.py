@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -75,7 +75,7 @@ class Shards:
         order = self.store.node.in_contract(ORIGINAL_ID).read(torch.arange(self.graph.num_nodes, device="cpu")).rows
         rank = order.argsort()
         if not isinstance(items, Items):
-            return cast("Given", _moved(items, rank))
+            return _moved(items, rank)
         of_types = isinstance(items.ids, Mapping)
         ids = {name: _moved(one, rank) for name, one in items.ids.items()} if of_types else _moved(items.ids, rank)
         return replace(items, ids=ids)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data import Graph, ItemSet, check_switches, node_types_of, whole_number
 from headrace.pipeline.data.checks import as_device
+from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.models.inference.layers import Layer, apply_layer, evaluating, layers_of
 from headrace.pipeline.models.inference.outputs import outputs_of
 from headrace.pipeline.models.inference.rows import (
@@ -149,6 +150,12 @@ def inference(
     -----
     All work is done in the calling process, also under torch.distributed: call it on one rank.
     """
+    if isinstance(graph, GraphShard):
+        raise InputError(
+            "inference: expected a whole hr.Graph, got the shard of a rank; pass graph and features before they were "
+            "cut, data.graph and data.store of data = hr.open_dataset(folder), on one rank. Or evaluate batches of the "
+            "shards on all ranks, by a loader over all nodes"
+        )
     if not isinstance(graph, Graph):
         raise InputError(
             f"inference: expected a whole hr.Graph, got {type(graph).__name__}; pass the graph and not a loader, "

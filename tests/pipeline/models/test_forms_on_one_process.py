@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -109,6 +111,57 @@ def test_what_is_refused_on_any_number_of_processes(name, size):
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_taken_on_any_number_of_processes(name, size):
     run(TAKEN[name], size)
+
+
+def test_a_batch_that_is_forgotten():
+    model, _ = TAKEN["pairs"]()
+    with pytest.raises(hr.InputError, match="expected the batch as first argument, got Tensor; call cooperative"):
+        hr.cooperative(model)(torch.zeros(2, WIDTH), [])
+
+
+def with_gradients(batch: hr.MiniBatch) -> hr.MiniBatch:
+    batch.x.requires_grad_()
+    return batch
+
+
+def by_itself(layer, batch: hr.MiniBatch) -> Tensor:
+    return layer(batch.x, batch.blocks[0])
+
+
+def exchanged(layer, batch: hr.MiniBatch) -> Tensor:
+    return batch.exchange(1, by_itself(layer, batch))
+
+
+def over_edges(layer, batch: hr.MiniBatch) -> Tensor:
+    del layer
+    return batch.x[batch.blocks[0].edge_index[0]]
+
+
+def attending(layer, batch: hr.MiniBatch) -> Tensor:
+    del layer
+    block, x = batch.blocks[0], batch.x.view(-1, 1, WIDTH)
+    return block.attend(x, x.sum(-1), x[: block.num_dst].sum(-1))
+
+
+@pytest.mark.parametrize("call", [by_itself, attending, over_edges, exchanged, lambda layer, batch: batch.x])
+def test_a_model_that_is_not_wrapped_is_told(call):
+    """By a warning when the next batch is handed out; one that exchanges rows by itself, or passes none, is not."""
+    plan = hr.ItemSampler(60, batch_size=30, seed=0).sample_neighbor(graph(), [3])
+    plan = plan.fetch_feature(hr.FeatureStore(node={"x": torch.randn(graph().num_nodes, WIDTH)}), node=["x"])
+    plan = plan.transform(with_gradients)
+
+    def work(comm: hr.Comm) -> None:
+        layer = hr.nn.SAGEConv(WIDTH, WIDTH)
+        with plan.loader(cooperative=True, comm=comm) as loader:
+            for batch in loader:
+                call(layer, batch).sum().backward()
+
+    warned = call in (by_itself, attending, over_edges)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        run_ranks(2, work)
+    said = [one for one in found if "without rows of other ranks" in str(one.message)]
+    assert len(said) == (2 if warned else 0)
 
 
 def test_sparse_gradients_are_refused_on_one_process():

@@ -48,6 +48,9 @@ def test_layers_that_are_none(layers):
 def test_what_is_no_model_graph_or_store():
     refused(hr.InputError, "first argument to be a torch.nn.Module, got function", lambda h: h)
     refused(hr.InputError, "expected a whole hr.Graph, got str", graph="graph", layers=[Counting()])
+    shard = graph_and_store()[0].shard(hr.Partition.hash(NUM_NODES, 2), 0)
+    message = "expected a whole hr.Graph, got the shard of a rank; pass graph and features before they were cut"
+    refused(hr.InputError, message, graph=shard, layers=[Counting()])
     refused(hr.FeatureError, "expected an hr.FeatureStore, got dict", store={"x": torch.zeros(2)}, layers=[Counting()])
 
 
