@@ -131,7 +131,8 @@ class Generations:
         time.sleep(self.grace)
         silent = [rank for rank in absent if rank in self.silent(before)] or absent
         named = " and ".join(f"rank {rank}{self.loops.last_words(rank)}" for rank in silent)
-        return late(named, where, self.timeout, self.store.rank, "init_process_group(timeout=)")
+        setting = "init_process_group(timeout=)"
+        return late(named, where, self.timeout, self.store.rank, setting, self.loops.own_left)
 
     def beats(self) -> list[int]:
         """Return how often each rank was seen to wait."""

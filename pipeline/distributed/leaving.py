@@ -99,6 +99,7 @@ class Loops:
         self.progress = Progress()
         self.failure: Callable[[], PeerError | None] = no_failure  # what a rank said of an error, if one did
         self._has_left = False  # whether this rank left a loop, and did nothing since of which others would know
+        self.own_left = ""  # where this rank left its last loop, until a batch of the next one shows that others did
         _ALL.add(self)
 
     def begin(self, loader: int) -> Loop:
@@ -138,6 +139,7 @@ class Loops:
     def leave(self, loop: Loop, batches: int, word: str) -> None:
         """Let the other ranks know that this one leaves a loop behind so many batches; safe in a destructor."""
         self._has_left = True
+        self.own_left = word
         self._post({"loop": [loop.loader, loop.number], "batches": batches, "word": word})
 
     def leave_to_the_parent(self) -> None:
@@ -292,6 +294,7 @@ class Loop:
             If another rank left before it.
         """
         self._received += 1
+        self.loops.own_left = ""
         self._epoch, self._batch = epoch, batch
         self.loops.look(every=self.loops.look_every)
 

@@ -275,7 +275,8 @@ class LocalComm(Comm):
                 if time.monotonic() > deadline:
                     absent = sorted(set(range(self.world_size)) - set(meeting.brought))
                     named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in absent)
-                    error = late(named, "to an exchange", shared.timeout, self.rank, "LocalGroup(timeout=)")
+                    rank, left = self.rank, self._loops.own_left
+                    error = late(named, "to an exchange", shared.timeout, rank, "LocalGroup(timeout=)", left)
                     raise self._blame(error) if look else self._given_up(error)
                 shared.changed.wait(LOOK)
             meeting.left += 1

@@ -65,7 +65,7 @@ class Stats(Mapping[str, Mapping[str, float]]):
     ``rows_to_masters``, ``messages``       model, and messages between them
     ======================================  ==========================================================================
 
-    Feature sources of your own count what their `Rows` have.
+    Feature sources of your own add the counts of their `Rows`.
 
     Parameters
     ----------

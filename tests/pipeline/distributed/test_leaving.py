@@ -44,6 +44,34 @@ def test_a_rank_that_breaks_is_named(world_size, closed, prefetch):
     assert all("rank 1 left epoch 0 after batch 3" in error for error in errors)
 
 
+def test_a_rank_that_waits_in_vain_after_it_left_names_itself():
+    """Others are in backward(), where no channel of headrace shows who waits."""
+    group = hr.LocalGroup(2, 1.0)
+    over = threading.Event()
+    errors = []
+
+    def work(comm: Comm) -> None:
+        loader = loader_of(comm, prefetch=False)
+        for batch in loader:
+            if batch.index == 2:
+                assert comm.rank == 1 or over.wait(SOON)  # in the middle of its loop
+                break
+        if comm.rank == 1:
+            try:
+                next(iter(loader))
+            except hr.PeerError as error:
+                errors.append(str(error))
+            over.set()
+
+    threads = [threading.Thread(target=work, args=(comm,)) for comm in group.comms]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert "rank 0" in errors[0]
+    assert "Rank 1 left epoch 0 after batch 2 before: all ranks leave their loops at the same batch" in errors[0]
+
+
 @pytest.mark.combinations(2)
 @pytest.mark.parametrize(
     "leave", ["iter", *(pytest.param(way, marks=pytest.mark.slow) for way in ("set_epoch", "close", "del", "collect"))]

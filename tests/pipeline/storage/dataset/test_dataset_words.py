@@ -31,6 +31,11 @@ def test_attributes(data, name, words):
         getattr(data, name)
 
 
+def test_graphs_of_data_sets(data):
+    with pytest.raises(AttributeError, match="^an OpenedGraph has no attribute 'num_node'; did you mean num_nodes"):
+        data.graph.num_node  # noqa: B018 - it is refused
+
+
 def test_notes_may_hold_anything(data):
     assert "task" not in data.info()
 
