@@ -32,7 +32,7 @@ def test_attributes(data, name, words):
 
 
 def test_graphs_of_data_sets(data):
-    with pytest.raises(AttributeError, match="^an OpenedGraph has no attribute 'num_node'; did you mean num_nodes"):
+    with pytest.raises(AttributeError, match=r"^an OpenedGraph has no attribute 'num_node'; did you mean num_nodes"):
         data.graph.num_node  # noqa: B018 - it is refused
 
 
