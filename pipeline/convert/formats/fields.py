@@ -39,6 +39,23 @@ class Fields:
                 advice = f"did you mean {close}?" if close else "leave it out"
                 raise InputError(f"convert: {what}: expected {', '.join(known or ())}, got {name!r}; {advice}")
 
+    def check_spelling(self, known: Sequence[str]) -> Fields:
+        """Refuse fields that may be typing errors of known ones that are missing, and return all; others may be there.
+
+        Raises
+        ------
+        InputError
+            With the nearest known one.
+        """
+        missing = [name for name in known if name not in self.value]
+        for name in self.value:
+            close = None if name in known else close_name(name, missing)
+            if close:
+                raise InputError(
+                    f"convert: {self.what}: expected {', '.join(known)}, got {name!r}; did you mean {close}?"
+                )
+        return self
+
     def take(self, name: str, kind: type[T], default: T | None = None) -> T:
         """Return a field of a kind; without it the default, or an error if there is none."""
         found = self.value.get(name)

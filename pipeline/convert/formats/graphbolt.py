@@ -26,6 +26,10 @@ _SETS = {"train_set": "train", "validation_set": "val", "test_set": "test"}
 _SEEDS = ("seeds", "seed_nodes", "node_pairs")
 _TIMES = ("time", "timestamp", "timestamps")
 
+#: Fields of metadata.yaml, and of features; there may be others, which are the user's own.
+_TOP = ("dataset_name", "graph", "feature_data", "tasks")
+_OF_FEATURES = ("domain", "type", "name", "format", "path", "in_memory", "num_classes")
+
 #: What is kept with a set that a data set does not have.
 _NEGATIVES = ("negative_srcs", "negative_dsts", "indexes")
 
@@ -39,7 +43,7 @@ def read_graphbolt(folder: Path) -> Description:
         If a field is missing or of another kind, or a file is missing, malformed, elsewhere, or a pickle.
     """
     path = folder / "metadata.yaml"
-    top = Fields(parse_yaml(text_of(path), str(path)), str(path))
+    top = Fields(parse_yaml(text_of(path), str(path)), str(path)).check_spelling(_TOP)
     graph_fields = top.take("graph", dict) if "graph" in top.value else {}
     if not graph_fields and "graph_topology" in top.value:
         refuse_pickle(
@@ -67,6 +71,7 @@ def _features(entries: list[Fields], folder: Path) -> Features:
     """Return the files of features by domain and type."""
     found: Features = {}
     for one in entries:
+        one.check_spelling(_OF_FEATURES)
         domain = one.take("domain", str)
         if domain not in ("node", "edge"):
             raise InputError(f"convert: {one.what}: expected features of nodes or edges, got those of a {domain}")

@@ -32,6 +32,21 @@ def test_notes_keep_tasks(tmp_path, capsys):
     assert "  task node_classification: num_classes=4\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("\ntasks:", "\ntask:"), ("feature_data:", "feature_dat:"), ("path: data/x", "pth: data/x")]
+)
+def test_misspelt_fields_are_refused(tmp_path, old, new):
+    graphbolt(tmp_path / "source")
+    metadata = tmp_path / "source/metadata.yaml"
+    text = metadata.read_text()
+    assert old in text
+    metadata.write_text(text.replace(old, new, 1) + "\nversion: 3\n")
+    with pytest.raises(hr.InputError, match=rf"did you mean {old.split(':')[0].strip()}\?"):
+        read_source(tmp_path / "source")
+    metadata.write_text(text + "\nversion: 3\n")
+    read_source(tmp_path / "source")
+
+
 def test_fields_without_sets(tmp_path):
     graphbolt_typed(tmp_path / "source")
     data = converted(tmp_path / "source", tmp_path / "out")
