@@ -68,8 +68,8 @@ def parted(rank: int, label: Label, kind: str, own_rank: int, own: Label, own_ki
 
 
 def late(named: str, where: str, timeout: float, own_rank: int, setting: str, own_left: str = "") -> PeerError:
-    """Return the error for ranks that did not come in time, as perhaps this one `own_left` a loop before the others."""
-    own = f" Rank {own_rank} {own_left} before: all ranks leave their loops at the same batch." if own_left else ""
+    """Return the error for ranks that did not come in time; `own_left` says where this one left its last loop."""
+    own = f" Rank {own_rank} {own_left} before: if the others did not, they are still in that loop." if own_left else ""
     return PeerError(
         f"{named or 'another rank'} did not come {where} in the {timeout:g} seconds that rank {own_rank} waited "
         f"({setting} sets them): is it stopped, or somewhere else in the program?{own}"

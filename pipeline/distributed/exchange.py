@@ -93,7 +93,7 @@ class Exchange:
         none = (0,) * world_size
         return Exchange(nodes, nodes, len(nodes), nodes.new_empty(0), none, none, stays=True)
 
-    #: Whether rows of a model went through it.
+    #: Whether `deliver` was called: no field, as two exchanges are equal before and after.
     was_called: ClassVar[bool] = False
 
     def deliver(self, rows: Tensor, comm: Comm) -> Tensor:

@@ -64,7 +64,7 @@ def counts_by_relation(stage: str, name: str, counts: Any, graph: GraphView) -> 
 def counts_by_name(counts: Any, graph: Any) -> Any:
     """Return the fanouts of each hop by the names of relations, as numbers by position fit one order of types alone.
 
-    Counts that are the same for all relations, and those of graphs without types, are returned as they are.
+    Those of graphs without types are returned as they are.
     """
     if not isinstance(graph, GraphView) or not graph.is_typed or not isinstance(counts, tuple):
         return counts

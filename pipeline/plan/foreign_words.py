@@ -17,7 +17,7 @@ _GPU_CACHE = (
     'hr.CachedFeature(source, place="cuda") keeps features on a GPU, .copy_to("cuda") before the sampler the graph'
 )
 _OTHER_EDGES = (
-    "messages go along the edges that were drawn ('directional'); behind the sampler chain .induce_subgraph(graph) for "
+    "messages go along the edges that were drawn ('directional'); after the sampler chain .induce_subgraph(graph) for "
     "all edges among the sampled nodes ('induced'), or .make_bidirectional() for both directions"
 )
 _NEGATIVES = "chain .sample_uniform_negative(graph, ratio=...) behind hr.ItemSampler(pairs), before the sampler"

@@ -171,9 +171,9 @@ class Unexchanged:
         if last is not None and not last.was_called and any(map(_is_used, blocks)):
             self._is_watching = False
             warnings.warn(
-                "the model worked on a batch that ranks made together without rows of other ranks, so its losses are "
-                "wrong: wrap it, together = hr.cooperative(model), and call together(batch, batch.x, batch.blocks); "
-                "or call batch.exchange(i, h) between its layers and after the last one",
+                "a batch that ranks made together was used without all exchanges of rows; if a model used it, its "
+                "losses are wrong: wrap it, together = hr.cooperative(model), and call together(batch, batch.x, "
+                "batch.blocks), or call batch.exchange(i, h) between its layers and after the last one",
                 stacklevel=2,
             )
         for block in batch.blocks if batch.exchanges else ():
@@ -183,7 +183,7 @@ class Unexchanged:
 
 
 def watch_of(comm: Comm | None, rank: int, world_size: int, smallest: int | None) -> EmptyShares | Unexchanged:
-    """Return what looks at the batches of a loader whose ranks make them together on a channel, or each its share."""
+    """Return the watcher of batches: of those that ranks make together on a channel, or of those that each makes."""
     return EmptyShares(rank, world_size, smallest) if comm is None else Unexchanged()
 
 

@@ -21,7 +21,7 @@ _REMEDIES = {
     "owners": "give all ranks the same partition",
     "stages": "give all ranks the same stages and passes, and machines with as many cores, or machine=",
 }
-#: What an argument is, where its name alone is another thing.
+#: Names of arguments in errors.
 _CALLED = {"node": "node features", "edge": "edge features"}
 #: Letters of an argument that are shown.
 MOST_SHOWN = 200

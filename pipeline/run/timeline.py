@@ -81,14 +81,14 @@ class Timeline:
                 f'profile: expected the path of a file to write, got {what}; pass one such as "trace.json"'
             )
         path = Path(path)
-        if path.suffix not in (".json", *PICTURES):
+        if path.suffix.lower() not in (".json", *PICTURES):
             raise UsageError(
                 f"profile: expected a name that ends in .json, {', '.join(PICTURES)}, got {str(path)!r}; "
                 'pass one such as "trace.json"'
             )
         if self.world_size > 1:
             path = path.with_name(f"{path.stem}.rank{self.rank}{path.suffix}")
-        if path.suffix in PICTURES:
+        if path.suffix.lower() in PICTURES:
             self._draw(path)
         else:
             path.write_text(json.dumps({"traceEvents": self.events()}), encoding="utf-8")

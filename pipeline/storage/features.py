@@ -67,7 +67,7 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
             )
         if name not in self._sources:
             types = [one[0] for one in self._sources if isinstance(one, tuple) and one[1] == name]
-            advice = f"; it is a feature of types: write {{{types[0]!r}: {name!r}}}" if types else ""
+            advice = f"; it is a feature of types: fetch {{{types[0]!r}: {name!r}}}" if types else ""
             raise FeatureError(
                 f"FeatureStore: there is no {self._domain} feature {listed(name)}; those that exist are "
                 f"{self._names()}{advice}"

@@ -72,8 +72,10 @@ class Shards:
         """
         if ORIGINAL_ID not in self.store.node:
             return items
-        order = self.store.node.in_contract(ORIGINAL_ID).read(torch.arange(self.graph.num_nodes, device="cpu")).rows
-        rank = order.argsort()
+        nodes = torch.arange(self.graph.num_nodes, device="cpu")
+        ordered, rank = self.store.node.in_contract(ORIGINAL_ID).read(nodes).rows.sort(dim=0)
+        if not torch.equal(ordered, nodes):
+            return items  # a feature of the user's own
         if not isinstance(items, Items):
             return _moved(items, rank)
         of_types = isinstance(items.ids, Mapping)

@@ -12,6 +12,7 @@ from torch_geometric.edge_index import EdgeIndex
 from torch_geometric.nn import HeteroConv, MessagePassing
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.data.arrays import whole_number
 
 __all__ = ["trim_to_layer"]
 
@@ -66,11 +67,10 @@ def trim_to_layer(
     Raises
     ------
     InputError
-        For a layer that is negative or behind the hops, for numbers of nodes and edges that are not by hop, and for
+        For a layer that is negative or beyond the hops, for numbers of nodes and edges that are not by hop, and for
         fewer rows or edges than the hops of the layer have.
     """
-    if not isinstance(layer, int) or layer < 0:
-        raise InputError(f"trim_to_layer: expected layer to be at least 0, got {layer!r}; 0 reads the features")
+    layer = whole_number(layer, "trim_to_layer: layer", 0, InputError)
     hops = num_sampled_nodes_per_hop, num_sampled_edges_per_hop
     if None in hops:
         raise InputError(

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from headrace.ops.aggregate.compiling import is_compiling
 from headrace.ops.aggregate.precision import in_single
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import describe
@@ -31,8 +31,8 @@ class BatchNorm(nn.Module):
     Raises
     ------
     InputError
-        For sizes below 1; when called, for `x` that has neither a row for each destination nor one for each source, and
-        on a padded block for a `module` of another class, such as ``SyncBatchNorm``.
+        For sizes below 1; when called with a padded block, for `x` that has neither a row for each destination nor one
+        for each source, and for a ``SyncBatchNorm`` as `module`.
     """
 
     def __init__(self, in_channels: int, eps: float = 1e-5, momentum: float | None = 0.1) -> None:
@@ -57,12 +57,13 @@ class BatchNorm(nn.Module):
         """
         mask = _mask("BatchNorm", x, block, self.in_channels)
         module = self.module
-        if mask is None or not (module.training or module.running_mean is None):
+        counts = module.training or getattr(module, "running_mean", None) is None
+        if mask is None or not counts or not isinstance(module, _BatchNorm):
             return _zeroed(module(x if mask is None else _zeroed(x, mask)), mask)
-        if type(module) is not nn.BatchNorm1d:
+        if isinstance(module, nn.SyncBatchNorm):
             raise InputError(
-                f"BatchNorm: expected module to be a torch.nn.BatchNorm1d on a padded block, got "
-                f"{type(module).__name__}, which would count padding; leave .pad() out"
+                "BatchNorm: expected module to be a torch.nn.BatchNorm1d on a padded block, got a SyncBatchNorm, which "
+                "would count padding; leave .pad() out"
             )
         rows = _zeroed(in_single(x), mask)
         count = mask.sum()
@@ -85,7 +86,7 @@ class BatchNorm(nn.Module):
         rate = 1 / module.num_batches_tracked.clamp(min=1) if module.momentum is None else module.momentum
         unbiased = variance * count / (count - 1).clamp(min=1)
         for statistic, value in (module.running_mean, mean), (module.running_var, unbiased):
-            statistic.lerp_(value.to(statistic.dtype), (several * rate).to(statistic.dtype))
+            statistic.lerp_(value.to(statistic.dtype), several.to(statistic.dtype) * rate)
 
     def extra_repr(self) -> str:
         """Return the parameters, as text."""
@@ -150,14 +151,15 @@ def _mask(norm: str, x: Tensor, block: Edges, in_channels: int) -> Tensor | None
     if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[1] != in_channels:
         raise InputError(f"{norm}: expected x of [rows, {in_channels}], got {describe(x)}; call it as norm(x, block)")
     real = getattr(block, "_real_sources", None) if is_block(block) else None
-    # Compiled, the sizes of a block without padding are constants, and comparing them would compile for each batch.
-    is_checked = is_block(block) if real is None and not is_compiling() else real is not None
-    if is_checked and len(x) not in (block.num_src, block.num_dst):
+    if real is None:
+        return None
+    if len(x) not in (block.num_src, block.num_dst):
         raise InputError(
             f"{norm}: expected x with a row for each of {block.num_dst} destinations, or of {block.num_src} sources, "
             f"got {len(x)} rows; pass the block of the layer whose output it is"
         )
-    return None if real is None else real[: len(x)]  # destinations are the first sources
+    mask: Tensor = real[: len(x)]  # destinations are the first sources
+    return mask
 
 
 def _zeroed(x: Tensor, mask: Tensor | None) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import as_cpu_tensor, as_list, describe
 
-#: What ids of a type without texts are, and what to do about others.
+#: The description of ids that are integers, and the remedy for others.
 _INTEGERS = ("integers, as the ids of this type are", "pass integers: int(id) of each")
 
 _OF_ANOTHER = "are they ids of another type?"

@@ -350,3 +350,11 @@ def test_the_nearest_name_is_named(arguments, message, capsys):
         main(arguments)
     assert end.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_feature_of_the_users_own_renumbers_nothing(tmp_path):
+    graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 3], num_nodes=4)
+    store = hr.FeatureStore(node={"original_id": torch.tensor([9, 7, 5, 3])})
+    hr.write_shards(tmp_path / "shards", graph, hr.Partition.hash(4, 1), store)
+    shards = hr.load_shards(tmp_path / "shards", 0)
+    assert shards.renumbered(torch.tensor([0, 3])).tolist() == [0, 3]

@@ -81,7 +81,7 @@ def test_layers_say_whether_they_take_pairs(batch):
 
 def test_wrong_numbers_are_refused(batch):
     per_hop = batch.num_sampled_nodes, batch.num_sampled_edges
-    with pytest.raises(hr.InputError, match="expected layer to be at least 0, got -1"):
+    with pytest.raises(hr.InputError, match="layer to be an integer of at least 0, got -1"):
         trim_to_layer(-1, *per_hop, batch.x, batch.edge_index)
     with pytest.raises(hr.InputError, match="expected x to have at least"):
         trim_to_layer(1, *per_hop, batch.x[:3], batch.edge_index)
@@ -89,7 +89,7 @@ def test_wrong_numbers_are_refused(batch):
         trim_to_layer(1, *per_hop, batch.x, batch.edge_index[:, :3])
     with pytest.raises(hr.InputError, match="expected numbers of sampled nodes and edges by hop, got None"):
         trim_to_layer(1, None, None, batch.x, batch.edge_index)
-    with pytest.raises(hr.InputError, match="expected layer to be at least 0, got '0'"):
+    with pytest.raises(hr.InputError, match="layer to be an integer of at least 0, got '0'"):
         trim_to_layer("0", *per_hop, batch.x, batch.edge_index)
     for rows, edges in ((batch.x[:3], batch.edge_index), (batch.x, batch.edge_index[:, :3])):
         with pytest.raises(hr.InputError, match="to have at least"):

@@ -159,7 +159,7 @@ def test_a_missing_name_lists_those_that_exist():
         store.edge["w"]
     assert "z" not in store.node
     typed = hr.FeatureStore(node={"paper": {"x": torch.zeros(2, 1)}})
-    with pytest.raises(hr.FeatureError, match=r"it is a feature of types: write \{'paper': 'x'\}"):
+    with pytest.raises(hr.FeatureError, match=r"it is a feature of types: fetch \{'paper': 'x'\}"):
         typed.node["x"]
     assert list(store.node) == ["x", "y"]
 

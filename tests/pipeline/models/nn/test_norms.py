@@ -89,7 +89,7 @@ def test_a_module_that_would_count_padding_is_refused():
     norm = hr.nn.BatchNorm(8)
     norm.module = torch.nn.SyncBatchNorm(8)
     _, padded = next(batches())
-    with pytest.raises(hr.InputError, match=r"expected module to be a torch\.nn\.BatchNorm1d .* got SyncBatchNorm"):
+    with pytest.raises(hr.InputError, match=r"expected module to be a torch\.nn\.BatchNorm1d .* got a SyncBatchNorm"):
         norm(padded.x, padded.blocks[0])
 
 
@@ -111,9 +111,29 @@ def test_a_single_real_row_changes_no_statistics(momentum):
 
 @pytest.mark.parametrize("name", NORMS)
 def test_rows_of_another_block_are_refused(name):
-    batch, _ = next(batches())
+    batch, padded = next(batches())
     with pytest.raises(hr.InputError, match="with a row for each of"):
-        NORMS[name][0](8)(batch.x[:-1], batch.blocks[0])
+        NORMS[name][0](8)(padded.x[:-1], padded.blocks[0])
+    assert NORMS[name][0](8)(batch.x[:-1], batch.blocks[0]).shape == batch.x[:-1].shape  # between layers of ranks
+
+
+def test_other_modules_are_called_as_they_are():
+    norm = hr.nn.BatchNorm(8)
+    norm.module = torch.nn.LayerNorm(8)
+    batch, padded = next(batches())
+    for training in (True, False):
+        norm.train(training)
+        torch.testing.assert_close(norm(padded.x, padded.blocks[0])[padded.node_mask], norm.module(batch.x))
+
+
+def test_modules_of_one_process_under_cooperative():
+    own, theirs = hr.nn.BatchNorm(8), BatchNorm(8)
+    layer = hr.nn.SAGEConv(8, 2)
+    hr.cooperative(torch.nn.Sequential(own, layer), layers=[layer])
+    assert type(own.module) is not torch.nn.BatchNorm1d
+    batch, padded = next(batches())
+    found = own(padded.x, padded.blocks[0])[padded.node_mask]
+    torch.testing.assert_close(found, theirs(batch.x), rtol=1e-4, atol=1e-4)
 
 
 def test_an_average_of_all_batches_is_followed():
