@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -25,6 +26,9 @@ from headrace.pipeline.models.replace_modules import check_replaceable
 from headrace.pipeline.models.row_trial import RowTrial
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 
+#: Numbers of each parameter that ranks compare in later epochs.
+MOST_COMPARED = 4096
+
 #: What ranks compare, and what to do where it differs.
 _COMPARED = (
     ("parameters", "call torch.manual_seed(...) with one seed on all ranks ahead of the model, or load one checkpoint"),
@@ -43,7 +47,8 @@ class Cooperative(nn.Module):
         self._seed = seed
         self._num_layers = len(layers)
         self._comm: Comm | None = None
-        self._compared: set[int] = set()  # ranks of this process: threads may share the module
+        # The last epoch in which models were compared, by rank: threads of this process may share the module.
+        self._compared: dict[int, int] = {}
         self._trial = RowTrial(model, layers, (CooperativeBatchNorm, CooperativeDropout))
         for number, layer in enumerate(layers):
             exchange_rows_of(number, layer)
@@ -67,13 +72,8 @@ class Cooperative(nn.Module):
             )
         running = RunningBatch.of(batch, self._seed)
         self._comm = comm = running.comm
-        if (
-            comm is not None
-            and comm.world_size > 1
-            and comm.rank not in self._compared
-            and _check_same_model(self.model, self._seed, batch, comm)
-        ):
-            self._compared.add(comm.rank)
+        if comm is not None and comm.world_size > 1 and batch.epoch > self._compared.get(comm.rank, -1):
+            self._compare(batch, comm)
         token = RUNNING.set(running)
         try:
             with self._trial.watched(comm) if comm is not None and comm.world_size > 1 else nullcontext():
@@ -96,6 +96,14 @@ class Cooperative(nn.Module):
                 "out[batch.seed_index]"
             )
         return batch.exchange(self._num_layers, out)
+
+    def _compare(self, batch: MiniBatch, comm: Comm) -> None:
+        """Compare the model with those of the other ranks before its first batch, and what it learned in each epoch."""
+        if comm.rank in self._compared:
+            _warn_of_drift(self.model, batch, comm)
+        elif not _check_same_model(self.model, self._seed, batch, comm):
+            return
+        self._compared[comm.rank] = batch.epoch
 
     @property
     def comm(self) -> Comm | None:
@@ -133,19 +141,38 @@ def _check_same_model(model: nn.Module, seed: int, batch: MiniBatch, comm: Comm)
     modes = str([module.training for module in model.modules()])
     parameters, buffers = _number(model.named_parameters()), _number(model.named_buffers())
     mine = [parameters, buffers, _hash(modes), _hash(str(seed))]
-    size, world_size = len(mine), comm.world_size
-    comm.at((batch.epoch, batch.index))
-    counts = [size] * world_size
-    sent = torch.tensor(mine * world_size, dtype=torch.int64, device="cpu")
-    of_ranks = comm.all_to_all(sent, counts, counts).view(world_size, size).tolist()
-    for column, (what, advice) in enumerate(_COMPARED):
-        others = [rank for rank in range(world_size) if of_ranks[rank][column] != of_ranks[0][column]]
+    for others, (what, advice) in zip(_differing(mine, batch, comm), _COMPARED, strict=True):
         if others:
             raise InputError(
                 f"cooperative: expected the same model on all ranks, got other {what} on rank "
                 f"{', '.join(map(str, others))} than on rank 0; {advice}"
             )
     return True
+
+
+def _warn_of_drift(model: nn.Module, batch: MiniBatch, comm: Comm) -> None:
+    """Warn where parameters differ between ranks after they were equal; of each the first numbers are compared."""
+    parts = ((name, one.detach().reshape(-1)[:MOST_COMPARED]) for name, one in model.named_parameters())
+    (others,) = _differing([_number(parts)], batch, comm)
+    if others:
+        warnings.warn(
+            f"cooperative: expected the same parameters on all ranks in epoch {batch.epoch}, got others on rank "
+            f"{', '.join(map(str, others))} than on rank 0; call hr.sum_gradients(model) on all ranks between "
+            "loss.backward() and the step of the optimiser",
+            stacklevel=5,
+        )
+
+
+def _differing(mine: list[int], batch: MiniBatch, comm: Comm) -> list[list[int]]:
+    """Return for each of some numbers the ranks that have another one than rank 0, in one collective."""
+    size, world_size = len(mine), comm.world_size
+    comm.at((batch.epoch, batch.index))
+    counts = [size] * world_size
+    sent = torch.tensor(mine * world_size, dtype=torch.int64, device="cpu")
+    of_ranks = comm.all_to_all(sent, counts, counts).view(world_size, size).tolist()
+    return [
+        [rank for rank in range(world_size) if of_ranks[rank][column] != of_ranks[0][column]] for column in range(size)
+    ]
 
 
 def _number(tensors: Iterable[tuple[str, Tensor]]) -> int:
@@ -210,7 +237,8 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     over rows and degrees that they compute are those of one rank.
 
     All ranks need the same parameters, buffers, modes and seed of dropout: in the first batch they compare them, in one
-    collective.
+    collective. In the first batch of each later epoch they compare parts of the parameters; a warning names
+    ranks that drifted away, as without `sum_gradients`.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -80,3 +81,38 @@ def test_models_that_differ_are_refused_on_all_ranks(change, what):
 
 def test_models_that_are_alike_go_on():
     assert errors_of(lambda model: None) == [None, None]
+
+
+def train(epochs, sums):
+    """Train on two ranks, which add up gradients or not."""
+    torch.manual_seed(0)
+    alike = Net()
+    store = hr.FeatureStore(node={"x": torch.rand(NUM_NODES, 4)})
+    plan = items().sample_neighbor(graph(), [3, 3]).fetch_feature(store, node=["x"])
+
+    def work(comm):
+        together = hr.cooperative(copy.deepcopy(alike))
+        optimizer = torch.optim.SGD(together.parameters(), lr=0.1)
+        with plan.loader(comm=comm, cooperative=True) as loader:
+            for _ in loader.epochs(epochs):
+                for batch in loader:
+                    optimizer.zero_grad()
+                    together(batch, batch.x, batch.blocks).square().sum().backward()
+                    if sums:
+                        hr.sum_gradients(together)
+                    optimizer.step()
+
+    run_ranks(2, work)
+
+
+def test_gradients_that_nobody_adds_up_are_warned_of():
+    with pytest.warns(
+        UserWarning, match="same parameters on all ranks in epoch 1, got others on rank 1.*sum_gradients"
+    ):
+        train(2, sums=False)
+
+
+def test_ranks_that_add_them_up_are_not_warned():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(3, sums=True)
