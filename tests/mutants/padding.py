@@ -37,9 +37,15 @@ PADDING = (
     Mutant(_LAYOUT, "key=lambda number: self.ends[number][1]", "key=lambda number: 0", _RELATIONS),
     Mutant(
         "pipeline/models/nn/norms.py",
-        "variance.detach() * count / (count - 1)",
-        "variance.detach()",
+        "variance * count / (count - 1).clamp(min=1)",
+        "variance",
         "tests/pipeline/models/nn/test_norms.py::test_they_are_those_of_pyg_without_padding[batch-sources]",
+    ),
+    Mutant(
+        "pipeline/models/nn/norms.py",
+        "several = count > 1",
+        "several = count > 0",
+        "tests/pipeline/models/nn/test_norms.py::test_a_single_real_row_changes_no_statistics[0.1]",
     ),
     Mutant(
         _SHAPES, "needed.fits(self.short)", "True", _STAGE + "test_larger_batches_of_later_epochs_have_larger_sizes"

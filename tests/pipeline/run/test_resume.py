@@ -150,7 +150,10 @@ def test_state_continues_on_another_number_of_ranks():
     ("other", "stage"),
     [
         (lambda: items(seed=12).sample_neighbor(graph(), [5, 3]), "item_sampler"),
-        (lambda: items(batch_size=16).sample_neighbor(graph(), [5, 3]), "counts batches of 17 items.* batches of 16"),
+        (
+            lambda: items(batch_size=16).sample_neighbor(graph(), [5, 3]),
+            "of 16 items .* make the loader with batch_size=17",
+        ),
         (lambda: items().sample_neighbor(graph(), [5, 4]), "sample_neighbor"),
         (lambda: items().sample_neighbor(graph(), [5, 3]).transform(lambda batch: batch), "transform"),
     ],
