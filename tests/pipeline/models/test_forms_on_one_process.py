@@ -160,7 +160,7 @@ def test_a_model_that_is_not_wrapped_is_told(call):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         run_ranks(2, work)
-    said = [one for one in found if "without rows of other ranks" in str(one.message)]
+    said = [one for one in found if "without all exchanges of rows" in str(one.message)]
     assert len(said) == (2 if warned else 0)
 
 
