@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable
-from headrace.pipeline.convert.formats.views import View
-from headrace.pipeline.convert.table import Column, Table
-from headrace.pipeline.convert.time_units import InUnit, finest
+from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.time_units import InUnit, Times, finest
 
 T = TypeVar("T", NodeTable, EdgeTable, Items)
 
@@ -27,7 +26,7 @@ _SAMPLE = 1000
 _WANTED = "2024-05-31, or 2024-05-31T13:45:00 with or without +02:00"
 
 
-class IsoTimes(View):
+class IsoTimes(Times):
     """A table with ISO dates in some columns as days, or datetimes as microseconds, since 1970-01-01 in UTC.
 
     Times without an offset are those of UTC.
@@ -39,32 +38,21 @@ class IsoTimes(View):
     """
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        self._units = {name: _unit_of(table, name) for name in columns}
-        super().__init__(table, {name: Column(np.dtype(np.int64), unit=unit) for name, unit in self._units.items()})
+        super().__init__(table, {name: _unit_of(table, name) for name in columns})
 
-    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
-        """Yield rows; `Table.chunks` documents it."""
-        start = 0
-        for chunk in self._table.chunks(columns, rows):
-            yield {
-                name: self._times(name, values, start) if name in self._units else values
-                for name, values in chunk.items()
-            }
-            start += len(next(iter(chunk.values())))
-
-    def _times(self, name: str, texts: NDArray[Any], start: int) -> NDArray[Any]:
-        null = np.array([not one for one in texts], bool)
-        found = np.zeros(len(texts), np.int64)
+    def _times(self, name: str, values: NDArray[Any], start: int) -> NDArray[Any]:
+        null = np.array([not one for one in values], bool)
+        found = np.zeros(len(values), np.int64)
         there = np.flatnonzero(~null)
         unit = self._units[name]
         parse = _days if unit == "days" else _microseconds
         try:
-            found[there] = parse(texts[there].tolist())
+            found[there] = parse(values[there].tolist())
         except ValueError:
-            row = next(row for row in there.tolist() if not _is_time(parse, texts[row]))
+            row = next(row for row in there.tolist() if not _is_time(parse, values[row]))
             form = "a date as 2024-05-31, as in the first rows," if unit == "days" else f"a time as {_WANTED}"
             raise InputError(
-                f"convert: {self.where(start + row)}: expected {form} in {name!r}, got {texts[row][:40]!r}; correct it"
+                f"convert: {self.where(start + row)}: expected {form} in {name!r}, got {values[row][:40]!r}; correct it"
             ) from None
         return np.ma.MaskedArray(found, null) if null.any() else found
 
