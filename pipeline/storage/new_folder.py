@@ -248,7 +248,7 @@ def _resolved(path: Path) -> Path:
     try:
         resolved = path.resolve()
         resolved.exists()
-        looped = resolved.is_symlink()
+        looped = any(one.is_symlink() for one in (resolved, *resolved.parents))  # which some Pythons do not raise
     except (OSError, RuntimeError) as cause:  # a RuntimeError before Python 3.13
         raise InputError(f"expected a folder to make, but {path} leads nowhere ({cause}); name another one") from cause
     if looped:
