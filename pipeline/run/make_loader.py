@@ -187,9 +187,9 @@ def explain(
     from headrace.pipeline.run.rewritten import rewritten
 
     if machine is None:
-        rank, world_size = job.rank_of_process(None, None)
-        reaches_gpus = world_size > 1 and job.reaches_gpus(job.all_ranks())
-        machine = replace(Machine.detect(world_size), rank=rank, world_size=world_size, gpu_channel=reaches_gpus)
+        machine = Machine.detect()
+        reaches_gpus = machine.world_size > 1 and job.reaches_gpus(job.all_ranks())
+        machine = replace(machine, gpu_channel=reaches_gpus)
     else:
         advice = "leave it out, or pass hr.Machine(cores=...)"
         check_kind(machine, Machine, "explain: expected machine to be an hr.Machine", advice, UsageError)

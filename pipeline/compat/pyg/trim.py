@@ -84,13 +84,10 @@ def trim_to_layer(
     if not _is_plain(edge_index):
         return _as_pyg(layer, *hops, x, edge_index, edge_attr)
     _check_hops(layer, *hops)
-    if layer == 0:
-        _first(x, _needed(num_sampled_nodes_per_hop, layer), "x")
-        _first(edge_index, _needed(num_sampled_edges_per_hop, layer), "edge_index", dim=1)
-    else:
-        x = _first(x, _needed(num_sampled_nodes_per_hop, layer), "x")
-        edges = _needed(num_sampled_edges_per_hop, layer)
-        edge_index = _first(edge_index, edges, "edge_index", dim=1)
+    edges = _needed(num_sampled_edges_per_hop, layer)
+    needed = _first(x, _needed(num_sampled_nodes_per_hop, layer), "x"), _first(edge_index, edges, "edge_index", dim=1)
+    if layer > 0:
+        x, edge_index = needed
         edge_attr = None if edge_attr is None else _first(edge_attr, edges, "edge_attr")
     if layer < len(num_sampled_edges_per_hop) and _takes_pairs(conv):
         x = x, _first(x, _needed(num_sampled_nodes_per_hop, layer + 1), "x")
