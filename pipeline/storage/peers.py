@@ -153,7 +153,7 @@ class Peers:
         Raises
         ------
         PeerError
-            If one has ended; it names the rank.
+            If some have ended; it names all of them, as one that ends may end others.
         """
         if not self._watched or not self._looking.acquire(blocking=False):
             return  # another thread looks
@@ -162,11 +162,11 @@ class Peers:
         finally:
             self._looking.release()
         if ended:
-            rank = min(ended)
+            named = " and ".join(f"rank {rank} (process {self._pids[rank]})" for rank in sorted(ended))
             raise PeerError(
-                f"TieredFeature: rank {rank} (process {self._pids[rank]}) has ended, and with it the memory of its "
-                "device, whose rows this rank reads in place; let no rank end before the others have read their last "
-                "batch: call close() of the feature on all ranks, or torch.distributed.barrier()"
+                f"TieredFeature: {named} ended, and so did the memory of devices whose rows this rank reads in place; "
+                "let no rank end before the others have read their last batch: call close() of the feature on all "
+                "ranks, or torch.distributed.barrier()"
             )
 
     def part(self) -> None:

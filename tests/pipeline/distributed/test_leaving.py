@@ -177,12 +177,15 @@ def test_loops_begin_and_end_while_another_thread_goes_through_them():
 @pytest.mark.slow
 def test_leaving_at_different_batches_is_found_by_the_next_epoch():
     """Where every rank leaves before it asks for a batch that another one lacks."""
+    both = threading.Barrier(2, timeout=SOON)
 
     def work(comm: Comm) -> None:
         with loader_of(comm) as loader:
             for batch in loader:
                 if batch.index == 3 + comm.rank:
+                    both.wait()  # rank 1 has its batch before rank 0 leaves
                     break
+            both.wait()  # and both have left before one of them is in the next epoch
             list(loader)
 
     errors = all_of(2, work)

@@ -175,8 +175,9 @@ os._exit(0)  # the group's threads wait for the rank that is gone
 def test_a_rank_that_has_ended_is_named(tmp_path):
     for rank, printed in enumerate(run(ENDED, 3, tmp_path, failing=True)):
         if rank != 1:
-            assert printed.startswith("TieredFeature: rank 1 (process ")
-            assert "has ended, and with it the memory of its device" in printed
+            assert printed.startswith("TieredFeature: rank")
+            assert "rank 1 (process " in printed  # and perhaps one that ended as it was told
+            assert "ended, and so did the memory" in printed
 
 
 PLANNED = """
