@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.by_type import ByType
+from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.typed_items import LinkTypes
 from headrace.pipeline.data.types import TypedIds, TypeName
 
@@ -23,6 +24,24 @@ if TYPE_CHECKING:
 #: Fields of a batch that hold several values, first those by name.
 _BY_NAME = frozenset({"node", "edge"})
 COLLECTIONS = _BY_NAME | {"y", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"}
+
+
+class _NodeFeatures(dict[FeatureName, Any]):
+    """Features by name; the error for one that is not there lists those that are."""
+
+    kind = "node"
+
+    def __missing__(self, name: object) -> NoReturn:
+        raise FeatureError(
+            f"MiniBatch.{self.kind}: expected one of the fetched {self.kind} features, {list(self) or 'none'}, got "
+            f"{name!r}; fetch it with .fetch_feature(store, {self.kind}=[...])"
+        )
+
+
+class _EdgeFeatures(_NodeFeatures):
+    """Those of edges."""
+
+    kind = "edge"
 
 
 def freeze(fields: dict[str, Any], names: Iterable[str]) -> None:
@@ -39,8 +58,11 @@ def freeze(fields: dict[str, Any], names: Iterable[str]) -> None:
             continue  # as stages give them, for every batch
         try:
             if name == "edge":
-                fields[name] = MappingProxyType({key: tuple(rows) for key, rows in value.items()})
-            elif name == "node" or (name == "y" and isinstance(value, Mapping)):  # labels by type
+                rows_of_blocks = {key: tuple(rows) for key, rows in value.items()}
+                fields[name] = MappingProxyType(_EdgeFeatures(rows_of_blocks))
+            elif name == "node":
+                fields[name] = MappingProxyType(_NodeFeatures(value))
+            elif name == "y" and isinstance(value, Mapping):  # labels by type
                 fields[name] = MappingProxyType(dict(value))
             elif name != "y":
                 fields[name] = tuple(value)

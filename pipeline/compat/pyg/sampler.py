@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -115,6 +116,12 @@ class Sampler(BaseSampler):  # type: ignore[misc]
             raise InputError(
                 f'headrace.pyg: expected temporal_strategy "uniform" or "last", got {temporal_strategy!r}; it counts '
                 "with time_attr"
+            )
+        if temporal_strategy == "last" and time_attr is None:
+            warnings.warn(
+                'headrace.pyg: temporal_strategy="last" has no effect without time_attr: neighbours are drawn '
+                "uniformly; pass time_attr=, or leave it out",
+                stacklevel=4,
             )
         self.temporal_strategy = temporal_strategy
         self.time_attr = time_attr

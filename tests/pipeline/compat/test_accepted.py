@@ -98,3 +98,6 @@ def test_ego_nets_are_of_one_type(hetero):
 def test_strategies_that_are_none(data):
     with pytest.raises(hr.InputError, match='expected temporal_strategy "uniform" or "last", got \'nope\''):
         NeighborLoader(data, [2], temporal_strategy="nope")
+    with pytest.warns(UserWarning, match='temporal_strategy="last" has no effect without time_attr') as warned:
+        NeighborLoader(data, [2], temporal_strategy="last")
+    assert warned[0].filename == __file__

@@ -54,6 +54,19 @@ def test_x_names_what_was_fetched_instead():
         _ = batch(node={}).x
 
 
+def test_features_that_were_not_fetched_are_named_beside_those_that_were():
+    fetched = batch(node={"h": torch.zeros(4)}, edge={})
+    with pytest.raises(hr.FeatureError, match=r"MiniBatch\.node: .* node features, \['h'\], got 'y'"):
+        fetched.node["y"]
+    with pytest.raises(hr.FeatureError, match=r"MiniBatch\.edge: .* edge features, none, got 'w'; .*edge=\["):
+        fetched.edge["w"]
+    assert fetched.node.get("y") is None
+    assert "y" not in fetched.node
+    again = copy.deepcopy(fetched).replace(node={"z": torch.zeros(4)})
+    with pytest.raises(hr.FeatureError, match=r"\['z'\], got 'h'"):
+        again.node["h"]
+
+
 def test_x_of_types_says_how_rows_are_read():
     batch = hr.MiniBatch(torch.arange(2), node={("user", "x"): torch.zeros(2, 1)})
     with pytest.raises(hr.FeatureError, match=r"rows are by type, read batch\.node\['user', 'x'\]"):
