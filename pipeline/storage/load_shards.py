@@ -17,7 +17,6 @@ from headrace.ops.errors import FeatureError, GraphError, InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data import CPU, DISK, FeatureName, Items, check_switches, whole_number
-from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.data.feature_names import listed
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
 from headrace.pipeline.distributed.job import rank_of_process
@@ -28,6 +27,7 @@ from headrace.pipeline.storage.array_file import open_array, read_array
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.quantized_feature import with_scale
+from headrace.pipeline.storage.reordering import looked_up
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, dtype_of, file_of, offsets_of
 from headrace.pipeline.storage.shard_meta import (
     META,
@@ -76,27 +76,16 @@ class Shards:
         ordered, rank = self.store.node.in_contract(ORIGINAL_ID).read(nodes).rows.sort(dim=0)
         if not torch.equal(ordered, nodes):
             return items  # a feature of the user's own
+
+        def moved(ids: ArrayLike | Tensor) -> Tensor:
+            return looked_up(rank, ids, "Shards.renumbered")
+
         if not isinstance(items, Items):
-            return _moved(items, rank)
+            return moved(items)
         of_types = isinstance(items.ids, Mapping)
-        ids = {name: _moved(one, rank) for name, one in items.ids.items()} if of_types else _moved(items.ids, rank)
-        return replace(items, ids=ids)
-
-
-def _moved(given: ArrayLike | Tensor, rank: Tensor) -> Tensor:
-    """Return the new ids of nodes, of which `rank` has that of each."""
-    ids = as_cpu_tensor(given, "renumbered: ids", InputError)
-    if ids.dtype not in (torch.int32, torch.int64):
-        raise InputError(
-            f"renumbered: expected ids of nodes, int32 or int64, got {ids.dtype}; pass those of a mask, "
-            "mask.nonzero()[:, 0]"
+        return replace(
+            items, ids={name: moved(ids) for name, ids in items.ids.items()} if of_types else moved(items.ids)
         )
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(rank):
-        raise InputError(
-            f"renumbered: expected ids in [0, {len(rank)}), got {int(ids.min())} to {int(ids.max())}; pass items of "
-            "the graph that was cut"
-        )
-    return rank[ids.long()]
 
 
 def load_shards(

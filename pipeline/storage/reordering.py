@@ -123,11 +123,11 @@ class Reordered:
 
     def new_ids(self, ids: ArrayLike | Tensor) -> Tensor:
         """Return the new ids of nodes given by old ones, int64 of the same shape."""
-        return _looked_up(self.rank, ids, "Reordered.new_ids")
+        return looked_up(self.rank, ids, "Reordered.new_ids")
 
     def old_ids(self, ids: ArrayLike | Tensor) -> Tensor:
         """Return the old ids of nodes given by new ones, int64 of the same shape."""
-        return _looked_up(self.order, ids, "Reordered.old_ids")
+        return looked_up(self.order, ids, "Reordered.old_ids")
 
     def items(self, items: Any) -> Any:
         """Return items given by old ids as the reordered graph takes them, for `hr.ItemSampler`.
@@ -284,7 +284,14 @@ class _MovedRows(ArraySource):
         )
 
 
-def _looked_up(table: Tensor, ids: ArrayLike | Tensor, what: str) -> Tensor:
+def looked_up(table: Tensor, ids: ArrayLike | Tensor, what: str) -> Tensor:
+    """Return the entries of a table at ids, in their shape.
+
+    Raises
+    ------
+    InputError
+        For values that are not integers, or not positions in the table.
+    """
     given = torch.as_tensor(ids, device="cpu")
     if given.dtype == torch.bool or given.is_floating_point() or given.is_complex():
         raise InputError(f"{what}: expected integer ids, got {given.dtype}; pass mask.nonzero().squeeze(1) of a mask")
