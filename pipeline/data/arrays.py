@@ -18,6 +18,9 @@ from torch import Tensor
 from headrace.ops.errors import HeadraceError, InputError
 from headrace.pipeline.data.narrow_dtypes import as_bits, of_numpy
 
+#: So many seeds that are all 0 or 1 are no ids.
+_LEAST_MASK = 16
+
 
 def shown(value: object) -> str:
     """Return a text for a value that is the same in every process: the type's name where Python gives an address."""
@@ -277,6 +280,16 @@ def as_ids(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Ten
     return ids
 
 
+def is_mask_of_integers(ids: Tensor, num_nodes: int) -> bool:
+    """Whether integers are zeros and ones for all nodes: a mask, which would be read as the ids 0 and 1."""
+    return ids.ndim == 1 and len(ids) == num_nodes >= _LEAST_MASK and 0 <= int(ids.min()) <= int(ids.max()) <= 1
+
+
+def zeros_and_ones(num_nodes: int) -> str:
+    """Return what came in place of ids, with the remedy, for errors."""
+    return f"0 and 1 for each of {num_nodes} nodes; write mask.bool()"
+
+
 def are_each_once(ids: Tensor) -> bool:
     """Whether n ids are each of 0, ..., n - 1 once, int32[n] or int64[n]."""
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(ids):
@@ -300,6 +313,8 @@ def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str, error: ty
             raise error(f"{expected(name)} to be bool[{num_nodes}] or ids of nodes, got {describe(given)}")
         return given
     ids = as_ids(given, name, error).long()
+    if is_mask_of_integers(ids, num_nodes):
+        raise error(f"{expected(name)} to be ids or a boolean mask, got {zeros_and_ones(num_nodes)}")
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < num_nodes:
         raise error(
             f"{expected(name)} to be ids in [0, {num_nodes}), got ids from {int(ids.min())} to {int(ids.max())}"

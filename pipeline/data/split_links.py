@@ -80,8 +80,9 @@ def split_links(
     time
         Name of the times to split by, as in samplers; without it the split is drawn.
     reverse
-        The edge type with the reverses of `edge_type`, between two node types. By default (destination, ``"rev_"`` +
-        relation, source), if there is one. False: there is none.
+        The edge type with the reverses of `edge_type`. By default (destination, ``"rev_"`` + relation, source), if
+        there is one; otherwise all types from destination to source that are such by their edges: at least half of the
+        pairs of nodes of one of the two types are those of the other in reverse. False: there is none.
     seed
         Of the draw. The split depends on the arguments alone, not on the machine.
 
@@ -104,7 +105,6 @@ def split_links(
         advice = "pass data.graph" if isinstance(getattr(graph, "graph", None), Graph) else "split before sharding"
         raise GraphError(f"{_STAGE}: expected an hr.Graph, got {type(graph).__name__}; {advice}")
     own, name = _edges_of(graph, edge_type)
-    back = _reverses_of(graph, name, reverse)
     src, dst = (one.long() for one in ends_in_input_order(graph))
     key = src * graph.num_nodes + dst
     mirrored = dst * graph.num_nodes + src
@@ -122,7 +122,7 @@ def split_links(
         _, cuts = cut_by_time(times[own.start : own.stop], sizes, _STAGE)
         for number, cut in enumerate(cuts, 1):
             part[keys >= cut] = number
-    if back is not None:
+    for back in _reverses_of(graph, name, reverse, key, mirrored):
         wanted = (torch.minimum(key, mirrored) if of_one_type else mirrored)[back.start : back.stop]
         latest = _latest_part(pairs[own.start : own.stop], part[own.start : own.stop], wanted)
         if time is not None:  # the others are cut by times of their own
@@ -183,15 +183,37 @@ def _edges_of(graph: Graph, edge_type: TypeName | None) -> tuple[range, TypeName
     return types.id_range(name), name
 
 
-def _reverses_of(graph: Graph, name: TypeName | None, reverse: Any) -> range | None:
-    """Return the ids of the reverse edges; None where there are none, or they are of the type itself."""
+def _reverses_of(graph: Graph, name: TypeName | None, reverse: Any, key: Tensor, mirrored: Tensor) -> list[range]:
+    """Return the ids of the reverse edges by type; none where there are none, or they are of the type itself.
+
+    `key` and `mirrored` identify the nodes of all edges, there and back.
+    """
+    if reverse is True:
+        raise InputError(
+            f"{_STAGE}: expected reverse to name the edge type with the reverses, or False if there is none, got True; "
+            "leave it out, and the type is found"
+        )
     types = graph.edge_types
     if types is None or reverse is False:
-        return None
+        return []
     if reverse is not None:
-        return types.id_range(types.names[type_number(types, reverse)])
-    usual = reverse_type(name) if isinstance(name, tuple) else None
-    return types.id_range(usual) if usual in types.names and usual is not None else None
+        return [types.id_range(types.names[type_number(types, reverse)])]
+    if name is None or not isinstance(name, tuple):
+        return []
+    usual = reverse_type(name)
+    if usual in types.names:
+        return [types.id_range(usual)]
+    back = [other for other in types.names if isinstance(other, tuple) and (other[2], other[0]) == (name[0], name[2])]
+    own, ranges = types.id_range(name), [types.id_range(other) for other in back if other != name]
+    wanted = torch.unique(mirrored[own.start : own.stop]) if ranges else mirrored[:0]
+    return [one for one in ranges if _are_reverses(key[one.start : one.stop], wanted)]
+
+
+def _are_reverses(keys: Tensor, wanted: Tensor) -> bool:
+    """Whether edges are the reverses of others: at least half of one of the two are, each pair of nodes once."""
+    keys = torch.unique(keys)
+    num_common = len(keys) + len(wanted) - len(torch.unique(torch.cat((keys, wanted))))
+    return 2 * num_common >= min(len(keys), len(wanted)) > 0
 
 
 def _times_by_edge(graph: Graph, name: str) -> tuple[Tensor, Tensor]:

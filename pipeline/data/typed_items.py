@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, ItemsError
-from headrace.pipeline.data.arrays import as_ids, describe
+from headrace.pipeline.data.arrays import as_ids, describe, is_mask_of_integers, zeros_and_ones
 from headrace.pipeline.data.types import TypeName, TypeOffsets, type_number
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def in_space(
         start += count
         try:
             ends = _ends(name, part.dim() == 2, edge_types)
-            if mask_size is not None:
-                _check_mask(mask_size, len(node_types.id_range(name)))
+            if part.dim() == 1:
+                _check_mask(part, mask_size, len(node_types.id_range(name)))
             columns = part.unbind(1) if part.dim() == 2 else (part,)
             flat = [node_types.global_ids(end, column) for end, column in zip(ends, columns, strict=True)]
         except GraphError as error:
@@ -150,9 +150,11 @@ def _ends(name: TypeName, pairs: bool, edge_types: TypeOffsets) -> tuple[TypeNam
     return full[0], full[2]
 
 
-def _check_mask(size: int, num_nodes: int) -> None:
-    if size != num_nodes:
+def _check_mask(ids: Tensor, size: int | None, num_nodes: int) -> None:
+    if size is not None and size != num_nodes:
         raise GraphError(f"expected a mask for {num_nodes} nodes, got one of {size} entries")
+    if size is None and is_mask_of_integers(ids, num_nodes):
+        raise GraphError(f"expected ids or a boolean mask, got {zeros_and_ones(num_nodes)}")
 
 
 @dataclass(frozen=True, eq=False)

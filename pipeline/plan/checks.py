@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
 from headrace.pipeline.data import FeatureName, GraphView, Seen, TypeOffsets, as_number, is_one_of, whole_number
+from headrace.pipeline.data.arrays import is_mask_of_integers, zeros_and_ones
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import listed
 from headrace.pipeline.plan.source import SourceStage
@@ -163,6 +164,11 @@ def check_items_fit(stage: Stage, before: Sequence[Stage]) -> None:
         raise InputError(
             f"{stage.origin.name}: item {largest} is not a node of the graph, which has "
             f"{graph.num_nodes} nodes (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
+        )
+    ids = source.all_seeds() if source is not None and largest in (0, 1) else None
+    if ids is not None and is_mask_of_integers(ids, graph.num_nodes):
+        raise ItemsError(
+            f"{stage.origin.name}: expected items to be ids or a boolean mask, got {zeros_and_ones(graph.num_nodes)}"
         )
 
 

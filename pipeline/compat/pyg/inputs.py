@@ -12,9 +12,7 @@ from torch_geometric.sampler.base import DataType
 
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.compat.pyg.graph import edge_attributes, kind_of, node_types_of_stores
-
-#: So many seeds that are all 0 or 1 are no ids.
-_LEAST_MASK = 16
+from headrace.pipeline.data.arrays import is_mask_of_integers, zeros_and_ones
 
 
 def check_nodes(data: Any, input_nodes: Any, input_time: Any = None, input_id: Any = None) -> None:
@@ -57,11 +55,8 @@ def check_nodes(data: Any, input_nodes: Any, input_time: Any = None, input_id: A
 
 def _refuse_mask_of_integers(ids: Any, num_nodes: int | None) -> None:
     """Refuse zeros and ones for all nodes: a mask that would be read as the ids 0 and 1."""
-    if len(ids) == num_nodes and num_nodes >= _LEAST_MASK and int(ids.min()) == 0 and int(ids.max()) == 1:
-        raise ItemsError(
-            f"NeighborLoader: expected ids or a boolean mask, got 0 and 1 for each of {num_nodes} nodes; write "
-            "mask.bool()"
-        )
+    if num_nodes is not None and is_mask_of_integers(torch.as_tensor(ids, device="cpu"), num_nodes):
+        raise ItemsError(f"NeighborLoader: expected ids or a boolean mask, got {zeros_and_ones(num_nodes)}")
 
 
 def check_mask(mask: Tensor, num_nodes: int, loader: str) -> None:

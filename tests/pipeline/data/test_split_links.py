@@ -68,6 +68,29 @@ def test_reverse_types_have_no_edge_of_a_later_part(seed, dated):
         assert len(graph.edge_types.id_range(SEES)) == 25
 
 
+@pytest.mark.parametrize(("num_back", "found"), [(100, True), (50, True), (49, False)])
+def test_reverse_types_of_other_names_are_found_by_their_edges(num_back, found):
+    """At least half of one of the two types is the other one in reverse."""
+    back, likes = ("item", "bought by", "user"), ("item", "likes", "user")
+    user, item = torch.arange(200) % 10, torch.arange(200) // 10  # each pair once
+    chosen = torch.cat((torch.arange(num_back), torch.arange(100, 200 - num_back)))
+    edges = {
+        BUYS: (user[:100], item[:100]),
+        back: (item[chosen], user[chosen]),
+        likes: (item[90:200], user[90:200]),
+    }
+    graph = hr.Graph.from_coo(edges, num_nodes={"user": 10, "item": 20})
+    split = hr.split_links(graph, edge_type=BUYS, val=0.2, test=0.2)
+    known = split.graphs["train"]
+    held = {tuple(pair) for part in ("val", "test") for pair in split.items[part].ids[BUYS].tolist()}
+    own = ends_of(known)[slice(*known.edge_types.offsets[known.edge_types.names.index(back) :][:2])].tolist()
+    users, items = (known.node_types.id_range(name).start for name in ("user", "item"))
+    left = held & {(user - users, item - items) for item, user in own}
+    assert (not left) == found
+    assert len(known.edge_types.id_range(likes)) == 110
+    assert len(hr.split_links(graph, edge_type=BUYS, reverse=False).graphs["train"].edge_types.id_range(back)) == 100
+
+
 @given(st.integers(0, 1000), st.integers(1, 3))
 def test_a_split_by_time_cuts_all_types_at_the_same_times(seed, step):
     torch.manual_seed(seed)
@@ -136,6 +159,7 @@ def test_features_and_ids_of_a_reordered_graph_are_the_users():
         ({"edge_type": BUYS, "val": -1}, "val to be an integer of at least 0"),
         ({"edge_type": BUYS, "time": "age"}, "times under the name 'age'"),
         ({"edge_type": BUYS, "reverse": "back"}, "there is no type 'back'"),
+        ({"edge_type": BUYS, "reverse": True}, "got True; leave it out, and the type is found"),
         ({"edge_type": BUYS, "seed": -1}, "seed to be an integer"),
         ({"graph": None}, "expected an hr.Graph, got NoneType"),
         ({"graph": SimpleNamespace(graph=hr.Graph.from_coo([0], [1]))}, "got SimpleNamespace; pass data.graph"),

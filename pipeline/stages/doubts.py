@@ -1,0 +1,182 @@
+"""Warnings of what is legal in front of a sampler and hardly meant: seeds that find what a model should predict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.pipeline.data import Graph, GraphView, ItemSet, edge_types_of, node_types_of, type_number
+from headrace.pipeline.data.times import times_of
+from headrace.pipeline.lowered import SeedEdges
+from headrace.pipeline.plan import SourceStage, Stage
+
+#: How many seeds are looked at, spread over all of them; and of how many at least something must be true.
+_LOOKED_AT, _LEAST = 256, 8
+
+
+def doubts_of_seeds(sampler: Any, before: Sequence[Stage]) -> Iterator[str]:
+    """Yield warnings for a sampler behind a source: it samples the future, other types, or edges to predict.
+
+    Parameters
+    ----------
+    sampler
+        With its graph, and perhaps `time` and `strictly_before`.
+    before
+        The stages of the plan before it.
+    """
+    source = before[0]
+    if not isinstance(source, SourceStage):
+        return
+    timed = getattr(sampler, "time", None) is not None
+    if isinstance(source.seed_times, Tensor) and not timed:
+        yield from _of_ignored_times(sampler, source.seed_times)
+    seeds = _Seeds.of(source, sampler.graph)
+    if seeds is None:
+        return
+    if timed:
+        yield from seeds.that_find_nothing(sampler)
+    if not source.gives_pairs:
+        return
+    if not source.seed_types:
+        yield from seeds.of_no_edge_type(sampler.name)
+    exclude = next((stage for stage in before if stage.excludes is not None), None)
+    if exclude is not None and exclude.reverse is False:
+        yield from seeds.whose_edges_back_stay(exclude)
+    elif exclude is not None and isinstance(exclude.reverse, Mapping):
+        yield from seeds.without_such_edges_back(exclude)
+    elif exclude is None and any("num_positives" in stage.writes for stage in before):
+        yield from seeds.that_find_their_own_edges(sampler)
+
+
+def _of_ignored_times(sampler: Any, times: Tensor) -> Iterator[str]:
+    attributes = {**sampler.graph.edge_attrs_csc, **sampler.graph.node_attrs}
+    attributes.pop(getattr(sampler, "weight", None) or "", None)
+    is_float = times.is_floating_point()
+    names = [repr(name) for name, rows in attributes.items() if rows.ndim == 1 and rows.is_floating_point() == is_float]
+    if names:
+        remedy = "time=" if hasattr(sampler, "time") else "sample_neighbor(..., time=)"
+        yield (
+            f"{sampler.name}: seeds have times, but this sampler does not go by times, so it samples edges that are "
+            f"later than their seeds; name the times of the graph, {remedy} one of {', '.join(names)}, or give the "
+            "source items without times"
+        )
+
+
+class _Seeds:
+    """Some of the items of a source in a graph.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    ids: int64[num_seeds, 1] or int64[num_seeds, 2]
+        Ids of its nodes, as users have them.
+    times: [num_seeds], optional
+        Their times.
+    """
+
+    def __init__(self, graph: Graph, ids: Tensor, times: Tensor | None) -> None:
+        self.graph = graph
+        self.ids = ids
+        self.times = times
+
+    @classmethod
+    def of(cls, source: SourceStage, graph: GraphView) -> _Seeds | None:
+        """Return seeds, or None if they or the edges of the graph are not all known."""
+        items = getattr(source, "items", None)
+        if not isinstance(graph, Graph) or not isinstance(items, ItemSet) or not len(items) or items.nodes_per_item > 2:
+            return None
+        chosen = slice(None, None, -(-len(items) // _LOOKED_AT))
+        ids = items.in_space(node_types_of(graph), edge_types_of(graph)).all_ids()[chosen]
+        times = source.seed_times
+        return cls(graph, ids.view(len(ids), -1), times[chosen] if isinstance(times, Tensor) else None)
+
+    def that_find_nothing(self, sampler: Any) -> Iterator[str]:
+        """Warn where all edges of all seeds are too late for them, as if times had another unit."""
+        times = times_of(self.graph, sampler.time)
+        if times.edges is None or self.times is None or self.times.dtype != times.dtype:
+            return
+        num_found = num_with_edges = 0
+        rows = self.graph.to_graph_ids(self.ids.flatten()).view_as(self.ids)
+        for nodes, time in zip(rows.tolist(), times.rounded(self.times), strict=True):
+            edges = torch.cat([times.edges[slice(*self.graph.indptr[node : node + 2].tolist())] for node in nodes])
+            num_with_edges += len(edges) > 0
+            num_found += bool((edges < time if sampler.strictly_before else edges <= time).any())
+        if num_with_edges >= _LEAST and not num_found:
+            yield (
+                f"{sampler.name}: of {num_with_edges} seeds with edges none finds an edge that is early enough; give "
+                "the seeds times of the same kind and unit as those of the graph, and such at which something is known"
+            )
+
+    def of_no_edge_type(self, stage: str) -> Iterator[str]:
+        """Warn of pairs by ids of all nodes that no edge type joins."""
+        node_types, triples = node_types_of(self.graph), edge_types_of(self.graph).names
+        if not self.graph.is_typed or not all(isinstance(name, tuple) for name in triples):
+            return
+        joined = {ends for name in triples for ends in ((name[0], name[2]), (name[2], name[0]))}
+        numbers = node_types.numbers_of(self.graph.to_graph_ids(self.ids.flatten())).view_as(self.ids)
+        for src, dst in numbers.unique(dim=0).tolist():
+            if (node_types.names[src], node_types.names[dst]) not in joined:
+                yield (
+                    f"{stage}: some pairs are of {node_types.names[src]!r} and {node_types.names[dst]!r}, which no "
+                    "edge type joins; pairs without a type are ids of all nodes: give them by edge type, "
+                    "ItemSampler({(src, relation, dst): pairs}), with ids within the two node types"
+                )
+                return
+
+    def whose_edges_back_stay(self, exclude: Any) -> Iterator[str]:
+        """Warn where the edges of pairs are left out, and all edges back are not."""
+        differ = self.ids[:, 0] != self.ids[:, 1]
+        back = self._found(self.ids.flip(1))[differ & self._found(self.ids)]
+        if len(back) >= _LEAST and bool(back.all()):
+            remedy = "reverse=True" if exclude.excludes == "ends" else "the ids of these edges, reverse="
+            yield (
+                f"{exclude.name}: the graph has the edges of these pairs in both directions, and the edges back stay, "
+                f"by which a model can tell the pairs; pass {remedy}"
+            )
+
+    def without_such_edges_back(self, exclude: Any) -> Iterator[str]:
+        """Warn where the type that is named for the edges back has few of them."""
+        types = edge_types_of(self.graph)
+        for there, back in exclude.reverse.items():
+            own = self._found(self.ids, of_type=type_number(types, there))
+            num_back = int(self._found(self.ids.flip(1), of_type=type_number(types, back))[own].sum())
+            if int(own.sum()) >= _LEAST and 2 * num_back < int(own.sum()):
+                yield (
+                    f"{exclude.name}: of {int(own.sum())} pairs of {there!r} only {num_back} have an edge back of type "
+                    f"{back!r}; name the type of their reverses, or pass reverse=True"
+                )
+
+    def that_find_their_own_edges(self, sampler: Any) -> Iterator[str]:
+        """Warn of pairs to predict whose own edges are sampled, if most of them have one."""
+        time = getattr(sampler, "time", None)
+        if time is not None and (sampler.strictly_before or self.times is None):
+            return
+        if 2 * int(self._found(self.ids, time=time).sum()) > len(self.ids):
+            yield (
+                f"{sampler.name}: the pairs are edges of the graph, so that a model finds in its input what it should "
+                f"predict; {'pass strictly_before=True, or ' if time else ''}chain exclude_seed_edges(reverse=True) "
+                "ahead of the sampler (reverse=False for directed graphs)"
+            )
+
+    def _found(self, pairs: Tensor, *, time: str | None = None, of_type: int | None = None) -> Tensor:
+        """Return which pairs have an edge, bool[num_pairs]; with the name of times one at the time of the pair."""
+        positions = SeedEdges().find(self.graph, pairs, 1).positions
+        if of_type is not None:
+            order = self.graph.edge_permutation
+            ids = positions if order is None else order[positions].long()
+            positions = positions[edge_types_of(self.graph).numbers_of(ids) == of_type]
+        edges = [self.graph.indices[positions], torch.searchsorted(self.graph.indptr, positions, right=True) - 1]
+        wanted = list(self.graph.to_graph_ids(pairs.flatten()).view_as(pairs).t())
+        if time is not None:
+            times = times_of(self.graph, time)
+            if times.edges is None or self.times is None:
+                return torch.zeros(len(pairs), dtype=torch.bool, device="cpu")
+            edges.append(times.edges[positions])
+            wanted.append(times.rounded(self.times))
+        there = set(zip(*(column.tolist() for column in edges), strict=True))
+        found = [one in there for one in zip(*(column.tolist() for column in wanted), strict=True)]
+        return torch.tensor(found, dtype=torch.bool, device="cpu")
