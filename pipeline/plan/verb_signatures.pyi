@@ -958,6 +958,12 @@ class Verbs:
             One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on except
             ``cooperative``. With it, the ranks make each batch together: no two ranks sample or fetch the same node.
 
+        Warns
+        -----
+        UserWarning
+            Of plans that are legal and hardly meant: seeds that find edges of their future, or those that a model should
+            predict.
+
         Raises
         ------
         PlanError

@@ -79,7 +79,7 @@ class ItemSampler(SourceStage):
         ``batch.seed_time``. For items by type a dictionary with the same keys. Or the name of the node attribute with
         the times, the same name as in the sampler; this is the default if nodes have times. Only samplers with
         ``time=`` use the times, rounded to float32 if those of the graph are float32. With other samplers they are only
-        in ``batch.seed_time``, for the model, and later edges and nodes are sampled, too.
+        in ``batch.seed_time``, for the model, and later edges and nodes are sampled, too: the loader warns of it.
     edge_ids
         For items that are pairs: the id of the edge that each item is, integers [num_items] in the order of your edges.
         For items by type a dictionary with the same keys; ids then count within the edge type. They distinguish repeats
