@@ -32,8 +32,9 @@ class EdgePartition:
     ======================  =======================================================================================
 
     With ``.loader(cooperative=True, partition=...)`` each rank processes the edges of its part in every batch. This
-    needs a graph without types: use ``graph.untyped()`` for the partition and the plan, or partition a graph with types
-    by a `Partition`. The parts depend on ids only, not on types.
+    needs ``sample_in_subgraph`` as the sampler, without times, negatives and excluded edges, and a graph without types:
+    use ``graph.untyped()`` for the partition and the plan, or partition a graph with types by a `Partition`. The parts
+    depend on ids only, not on types.
 
     A node has copies in the parts of its edges: on a grid of R rows and C columns at most R + C - 1, including that of
     its master, because all are in one row or one column.

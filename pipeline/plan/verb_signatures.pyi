@@ -63,9 +63,11 @@ class Verbs:
             False (default): leave out the edges u -> v. True: leave out the edges v -> u, too, for graphs with every edge
             in both directions. In a graph with types, both apply to the edges of all types. A dictionary ``{edge_type:
             reverse_type}`` leaves out the edges u -> v of its keys, which must include the seeds' own type, and the edges v
-            -> u of its values. With ``by="edge_id"`` pass int64[num_edges]: for each edge the id of its reverse, -1 for
-            none. With ``by="edge_id"`` and a dictionary, the reverse of an edge has the same number within the other type.
-            With ``by="edge_id"`` True is refused, because it does not identify one of several edges v -> u.
+            -> u of its values. Edges of other types between the pairs stay: a view that a purchase follows tells the model
+            of the purchase. Take True, unless such edges are known when the model predicts. With ``by="edge_id"`` pass
+            int64[num_edges]: for each edge the id of its reverse, -1 for none. With ``by="edge_id"`` and a dictionary, the
+            reverse of an edge has the same number within the other type. With ``by="edge_id"`` True is refused, because it
+            does not identify one of several edges v -> u.
         per
             ``"batch"`` (default): the edges of all pairs of the batch are left out for all its seeds, which share their
             neighbourhood. ``"seed"``: the edges of a pair are left out only in its own tree. It then finds the edges of the
@@ -125,6 +127,7 @@ class Verbs:
             row for each edge of ``block.relation(edge_type)``.
         labels
             Name of the node feature to read for the seeds only, into ``batch.y``. It is refused if the items have labels.
+            Labels that are fetched by ``node=["y"]`` are in ``batch.node["y"]``, for all nodes, and ``batch.y`` is None.
             If seeds are nodes of one type, ``labels={"paper": "y"}``. For seeds of several types, ``labels={"paper": "y",
             "author": "z"}``: ``batch.y`` is then a dictionary, and ``batch.y["paper"]`` has a row for each seed that is a
             paper, in the order of ``batch.seeds``.
@@ -998,9 +1001,10 @@ class Verbs:
 
         With ``partition=hr.EdgePartition.grid(graph, num_ranks)``, or a partition by source or destination, each rank
         processes its own edges, so that hubs are divided as well (hybrid-parallel execution, GraphTheta, arXiv 2104.10569).
-        The sampler must be ``sample_in_subgraph``; the source may be any. The masters of nodes read the features. Layers of
-        `hr.nn` exchange rows with the mirrors automatically, in two collectives in each direction; layers of PyG and DGL
-        cannot. Each hop takes two rounds; within a boundary all hops together take four. Stages count ``rows_to_mirrors``,
+        The sampler must be ``sample_in_subgraph``; the source may be any. Sampled fanouts, times, negatives, excluded
+        edges, graphs with types and shards are refused. The masters of nodes read the features. Layers of `hr.nn` exchange
+        rows with the mirrors automatically, in two collectives in each direction; layers of PyG and DGL cannot. Each hop
+        takes two rounds; within a boundary all hops together take four. Stages count ``rows_to_mirrors``,
         ``rows_to_masters`` and ``messages``: the amounts that the model will exchange once in each direction.
 
         Owners read a row directly into the message of each rank that wants it, so several times if several ranks want it.

@@ -201,6 +201,8 @@ class Loader(Generic[Batch]):
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration, which begins with the first batch; with several ranks, on all of them.
 
+        ``set_epoch(0)`` before each validation epoch gives all of them the same negatives and neighbours.
+
         Raises
         ------
         LoaderError

@@ -108,9 +108,10 @@ def loader(
 
     With ``partition=hr.EdgePartition.grid(graph, num_ranks)``, or a partition by source or destination, each rank
     processes its own edges, so that hubs are divided as well (hybrid-parallel execution, GraphTheta, arXiv 2104.10569).
-    The sampler must be ``sample_in_subgraph``; the source may be any. The masters of nodes read the features. Layers of
-    `hr.nn` exchange rows with the mirrors automatically, in two collectives in each direction; layers of PyG and DGL
-    cannot. Each hop takes two rounds; within a boundary all hops together take four. Stages count ``rows_to_mirrors``,
+    The sampler must be ``sample_in_subgraph``; the source may be any. Sampled fanouts, times, negatives, excluded
+    edges, graphs with types and shards are refused. The masters of nodes read the features. Layers of `hr.nn` exchange
+    rows with the mirrors automatically, in two collectives in each direction; layers of PyG and DGL cannot. Each hop
+    takes two rounds; within a boundary all hops together take four. Stages count ``rows_to_mirrors``,
     ``rows_to_masters`` and ``messages``: the amounts that the model will exchange once in each direction.
 
     Owners read a row directly into the message of each rank that wants it, so several times if several ranks want it.

@@ -32,9 +32,11 @@ class ExcludeSeedEdges(Stage):
         False (default): leave out the edges u -> v. True: leave out the edges v -> u, too, for graphs with every edge
         in both directions. In a graph with types, both apply to the edges of all types. A dictionary ``{edge_type:
         reverse_type}`` leaves out the edges u -> v of its keys, which must include the seeds' own type, and the edges v
-        -> u of its values. With ``by="edge_id"`` pass int64[num_edges]: for each edge the id of its reverse, -1 for
-        none. With ``by="edge_id"`` and a dictionary, the reverse of an edge has the same number within the other type.
-        With ``by="edge_id"`` True is refused, because it does not identify one of several edges v -> u.
+        -> u of its values. Edges of other types between the pairs stay: a view that a purchase follows tells the model
+        of the purchase. Take True, unless such edges are known when the model predicts. With ``by="edge_id"`` pass
+        int64[num_edges]: for each edge the id of its reverse, -1 for none. With ``by="edge_id"`` and a dictionary, the
+        reverse of an edge has the same number within the other type. With ``by="edge_id"`` True is refused, because it
+        does not identify one of several edges v -> u.
     per
         ``"batch"`` (default): the edges of all pairs of the batch are left out for all its seeds, which share their
         neighbourhood. ``"seed"``: the edges of a pair are left out only in its own tree. It then finds the edges of the

@@ -38,6 +38,7 @@ class FetchFeature(FetchStage):
         row for each edge of ``block.relation(edge_type)``.
     labels
         Name of the node feature to read for the seeds only, into ``batch.y``. It is refused if the items have labels.
+        Labels that are fetched by ``node=["y"]`` are in ``batch.node["y"]``, for all nodes, and ``batch.y`` is None.
         If seeds are nodes of one type, ``labels={"paper": "y"}``. For seeds of several types, ``labels={"paper": "y",
         "author": "z"}``: ``batch.y`` is then a dictionary, and ``batch.y["paper"]`` has a row for each seed that is a
         paper, in the order of ``batch.seeds``.

@@ -26,7 +26,8 @@ def cached(
     """Return a store with caches on features, which share a budget; features that are not named stay unchanged.
 
     Each cache holds the same number of rows, or all rows of its feature. Each has its own counts. `CachedFeature`
-    describes policies and their bytes per row.
+    describes policies and their bytes per row. For a file, a cache of CPU memory takes the place of the windows of
+    batches that a loader reads by itself, unless its policy is look-ahead: without the cache, the loader chooses both.
 
     >>> import torch
     >>> import headrace as hr

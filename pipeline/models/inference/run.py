@@ -71,7 +71,7 @@ def inference(
     ...         return [lambda h, block: first(h, block).relu(), second]
     ...
     ...     def forward(self, h, blocks):
-    ...         for layer, block in zip(self.inference_layers(), blocks):
+    ...         for layer, block in zip(self.inference_layers(), blocks, strict=True):
     ...             h = layer(h, block)
     ...         return h
     >>> graph = hr.Graph.from_coo([0, 1, 2, 3], [1, 2, 3, 0])

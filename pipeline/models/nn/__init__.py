@@ -1,4 +1,4 @@
-"""Layers on blocks: those of PyG, with its parameters, over kernels that write no message per edge.
+"""Layers on blocks: those of PyG, with most of its parameters, over kernels that write no message per edge.
 
 A layer is called as ``conv(x, block)``, where `x` has a row for each source of the block; it returns a row for each
 destination. PyG's layer is called as ``conv((x, x[:num_dst]), edge_index, size=...)``. Parameters have the names and
@@ -26,6 +26,8 @@ Where it differs:
 - *GAT.* In ``GATConv`` each destination attends to itself, as in PyG's. In DGL's it does not; use
   ``add_self_loops=False``. The output of a destination without edges is then the bias, where DGL's layer refuses the
   graph. Dropout draws other numbers than PyG and DGL. There is no ``feat_drop`` of DGL: call a dropout yourself.
+- *Parameters.* ``in_channels`` is one number: no -1, for lazy layers, and no pair. There is no ``project`` of PyG's
+  `SAGEConv`, ``cached`` of `GCNConv`, ``residual`` and ``fill_value`` of `GATConv`, and ``aggr`` is no list.
 - *SAGE, GIN.* As PyG's, and as DGL's ``SAGEConv("mean")`` and ``GINConv``. ``aggr`` is only "mean", "sum" or "max", and
   GIN only sums.
 - *Two node types.* In a relation between two types (``block.relation(edge_type)``) destinations are not sources, so
