@@ -59,6 +59,10 @@ class PlanError(HeadraceError, ValueError):
     """Stages do not fit together, or a pass produced a plan that breaks the rules."""
 
 
+class PlanWarning(UserWarning):
+    """A plan is legal and hardly meant, because seeds find edges of their future, or those to predict."""
+
+
 class UsageError(PlanError, TypeError):
     """A plan was used as a loader, or a call has arguments that do not exist."""
 

@@ -27,6 +27,7 @@ if _TYPE_CHECKING:
         LoaderError,
         PeerError,
         PlanError,
+        PlanWarning,
         StateError,
         UsageError,
     )
@@ -122,6 +123,7 @@ __all__ = [
     "PlacingSource",
     "Plan",
     "PlanError",
+    "PlanWarning",
     "QuantizedFeature",
     "Reordered",
     "Rows",
@@ -206,6 +208,7 @@ _MODULES = {
     "PlacingSource": "headrace.pipeline.storage.source_protocols",
     "Plan": "headrace.pipeline.plan.plan",
     "PlanError": "headrace.ops.errors",
+    "PlanWarning": "headrace.ops.errors",
     "QuantizedFeature": "headrace.pipeline.storage.quantized_feature",
     "Reordered": "headrace.pipeline.storage.reordering",
     "Rows": "headrace.pipeline.storage.rows",

@@ -63,6 +63,7 @@ PUBLIC = [
     "PlacingSource",
     "Plan",
     "PlanError",
+    "PlanWarning",
     "QuantizedFeature",
     "Reordered",
     "Rows",
@@ -308,7 +309,7 @@ def test_errors_form_one_tree():
     errors = [
         value for name in hr.__all__ if isinstance(value := getattr(hr, name), type) and issubclass(value, Exception)
     ]
-    assert all(issubclass(error, hr.HeadraceError) for error in errors)
+    assert all(issubclass(error, hr.HeadraceError | Warning) for error in errors)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -271,11 +271,6 @@ class Stage(metaclass=_StageType):
         InputError
             With the value expected, the value given and a remedy.
         """
-
-    def doubts(self, before: tuple[Stage, ...]) -> Iterable[str]:
-        """Return warnings of what is legal behind the stages before this one, and hardly meant."""
-        del before
-        return ()
 
     @property
     def origin(self) -> Stage:

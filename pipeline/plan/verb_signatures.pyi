@@ -963,9 +963,8 @@ class Verbs:
 
         Warns
         -----
-        UserWarning
-            Of plans that are legal and hardly meant: seeds that find edges of their future, or those that a model should
-            predict.
+        PlanWarning
+            If the plan is legal and hardly meant: seeds find edges of their future, or those that a model should predict.
 
         Raises
         ------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -151,11 +149,6 @@ def _not_taken(stage: Stage, facts: Facts) -> str:
 def check_data(plan: Plan) -> None:
     """Check that the data of the stages fit together; run once, before any batch is made.
 
-    Warns
-    -----
-    UserWarning
-        Of what is legal and hardly meant.
-
     Raises
     ------
     InputError
@@ -169,17 +162,6 @@ def check_data(plan: Plan) -> None:
     check_same_nodes(stages)
     if not any(stage.lowered for stage in stages):  # passes have taken out what reads some of it
         _check_all_is_read(stages)
-        for position, stage in enumerate(stages):
-            for doubt in stage.doubts(stages[:position]):
-                warnings.warn(doubt, UserWarning, stacklevel=_level_of_user())
-
-
-def _level_of_user() -> int:
-    """Return the `stacklevel` with which the caller's warning is shown where headrace was called."""
-    package, level, frame = __name__.partition(".")[0], 0, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def check_same_nodes(stages: Sequence[Stage]) -> None:

@@ -10,6 +10,7 @@ from headrace.ops.names import load
 from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.source import source_of
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.batch import MiniBatch
@@ -70,9 +71,8 @@ def loader(
 
     Warns
     -----
-    UserWarning
-        Of plans that are legal and hardly meant: seeds that find edges of their future, or those that a model should
-        predict.
+    PlanWarning
+        If the plan is legal and hardly meant: seeds find edges of their future, or those that a model should predict.
 
     Raises
     ------
@@ -147,7 +147,13 @@ def loader(
         own = {"machine": machine, "rank": rank, "world_size": world_size, "comm": comm, "partition": partition}
         given = {name: one for name, one in own.items() if one is not None} | ({"progress": True} if progress else {})
         plan, num_threads = tuned(plan, make, cores, num_ranks, num_threads, given | passes)
-    return make(plan, num_threads)
+    made = make(plan, num_threads)
+    source = source_of(plan)
+    if source.gives_pairs or source.seed_times is not None:
+        from headrace.pipeline.stages.doubts import warn_of_doubts
+
+        warn_of_doubts(plan)
+    return made
 
 
 def explain(

@@ -1,35 +1,50 @@
-"""Warnings of what is legal in front of a sampler and hardly meant: seeds that find what a model should predict."""
+"""Warnings of plans that are legal and hardly meant: seeds that find edges that a model should predict."""
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from headrace.ops.errors import PlanWarning
 from headrace.pipeline.data import Graph, GraphView, ItemSet, edge_types_of, node_types_of, type_number
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.lowered import SeedEdges
-from headrace.pipeline.plan import SourceStage, Stage
+from headrace.pipeline.plan import Plan, SourceStage, Stage, source_of
+from headrace.pipeline.stages.sampler import Sampler
 
 #: How many seeds are looked at, spread over all of them; and of how many at least something must be true.
 _LOOKED_AT, _LEAST = 256, 8
 
 
-def doubts_of_seeds(sampler: Any, before: Sequence[Stage]) -> Iterator[str]:
-    """Yield warnings for a sampler behind a source: it samples the future, other types, or edges to predict.
+def warn_of_doubts(plan: Plan) -> None:
+    """Warn of a sampler that samples the future of its seeds, other types, or edges to predict.
 
-    Parameters
-    ----------
-    sampler
-        With its graph, and perhaps `time` and `strictly_before`.
-    before
-        The stages of the plan before it.
+    Warns
+    -----
+    PlanWarning
+        Where headrace was called.
     """
-    source = before[0]
-    if not isinstance(source, SourceStage):
-        return
+    source = source_of(plan)
+    for position, stage in enumerate(plan.stages):
+        if isinstance(stage, Sampler):
+            for doubt in _doubts(stage, source, plan.stages[:position]):
+                warnings.warn(doubt, PlanWarning, stacklevel=_level_of_user())
+
+
+def _level_of_user() -> int:
+    """Return the `stacklevel` with which the caller's warning is shown where headrace was called."""
+    package, level, frame = __name__.partition(".")[0], 0, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _doubts(sampler: Any, source: SourceStage, before: Sequence[Stage]) -> Iterator[str]:
     timed = getattr(sampler, "time", None) is not None
     if isinstance(source.seed_times, Tensor) and not timed:
         yield from _of_ignored_times(sampler, source.seed_times)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.plan import SourceStage, Stage, check_graph
+from headrace.pipeline.plan import Stage, check_graph
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,11 +34,3 @@ class Sampler(Stage):
     @property
     def writes(self) -> frozenset[str]:
         return frozenset({"n_id", "blocks", "num_sampled_nodes", "num_sampled_edges"})
-
-    def doubts(self, before: tuple[Stage, ...]) -> Iterable[str]:
-        source = before[0]
-        if not isinstance(source, SourceStage) or not (source.gives_pairs or source.seed_times is not None):
-            return ()
-        from headrace.pipeline.stages.doubts import doubts_of_seeds
-
-        return doubts_of_seeds(self, before)

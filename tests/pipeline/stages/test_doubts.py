@@ -33,7 +33,7 @@ def told_by(plan: hr.Plan) -> list[str]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         plan.loader().close()
-    assert all(one.filename == __file__ for one in told)
+    assert all(one.category is hr.PlanWarning and one.filename == __file__ for one in told)
     return [str(one.message) for one in told]
 
 
