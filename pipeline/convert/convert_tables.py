@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from headrace.pipeline.convert.id_columns import with_ids_alike
 from headrace.pipeline.convert.memory import as_memory, room
 from headrace.pipeline.convert.report import Report, planned, unused_columns
 from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.unused_ids import warnings_of_first_rows
 from headrace.pipeline.convert.work_folder import work_folder
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, holds_dataset, parts_inside
@@ -78,6 +80,12 @@ def convert_tables(
         missing; files change while they are read; or memory does not suffice.
     OSError
         If the disk is full, or `folder` cannot be written.
+
+    Warns
+    -----
+    UserWarning
+        If nodes are numbered by their rows though a column seems to have their ids, or half of the rows of a table of
+        edges or more are left out.
     """
     check_switches("convert", overwrite=overwrite, dry_run=dry_run, progress=progress)
     tables, limit = with_ids_alike(checked(description)), as_memory(memory)
@@ -87,7 +95,11 @@ def convert_tables(
     removed = parts_inside(target)
     least = _load_libraries(tables, target)
     if dry_run:
-        return replace(planned(tables, target, limit), removed=removed)
+        report = planned(tables, target, limit)
+        found = tuple(warnings_of_first_rows(tables.nodes.values()))
+        for one in found:
+            warnings.warn(f"convert: {one}", UserWarning, stacklevel=2)
+        return replace(report, removed=removed, warnings=found)
     left = room(limit, *least)
     before = _stamps(tables)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -141,6 +153,7 @@ def _report(conversion: Conversion, manifest: Manifest, target: Path, limit: int
         sum((target / array.file).stat().st_size for array in arrays.values()),
         tuple(conversion.work.done()),
         unused=unused_columns(conversion.tables),
+        warnings=tuple(conversion.warnings),
     )
 
 

@@ -48,6 +48,8 @@ class Report:
         Of a dry run, the least bytes of memory that suffice, as far as numbers of nodes are known.
     unused
         By table, the columns that nothing is made of.
+    warnings
+        What may have another meaning than was meant.
     """
 
     folder: Path
@@ -62,6 +64,7 @@ class Report:
     removed: tuple[str, ...] = ()
     memory_needed: int | None = None
     unused: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.folder} {'would be' if self.dry_run else 'is'} a data set of:"]
@@ -73,6 +76,7 @@ class Report:
         lines += [f"  {name}: {kind}" for name, kind in self.arrays.items()]
         lines += [f"  {what}: {count:,}" for what, count in self.counts.items()]
         lines += [f"  columns of {name} that are not used: {_some(columns)}" for name, columns in self.unused.items()]
+        lines += [f"  warning: {one}" for one in self.warnings]
         if self.dry_run:
             lines.append(f"  about {_number(self.disk)} bytes on the disk while it runs")
             lines.append(f"  at most {self.memory:,} bytes of memory, of which it needs {_number(self.memory_needed)}")
@@ -106,13 +110,13 @@ def unused_columns(tables: Checked) -> dict[str, list[str]]:
     for owner in [*owners, *tables.items]:
         if owner.table is not None:
             found.setdefault(owner.table.name, {}).update(dict.fromkeys(owner.table.columns))
-            used.setdefault(owner.table.name, set()).update(_columns_of(owner))
+            used.setdefault(owner.table.name, set()).update(columns_of_owner(owner))
     left = {name: [one for one in columns if one not in used[name]] for name, columns in found.items()}
     return {name: columns for name, columns in left.items() if columns}
 
 
-def _columns_of(owner: NodeTable | EdgeTable | Items) -> Iterator[str]:
-    """Yield the columns that what is described names: alone, in lists or by name."""
+def columns_of_owner(owner: NodeTable | EdgeTable | Items) -> Iterator[str]:
+    """Yield the columns that a table is described with: alone, in lists or by name."""
     for one in fields(owner):
         if one.name not in _OTHER_FIELDS:
             value = getattr(owner, one.name)
