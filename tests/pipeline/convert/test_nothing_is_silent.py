@@ -221,9 +221,7 @@ def test_unknown_ids_name_the_column_of_ids_where_none_was_given(tmp_path):
     nodes = {"id": np.array([1, 2, 3]), "x": np.ones(3)}
     edge = EdgeTable(ArrayTable("edges", {"src": np.array([1]), "dst": np.array([3])}))
     items = Items("train", ArrayTable("train", {"id": np.array([3])}))
-    message = (
-        "there is no node with the id 3 of '{}'; nodes are numbered .* by the rows of nodes: pass --id {} .*add the"
-    )
+    message = "there is no node with the id 3 of '{}'; nodes are numbered .* by the rows of nodes: pass --id {} "
     fine = EdgeTable(ArrayTable("edges", {"src": np.array([0]), "dst": np.array([1])}))
     for name in ("id", "key"):
         node = NodeTable(table=ArrayTable("nodes", {name: nodes["id"], "x": nodes["x"]}))
