@@ -194,8 +194,13 @@ class RowsOf:
         null = np.ma.getmaskarray(values)
         plain = np.ma.getdata(values)
         if plain.dtype.kind not in "iu":
+            of_text = (
+                f"write each as 1, not as 1.0 or with a space in front; of CSV pass --text-ids (in TOML: types = "
+                f'{{ {self.column} = "text" }}) for ids that are texts'
+            )
             raise InputError(
-                f"convert: {self.table.name}: expected integers in {self.column!r}, got {plain.dtype}; convert them"
+                f"convert: {self.table.name}: expected integers in {self.column!r}, got {plain.dtype}; "
+                f"{of_text if plain.dtype.kind == 'f' else 'convert them'}"
             )
         if plain.dtype == np.uint64 and plain.size and int(plain.max()) > np.iinfo(np.int64).max:
             raise InputError(

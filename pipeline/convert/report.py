@@ -83,13 +83,16 @@ class Report:
         else:
             lines.append(f"  {_number(self.disk)} bytes, at most {self.memory:,} bytes of memory")
         if self.removed:
-            going = "would be" if self.dry_run else "is"
-            lines.append(
-                f"  {', '.join(self.removed)} of the former data set {going} removed; run headrace partition again"
-            )
+            lines.append(f"  {removed_text(self.removed, would_be=self.dry_run)}")
         if self.dry_run:
             lines += ["  passes:", *(f"    {one}" for one in self.passes)]
         return "\n".join(lines)
+
+
+def removed_text(parts: Sequence[str], *, would_be: bool = False) -> str:
+    """Return the line about parts of a data set that was there before."""
+    verb = "would be" if would_be else "is" if len(parts) == 1 else "are"
+    return f"{', '.join(parts)} of the former data set {verb} removed; run headrace partition again"
 
 
 def type_text(name: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +29,11 @@ ENDS = {"src": SRC, "dst": DST}
 def convert(tmp_path, description):
     report = convert_tables(description, tmp_path / "data", progress=False, overwrite=True)
     return hr.open_dataset(tmp_path / "data"), report
+
+
+def test_a_pattern_that_names_no_file_is_named_as_it_was_written(tmp_path):
+    with pytest.raises(InputError, match=rf"expected files, got '{tmp_path}/view/\*\.csv', which names none"):
+        description_of({"edges": {"files": "view/*.csv"}}, tmp_path, "t")
 
 
 def test_ids_of_edges_in_folders_of_arrays(tmp_path):
@@ -137,6 +143,8 @@ def test_parts_that_go_with_a_data_set_are_named(tmp_path, capsys):
     assert "parts/hash-3 of the former data set is removed" in capsys.readouterr().out
     _, report = convert(tmp_path, Description([edge]))
     assert report.removed == ("parts/hash-2",)
+    both = replace(report, removed=("parts/hash-2", "parts/hash-3"))
+    assert "parts/hash-2, parts/hash-3 of the former data set are removed" in str(both)
     assert not (tmp_path / "data" / "parts").exists()
 
 
@@ -318,6 +326,7 @@ def test_nulls_and_texts_of_edges_name_labels_as_the_way_around(tmp_path):
     for fields, message in (
         ({"weight": "w"}, "row 3: expected a number in 'w' for attribute 'weight', got null; .*column labels of edges"),
         ({"features": "w"}, "row 3: expected a number in 'w' for a feature, got null; .* make the column labels"),
+        ({"weight": "channel"}, "attribute 'weight', got the text 'web' .*; correct it, or name a column of numbers"),
         ({"attributes": "channel"}, "attribute 'channel', got the text 'web' .* column of texts labels"),
         ({"features": "channel"}, "feature 'channel', got the text 'web' .* labels = 'channel'"),
     ):

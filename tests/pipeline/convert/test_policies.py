@@ -94,6 +94,10 @@ def test_ids_are_there_once_and_not_null(tmp_path, kind):
     nodes = ArrayTable("nodes", {"id": keys})
     with pytest.raises(InputError, match=r"nodes, row [34]: expected each id once in 'id', got '?[13]'? again"):
         opened(tmp_path, Description([edge], [NodeTable(table=nodes, id="id")]))
+    if kind == "integers":
+        twice = ArrayTable("nodes", {"id": keys[:4]})
+        with pytest.raises(InputError, match=r"got 1 again, which is in nodes, row 1 \(1 such row\); remove"):
+            opened(tmp_path, Description([edge], [NodeTable(table=twice, id="id")]))
     if kind == "texts":
         nodes = ArrayTable("nodes", {"id": np.array(["1", "3", None], object)})
     else:

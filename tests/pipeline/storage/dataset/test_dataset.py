@@ -135,6 +135,14 @@ def test_the_manifest_is_as_documented(tmp_path):
     assert (labelled["of"], labelled["type"]) == ("edge", list(BUYS))
 
 
+def test_a_folder_that_is_not_there_is_one_error(tmp_path):
+    """Without that of the system before it, which has no more to tell."""
+    with pytest.raises(hr.InputError, match="cannot be read") as error:
+        hr.open_dataset(tmp_path / "nowhere")
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__
+
+
 def test_verify_names_a_file_with_other_bytes(tmp_path):
     data, _ = saved(tmp_path / "set")
     path = tmp_path / "set/node.x.npy"
