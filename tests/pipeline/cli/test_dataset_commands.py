@@ -79,6 +79,20 @@ def test_head_of_a_graph_without_types(plain, capsys):
     assert "edges of edge, in the order of their destinations:" in printed
 
 
+def test_head_of_what_has_no_time(tmp_path, capsys):
+    least = torch.iinfo(torch.int64).min
+    graph = hr.Graph.from_coo([0, 1], [1, 0], node_attrs={"time": torch.tensor([least, 3])})
+    items = {"a": hr.Items([0, 1], None, torch.tensor([least, 3])), "b": hr.Items([0], None, [-torch.inf])}
+    store = hr.FeatureStore(node={"x": torch.tensor([least, 1])})
+    hr.save_dataset(tmp_path / "set", graph, store, items=items, progress=False)
+    found = answered(capsys, "head", tmp_path / "set")
+    assert found["nodes"]["node"] == [{"id": 0, "time": None, "x": least}, {"id": 1, "time": 3, "x": 1}]
+    assert [row["time"] for row in found["items"]["a of node"]] == [None, 3]
+    assert [row["time"] for row in found["items"]["b of node"]] == [None]
+    assert run("head", tmp_path / "set") == 0
+    assert "a of node:\n  id  time\n  0   none\n  1   3\n" in capsys.readouterr().out
+
+
 def test_head_of_types(typed, capsys):
     found = answered(capsys, "head", typed.path)
     assert set(found["nodes"]) == {"user", "item"}
@@ -139,8 +153,23 @@ def test_explain_for_a_machine_that_is_not_here(data, capsys):
     assert "--gpu-memory: expected --gpus" in capsys.readouterr().err
     assert run(*given, "--gpu-memory", "much") == 2
     assert "--gpu-memory: expected memory to be bytes or a text" in capsys.readouterr().err
+    assert run(*given, "--gpu-memory", "80") == 2
+    assert "got '80', which is 80 bytes; give the unit, as \"80GB\"" in capsys.readouterr().err
     assert run("explain", data.path, "--ranks", 0) == 2
     assert "expected --ranks to be an integer of at least 1" in capsys.readouterr().err
+
+
+def test_explain_of_gpus_without_a_copy_names_the_option(plain, capsys):
+    hint = "--copy-to cuda moves them to GPUs"
+    for more, is_there in ((["--gpus", 8], True), (["--gpus", 8, "--copy-to", "cuda"], False), (["--gpus", 0], False)):
+        assert run("explain", plain.path, *more) == 0
+        assert (hint in capsys.readouterr().out) == is_there
+    assert hint in answered(capsys, "explain", plain.path, "--gpus", 8)["explain"][-1]
+
+
+def test_explain_counts_one_batch(plain, capsys):
+    assert run("explain", plain.path, "--measure", 1) == 0
+    assert "\n1 batch in " in capsys.readouterr().out
 
 
 def test_explain_has_the_memory_of_one_rank(plain, capsys, monkeypatch):
@@ -238,6 +267,22 @@ def neighbourhoods(data: hr.Dataset) -> dict:
     return found
 
 
+def test_what_cannot_be_reordered_is_refused_before_the_report(typed, capsys):
+    assert run("partition", typed.path, "--parts", 2, "--reorder") == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"expected no node types for --reorder, got user, item in {typed.path}" in printed.err
+
+
+def test_a_dry_run_of_parts_that_are_there(plain, capsys):
+    assert run("partition", plain.path, "--parts", 2) == 0
+    assert run("partition", plain.path, "--parts", 2) == 2
+    before = sorted((path, path.stat().st_mtime_ns) for path in plain.path.rglob("*"))
+    assert run("partition", plain.path, "--parts", 2, "--dry-run") == 0
+    assert "would be 2 shards in" in capsys.readouterr().out
+    assert sorted((path, path.stat().st_mtime_ns) for path in plain.path.rglob("*")) == before
+
+
 @pytest.mark.parametrize("method", ["hash", "stream"])
 def test_partition_takes_all_of_a_data_set(data, tmp_path, capsys, method):
     assert run("partition", data.path, tmp_path / "out", "--parts", 3, "--method", method) == 0
@@ -326,6 +371,7 @@ def test_items_are_balanced(plain, tmp_path):
         (["partition", "{}", "--parts", "2", "--method", "metis", "--balance", "node"], "did you mean nodes?"),
         (["info", "{}/none"], "expected a folder with dataset.json"),
         (["verify", "{}/none"], "expected a folder with dataset.json"),
+        (["partition", "{}/..", "--parts", "2"], "whose parts have a place in it, got none; name OUT"),
     ],
 )
 def test_errors_take_one_line(typed, arguments, message, capsys):
@@ -341,6 +387,9 @@ def test_errors_take_one_line(typed, arguments, message, capsys):
         (["inof", "x"], "'inof'; did you mean info?"),
         (["explain", "x", "--fanuots", "3"], "got --fanuots; did you mean --fanouts?"),
         (["head", "x", "--ids"], "expected options among --help, --type, --count, --json, got --ids"),
+        (["info", "x", "extra"], "expected one folder, got also 'extra'"),
+        (["partition", "x", "y", "z", "--parts", "2"], "expected DATA and OUT, got also 'z'"),
+        (["doctor", "x"], "expected options alone, got also 'x'"),
         (["explain", "x", "--sampler", "neighbour"], "'neighbour'; did you mean neighbor?"),
         (["partition", "x", "--parts", "2", "--method", "metsi"], "did you mean metis?"),
     ],
