@@ -12,6 +12,9 @@ from headrace.pipeline.cli import convert, dataset_options, doctor, generate, pa
 from headrace.pipeline.cli.parser import Parser
 from headrace.pipeline.version import VERSION
 
+#: What shells return for a command that SIGINT has ended.
+INTERRUPTED = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
@@ -24,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 if the arguments or what they name are wrong; then one line on stderr says why.
+        0; 2 if the arguments or what they name are wrong, or 130 after an interruption: one line on stderr has why.
     """
     parser = Parser(prog="headrace", description="Prepare graphs for training with headrace.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
@@ -38,7 +41,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads what is printed has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt as error:
+        _complain(f"interrupted; {error}" if str(error) else "interrupted")
+        return INTERRUPTED
     except (HeadraceError, OSError, ImportError) as error:
-        print(f"headrace: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201 - this is a command
+        is_nameless = isinstance(error, OSError) and error.errno is not None and error.filename is None
+        out = getattr(options, "out", None) if is_nameless else None
+        _complain(str(error) if out is None else f"{error}; nothing is kept of {out}, which was being written")
         return 2
     return 0
+
+
+def _complain(text: str) -> None:
+    print(f"headrace: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201 - this is a command

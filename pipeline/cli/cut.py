@@ -60,9 +60,13 @@ def cut(options: argparse.Namespace) -> None:
     of_dataset = holds_dataset(options.data)
     if options.out is None:
         if not of_dataset:
-            raise InputError("expected OUT, the folder to make: only parts of a data set have a place of their own")
+            raise InputError(
+                f"expected a data set in {options.data}, whose parts have a place in it, got none; name OUT, the "
+                "folder to make, or make a data set by headrace convert"
+            )
         options.out = options.data / PARTS / f"{options.method}-{options.parts}"
-    check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_shards)
+    if not options.dry_run:
+        check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_shards)
     if options.report is not None:
         require("matplotlib", extra="plot", stage="--report")
         if options.report.suffix not in PICTURES:
@@ -96,6 +100,12 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     if memory is not None:
         let_pages_go()
         room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes, what="partition")
+    if options.reorder and files.graph.node_types is not None:
+        types = ", ".join(map(str, files.graph.node_types.names))
+        raise InputError(
+            f"expected no node types for --reorder, got {types} in {options.data}: these are ranges of ids, which an "
+            "order would tear apart; leave out --reorder"
+        )
     if options.reorder and ORIGINAL_ID in files.store.node:
         raise InputError(f"--reorder: {options.data} has a feature {ORIGINAL_ID} already; leave it out by --features")
     balance = None if options.balance is None else _balance(files, options.balance)

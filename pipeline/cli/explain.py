@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import answer, meant, say
-from headrace.pipeline.convert.memory import as_memory
+from headrace.pipeline.convert.memory import LEAST_OF_A_MACHINE, as_memory
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.run.make_loader import explain as explain_on
@@ -53,6 +53,8 @@ def explain(options: argparse.Namespace) -> None:
     if options.cooperative and options.ranks is None:
         raise InputError("--cooperative: expected --ranks, the number of ranks that make batches together, got none")
     text = explain_on(plan, machine=_machine(options), cooperative=options.cooperative)
+    if options.gpus and options.copy_to is None:
+        text += "\n\nbatches stay in the memory of the CPU: --copy-to cuda moves them to GPUs"
     found: dict[str, Any] = {"items": name, "explain": text.splitlines()}
     if not options.json:
         say(text)
@@ -65,7 +67,7 @@ def explain(options: argparse.Namespace) -> None:
         loader.close()
         found |= {"batches": batches, "seconds": seconds, "waited": stats.waited, "stats": stats.stages}
         if not options.json:
-            say(f"\n{batches} batches in {seconds:.3f} s")
+            say(f"\n{batches} {'batch' if batches == 1 else 'batches'} in {seconds:.3f} s")
             say(str(stats))
     if options.json:
         answer(found, "", as_json=True)
@@ -81,5 +83,5 @@ def _machine(options: argparse.Namespace) -> Machine:
     gpus = here.gpus if options.gpus is None else whole_number(options.gpus, "--gpus", 0, InputError)
     sizes = here.gpu_memory[:gpus]
     if options.gpu_memory is not None:
-        sizes = (as_memory(options.gpu_memory, "--gpu-memory"),) * gpus
+        sizes = (as_memory(options.gpu_memory, "--gpu-memory", LEAST_OF_A_MACHINE),) * gpus
     return replace(here, gpus=gpus, gpu_memory=sizes, rank=0, world_size=num_ranks)

@@ -13,6 +13,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.data import FeatureName, TypeName, TypeOffsets, edge_types_of, node_types_of, whole_number
+from headrace.pipeline.data.type_attributes import ALWAYS, always_in, value_without
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes
 from headrace.pipeline.storage.dataset.manifest import arrays_of
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
@@ -185,8 +186,14 @@ def _external(data: Dataset, name: TypeName, ids: Tensor) -> list[Any]:
 
 def _rows(shown: dict[str, list[Any]], columns: dict[str, Tensor]) -> list[dict[str, Any]]:
     """Return rows by the names of their columns."""
-    lists: dict[str, list[Any]] = shown | {name: [_value(row) for row in rows] for name, rows in columns.items()}
+    lists: dict[str, list[Any]] = shown | {name: _values(name, rows) for name, rows in columns.items()}
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+
+def _values(name: str, rows: Tensor) -> list[Any]:
+    """Return the values of rows; None for times of what has always been there."""
+    earliest = always_in(rows.dtype) if value_without(name) == ALWAYS and rows.ndim == 1 else None
+    return [None if earliest is not None and row.item() == earliest else _value(row) for row in rows]
 
 
 def _value(row: Tensor) -> Any:
@@ -209,7 +216,7 @@ def _say_table(rows: list[dict[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return " ".join(map(str, value)) if isinstance(value, list) else "none" if value is None else str(value)
 
 
 def _text(name: TypeName) -> str:

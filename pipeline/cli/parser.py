@@ -25,10 +25,17 @@ class Parser(argparse.ArgumentParser):
         options, rest = self.parse_known_args(arguments)
         if rest:
             command: Parser = options.parser
+            if not rest[0].startswith("-"):
+                command.error(f"expected {command.positions()}, got also {rest[0]!r}; leave it out")
             known = [name for action in command._actions for name in action.option_strings]
             shown = ", ".join(name for name in known if name.startswith("--"))
             command.error(f"expected options among {shown}, got {rest[0]}{meant(rest[0].split('=')[0], known)}")
         return options
+
+    def positions(self) -> str:
+        """Return what a command takes beside options."""
+        found = [str(one.metavar or one.dest) for one in self._actions if not one.option_strings]
+        return f"one {found[0].lower()}" if len(found) == 1 else " and ".join(found) or "options alone"
 
 
 def meant(name: str, known: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError
 from headrace.pipeline.cli.parser import answer
+from headrace.pipeline.convert.report import removed_text
 from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of
 from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.partition.partition import Partition
@@ -65,7 +66,7 @@ def reorder(options: argparse.Namespace) -> None:
     )
     lines = [f"{options.out}: nodes by {options.by}; ids of nodes are kept: headrace.open_dataset(...).ids"]
     if removed:
-        lines.insert(0, f"{', '.join(removed)} of the former data set is removed; run headrace partition again")
+        lines.insert(0, removed_text(removed))
     fields = {"folder": str(options.out), "by": options.by, "num_nodes": graph.num_nodes, "num_edges": graph.num_edges}
     answer({**fields, "removed": list(removed)}, "\n".join(lines), as_json=options.json)
 

@@ -89,17 +89,19 @@ def _joined(
         )
     if name == "weight" and any(units.values()):
         raise InputError(f"convert: expected weights, got times in {next(iter(found))}; name a column of numbers")
+    default = value_without(name)
     there = {column: one.dtype for column, one in found.items()}
     lacking = len(there) < len(of_tables)
     odd = {column: dtype for column, dtype in there.items() if dtype.kind not in "biuf"}
     if odd:
         texts = [(one, of[name]) for one, of in of_tables if one and name in of and one.column(of[name]).is_text]
         came = first_text(*texts[0]) if texts else str({column: str(dtype) for column, dtype in odd.items()})
+        # Weights are drawn by and times compared: numbers of texts are no remedy for these.
+        advice = "make a column of texts labels, which numbers them" if default is None else "name a column of numbers"
         raise InputError(
-            f"convert: expected numbers in the columns of {what} attribute {name!r}, got {came}; correct it, or make a "
-            "column of texts labels, which numbers them"
+            f"convert: expected numbers in the columns of {what} attribute {name!r}, got {came}; correct it, or "
+            f"{advice}"
         )
-    default = value_without(name)
     if lacking and default is None:
         raise InputError(
             f"convert: expected {what} attribute {name!r} of all tables, got it in {list(there)} alone; add the column "

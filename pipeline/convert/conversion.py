@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import Attribute, joined_attributes
 from headrace.pipeline.convert.checked import Checked, Reference, attributes_of
-from headrace.pipeline.convert.description import EdgeTable, EdgeType
+from headrace.pipeline.convert.description import EdgeTable, EdgeType, NodeTable
 from headrace.pipeline.convert.edge_ends import EndFiles, end_files, read_ends
 from headrace.pipeline.convert.graph_edges import GraphEdges
 from headrace.pipeline.convert.ids_of_types import ids_of_type
@@ -25,6 +26,7 @@ from headrace.pipeline.convert.item_rows import (
 from headrace.pipeline.convert.node_ids import NodeIds
 from headrace.pipeline.convert.output import Output
 from headrace.pipeline.convert.report import edges_text
+from headrace.pipeline.convert.unused_ids import has_row_numbers, unused_id, warning_of
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 from headrace.pipeline.convert.write_arrays import ArraysOfDataset
 from headrace.pipeline.storage.dataset.manifest import Manifest
@@ -63,6 +65,7 @@ class Conversion:
         self.output = Output(work, bar)
         self.num_nodes: dict[str, int] = {}
         self.num_edges: dict[EdgeType | None, int] = {}
+        self.warnings: list[str] = []
         self._check = check
         self._ids: dict[str, NodeIds] = {}
         self._ends: list[tuple[EdgeType | None, EdgeTable, EndFiles, Facts]] = []
@@ -73,6 +76,7 @@ class Conversion:
         _ = self.edge_attributes  # which refuses some tables
         for name, node in self.tables.nodes.items():
             references = [one for one in self.tables.references() if one.type == name]
+            self._look_for_ids(node)
             self._ids[name] = ids_of_type(self, node, references)
         self._read_edges()
         items = self._read_items()
@@ -99,6 +103,11 @@ class Conversion:
         if number:
             self._counts[what] = self._counts.get(what, 0) + number
 
+    def warn(self, text: str) -> None:
+        """Warn of something now, which the report names too: later passes may take hours."""
+        self.warnings.append(text)
+        warnings.warn(f"convert: {text}", UserWarning, stacklevel=2)
+
     @property
     def ends(self) -> list[tuple[EdgeType | None, EdgeTable, EndFiles, Facts]]:
         """The tables of edges with their files and what is known of them."""
@@ -119,6 +128,16 @@ class Conversion:
         """The edges of the graph: those of tables that were read, and those that are added."""
         return GraphEdges(self)
 
+    def _look_for_ids(self, node: NodeTable) -> None:
+        """Warn of a column that has the ids of nodes by its name, where nodes are numbered by their rows."""
+        column, table = unused_id(node), node.table
+        if column is not None and table is not None:
+            found = self.source_pass(
+                f"look at {column} of {node.type}", lambda: {"are_rows": has_row_numbers(table, column)}
+            )
+            if not found["are_rows"]:
+                self.warn(warning_of(node, column))
+
     def _read_edges(self) -> None:
         for number, (edge_type, edge) in enumerate(self.tables.edge_tables()):
             types = self.tables.ends(edge_type)
@@ -131,6 +150,12 @@ class Conversion:
             self._ends.append((edge_type, edge, files, facts))
             self.num_edges[edge_type] = self.num_edges.get(edge_type, 0) + facts["num_edges"]
             of_type = edges_text(edge_type)
+            left, num_rows = facts["counts"]["unknown"], facts["num_rows"]
+            if left and 2 * left >= num_rows:
+                self.warn(
+                    f"{left:,} of {num_rows:,} rows of {edge.table.name} are left out, as no node has their ids in "
+                    f"{edge.src!r} or {edge.dst!r}; are src and dst swapped, or ids written differently?"
+                )
             for what, text in (("unknown", "to unknown nodes left out"), ("loops", "that are loops left out")):
                 self.count(f"{of_type} {text}", facts["counts"][what])
             self.count(

@@ -78,7 +78,9 @@ def convert(
     Warns
     -----
     UserWarning
-        Which attributes are left out, because they are not arrays with a row for each node or edge.
+        Which attributes are left out, because they are not arrays with a row for each node or edge. Of files: nodes are
+        numbered by their rows though a column seems to have their ids, or half of the rows of a table of edges or more
+        are left out.
     """
     check_switches("convert", overwrite=overwrite, progress=progress)
     check_kind(folder, (str, os.PathLike), "convert: expected folder to be a path", "name it", InputError)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,10 +20,11 @@ from headrace.pipeline.convert.id_columns import with_ids_alike
 from headrace.pipeline.convert.memory import as_memory, room
 from headrace.pipeline.convert.report import Report, planned, unused_columns
 from headrace.pipeline.convert.table import Table
-from headrace.pipeline.convert.work_folder import work_folder
+from headrace.pipeline.convert.unused_ids import warnings_of_first_rows
+from headrace.pipeline.convert.work_folder import with_remedy, work_folder
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, holds_dataset, parts_inside
-from headrace.pipeline.storage.new_folder import DISK_FULL, check_is_free, new_folder
+from headrace.pipeline.storage.new_folder import check_is_free, new_folder
 from headrace.pipeline.storage.terminal import progress_bar
 
 #: Of the passes and their files: a work folder of another one is not used.
@@ -78,6 +80,14 @@ def convert_tables(
         missing; files change while they are read; or memory does not suffice.
     OSError
         If the disk is full, or `folder` cannot be written.
+    KeyboardInterrupt
+        If it is interrupted, with the folder that a later run goes on from.
+
+    Warns
+    -----
+    UserWarning
+        If nodes are numbered by their rows though a column seems to have their ids, or half of the rows of a table of
+        edges or more are left out.
     """
     check_switches("convert", overwrite=overwrite, dry_run=dry_run, progress=progress)
     tables, limit = with_ids_alike(checked(description)), as_memory(memory)
@@ -87,7 +97,11 @@ def convert_tables(
     removed = parts_inside(target)
     least = _load_libraries(tables, target)
     if dry_run:
-        return replace(planned(tables, target, limit), removed=removed)
+        report = planned(tables, target, limit)
+        found = tuple(warnings_of_first_rows(tables.nodes.values()))
+        for one in found:
+            warnings.warn(f"convert: {one}", UserWarning, stacklevel=2)
+        return replace(report, removed=removed, warnings=found)
     left = room(limit, *least)
     before = _stamps(tables)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -97,23 +111,13 @@ def convert_tables(
             shown=progress, desc=what, total=total, unit="B" if "write" in what else "", unit_scale=True
         )
 
-    try:
-        with work_folder(target, _fingerprint(tables, before)) as work:
-            conversion = Conversion(tables, work, left, bar, lambda: _refuse_changes(tables, before))
-            manifest = conversion.run(_notes(tables, before))
-            with new_folder(target, overwrite=overwrite, replaceable=holds_dataset, what="a data set") as draft:
-                conversion.output.publish(draft, arrays_of(manifest))
-                manifest.write(draft)
-            return replace(_report(conversion, manifest, target, limit), removed=removed)
-    except OSError as cause:
-        if cause.errno in DISK_FULL:
-            raise OSError(
-                cause.errno,
-                "convert: the disk is full; make room and convert again, which goes on behind the last finished pass, "
-                f"or remove .{target.name}.converting beside it",
-                str(target),
-            ) from cause
-        raise
+    with with_remedy(target), work_folder(target, _fingerprint(tables, before)) as work:
+        conversion = Conversion(tables, work, left, bar, lambda: _refuse_changes(tables, before))
+        manifest = conversion.run(_notes(tables, before))
+        with new_folder(target, overwrite=overwrite, replaceable=holds_dataset, what="a data set") as draft:
+            conversion.output.publish(draft, arrays_of(manifest))
+            manifest.write(draft)
+        return replace(_report(conversion, manifest, target, limit), removed=removed)
 
 
 def _load_libraries(tables: Checked, target: Path) -> tuple[int, ...]:
@@ -141,6 +145,7 @@ def _report(conversion: Conversion, manifest: Manifest, target: Path, limit: int
         sum((target / array.file).stat().st_size for array in arrays.values()),
         tuple(conversion.work.done()),
         unused=unused_columns(conversion.tables),
+        warnings=tuple(conversion.warnings),
     )
 
 

@@ -36,7 +36,7 @@ class Database:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.fault: Exception | None = None
+        self.fault: BaseException | None = None
 
     def execute(self, query: str) -> None:
         """Run a statement."""
@@ -58,7 +58,7 @@ class Database:
             try:
                 for texts, numbers in rows:
                     yield pa.record_batch([texts, numbers], schema=schema)
-            except Exception as error:
+            except BaseException as error:
                 self.fault = error
                 raise
 
@@ -93,7 +93,12 @@ def database(folder: Path, room: int) -> Iterator[Database]:
     wrapped = Database(base)
     try:
         yield wrapped
-    except (duckdb.Error, pa.ArrowException, OSError) as cause:  # those of rows on their way are pyarrow's
+    except (
+        duckdb.Error,
+        pa.ArrowException,
+        OSError,
+        RuntimeError,
+    ) as cause:  # pyarrow's: of rows on their way
         if wrapped.fault is not None:
             raise wrapped.fault from None
         _explain(cause, folder)
@@ -121,6 +126,8 @@ def _explain(cause: Exception, folder: Path) -> None:
     """Raise an error of DuckDB that a user can do something about as one of headrace's."""
     import duckdb
 
+    if isinstance(cause, RuntimeError) and str(cause) == "Query interrupted":  # of a signal while a query runs
+        raise KeyboardInterrupt from None
     if isinstance(cause, duckdb.OutOfMemoryException) or "Out of Memory" in str(cause):
         raise InputError(f"convert: expected more memory for ids that are texts ({cause}); raise memory") from cause
     if isinstance(cause, duckdb.IOException) or (isinstance(cause, OSError) and cause.errno is None):

@@ -107,7 +107,7 @@ def read_ends(
             count = len(next(iter(chunk.values()))) if columns else int(chunk["rows"][0])
             numbers = [one.take(chunk[one.column] if one.column else None, count) for one in readers]
             kept = np.ones(count, bool)
-            _leave_out_unknown(edge, numbers, kept, counts, options, start)
+            _leave_out_unknown(edge, readers, numbers, kept, counts, options, start)
             if options.loops == "drop" and same_type:
                 loops = kept & (numbers[0] == numbers[1])
                 counts["loops"] += int(loops.sum())
@@ -151,6 +151,7 @@ def _chunks(
 
 def _leave_out_unknown(
     edge: EdgeTable,
+    readers: tuple[IdReader, IdReader],
     numbers: list[NDArray[np.int64]],
     kept: NDArray[np.bool_],
     counts: dict[str, int],
@@ -158,18 +159,18 @@ def _leave_out_unknown(
     start: int,
 ) -> None:
     # Both ends may be of one column, and of two types.
-    of_ends = [(column, found == UNKNOWN) for column, found in zip((edge.src, edge.dst), numbers, strict=True)]
-    firsts = [(int(unknown.argmax()), column) for column, unknown in of_ends if unknown.any()]
+    of_ends = [found == UNKNOWN for found in numbers]
+    firsts = [(int(unknown.argmax()), side) for side, unknown in enumerate(of_ends) if unknown.any()]
     if firsts and options.unknown_ids != "drop":
-        first, column = min(firsts)
-        refuse_unknown(edge.table, column, start + first)
-    for _, unknown in of_ends:
+        first, side = min(firsts)
+        refuse_unknown(edge.table, (edge.src, edge.dst)[side], start + first, readers[side].advice)
+    for unknown in of_ends:
         counts["unknown"] += int((unknown & kept).sum())
         kept &= ~unknown
 
 
-def refuse_unknown(table: Table, column: str, row: int) -> None:
-    """Refuse an id that no node has, with its value.
+def refuse_unknown(table: Table, column: str, row: int, advice: str) -> None:
+    """Refuse an id that no node has, with its value; `advice` is the beginning of what to do.
 
     Raises
     ------
@@ -177,10 +178,14 @@ def refuse_unknown(table: Table, column: str, row: int) -> None:
         Always.
     """
     value = value_at(Reference(table, column, "", ""), row)
+    drop = "pass unknown_ids='drop' (--unknown-ids drop: leave such rows out)"
+    if value is None:
+        raise InputError(
+            f"convert: {table.where(row)}: there is no node with the id null of {column!r}; fill it in, or {drop}"
+        )
     raise InputError(
-        f"convert: {table.where(row)}: there is no node with the id {'null' if value is None else repr(value)} of "
-        f"{column!r}; add the node, or pass unknown_ids='drop' (--unknown-ids drop: leave such rows out) or 'create' "
-        "(--unknown-ids create: add nodes)"
+        f"convert: {table.where(row)}: there is no node with the id {value!r} of {column!r}; {advice}add the node, or "
+        f"{drop} or 'create' (--unknown-ids create: add nodes)"
     )
 
 

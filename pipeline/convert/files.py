@@ -36,7 +36,9 @@ def files_of(paths: Paths) -> list[Path]:
     else:
         found = [file for one in paths for file in _files_of_one(Path(one))]
     if not found:
-        raise InputError(f"convert: expected files, got {paths!r}, which names none; look at the path")
+        named = [paths] if isinstance(paths, str | os.PathLike) else paths
+        texts = ", ".join(str(one) for one in named)
+        raise InputError(f"convert: expected files, got {texts!r}, which names none; look at the path")
     for file in found:
         _check(file)
     return found

@@ -9,6 +9,7 @@ from typing import TypeVar
 from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Checked
 from headrace.pipeline.convert.description import EdgeTable, Items, NodeTable
+from headrace.pipeline.convert.unused_ids import pass_id, unused_id
 
 T = TypeVar("T", NodeTable, EdgeTable, Items)
 
@@ -55,9 +56,11 @@ def _kind_of(tables: Checked, name: str) -> str:
         if all(kind in kinds for _, kinds in columns):
             return kind
     texts, integers = (next(where for where, kinds in columns if kind not in kinds) for kind in ("integers", "texts"))
+    has_rows = node.table is not None and node.id is None
+    advice = pass_id(unused_id(node) or "COLUMN") if has_rows else "write them alike"
     raise InputError(
         f"convert: expected ids of {name!r} to be texts or integers everywhere, got texts in {texts} and integers in "
-        f"{integers}; write them alike"
+        f"{integers}; {advice}"
     )
 
 

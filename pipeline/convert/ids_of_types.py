@@ -11,6 +11,7 @@ from headrace.pipeline.convert.description import NodeTable
 from headrace.pipeline.convert.integer_keys import find_keys, integer_ids
 from headrace.pipeline.convert.node_ids import DenseIds, NodeIds, chunks_of
 from headrace.pipeline.convert.text_keys import find_texts, text_ids
+from headrace.pipeline.convert.unused_ids import advice_of
 
 if TYPE_CHECKING:
     from headrace.pipeline.convert.conversion import Conversion
@@ -47,7 +48,7 @@ def ids_of_type(conversion: Conversion, node: NodeTable, references: Sequence[Re
     if num_rows is None:
         num_rows = conversion.source_pass(f"rows of {node.type}", lambda: {"num_rows": _count_rows(node)})["num_rows"]
     _check_number(node, num_rows)
-    return DenseIds(None if create else num_rows, num_rows)
+    return DenseIds(None if create else num_rows, num_rows, advice_of(node))
 
 
 def _are_texts(node: NodeTable, references: Sequence[Reference]) -> bool:

@@ -94,7 +94,7 @@ def _refuse_repeats(keys: Ids, order: Ids, table: Table, column: str) -> None:
         first, second = (int(order[repeats[0] + side]) for side in (0, 1))
         raise InputError(
             f"convert: {table.where(second)}: expected each id once in {column!r}, got {keys[repeats[0]]} again, which "
-            f"is in {table.where(first)} ({len(repeats)} such rows); remove the repeats"
+            f"is in {table.where(first)} ({len(repeats)} such row{'s' * (len(repeats) > 1)}); remove the repeats"
         )
 
 

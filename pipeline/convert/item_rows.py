@@ -199,10 +199,10 @@ def read_items(
             size = len(next(iter(chunk.values()))) if needed else int(chunk["rows"][0])
             numbers = [one.take(chunk[one.column] if one.column else None, size) for one in readers]
             kept = np.ones(size, bool)
-            for column, found in zip(id_columns, numbers, strict=True):
+            for column, reader, found in zip(id_columns, readers, numbers, strict=True):
                 unknown = found == UNKNOWN
                 if unknown.any() and options.unknown_ids != "drop":
-                    refuse_unknown(items.table, column, start + int(unknown.argmax()))
+                    refuse_unknown(items.table, column, start + int(unknown.argmax()), reader.advice)
                 counts["unknown"] += int((unknown & kept).sum())
                 kept &= ~unknown
             values = columns.values(chunk, kept, start, counts)

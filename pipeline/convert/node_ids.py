@@ -72,10 +72,13 @@ class IdReader(ABC):
         What to read of the table, and to pass to `take`; None if the numbers are known without it.
     num_rows
         The rows of the column, where it need not be read.
+    advice
+        For errors about unknown ids, the beginning of what to do, where ids of nodes may have been forgotten.
     """
 
     column: str | None
     num_rows: int = 0
+    advice: str = ""
 
     @abstractmethod
     def take(self, values: NDArray[Any] | None, count: int) -> Ids:
@@ -85,13 +88,14 @@ class IdReader(ABC):
 class DenseIds(NodeIds):
     """Ids that are node numbers."""
 
-    def __init__(self, num_nodes: int | None, num_rows: int) -> None:
+    def __init__(self, num_nodes: int | None, num_rows: int, advice: str = "") -> None:
         self.num_nodes = num_nodes
         self.num_rows = num_rows
+        self._advice = advice
 
     def reader(self, reference: Reference) -> IdReader:
         """Return a reader of numbers that are below `num_nodes`."""
-        return _DenseReader(reference, self.num_nodes)
+        return _DenseReader(reference, self.num_nodes, self._advice)
 
 
 class IntegerIds(NodeIds):
@@ -120,8 +124,9 @@ class IntegerIds(NodeIds):
 
 
 class _DenseReader(IdReader):
-    def __init__(self, reference: Reference, num_nodes: int | None) -> None:
+    def __init__(self, reference: Reference, num_nodes: int | None, advice: str) -> None:
         self.column = reference.column
+        self.advice = advice
         self._source = RowsOf(reference.table, reference.column)
         self._num_nodes = num_nodes
 
@@ -189,8 +194,13 @@ class RowsOf:
         null = np.ma.getmaskarray(values)
         plain = np.ma.getdata(values)
         if plain.dtype.kind not in "iu":
+            of_text = (
+                f"write each as 1, not as 1.0 or with a space in front; of CSV pass --text-ids (in TOML: types = "
+                f'{{ {self.column} = "text" }}) for ids that are texts'
+            )
             raise InputError(
-                f"convert: {self.table.name}: expected integers in {self.column!r}, got {plain.dtype}; convert them"
+                f"convert: {self.table.name}: expected integers in {self.column!r}, got {plain.dtype}; "
+                f"{of_text if plain.dtype.kind == 'f' else 'convert them'}"
             )
         if plain.dtype == np.uint64 and plain.size and int(plain.max()) > np.iinfo(np.int64).max:
             raise InputError(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from headrace.ops import InputError
+from headrace.pipeline.storage.dataset.folder_writer import named_in_errors
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class RawWriter:
     def append(self, rows: NDArray[Any]) -> None:
         """Write rows behind the others."""
         taken = np.ascontiguousarray(rows, dtype=self._array.dtype)
-        self._file.write(taken.data)
+        with named_in_errors(self._array.path):
+            self._file.write(taken.data)
         self.num_rows += len(taken)
 
     def __enter__(self) -> Self:
@@ -84,7 +86,8 @@ class RawWriter:
     def __exit__(self, error: object, *rest: object) -> None:
         try:
             if error is None:
-                self._file.flush()
-                os.fsync(self._file.fileno())
+                with named_in_errors(self._array.path):
+                    self._file.flush()
+                    os.fsync(self._file.fileno())
         finally:
             self._file.close()

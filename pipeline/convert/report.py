@@ -48,6 +48,8 @@ class Report:
         Of a dry run, the least bytes of memory that suffice, as far as numbers of nodes are known.
     unused
         By table, the columns that nothing is made of.
+    warnings
+        What may have another meaning than was meant.
     """
 
     folder: Path
@@ -62,6 +64,7 @@ class Report:
     removed: tuple[str, ...] = ()
     memory_needed: int | None = None
     unused: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.folder} {'would be' if self.dry_run else 'is'} a data set of:"]
@@ -73,19 +76,23 @@ class Report:
         lines += [f"  {name}: {kind}" for name, kind in self.arrays.items()]
         lines += [f"  {what}: {count:,}" for what, count in self.counts.items()]
         lines += [f"  columns of {name} that are not used: {_some(columns)}" for name, columns in self.unused.items()]
+        lines += [f"  warning: {one}" for one in self.warnings]
         if self.dry_run:
             lines.append(f"  about {_number(self.disk)} bytes on the disk while it runs")
             lines.append(f"  at most {self.memory:,} bytes of memory, of which it needs {_number(self.memory_needed)}")
         else:
             lines.append(f"  {_number(self.disk)} bytes, at most {self.memory:,} bytes of memory")
         if self.removed:
-            going = "would be" if self.dry_run else "is"
-            lines.append(
-                f"  {', '.join(self.removed)} of the former data set {going} removed; run headrace partition again"
-            )
+            lines.append(f"  {removed_text(self.removed, would_be=self.dry_run)}")
         if self.dry_run:
             lines += ["  passes:", *(f"    {one}" for one in self.passes)]
         return "\n".join(lines)
+
+
+def removed_text(parts: Sequence[str], *, would_be: bool = False) -> str:
+    """Return the line about parts of a data set that was there before."""
+    verb = "would be" if would_be else "is" if len(parts) == 1 else "are"
+    return f"{', '.join(parts)} of the former data set {verb} removed; run headrace partition again"
 
 
 def type_text(name: Any) -> str:
@@ -106,13 +113,13 @@ def unused_columns(tables: Checked) -> dict[str, list[str]]:
     for owner in [*owners, *tables.items]:
         if owner.table is not None:
             found.setdefault(owner.table.name, {}).update(dict.fromkeys(owner.table.columns))
-            used.setdefault(owner.table.name, set()).update(_columns_of(owner))
+            used.setdefault(owner.table.name, set()).update(columns_of_owner(owner))
     left = {name: [one for one in columns if one not in used[name]] for name, columns in found.items()}
     return {name: columns for name, columns in left.items() if columns}
 
 
-def _columns_of(owner: NodeTable | EdgeTable | Items) -> Iterator[str]:
-    """Yield the columns that what is described names: alone, in lists or by name."""
+def columns_of_owner(owner: NodeTable | EdgeTable | Items) -> Iterator[str]:
+    """Yield the columns that a table is described with: alone, in lists or by name."""
     for one in fields(owner):
         if one.name not in _OTHER_FIELDS:
             value = getattr(owner, one.name)

@@ -7,6 +7,7 @@ written again from their beginning.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,11 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from headrace.ops import InputError
-from headrace.pipeline.storage.new_folder import hold
+from headrace.pipeline.storage.dataset.folder_writer import named_in_errors
+from headrace.pipeline.storage.new_folder import DISK_FULL, hold
 
 JOURNAL = "journal"
 
 Facts = dict[str, Any]
+
+#: By the number of an error of the system, what has happened and what to do.
+_FAULTS = {
+    **dict.fromkeys(DISK_FULL, ("the disk is full", "make room")),
+    errno.EFBIG: ("the file is larger than the system allows", "raise that limit (ulimit -f)"),
+}
 
 
 class WorkFolder:
@@ -56,7 +64,7 @@ class WorkFolder:
         """Run a pass unless it is finished, and return the facts that it found, which are JSON."""
         if name not in self._done:
             facts = run()
-            with self._journal.open("a") as file:
+            with named_in_errors(self._journal), self._journal.open("a") as file:
                 file.write(json.dumps({"pass": name, "facts": facts}) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -83,6 +91,37 @@ class WorkFolder:
         return found
 
 
+def path_of_work(target: Path) -> Path:
+    """Return the work folder of a target."""
+    return target.with_name(f".{target.name}.converting")
+
+
+@contextmanager
+def with_remedy(target: Path) -> Iterator[None]:
+    """Add to errors of the system, and to an interruption, what of a conversion is kept and how it goes on.
+
+    Raises
+    ------
+    OSError
+        With the file, where it is known.
+    KeyboardInterrupt
+        With the folder that is kept.
+    """
+    work = path_of_work(target)
+    kept = f"finished passes are kept in {work}, and the same conversion goes on from there"
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"convert: {kept}") if work.exists() else KeyboardInterrupt from None
+    except OSError as cause:
+        if cause.errno is None or not work.exists():
+            raise
+        what, remedy = _FAULTS.get(cause.errno, (cause.strerror, "mend this"))
+        file = "" if cause.filename is None else f" ({cause.filename})"
+        text = f"convert: {what}{file}; {remedy} and convert again: {kept}; or remove that folder"
+        raise OSError(cause.errno, text, str(target)) from cause
+
+
 @contextmanager
 def work_folder(target: Path, fingerprint: str) -> Iterator[WorkFolder]:
     """Yield the work folder of a target, which no other run uses meanwhile.
@@ -94,7 +133,7 @@ def work_folder(target: Path, fingerprint: str) -> Iterator[WorkFolder]:
     InputError
         If another run converts to the same target.
     """
-    path = target.with_name(f".{target.name}.converting")
+    path = path_of_work(target)
     path.mkdir(parents=True, exist_ok=True)
     try:
         held = hold(path)

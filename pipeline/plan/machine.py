@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,7 @@ from headrace.ops.gpu import current_gpu
 from headrace.ops.gpu_memory import free_gpu_memory
 from headrace.ops.memory_limit import own_room, shared_room
 from headrace.ops.memory_promises import promised
+from headrace.pipeline.convert.memory import LEAST_OF_A_MACHINE, as_memory
 from headrace.pipeline.data import Place, whole_number
 from headrace.pipeline.distributed.job import rank_of_process, ranks_here
 
@@ -41,11 +42,11 @@ class Machine:
     rank, world_size
         The rank of this process among those that share every batch, and their number.
     memory
-        Bytes of CPU memory that this process may still allocate, without the room that its caches have not filled yet;
-        0 if unknown.
+        Bytes of CPU memory that this process may still allocate, without the room that its caches have not filled yet,
+        also as a text such as "64GB"; 0 if unknown.
     gpu_memory
-        Free bytes of each device; empty if unknown. It may differ between ranks. Therefore passes use it only for
-        sizes, never to decide on a stage in which ranks wait for each other.
+        Free bytes of each device, also as texts, or one text for all; empty if unknown. It may differ between ranks.
+        Therefore passes use it only for sizes, never to decide on a stage in which ranks wait for each other.
     promised, gpu_promised
         Bytes of CPU memory, and of each device, assigned to caches of this process, filled or not. All caches share
         half of the memory; a new one gets half of the rest of it.
@@ -73,7 +74,28 @@ class Machine:
     gpu_channel: bool = field(default=False, repr=False)
     partition: Partition | EdgePartition | None = field(default=None, repr=False)
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            cores: int = 1,
+            gpus: int = 0,
+            rank: int = 0,
+            world_size: int = 1,
+            memory: int | str = 0,
+            gpu_memory: str | tuple[int | str, ...] = (),
+            promised: int = 0,
+            gpu_promised: tuple[int, ...] = (),
+            current_gpu: int = 0,
+            bus_threads: int = 0,
+            gpu_channel: bool = False,
+            partition: Partition | EdgePartition | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        if isinstance(self.memory, str):
+            object.__setattr__(self, "memory", as_memory(self.memory, "Machine: memory", LEAST_OF_A_MACHINE))
+        object.__setattr__(self, "gpu_memory", _sizes(self.gpu_memory, self.gpus))
         for name, least in _LEAST.items():
             whole_number(getattr(self, name), f"Machine: {name}", least, InputError)
         if not isinstance(self.gpu_channel, bool):
@@ -148,6 +170,16 @@ class Machine:
             gpu_promised=tuple(there.num_bytes for there in on_gpus),
             current_gpu=current_gpu() if gpus else 0,
         )
+
+
+def _sizes(given: Any, gpus: Any) -> Any:
+    """Return sizes with those that are texts as bytes; a text alone is the size of each GPU."""
+    if isinstance(given, str):
+        given = (given,) * whole_number(gpus, "Machine: gpus", 0, InputError)
+    if not isinstance(given, tuple):
+        return given
+    what = "Machine: gpu_memory"
+    return tuple(as_memory(one, what, LEAST_OF_A_MACHINE) if isinstance(one, str) else one for one in given)
 
 
 def memory_room(ranks: int) -> int:

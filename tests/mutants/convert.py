@@ -34,8 +34,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/cli/cut.py",
-        "    if not options.dry_run:\n",
-        "    if True:\n",
+        "    if not options.dry_run:\n        options.out",
+        "    if True:\n        options.out",
         _PARTS + "test_a_dry_run_writes_nothing",
     ),
     Mutant(
@@ -102,8 +102,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/edge_ends.py",
-        "first, column = min(firsts)",
-        "first, column = firsts[0]",
+        "first, side = min(firsts)",
+        "first, side = firsts[0]",
         _POLICY + "test_unknown_nodes_are_created_behind_the_others",
     ),
     Mutant(

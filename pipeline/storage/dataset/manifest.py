@@ -139,7 +139,7 @@ class Manifest:
             raise InputError(
                 f"open_dataset: expected a folder with {MANIFEST}, but {path} cannot be read ({cause.strerror}); "
                 + (instead_of_folder(folder) or "name a folder that hr.save_dataset or headrace convert made")
-            ) from cause
+            ) from None
         except ValueError as cause:
             raise InputError(f"open_dataset: expected JSON in {path}, but {cause}; copy the data set again") from cause
         if fields.get("format") != FORMAT:

@@ -21,7 +21,7 @@ from headrace.pipeline.data.typed_items import TypeRuns, joined_rows
 from headrace.pipeline.data.types import TypeName, type_number
 from headrace.pipeline.storage.array_file import PIECE_BYTES
 from headrace.pipeline.storage.dataset.folder_writer import FolderWriter
-from headrace.pipeline.storage.dataset.id_map import IdMap
+from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
 from headrace.pipeline.storage.dataset.manifest import (
     ArrayFile,
     FeatureFile,
@@ -70,9 +70,10 @@ def save_dataset(
         By name, such as "train", items as `ItemSampler` takes them: ids, masks, pairs, with labels, by type, `hr.Items`
         with times; the parts of `split_nodes`, and ``split_links(...).items``.
     ids
-        By node type ("node" in a graph without types), the users' own ids of all its nodes: integers or texts.
+        By node type ("node" in a graph without types), the users' own ids of all its nodes: integers or texts, or the
+        ids of another data set, ``data.ids``.
     notes
-        Anything in JSON to keep in the manifest.
+        Anything in JSON to keep in the manifest; ``data.notes`` of a conversion keeps the unit of times.
     overwrite
         Replace a data set at `path`, with the parts inside it; anything else at `path` stays, and is an error.
     progress
@@ -134,7 +135,7 @@ def save_dataset(
                 _write_graph(writer, graph),
                 tuple(_write_feature(writer, of, name, source) for of, name, source in sources),
                 {name: tuple(_write_items(writer, name, run) for run in some) for name, some in runs.items()},
-                tuple(write_ids(writer, name, one) for name, one in maps.items()),
+                tuple(write_ids(writer, name, one) for name, one in maps.items() if not isinstance(one, RowNumbers)),
                 notes or {},
             ).write(draft)
     except OSError as cause:
@@ -262,7 +263,7 @@ def _write_items(writer: FolderWriter, name: str, run: tuple[TypeName | None, Te
 def _id_map(graph: Graph, name: Any, ids: Any) -> IdMap:
     types = node_types_of(graph)
     own = types.id_range(name)
-    made = IdMap.of(ids, str(name))
+    made = ids if isinstance(ids, IdMap) else IdMap.of(ids, str(name))
     if len(made) != len(own):
         raise InputError(f"{_STAGE}: expected an id for each of {len(own)} nodes of {name!r}, got {len(made)}")
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.cli import cut
 from headrace.pipeline.cli.command_line import main
 
 NUM_NODES = 60
@@ -184,6 +186,15 @@ def test_arguments_are_checked_before_work_is_shown(tmp_path, capsys, options):
     capsys.readouterr()
     assert run(tmp_path / "data", tmp_path / "out", *options) == 2
     assert capsys.readouterr().out == ""
+
+
+def test_an_error_of_writing_names_the_folder(data, tmp_path, capsys, monkeypatch):
+    def write(*_, **__):
+        raise OSError(errno.EFBIG, "File too large")
+
+    monkeypatch.setattr(cut, "write_shards", write)
+    assert run(data, tmp_path / "out", "--parts", 2) == 2
+    assert f"File too large; nothing is kept of {tmp_path / 'out'}, which was being written" in capsys.readouterr().err
 
 
 def test_no_such_folder(tmp_path, capsys):

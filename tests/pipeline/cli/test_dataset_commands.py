@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 import torch
@@ -79,6 +78,20 @@ def test_head_of_a_graph_without_types(plain, capsys):
     assert "edges of edge, in the order of their destinations:" in printed
 
 
+def test_head_of_what_has_no_time(tmp_path, capsys):
+    least = torch.iinfo(torch.int64).min
+    graph = hr.Graph.from_coo([0, 1], [1, 0], node_attrs={"time": torch.tensor([least, 3])})
+    items = {"a": hr.Items([0, 1], None, torch.tensor([least, 3])), "b": hr.Items([0], None, [-torch.inf])}
+    store = hr.FeatureStore(node={"x": torch.tensor([least, 1])})
+    hr.save_dataset(tmp_path / "set", graph, store, items=items, progress=False)
+    found = answered(capsys, "head", tmp_path / "set")
+    assert found["nodes"]["node"] == [{"id": 0, "time": None, "x": least}, {"id": 1, "time": 3, "x": 1}]
+    assert [row["time"] for row in found["items"]["a of node"]] == [None, 3]
+    assert [row["time"] for row in found["items"]["b of node"]] == [None]
+    assert run("head", tmp_path / "set") == 0
+    assert "a of node:\n  id  time\n  0   none\n  1   3\n" in capsys.readouterr().out
+
+
 def test_head_of_types(typed, capsys):
     found = answered(capsys, "head", typed.path)
     assert set(found["nodes"]) == {"user", "item"}
@@ -110,59 +123,6 @@ def test_verify(data, capsys):
     assert "graph.indices.npy" in capsys.readouterr().err
 
 
-def without_memory(text: str) -> str:
-    """Leave out numbers that depend on the memory that is free."""
-    return re.sub(r"\d[\d,]{7,}", "...", text)
-
-
-def test_explain(data, capsys):
-    assert run("explain", data.path, "--fanouts", "3,2", "--batch-size", 4, "--measure", 2) == 0
-    printed = capsys.readouterr().out
-    assert "items: train" in printed
-    plan = hr.ItemSampler(data.items["train"], batch_size=4, shuffle=True, seed=0)
-    plan = plan.sample_neighbor(data.graph, [3, 2]).fetch_feature(data.store, node=list(data.store.node))
-    assert without_memory(plan.loader().explain()) in without_memory(printed)
-    assert "2 batches in" in printed
-
-
-def test_explain_for_a_machine_that_is_not_here(data, capsys):
-    given = ("explain", data.path, "--copy-to", "cuda", "--gpus", 4, "--ranks", 4)
-    assert run(*given) == 0
-    assert "on_stream(cuda:0)" in capsys.readouterr().out
-    assert run(*given, "--cooperative") == 0
-    assert "exchange_rows" in capsys.readouterr().out
-    assert run("explain", data.path, "--cooperative") == 2
-    assert "--cooperative: expected --ranks" in capsys.readouterr().err
-    assert run(*given, "--measure", 2) == 2
-    assert "--measure: expected the machine that is here" in capsys.readouterr().err
-    assert run("explain", data.path, "--gpu-memory", "80GB") == 2
-    assert "--gpu-memory: expected --gpus" in capsys.readouterr().err
-    assert run(*given, "--gpu-memory", "much") == 2
-    assert "--gpu-memory: expected memory to be bytes or a text" in capsys.readouterr().err
-    assert run("explain", data.path, "--ranks", 0) == 2
-    assert "expected --ranks to be an integer of at least 1" in capsys.readouterr().err
-
-
-def test_explain_has_the_memory_of_one_rank(plain, capsys, monkeypatch):
-    """Of 8 ranks on 2 machines of 4 GPUs, four share the memory of one."""
-    monkeypatch.setattr("headrace.pipeline.plan.machine.shared_room", lambda: 1 << 40)
-    monkeypatch.setattr("headrace.pipeline.plan.machine.own_room", lambda: None)
-    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    assert run("explain", plain.path, "--ranks", 8, "--gpus", 4, "--gpu-memory", "80GiB") == 0
-    printed = capsys.readouterr().out
-    assert int(re.search(r" memory=(\d+)", printed)[1]) <= 1 << 38
-    assert "gpu_memory=(4 x 80 GiB)" in printed
-
-
-@pytest.mark.parametrize("text", ["5,x", "", "5,,6"])
-def test_fanouts_that_are_no_numbers(plain, capsys, text):
-    with pytest.raises(SystemExit):
-        run("explain", plain.path, "--fanouts", text)
-    assert f"argument --fanouts: expected whole numbers separated by commas, as 10,10, got {text!r}" in (
-        capsys.readouterr().err
-    )
-
-
 def test_explain_reorder_and_partition_in_json(typed, tmp_path, capsys):
     found = answered(capsys, "explain", typed.path, "--fanouts", "3", "--batch-size", 4, "--measure", 2)
     assert found["items"] == "train"
@@ -179,13 +139,6 @@ def test_explain_reorder_and_partition_in_json(typed, tmp_path, capsys):
     assert sum(found["parts"]["edges"]) == graph.num_edges
     assert "items train" in found["left_out"]
     assert "item.x" in found["features"]["node"]
-
-
-def test_explain_of_what_is_asked_for(typed, capsys):
-    assert run("explain", typed.path, "--items", "val", "--features", "item.x", "--sampler", "layer_neighbor") == 0
-    printed = capsys.readouterr().out
-    assert "items: val" in printed
-    assert "sample_layer_neighbor" in printed
 
 
 @pytest.mark.parametrize("kind", ["plain", "typed"])
@@ -236,6 +189,22 @@ def neighbourhoods(data: hr.Dataset) -> dict:
                 for end, column in zip(ends, columns, strict=True)
             ]
     return found
+
+
+def test_what_cannot_be_reordered_is_refused_before_the_report(typed, capsys):
+    assert run("partition", typed.path, "--parts", 2, "--reorder") == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"expected no node types for --reorder, got user, item in {typed.path}" in printed.err
+
+
+def test_a_dry_run_of_parts_that_are_there(plain, capsys):
+    assert run("partition", plain.path, "--parts", 2) == 0
+    assert run("partition", plain.path, "--parts", 2) == 2
+    before = sorted((path, path.stat().st_mtime_ns) for path in plain.path.rglob("*"))
+    assert run("partition", plain.path, "--parts", 2, "--dry-run") == 0
+    assert "would be 2 shards in" in capsys.readouterr().out
+    assert sorted((path, path.stat().st_mtime_ns) for path in plain.path.rglob("*")) == before
 
 
 @pytest.mark.parametrize("method", ["hash", "stream"])
@@ -326,6 +295,7 @@ def test_items_are_balanced(plain, tmp_path):
         (["partition", "{}", "--parts", "2", "--method", "metis", "--balance", "node"], "did you mean nodes?"),
         (["info", "{}/none"], "expected a folder with dataset.json"),
         (["verify", "{}/none"], "expected a folder with dataset.json"),
+        (["partition", "{}/..", "--parts", "2"], "whose parts have a place in it, got none; name OUT"),
     ],
 )
 def test_errors_take_one_line(typed, arguments, message, capsys):
@@ -341,6 +311,9 @@ def test_errors_take_one_line(typed, arguments, message, capsys):
         (["inof", "x"], "'inof'; did you mean info?"),
         (["explain", "x", "--fanuots", "3"], "got --fanuots; did you mean --fanouts?"),
         (["head", "x", "--ids"], "expected options among --help, --type, --count, --json, got --ids"),
+        (["info", "x", "extra"], "expected one folder, got also 'extra'"),
+        (["partition", "x", "y", "z", "--parts", "2"], "expected DATA and OUT, got also 'z'"),
+        (["doctor", "x"], "expected options alone, got also 'x'"),
         (["explain", "x", "--sampler", "neighbour"], "'neighbour'; did you mean neighbor?"),
         (["partition", "x", "--parts", "2", "--method", "metsi"], "did you mean metis?"),
     ],

@@ -24,7 +24,7 @@ def refused(capsys, *arguments: object) -> str:
 @pytest.fixture
 def source(tmp_path):
     (tmp_path / "nodes.csv").write_text("id\na\nb\n")
-    (tmp_path / "edges.csv").write_text("src,dst,t\na,b,1\nb,c,\n")
+    (tmp_path / "edges.csv").write_text("src,dst,t\na,b,1\nb,a,1\nb,c,\n")
     return tmp_path
 
 

@@ -14,6 +14,7 @@ from headrace.pipeline.convert import convert_tables
 from described_tables import RefusedError, descriptions, differences, slowly_converted
 
 
+@pytest.mark.filterwarnings("ignore:convert. .* rows of .* are left out")
 @given(descriptions(), st.sampled_from([1 << 30, 3000, 300]), st.booleans())
 def test_a_conversion_is_that_of_the_objects_themselves(description, room, packed):
     with tempfile.TemporaryDirectory() as folder:

@@ -67,6 +67,14 @@ def test_an_id_behind_the_first_rows_that_is_no_integer_is_refused(tmp_path, mon
                 opened(tmp_path, table)
 
 
+def test_ids_with_spaces_or_points_name_the_remedy(tmp_path):
+    for odd in (" 1", "1.0"):
+        (tmp_path / "edges.csv").write_text(f"src,dst\n{odd},0\n")
+        message = r"expected integers in 'src', got float64; write each as 1, not as 1.0 .*space in front.*--text-ids"
+        with pytest.raises(InputError, match=message):
+            opened(tmp_path, CsvTable(tmp_path / "edges.csv"))
+
+
 def test_texts_and_integers_of_files_that_say_so_are_not_mixed(tmp_path):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -61,7 +61,7 @@ def test_dates_and_datetimes(tmp_path, monkeypatch, reader):
 
 def test_labels_beside_times_keep_their_classes(tmp_path):
     (tmp_path / "e.csv").write_text("src,dst\n0,1\n")
-    (tmp_path / "n.csv").write_text("id,kind,t\na1,cat,2024-05-31\n010,dog,2024-06-01\n")
+    (tmp_path / "n.csv").write_text("name,kind,t\na1,cat,2024-05-31\n010,dog,2024-06-01\n")
     nodes = {"files": "n.csv", "labels": "kind", "time": "t"}
     description = description_of({"edges": {"files": "e.csv"}, "nodes": nodes}, tmp_path, "t")
     convert_tables(description, tmp_path / "data", progress=False)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -25,6 +29,11 @@ ENDS = {"src": SRC, "dst": DST}
 def convert(tmp_path, description):
     report = convert_tables(description, tmp_path / "data", progress=False, overwrite=True)
     return hr.open_dataset(tmp_path / "data"), report
+
+
+def test_a_pattern_that_names_no_file_is_named_as_it_was_written(tmp_path):
+    with pytest.raises(InputError, match=rf"expected files, got '{tmp_path}/view/\*\.csv', which names none"):
+        description_of({"edges": {"files": "view/*.csv"}}, tmp_path, "t")
 
 
 def test_ids_of_edges_in_folders_of_arrays(tmp_path):
@@ -134,6 +143,8 @@ def test_parts_that_go_with_a_data_set_are_named(tmp_path, capsys):
     assert "parts/hash-3 of the former data set is removed" in capsys.readouterr().out
     _, report = convert(tmp_path, Description([edge]))
     assert report.removed == ("parts/hash-2",)
+    both = replace(report, removed=("parts/hash-2", "parts/hash-3"))
+    assert "parts/hash-2, parts/hash-3 of the former data set are removed" in str(both)
     assert not (tmp_path / "data" / "parts").exists()
 
 
@@ -175,6 +186,82 @@ def test_columns_without_use_are_named(tmp_path, capsys):
     wide = ArrayTable("wide", {**ENDS, **{f"c{i}": SRC for i in range(14)}})
     _, report = convert(tmp_path, Description([EdgeTable(wide)]))
     assert "c10, c11 and 2 more\n" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"), [("id", range(1, 11)), ("ID", "abcdefghij"), ("Node_id", [*range(9), ""]), ("nid", [3] * 10)]
+)
+def test_a_column_of_ids_without_use_is_warned_of(tmp_path, capsys, column, values):
+    (tmp_path / "n.csv").write_text(f"{column},age\n" + "".join(f"{one},{row}\n" for row, one in enumerate(values)))
+    (tmp_path / "e.csv").write_text("src,dst\n1,2\n3,9\n")
+    flags = [
+        "convert",
+        str(tmp_path),
+        str(tmp_path / "out"),
+        "--edges",
+        "e.csv",
+        "--nodes",
+        "n.csv",
+        "--features",
+        "age",
+    ]
+    text = rf"n.csv: .* numbered 0, 1, 2, .* column '{column}', .*pass --id {column} \(in TOML: id = \"{column}\"\)"
+    for more in (["--dry-run"], []):
+        with pytest.warns(UserWarning, match=f"convert: .*{text}"):
+            assert main([*flags, *more]) == 0
+        assert re.search(f"  warning: .*{text}", capsys.readouterr().out)
+
+
+def test_a_column_of_ids_that_are_the_numbers_of_rows_is_not_warned_of(tmp_path):
+    values = [np.arange(3), np.array([1, 2, 3])]
+    for column, ids in (("id", values[0]), ("group_id", values[1]), ("user_id", values[0])):
+        nodes = ArrayTable("nodes", {column: ids, "x": np.ones(3)})
+        _, report = convert(tmp_path, Description([EdgeTable(ArrayTable("edges", ENDS))], [NodeTable(table=nodes)]))
+        assert report.warnings == ()
+        assert report.unused == {"nodes": [column, "x"]}
+    edge = EdgeTable(ArrayTable("edges", ENDS), ("user", "knows", "user"))
+    nodes = ArrayTable("users", {"User_ID": values[1], "x": np.ones(3)})
+    with pytest.warns(UserWarning, match="users: nodes of type 'user' .*'User_ID'"):
+        convert(tmp_path, Description([edge], [NodeTable("user", nodes)]))
+
+
+def test_unknown_ids_name_the_column_of_ids_where_none_was_given(tmp_path):
+    nodes = {"id": np.array([1, 2, 3]), "x": np.ones(3)}
+    edge = EdgeTable(ArrayTable("edges", {"src": np.array([1]), "dst": np.array([3])}))
+    items = Items("train", ArrayTable("train", {"id": np.array([3])}))
+    message = "there is no node with the id 3 of '{}'; nodes are numbered .* by the rows of nodes: pass --id {} "
+    fine = EdgeTable(ArrayTable("edges", {"src": np.array([0]), "dst": np.array([1])}))
+    for name in ("id", "key"):
+        node = NodeTable(table=ArrayTable("nodes", {name: nodes["id"], "x": nodes["x"]}))
+        hint = "id" if name == "id" else "COLUMN"
+        for column, description in (
+            ("dst", Description([edge], [node])),
+            ("id", Description([fine], [node], [items])),
+        ):
+            with warnings.catch_warnings(), pytest.raises(InputError, match=message.format(column, hint)):
+                warnings.simplefilter("ignore", UserWarning)
+                convert(tmp_path, description)
+    node = NodeTable(table=ArrayTable("nodes", {"x": nodes["x"]}), features={"x": "x"})
+    with pytest.raises(InputError, match="the id 3 of 'dst'; add the node"):
+        convert(tmp_path, Description([edge], [node]))
+    texts = EdgeTable(ArrayTable("edges", {"src": np.array(["a"], object), "dst": np.array(["b"], object)}))
+    node = NodeTable(table=ArrayTable("nodes", {"name": np.array(["a", "b"], object)}))
+    with pytest.raises(InputError, match=r"integers in nodes \(row numbers\); pass --id COLUMN"):
+        convert(tmp_path, Description([texts], [node]))
+
+
+@pytest.mark.parametrize("known", [0, 2, 3])
+def test_half_of_the_edges_or_more_that_are_left_out_are_warned_of(tmp_path, known):
+    src = np.array([0] * known + [7] * (4 - known))
+    edges = ArrayTable("edges", {"src": src, "dst": np.zeros(4, int)})
+    tables = Description([EdgeTable(edges)], [NodeTable(num_nodes=2)], options=Options(unknown_ids="drop"))
+    if known == 3:
+        assert convert(tmp_path, tables)[1].warnings == ()
+        return
+    with pytest.warns(UserWarning, match=f"{4 - known} of 4 rows of edges are left out, .*src and dst swapped"):
+        data, report = convert(tmp_path, tables)
+    assert data.graph.num_edges == known
+    assert f"  warning: {4 - known} of 4 rows" in str(report)
 
 
 def test_classes_of_labels_stay_beside_other_tables():
@@ -239,6 +326,7 @@ def test_nulls_and_texts_of_edges_name_labels_as_the_way_around(tmp_path):
     for fields, message in (
         ({"weight": "w"}, "row 3: expected a number in 'w' for attribute 'weight', got null; .*column labels of edges"),
         ({"features": "w"}, "row 3: expected a number in 'w' for a feature, got null; .* make the column labels"),
+        ({"weight": "channel"}, "attribute 'weight', got the text 'web' .*; correct it, or name a column of numbers"),
         ({"attributes": "channel"}, "attribute 'channel', got the text 'web' .* column of texts labels"),
         ({"features": "channel"}, "feature 'channel', got the text 'web' .* labels = 'channel'"),
     ):

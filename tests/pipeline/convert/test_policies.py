@@ -94,6 +94,10 @@ def test_ids_are_there_once_and_not_null(tmp_path, kind):
     nodes = ArrayTable("nodes", {"id": keys})
     with pytest.raises(InputError, match=r"nodes, row [34]: expected each id once in 'id', got '?[13]'? again"):
         opened(tmp_path, Description([edge], [NodeTable(table=nodes, id="id")]))
+    if kind == "integers":
+        twice = ArrayTable("nodes", {"id": keys[:4]})
+        with pytest.raises(InputError, match=r"got 1 again, which is in nodes, row 1 \(1 such row\); remove"):
+            opened(tmp_path, Description([edge], [NodeTable(table=twice, id="id")]))
     if kind == "texts":
         nodes = ArrayTable("nodes", {"id": np.array(["1", "3", None], object)})
     else:
@@ -105,9 +109,12 @@ def test_ids_are_there_once_and_not_null(tmp_path, kind):
 def test_null_ends_are_unknown(tmp_path):
     table = NullTable("edges", {"src": np.array([0, 1]), "dst": np.array([1, 0])}, {"src": np.array([False, True])})
     node = NodeTable(num_nodes=2)
-    with pytest.raises(InputError, match="edges, row 1: there is no node with the id null of 'src'"):
-        opened(tmp_path, Description([EdgeTable(table)], [node]))
-    data, report = opened(tmp_path, Description([EdgeTable(table)], [node], options=Options(unknown_ids="drop")))
+    message = "edges, row 1: there is no node with the id null of 'src'; fill it in, or pass unknown_ids='drop' .*out.$"
+    for policy in ("refuse", "create"):
+        with pytest.raises(InputError, match=message):
+            opened(tmp_path, Description([EdgeTable(table)], [node], options=Options(unknown_ids=policy)))
+    with pytest.warns(UserWarning, match="1 of 2 rows of edges are left out"):
+        data, report = opened(tmp_path, Description([EdgeTable(table)], [node], options=Options(unknown_ids="drop")))
     assert data.graph.num_edges == 1
     assert report.counts == {"edges to unknown nodes left out": 1}
 
@@ -278,6 +285,7 @@ def test_memory_that_is_no_memory(tmp_path, memory, message):
         convert_tables(Description([EdgeTable(ONE)]), tmp_path / "data", memory=memory)
 
 
+@pytest.mark.filterwarnings("ignore:convert. .* rows of .* are left out")
 @pytest.mark.parametrize("policy", ["refuse", "drop"])
 def test_both_ends_of_one_column_are_looked_up_in_their_own_types(tmp_path, policy):
     """An id that one of the types has, and not the other one."""

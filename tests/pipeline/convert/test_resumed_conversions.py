@@ -6,14 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from headrace.ops import InputError
+from headrace.pipeline.cli import command_line
+from headrace.pipeline.cli.command_line import main
 from headrace.pipeline.convert import convert_tables as door
-from headrace.pipeline.convert import raw_array
+from headrace.pipeline.convert import duck_database, raw_array
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Description, EdgeTable, NodeTable, Options
@@ -110,7 +113,8 @@ def test_passes_that_are_finished_are_not_run_again(tmp_path, monkeypatch):
         real(number)
 
     monkeypatch.setattr(raw_array.os, "fsync", full)
-    with pytest.raises(OSError, match="the disk is full; make room and convert again") as error:
+    message = r"the disk is full \(.*/\.data\.converting/\S+\); make room and convert again: finished passes"
+    with pytest.raises(OSError, match=message) as error:
         converted(tmp_path, "data")
     assert error.value.errno == errno.ENOSPC
     monkeypatch.undo()
@@ -129,6 +133,54 @@ def test_passes_that_are_finished_are_not_run_again(tmp_path, monkeypatch):
     assert not differences(tmp_path / "data", tmp_path / "whole")
     assert again.counts == whole.counts
     assert not (tmp_path / ".data.converting").exists()
+
+
+def test_an_interruption_names_what_is_kept(tmp_path, monkeypatch, capsys):
+    write_tables(tmp_path)
+    (tmp_path / "g.toml").write_text('[edges]\ncolumns = { src = ["edges.npy", 0], dst = ["edges.npy", 1] }\n')
+    chunks, work = NpyTable.chunks, tmp_path / ".data.converting"
+    monkeypatch.setattr(NpyTable, "chunks", lambda *_: signal.raise_signal(signal.SIGINT))
+    command = ["convert", str(tmp_path / "g.toml"), str(tmp_path / "data")]
+    assert main(command) == 130
+    error = capsys.readouterr().err
+    assert error.startswith("headrace: interrupted; ")
+    assert f"kept in {work}, and the same conversion goes on" in error
+    assert error.count("\n") == 1
+    assert work.exists()
+    monkeypatch.setattr(NpyTable, "chunks", chunks)
+    assert main(command) == 0
+    assert not work.exists()
+    monkeypatch.setattr(command_line.doctor, "run", lambda _: signal.raise_signal(signal.SIGINT))
+    capsys.readouterr()
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr() == ("", "headrace: interrupted\n")
+
+
+def test_an_interruption_while_duckdb_reads_is_one(tmp_path):
+    pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), duck_database.database(tmp_path, 1 << 28) as base:
+        timer.start()
+        base.execute("SELECT count(*) FROM range(100000000) AS a, range(100000) AS b")
+    timer.join()
+
+
+@pytest.mark.parametrize("number", [errno.EFBIG, errno.EIO])
+def test_errors_of_the_system_name_the_file_and_what_is_kept(tmp_path, monkeypatch, number):
+    write_tables(tmp_path)
+
+    def write(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(raw_array.os, "fsync", write)
+    remedy = r"the system allows \(.*; raise that limit \(ulimit -f\)" if number == errno.EFBIG else r"error \("
+    with pytest.raises(OSError, match=remedy) as error:
+        converted(tmp_path, "data")
+    assert error.value.errno == number
+    work = tmp_path / ".data.converting"
+    assert f"({work}/" in str(error.value)
+    assert f"and convert again: finished passes are kept in {work}" in str(error.value)
 
 
 def test_another_description_begins_anew(tmp_path):

@@ -36,6 +36,23 @@ def test_cores_are_those_of_the_affinity_mask(monkeypatch, cores):
     assert Machine.detect().cores == len(cores)
 
 
+def test_memory_is_also_a_text():
+    machine = Machine(gpus=2, memory="64GB", gpu_memory="80GiB")
+    assert (machine.memory, machine.gpu_memory) == (64 * 10**9, (80 << 30,) * 2)
+    assert Machine(gpus=2, gpu_memory=("80GB", 7)).gpu_memory == (80 * 10**9, 7)
+    assert replace(machine, memory="1 MB").memory == 10**6
+    assert hash(machine) == hash(Machine(gpus=2, memory=64 * 10**9, gpu_memory=(80 << 30,) * 2))
+    for fields, message in (
+        ({"memory": "80"}, 'Machine: memory: expected at least 1,000,000 bytes, got .80.*; give the unit, as "80GB"'),
+        ({"gpus": 1, "gpu_memory": ("0.5",)}, "Machine: gpu_memory: expected at least"),
+        ({"memory": "much"}, "Machine: memory: expected memory to be bytes or a text"),
+        ({"gpus": None, "gpu_memory": "80GB"}, "expected gpus to be an integer"),
+        ({"gpu_memory": [1]}, "expected gpu_memory to be a tuple of bytes, got list"),
+    ):
+        with pytest.raises(hr.InputError, match=message):
+            Machine(**fields)
+
+
 def test_without_affinity_all_cores_count(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)

@@ -99,6 +99,26 @@ def test_a_reordered_graph_keeps_its_node_ids(tmp_path):
     assert pickle.loads(pickle.dumps(loaded)) == reordered  # noqa: S301 - our own bytes
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_of_another_data_set_are_taken(tmp_path, kind):
+    """Also of types that have none of their own: these have none in the new data set either."""
+    data, made = saved(tmp_path / "set", kind)
+    notes = {"options": {"time_unit": "days"}}
+    hr.save_dataset(tmp_path / "copy", data.graph, ids=dict(data.ids), notes=notes, progress=False)
+    copy = hr.open_dataset(tmp_path / "copy")
+    copy.verify()
+    assert {one.type for one in copy.manifest.ids} == set(made["ids"])
+    for name, ids in data.ids.items():
+        every = range(len(ids))
+        texts = ids.external(every)
+        assert list(copy.ids[name].external(every)) == list(texts)
+        assert copy.ids[name].ours(texts).tolist() == list(every)
+    assert "unit of times: days" in copy.info()
+    graph = hr.Graph.from_coo([0], [1], num_nodes=3)
+    with pytest.raises(hr.InputError, match="expected an id for each of 3 nodes of 'node', got"):
+        hr.save_dataset(tmp_path / "odd", graph, ids={"node": next(iter(data.ids.values()))})
+
+
 def test_the_manifest_is_as_documented(tmp_path):
     saved(tmp_path / "set", "typed")
     fields = json.loads((tmp_path / "set/dataset.json").read_text())
@@ -113,6 +133,14 @@ def test_the_manifest_is_as_documented(tmp_path):
     assert printed.stdout.split()[0] == array["sha256"]
     (labelled,) = [one for one in fields["features"] if one["name"] == "price"]
     assert (labelled["of"], labelled["type"]) == ("edge", list(BUYS))
+
+
+def test_a_folder_that_is_not_there_is_one_error(tmp_path):
+    """Without that of the system before it, which has no more to tell."""
+    with pytest.raises(hr.InputError, match="cannot be read") as error:
+        hr.open_dataset(tmp_path / "nowhere")
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__
 
 
 def test_verify_names_a_file_with_other_bytes(tmp_path):
