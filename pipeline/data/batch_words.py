@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.ops.errors import InputError
 from headrace.ops.names import no_attribute_of
 
 if TYPE_CHECKING:
@@ -80,3 +82,16 @@ def missing(batch: MiniBatch, name: str) -> AttributeError:
         return f"batch.node[{word!r}] has it" if word in features else _INSTEAD.get(word)
 
     return no_attribute_of(batch, "a MiniBatch", name, instead)
+
+
+def no_fields(batch: MiniBatch, names: Sequence[str]) -> InputError:
+    """Return the error for changes of what a minibatch has no fields for: features go into the fields by name."""
+    message = f"MiniBatch.replace: expected names of fields, got {', '.join(names)}; "
+    features: dict[str, list[str]] = {}
+    for name in names:
+        domain = "edge" if name in batch.edge else "node" if name == "x" or name in batch.node else None
+        if domain is None:
+            return InputError(f"{message}there are {', '.join(vars(batch))}, and node and edge have features by name")
+        features.setdefault(domain, []).append(f'"{name}": {name}')
+    changes = [f"{domain}={{**batch.{domain}, {', '.join(named)}}}" for domain, named in features.items()]
+    return InputError(f"{message}write replace({', '.join(changes)})")
