@@ -21,6 +21,7 @@ from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.compat.pyg.unknown_arguments import check_known
 from headrace.pipeline.data.graph_sources import warn_of_several_graphs
 from headrace.pipeline.plan import LAST_EPOCH, InputError, Plan
+from headrace.pipeline.run.checkpoint import seed_of_state
 from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
@@ -306,8 +307,24 @@ class PlanLoader(DataLoader[Any]):
         return self.runner.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue, in the next iteration, after the position of the state; see `Loader.load_state_dict`."""
-        self._settled_runner().load_state_dict(state)
+        """Continue, in the next iteration, after the position of the state; see `Loader.load_state_dict`.
+
+        A loader that was given neither `seed` nor `generator` takes the seed of the state.
+        """
+        runner, own_seed = self._settled_runner(), self._seed_of_torch
+        seed = seed_of_state(state, own_seed) if self.seed is None and self.generator is None else None
+        if seed is None or seed == own_seed:
+            runner.load_state_dict(state)
+            return
+        self._seed_of_torch = seed  # of the plan from here on
+        try:
+            new, settings = self._new_runner(), self.settings
+            new.load_state_dict(state)
+        except BaseException:
+            self._seed_of_torch = own_seed
+            raise
+        runner.close()
+        self._loader, self._made_by = new, settings
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration, which begins with the first batch."""
