@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,8 +29,17 @@ View = TypeVar("View", bound="GraphView")
 _OTHER_FORMS = "hr.Graph.from_coo(src, dst) takes edges, hr.Graph.from_csc(indptr, indices) arrays"
 
 
+class _GraphType(ABCMeta):
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            from headrace.pipeline.data.graph_words import missing_of_class
+
+            raise missing_of_class(cls, name)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class GraphView(ABC):
+class GraphView(metaclass=_GraphType):
     """In-edges in CSC form: those of a whole graph (`hr.Graph`), or those of a part's nodes (`GraphShard`).
 
     Node ids and edge ids are those of the whole graph. Arrays have `num_local_edges` entries, features of edges

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.ops.errors import UsageError
-from headrace.ops.names import UnknownKeyError
+from headrace.ops.names import Named, UnknownKeyError
 from headrace.pipeline.run.nodes import StageRecord, Work
 
 #: Of the training loop's time: less is not worth a faster loader.
@@ -161,8 +161,9 @@ class Stats(Mapping[str, Mapping[str, float]]):
 
     def __getitem__(self, stage: str) -> Mapping[str, float]:
         if stage not in self.stages:
-            raise UnknownKeyError("loader.stats()", stage, self.stages)
-        return self.stages[stage]
+            advice = "no stage has run, take a batch of the loader first"
+            raise UnknownKeyError("loader.stats()", stage, self.stages, advice)
+        return Named(f"loader.stats()[{stage!r}]", self.stages[stage])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.stages)

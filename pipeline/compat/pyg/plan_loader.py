@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from numbers import Integral
 from types import MethodType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor
@@ -36,6 +36,9 @@ _UNUSED: dict[str, Any] = {"worker_init_fn": None, "timeout": 0, "multiprocessin
 
 #: What counts among the arguments of torch's DataLoader, which takes Python's own integers alone.
 _COUNTS = ("batch_size", "num_workers", "prefetch_factor")
+
+#: What a loader of headrace has and one of PyG has not.
+_OF_RUNNERS = ("close", "epoch", "epochs", "explain", "node", "profile", "stats")
 
 
 class PlanLoader(DataLoader[Any]):
@@ -333,6 +336,16 @@ class PlanLoader(DataLoader[Any]):
     def __getstate__(self) -> dict[str, Any]:
         # Threads stay where they are; a copy begins at its first epoch.
         return {**self.__dict__, "_loader": None, "_made_by": (), "_running": None}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in _OF_RUNNERS:
+                raise AttributeError(
+                    f"{type(self).__name__} has no attribute {name!r}; write loader.runner.{name}, of the loader of "
+                    "headrace that makes the batches"
+                )
+            object.__getattribute__(self, name)  # raises what Python does, or what a property did
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

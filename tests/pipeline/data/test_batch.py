@@ -237,6 +237,8 @@ def test_pickle_and_copy():
         ("node_features", r'are in batch\.node\["name"\]'),
         ("deg", r"batch\.node\['deg'\] has it"),
         ("seed", r"did you mean seeds\?"),
+        ("node_id", r"batch\.n_id has"),
+        ("y_dict", r'batch\.y\["paper"\] has'),
         ("zzz", r"dir\(\) lists"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import sys
 import time
@@ -36,6 +37,17 @@ def test_stats_count_what_was_handed_out():
     message = r"stats\(\): expected one of .*, got 'sample_neighbors'; did you mean 'sample_neighbor'\?"
     with pytest.raises(KeyError, match=message):
         stats["sample_neighbors"]
+    message = r"stats\(\)\['sample_neighbor'\]: expected one of 'batches', .*, got 'edge'; did you mean 'edges'\?"
+    with pytest.raises(KeyError, match=message):
+        stats["sample_neighbor"]["edge"]
+
+
+def test_stats_before_the_first_batch_say_so():
+    with PLANS["neighbor"]().loader() as loader:
+        with pytest.raises(KeyError, match=r"got 'sample_neighbor' .*; no stage has run, take a batch") as raised:
+            loader.stats()["sample_neighbor"]
+        assert loader.stats().get("sample_neighbor") is None
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)  # noqa: S301 - our own bytes
 
 
 @pytest.mark.parametrize("name", ["neighbor", "neighbor_new", "labor_star", "pinsage", "saint_node"])
