@@ -12,6 +12,7 @@ from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition
 from headrace.pipeline.plan import CONVERTED, HOP, PlanError, Stage, Window
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
+from headrace.pipeline.stages.uniform_negative import SampleUniformNegative
 
 
 def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Window:
@@ -70,6 +71,11 @@ def _shared(stage: Stage, finder: SharedEdges) -> Stage:
             )
         if stage.takes_all:
             return replace(stage, finder=finder).made_of(stage)
+    if isinstance(stage.origin, SampleUniformNegative):
+        raise PlanError(
+            f"cooperative: {stage.origin.name} cannot draw pairs where ranks share edges by {finder.partition!r}, as "
+            "seeds go to their masters before it; use a partition of nodes, partition=edge_partition.nodes"
+        )
     if stage.first_hop is not None or ("n_id" in stage.writes and HOP not in stage.takes):
         raise PlanError(
             f"cooperative: {stage.origin.name} needs all in-edges of a node in one place, but ranks share edges by "

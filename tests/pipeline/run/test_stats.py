@@ -202,18 +202,28 @@ def test_all_counters_are_documented(name):
 
 
 def test_text_for_prometheus():
-    stats = hr.Stats({"fetch_feature": {"batches": 5, "seconds": 0.5}}, waited=0.25)
+    totals = {"items": {"batches": 5, "seconds": 0.25}, "fetch_feature": {"batches": 5, "seconds": 0.5, "my-rows": 3}}
+    stats = hr.Stats(totals, waited=0.25)
     assert stats.prometheus(rank="0", run='a "b"\\\n') == (
-        "# TYPE headrace_stage_total counter\n"
-        'headrace_stage_total{stage="fetch_feature",counter="batches",rank="0",run="a \\"b\\"\\\\\\n"} 5\n'
-        'headrace_stage_total{stage="fetch_feature",counter="seconds",rank="0",run="a \\"b\\"\\\\\\n"} 0.5\n'
+        "# HELP headrace_stage_batches_total batches by stage of the plan, see help(headrace.Stats)\n"
+        "# TYPE headrace_stage_batches_total counter\n"
+        'headrace_stage_batches_total{stage="items",rank="0",run="a \\"b\\"\\\\\\n"} 5\n'
+        'headrace_stage_batches_total{stage="fetch_feature",rank="0",run="a \\"b\\"\\\\\\n"} 5\n'
+        "# HELP headrace_stage_seconds_total seconds by stage of the plan, see help(headrace.Stats)\n"
+        "# TYPE headrace_stage_seconds_total counter\n"
+        'headrace_stage_seconds_total{stage="items",rank="0",run="a \\"b\\"\\\\\\n"} 0.25\n'
+        'headrace_stage_seconds_total{stage="fetch_feature",rank="0",run="a \\"b\\"\\\\\\n"} 0.5\n'
+        "# HELP headrace_stage_my_rows_total my-rows by stage of the plan, see help(headrace.Stats)\n"
+        "# TYPE headrace_stage_my_rows_total counter\n"
+        'headrace_stage_my_rows_total{stage="fetch_feature",rank="0",run="a \\"b\\"\\\\\\n"} 3\n'
+        "# HELP headrace_waited_seconds_total seconds that the training loop waited for batches\n"
         "# TYPE headrace_waited_seconds_total counter\n"
         'headrace_waited_seconds_total{rank="0",run="a \\"b\\"\\\\\\n"} 0.25\n'
     )
     assert "headrace_waited_seconds_total 0.25" in stats.prometheus()
 
 
-@pytest.mark.parametrize("name", ["stage", "counter", "a-b", "1a", "__name__", "ä", ""])
+@pytest.mark.parametrize("name", ["stage", "a-b", "1a", "__name__", "ä", ""])
 def test_labels_that_prometheus_does_not_take(name):
     with pytest.raises(hr.UsageError, match=f"expected labels of other names .*, got '{name}'; rename it"):
         hr.Stats().prometheus(**{name: "a"})
