@@ -29,7 +29,8 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("etypes", "canonical_etypes"), "write graph.edge_types.names"),
 }
 
-_MADE_OTHERWISE: dict[str, str] = {
+#: Names of ways to make a graph -> those of `hr.Graph`.
+MADE_OTHERWISE: dict[str, str] = {
     "from_csr": "write hr.Graph.from_csc(indptr, indices), whose row v has the in-neighbours of node v; if rows have "
     "out-neighbours, write hr.Graph.from_scipy(matrix) or hr.Graph.from_coo(src, dst, num_nodes=...)",
     **dict.fromkeys(
@@ -43,8 +44,3 @@ def missing(graph: GraphView, name: str) -> AttributeError:
     """Return the error for an attribute that a graph does not have: where it is, or the nearest name."""
     kind = type(graph).__name__
     return no_attribute_of(graph, f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}", name, _INSTEAD.get)
-
-
-def missing_of_class(kind: type[GraphView], name: str) -> AttributeError:
-    """Return the error for a name that a class of graphs does not have, such as a way of making one."""
-    return no_attribute_of(kind, f"type object {kind.__name__!r}", name, _MADE_OTHERWISE.get)

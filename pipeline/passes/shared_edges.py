@@ -12,7 +12,6 @@ from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition
 from headrace.pipeline.plan import CONVERTED, HOP, PlanError, Stage, Window
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
-from headrace.pipeline.stages.uniform_negative import SampleUniformNegative
 
 
 def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Window:
@@ -71,7 +70,7 @@ def _shared(stage: Stage, finder: SharedEdges) -> Stage:
             )
         if stage.takes_all:
             return replace(stage, finder=finder).made_of(stage)
-    if isinstance(stage.origin, SampleUniformNegative):
+    if "num_positives" in stage.writes:
         raise PlanError(
             f"cooperative: {stage.origin.name} cannot draw pairs where ranks share edges by {finder.partition!r}, as "
             "seeds go to their masters before it; use a partition of nodes, partition=edge_partition.nodes"
