@@ -145,13 +145,15 @@ def no_attribute_of(
 
 
 class UnknownKeyError(InputError, KeyError):
-    """A key that a mapping does not have, with the nearest one that it has."""
+    """A key that a mapping does not have, with the nearest one that it has, or with what fills an empty mapping."""
 
-    def __init__(self, what: str, key: object, known: Iterable[object]) -> None:
-        super().__init__(what, key, list(known))
+    def __init__(self, what: str, key: object, known: Iterable[object], filled_by: str = "") -> None:
+        super().__init__(what, key, list(known), filled_by)
 
     def __str__(self) -> str:
-        what, key, known = self.args
+        what, key, known, filled_by = self.args
+        if filled_by and not known:
+            return f"{what}: expected a key, got {key!r} where there is none yet; {filled_by}"
         close = close_name(str(key), map(str, known))
         advice = f"; did you mean {close!r}?" if close else ""
         return f"{what}: expected one of {', '.join(map(repr, known)) or 'none'}, got {key!r}{advice}"
@@ -179,14 +181,19 @@ class Named(dict[str, T]):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return what to do about a name that does not exist: the nearest one that does, or where all are listed."""
-    close = close_name(name, known)
+    known = list(known)
+    # Of many names one is always a little like it ("batch", "watched"): a distant one must contain it.
+    close = close_name(name, known, 0.75) or close_name(name, [one for one in known if name.lower() in one.lower()])
     return f"did you mean {close}?" if close else "dir() lists those that there are"
 
 
-def close_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is nearest to one that does not exist; None where all are far from it."""
+def close_name(name: str, known: Iterable[str], least: float = 0.6) -> str | None:
+    """Return the known name that is nearest to one that does not exist; None where all are less similar than `least`.
+
+    Similarity goes from 0 to 1, by `difflib`.
+    """
     import difflib
 
     by_lower = {one.lower(): one for one in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=least)
     return by_lower[close[0]] if close else None

@@ -187,8 +187,9 @@ class MiniBatch:
         copied.__dict__.update(self.__dict__)
         copied.__dict__.update(changes)
         if len(copied.__dict__) > len(self.__dict__):
-            unknown = changes.keys() - self.__dict__.keys()
-            raise InputError(f"MiniBatch.replace: expected names of fields, got {', '.join(sorted(unknown))}")
+            from headrace.pipeline.data.batch_words import no_fields
+
+            raise no_fields(self, sorted(changes.keys() - self.__dict__.keys()))
         freeze(copied.__dict__, changes)
         if copied.types is not None and copied.types.ids is not copied.n_id:
             copied.__dict__["types"] = copied.types.of(copied.n_id)

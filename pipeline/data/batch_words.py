@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.ops.errors import InputError
 from headrace.ops.names import no_attribute_of
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ _INSTEAD: dict[str, str] = {
     "val_mask": _MASK,
     "test_mask": _MASK,
     "x_dict": _BY_TYPE,
+    "y_dict": 'batch.y["paper"] has the labels of a type, where labels of several types were fetched',
+    "n_id_dict": _BY_TYPE,
     "edge_index_dict": _BY_TYPE,
     "root_n_id": "batch.seed_index has the row of each seed",
     "node_norm": 'batch.node["loss_weight"] has it',
@@ -48,7 +52,7 @@ _INSTEAD: dict[str, str] = {
     "input_node_ids": "batch.n_id has the nodes whose features a model reads",
     "output_nodes": "batch.seeds has the seeds, batch.seed_index their rows in the output of a model",
     "seed_nodes": "batch.seeds has the seeds",
-    "node_ids": "batch.n_id has the ids of nodes",
+    **dict.fromkeys(("node_id", "node_ids", "nodes"), "batch.n_id has the ids of nodes"),
     "edge_ids": "batch.blocks[layer].edge_ids has those of a layer, batch.e_id those of all hops",
     "original_edge_ids": "batch.e_id has those of all hops, batch.blocks[layer].edge_ids those of a layer",
     "sampled_subgraphs": "batch.blocks has a block for each layer, input side first",
@@ -80,3 +84,16 @@ def missing(batch: MiniBatch, name: str) -> AttributeError:
         return f"batch.node[{word!r}] has it" if word in features else _INSTEAD.get(word)
 
     return no_attribute_of(batch, "a MiniBatch", name, instead)
+
+
+def no_fields(batch: MiniBatch, names: Sequence[str]) -> InputError:
+    """Return the error for changes of what a minibatch has no fields for: features go into the fields by name."""
+    message = f"MiniBatch.replace: expected names of fields, got {', '.join(names)}; "
+    features: dict[str, list[str]] = {}
+    for name in names:
+        domain = "edge" if name in batch.edge else "node" if name == "x" or name in batch.node else None
+        if domain is None:
+            return InputError(f"{message}there are {', '.join(vars(batch))}, and node and edge have features by name")
+        features.setdefault(domain, []).append(f'"{name}": {name}')
+    changes = [f"{domain}={{**batch.{domain}, {', '.join(named)}}}" for domain, named in features.items()]
+    return InputError(f"{message}write replace({', '.join(changes)})")

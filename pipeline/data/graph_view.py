@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from headrace.ops import GraphError, check_csc, gather_rows, has_parallel_edges
 from headrace.ops.gpu import device_of
+from headrace.ops.names import no_attribute_of
 from headrace.pipeline.data.arrays import as_rows, check_kind, describe, refuse_gradient
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.graph_machinery import Kept, arrays_on
@@ -29,8 +30,21 @@ View = TypeVar("View", bound="GraphView")
 _OTHER_FORMS = "hr.Graph.from_coo(src, dst) takes edges, hr.Graph.from_csc(indptr, indices) arrays"
 
 
+def _made_otherwise(name: str) -> str | None:
+    from headrace.pipeline.data.graph_words import MADE_OTHERWISE  # for an error that is read
+
+    return MADE_OTHERWISE.get(name)
+
+
+class _GraphType(ABCMeta):
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            raise no_attribute_of(cls, f"type object {cls.__name__!r}", name, _made_otherwise)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class GraphView(ABC):
+class GraphView(metaclass=_GraphType):
     """In-edges in CSC form: those of a whole graph (`hr.Graph`), or those of a part's nodes (`GraphShard`).
 
     Node ids and edge ids are those of the whole graph. Arrays have `num_local_edges` entries, features of edges

@@ -29,6 +29,16 @@ _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("etypes", "canonical_etypes"), "write graph.edge_types.names"),
 }
 
+#: Names of ways to make a graph -> those of `hr.Graph`.
+MADE_OTHERWISE: dict[str, str] = {
+    "from_csr": "write hr.Graph.from_csc(indptr, indices), whose row v has the in-neighbours of node v; if rows have "
+    "out-neighbours, write hr.Graph.from_scipy(matrix) or hr.Graph.from_coo(src, dst, num_nodes=...)",
+    **dict.fromkeys(
+        ("from_edge_index", "from_edge_list", "from_edges"), "write hr.Graph.from_coo(*edge_index, num_nodes=...)"
+    ),
+    "from_networkx": "write hr.Graph.from_scipy(networkx.to_scipy_sparse_array(g))",
+}
+
 
 def missing(graph: GraphView, name: str) -> AttributeError:
     """Return the error for an attribute that a graph does not have: where it is, or the nearest name."""

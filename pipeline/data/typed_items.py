@@ -58,8 +58,12 @@ def joined(by_type: Mapping[Any, tuple[Tensor, int | None]]) -> tuple[Tensor, Ty
     dimensions = {ids.dim() for ids, _ in by_type.values()}
     if len(dimensions) > 1:
         raise ItemsError("ItemSampler: expected items of all types to be ids, or all to be pairs, got both")
-    if any(ids.dim() == 2 and ids.shape[1] != 2 for ids, _ in by_type.values()):
-        raise ItemsError("ItemSampler: expected pairs [num_pairs, 2] by edge type, got items of more nodes")
+    for name, (ids, _) in by_type.items():
+        if ids.dim() == 2 and ids.shape[1] != 2:
+            advice = "pass its transpose, pairs.t()" if len(ids) == 2 else "give such items by ids over all types"
+            raise ItemsError(
+                f"ItemSampler: expected pairs [num_pairs, 2] by edge type, got {list(ids.shape)} of {name!r}; {advice}"
+            )
     for name, (ids, _) in by_type.items():
         if isinstance(name, tuple) and ids.dim() == 1 and len(ids):
             raise ItemsError(

@@ -70,6 +70,11 @@ def _shared(stage: Stage, finder: SharedEdges) -> Stage:
             )
         if stage.takes_all:
             return replace(stage, finder=finder).made_of(stage)
+    if "num_positives" in stage.writes:
+        raise PlanError(
+            f"cooperative: {stage.origin.name} cannot draw pairs where ranks share edges by {finder.partition!r}, as "
+            "seeds go to their masters before it; use a partition of nodes, partition=edge_partition.nodes"
+        )
     if stage.first_hop is not None or ("n_id" in stage.writes and HOP not in stage.takes):
         raise PlanError(
             f"cooperative: {stage.origin.name} needs all in-edges of a node in one place, but ranks share edges by "

@@ -66,7 +66,7 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
     places = ("CPU memory", *(f"cuda:{number}" for number in range(rewriting.machine.gpus)))
     given = (rewriting.machine.promised, *rewriting.machine.gpu_promised)
     lines += [
-        f"earlier caches of this process have {num_bytes:,} bytes of {place}"
+        f"caches made before, those of the stores of this plan included, have {num_bytes:,} bytes of {place}"
         for place, num_bytes in zip(places, given, strict=False)
         if num_bytes
     ]

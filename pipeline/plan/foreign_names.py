@@ -84,6 +84,7 @@ INSTEAD: dict[str, str] = {
     "NegativeSampling": _NEGATIVES,
     "negative_sampling": _NEGATIVES,
     "trim_to_layer": "write headrace.pyg.trim_to_layer; batch.blocks are trimmed already",
+    **{name: f"write hr.nn.{name}" for name in ("SAGEConv", "GCNConv", "GATConv", "GINConv", "ClusterGCNConv")},
     # DGL
     "DGLGraph": "write hr.Graph.from_dgl(g)",
     "heterograph": "write hr.Graph.from_coo({edge_type: (src, dst)}, num_nodes={...})",
@@ -141,12 +142,18 @@ _RELATIONS = (
     "plan with .to_pyg(), for the model of PyG as it is"
 )
 
+_MODEL = (
+    "write a torch.nn.Module with one layer of hr.nn for each block, such as hr.nn.SAGEConv: "
+    "for conv, block in zip(self.convs, batch.blocks): h = conv(h, block).relu()"
+)
+
 #: Name of a layer of PyG or DGL, or of what makes models of them -> how to write it with blocks.
 _LAYERS: dict[str, str] = {
     **dict.fromkeys(("HeteroConv", "HeteroGraphConv", "to_hetero", "to_hetero_with_bases", "RGCNConv"), _RELATIONS),
     **dict.fromkeys(("FastRGCNConv", "RelGraphConv", "HGTConv", "HANConv", "HeteroLinear"), _RELATIONS),
     "MessagePassing": "write a torch.nn.Module whose forward calls block.aggregate(x, reduce=...) or block.attend(...)",
     "GraphConv": "GCNConv and SAGEConv are here, see help(hr.nn); " + _OWN_LAYERS,
+    **dict.fromkeys(("GraphSAGE", "GCN", "GAT", "GIN", "BasicGNN"), _MODEL),
     "Linear": "write torch.nn.Linear",
     "Sequential": "write torch.nn.ModuleList of layers, one for each block",
     "LayerNorm": "write torch.nn.LayerNorm, which takes each row alone",
@@ -159,7 +166,7 @@ def instead_of(name: str) -> str | None:
         _plain(verb): f"write hr.ItemSampler(ids, batch_size=...).{verb}(...), a plan has the verbs" for verb in VERBS
     }
     words |= {_plain(word): text for word, text in INSTEAD.items()}
-    return INSTEAD.get(name) or words.get(_plain(name))
+    return INSTEAD.get(name) or words.get(_plain(name)) or _LAYERS.get(name)
 
 
 def instead_of_layer(name: str) -> str | None:

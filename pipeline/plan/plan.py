@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from headrace.ops.errors import PlanError, UsageError
-from headrace.ops.names import no_attribute_of
+from headrace.ops.names import no_attribute
 from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.later import VERBS, LaterMethod, add_methods
 from headrace.pipeline.plan.arguments import check_arguments
@@ -185,9 +185,16 @@ class Plan(_Verbs):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            # What is no method, attribute or verb.
+            # What is no method, attribute or verb; of a source its arguments are named, not what passes read.
             kind = "a plan" if type(self) is Plan else type(self).__name__
-            raise no_attribute_of(self, kind, name, instead_on_plan)
+            raise no_attribute(kind, name, self._own_names, instead_on_plan)
+
+        def _own_names(self) -> list[str]:
+            return [*filter(_is_public, dir(Plan)), *inspect.signature(type(self)).parameters]
+
+
+def _is_public(name: str) -> bool:
+    return not name.startswith("_")
 
 
 add_methods(Plan)

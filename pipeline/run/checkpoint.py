@@ -98,10 +98,12 @@ def check_state(
         )
     for stage, digest in plan.items():
         if theirs[stage] != digest:
-            seeds = "" if state.get("seed", seed) == seed else f", whose seed was {state['seed']!r} and now is {seed}"
+            stated, seeds, advice = state.get("seed", seed), "", ""
+            if stated != seed:
+                seeds, advice = f", whose seed was {stated!r} and now is {seed}", f", with seed={stated!r}"
             raise StateError(
                 f"the state is of another plan: stage {stage} differs (its parameters{seeds}, or the data it was "
-                f"given). Build the plan as it was, or start anew without load_state_dict"
+                f"given). Build the plan as it was{advice}, or start anew without load_state_dict"
             )
     whole_number(state["epoch"], "the state's epoch", 0, StateError, LAST_EPOCH)
     source = state["source"]
@@ -123,14 +125,20 @@ def with_seed_of_state(plan: Plan, state: object) -> Plan:
     States of older versions hold none. A plan to which none was given had seed 0 then.
     """
     source = plan.stages[0]
-    if not isinstance(source, SourceStage) or source.seed_given or not isinstance(state, Mapping):
+    if not isinstance(source, SourceStage) or source.seed_given:
         return plan
-    stated = state.get("seed", 0)
+    seed = seed_of_state(state, 0)
+    return plan if seed is None else with_seed(plan, seed)
+
+
+def seed_of_state(state: object, absent: int) -> int | None:
+    """Return the seed of a loader's state, `absent` where it holds none; None for what is no seed, or no state."""
+    stated: Any = state.get("seed", absent) if isinstance(state, Mapping) else None
     try:
         seed = -1 if isinstance(stated, bool) else operator.index(stated)
     except TypeError:
-        return plan  # whose fingerprint will not fit, as below
-    return with_seed(plan, seed) if 0 <= seed <= LARGEST_SEED else plan
+        return None  # the state is refused when it is checked
+    return seed if 0 <= seed <= LARGEST_SEED else None
 
 
 def with_seed(plan: Plan, seed: int) -> Plan:

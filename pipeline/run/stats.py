@@ -6,13 +6,13 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headrace.ops.errors import UsageError
-from headrace.ops.names import UnknownKeyError
+from headrace.ops.names import Named, UnknownKeyError
 from headrace.pipeline.run.nodes import StageRecord, Work
 
 #: Of the training loop's time: less is not worth a faster loader.
@@ -129,6 +129,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
     def prometheus(self, **labels: str) -> str:
         """Return the totals in the text format of Prometheus, for a scrape or its collector of text files.
 
+        Each counter is a metric, ``headrace_stage_bytes_total{stage="fetch_feature"}``, whose sums have one unit.
+
         Parameters
         ----------
         labels
@@ -137,20 +139,25 @@ class Stats(Mapping[str, Mapping[str, float]]):
         Raises
         ------
         UsageError
-            For a label that lines have already, `stage` or `counter`, and for names that Prometheus does not take.
+            For the label `stage`, which lines have already, and for names that Prometheus does not take.
         """
         for name in labels:
-            if name in ("stage", "counter") or not re.fullmatch("(?!__)[a-zA-Z_][a-zA-Z0-9_]*", name):
+            if name == "stage" or not re.fullmatch("(?!__)[a-zA-Z_][a-zA-Z0-9_]*", name):
                 raise UsageError(
-                    f"prometheus: expected labels of other names than stage and counter, of ASCII letters, digits and "
-                    f"underscores, got {name!r}; rename it"
+                    f"prometheus: expected labels of other names than stage, of ASCII letters, digits and underscores, "
+                    f"got {name!r}; rename it"
                 )
-        lines = ["# TYPE headrace_stage_total counter"]
+        # All lines of a metric stand together.
+        metrics: dict[str, list[tuple[dict[str, str], float]]] = {}
         for stage, name, total in self._totals():
-            lines.append(f"headrace_stage_total{_labels({'stage': stage, 'counter': name, **labels})} {total!r}")
-        lines.append("# TYPE headrace_waited_seconds_total counter")
-        lines.append(f"headrace_waited_seconds_total{_labels(labels)} {self.waited!r}")
-        return "\n".join([*lines, ""])
+            metrics.setdefault(name, []).append(({"stage": stage, **labels}, total))
+        lines = list[str]()
+        for name, values in metrics.items():
+            words = f"{name.replace('_', ' ')} by stage of the plan, see help(headrace.Stats)"
+            # Sources of your own name counters as they like.
+            lines += _metric(f"headrace_stage_{re.sub('[^a-zA-Z0-9_]', '_', name)}_total", words, values)
+        words = "seconds that the training loop waited for batches"
+        return "\n".join([*lines, *_metric("headrace_waited_seconds_total", words, [(labels, self.waited)]), ""])
 
     def _totals(self) -> Iterator[tuple[str, str, float]]:
         return ((stage, name, total) for stage, totals in self.stages.items() for name, total in totals.items())
@@ -161,8 +168,9 @@ class Stats(Mapping[str, Mapping[str, float]]):
 
     def __getitem__(self, stage: str) -> Mapping[str, float]:
         if stage not in self.stages:
-            raise UnknownKeyError("loader.stats()", stage, self.stages)
-        return self.stages[stage]
+            advice = "no stage has run, take a batch of the loader first"
+            raise UnknownKeyError("loader.stats()", stage, self.stages, advice)
+        return Named(f"loader.stats()[{stage!r}]", self.stages[stage])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.stages)
@@ -219,6 +227,12 @@ class Counters:
                 whole[name] = total if name == "batches" else whole.get(name, 0) + total
         lowered = {name: dict(totals) for name, totals in self._lowered.items()}
         return Stats(stages, self.waited, lowered, self.worked)
+
+
+def _metric(name: str, words: str, values: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
+    """Return the lines of a counter: what it is, and a line for each of its values by labels."""
+    head = [f"# HELP {name} {words}", f"# TYPE {name} counter"]
+    return [*head, *(f"{name}{_labels(labels)} {value!r}" for labels, value in values)]
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -160,10 +160,11 @@ class FeatureStore:
         **others: NoReturn,
     ) -> None:
         if others:
-            named = ", ".join(f"{name!r}: {name}" for name in others)
+            from headrace.pipeline.storage.store_words import by_domain
+
             raise UsageError(
                 f"FeatureStore: expected features of nodes in node=, of edges in edge=, got {', '.join(others)}=; "
-                f"write node={{{named}}}"
+                f"write {by_domain(others)}"
             )
         self.node = FeatureSources("node", {} if node is None else node)
         self.edge = FeatureSources("edge", {} if edge is None else edge)

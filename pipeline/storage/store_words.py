@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops.errors import UsageError
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 _READ = 'store.node["x"].read(ids).rows are rows of node features, store.edge["w"].read(ids).rows those of edges'
 _NAMES = "list(store.node) and list(store.edge) are the names"
+
+#: Names of edge features in other libraries that do not begin with "edge".
+_OF_EDGES = frozenset({"edata", "efeat", "e_feat"})
 
 _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("read", "read_async", "get_tensor"), _READ),
@@ -34,6 +38,18 @@ def missing(store: FeatureStore, name: str) -> AttributeError:
         return f"write store.{domain}[{word!r}]" if domain is not None else _INSTEAD.get(word)
 
     return no_attribute_of(store, "a FeatureStore", name, instead)
+
+
+def by_domain(arguments: Mapping[str, object]) -> str:
+    """Return how a call of a store is written whose arguments have the names of features, or hold them by name."""
+    named: dict[str, list[str]] = {"node": [], "edge": []}
+    for name, value in arguments.items():
+        domain = "edge" if name.startswith("edge") or name in _OF_EDGES else "node"
+        if isinstance(value, Mapping) and value:
+            named[domain] += [f"{own!r}: {own if isinstance(own, str) else '...'}" for own in value]
+        else:
+            named[domain].append(f"{name!r}: {name}")
+    return ", ".join(f"{domain}={{{', '.join(parts)}}}" for domain, parts in named.items() if parts)
 
 
 def not_by_name(store: FeatureStore, name: Any) -> UsageError:

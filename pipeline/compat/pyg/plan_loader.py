@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from numbers import Integral
 from types import MethodType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.compat.pyg.unknown_arguments import check_known
 from headrace.pipeline.data.graph_sources import warn_of_several_graphs
 from headrace.pipeline.plan import LAST_EPOCH, InputError, Plan
+from headrace.pipeline.run.checkpoint import seed_of_state
 from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
@@ -35,6 +36,9 @@ _UNUSED: dict[str, Any] = {"worker_init_fn": None, "timeout": 0, "multiprocessin
 
 #: What counts among the arguments of torch's DataLoader, which takes Python's own integers alone.
 _COUNTS = ("batch_size", "num_workers", "prefetch_factor")
+
+#: What a loader of headrace has and one of PyG has not.
+_OF_RUNNERS = ("close", "epoch", "epochs", "explain", "node", "profile", "stats")
 
 
 class PlanLoader(DataLoader[Any]):
@@ -306,8 +310,24 @@ class PlanLoader(DataLoader[Any]):
         return self.runner.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue, in the next iteration, after the position of the state; see `Loader.load_state_dict`."""
-        self._settled_runner().load_state_dict(state)
+        """Continue, in the next iteration, after the position of the state; see `Loader.load_state_dict`.
+
+        A loader that was given neither `seed` nor `generator` takes the seed of the state.
+        """
+        runner, own_seed = self._settled_runner(), self._seed_of_torch
+        seed = seed_of_state(state, own_seed) if self.seed is None and self.generator is None else None
+        if seed is None or seed == own_seed:
+            runner.load_state_dict(state)
+            return
+        self._seed_of_torch = seed  # of the plan from here on
+        try:
+            new, settings = self._new_runner(), self.settings
+            new.load_state_dict(state)
+        except BaseException:
+            self._seed_of_torch = own_seed
+            raise
+        runner.close()
+        self._loader, self._made_by = new, settings
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration, which begins with the first batch."""
@@ -316,6 +336,16 @@ class PlanLoader(DataLoader[Any]):
     def __getstate__(self) -> dict[str, Any]:
         # Threads stay where they are; a copy begins at its first epoch.
         return {**self.__dict__, "_loader": None, "_made_by": (), "_running": None}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in _OF_RUNNERS:
+                raise AttributeError(
+                    f"{type(self).__name__} has no attribute {name!r}; write loader.runner.{name}, of the loader of "
+                    "headrace that makes the batches"
+                )
+            object.__getattribute__(self, name)  # raises what Python does, or what a property did
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

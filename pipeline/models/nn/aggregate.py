@@ -15,7 +15,7 @@ from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.compiling import is_compiling
 from headrace.ops.aggregate.differentiable_once import differentiable_once
-from headrace.ops.aggregate.precision import dtype_of_sums, widened
+from headrace.ops.aggregate.precision import autocast_of, dtype_of_sums, widened
 from headrace.ops.gpu import device_of
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, as_number, describe, whole_number
@@ -59,6 +59,36 @@ def check_input(layer: str, x: Tensor, block: Edges, in_channels: int) -> None:
             f"{describe(x) if isinstance(x, Tensor) else type(x).__name__}; call it as conv(x, block). Blocks come "
             "input side first: blocks[0] takes batch.x"
         )
+
+
+def check_dtype(layer: str, x: Tensor, linear: nn.Module) -> None:
+    """Check that rows have the dtype of the matrix that multiplies them, or that autocast brings the two together.
+
+    Other modules, and those with hooks, may convert rows themselves.
+
+    Raises
+    ------
+    InputError
+        With what makes rows of that dtype.
+    """
+    if type(linear) is not nn.Linear or x.dtype == linear.weight.dtype or not is_matrix(linear):
+        return
+    weights = linear.weight.dtype
+    if {x.dtype, weights} <= _CAST and autocast_of(x.device.type) is not None:
+        return
+    advice = "x.float()" if weights == torch.float32 else f"x.to({weights})"
+    if x.is_floating_point():
+        advice += f", or fetch it so, fetch_feature(..., dtype={weights})"
+    if {x.dtype, weights} <= _CAST:
+        advice += f", or call the model under torch.autocast({x.device.type!r})"
+    raise InputError(
+        f"{layer}: expected x of {str(weights).removeprefix('torch.')}, as the layer's weights are, got {describe(x)}; "
+        f"pass {advice}"
+    )
+
+
+#: What autocast converts; rows of float64 it leaves.
+_CAST = frozenset((torch.float16, torch.bfloat16, torch.float32))
 
 
 def check_has_own_rows(layer: str, block: Edges) -> None:

@@ -17,6 +17,7 @@ from headrace.pipeline.models.message_graph import WholeGraph, means_without_loo
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
     Looped,
+    check_dtype,
     check_input,
     columns,
     finite,
@@ -64,7 +65,8 @@ class GATConv(nn.Module):
     Raises
     ------
     InputError
-        For a probability outside [0, 1), sizes below 1 and a slope that is not finite; when called, for wrong shapes.
+        For a probability outside [0, 1), sizes below 1 and a slope that is not finite; when called, for
+        wrong shapes and dtypes.
     """
 
     bias: nn.Parameter | None
@@ -134,6 +136,7 @@ class GATConv(nn.Module):
             Features of the edges, in the order of the block.
         """
         check_input("GATConv", x, block, self.in_channels)
+        check_dtype("GATConv", x, self.lin)
         x = widened(without_padding(x, block))
         rows = widened(self.lin(x)).view(len(x), self.heads, self.out_channels)
         source = self._scores(self.lin, x, self.att_src, rows)

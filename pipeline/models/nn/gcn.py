@@ -14,6 +14,7 @@ from headrace.pipeline.models.message_graph import WholeGraph, with_remaining_lo
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
     aggregate,
+    check_dtype,
     check_input,
     check_is_block,
     check_knows_sources,
@@ -53,7 +54,7 @@ class GCNConv(nn.Module):
     Raises
     ------
     InputError
-        For loops without normalisation, `improved` without loops, and sizes below 1; when called, for wrong shapes, and
+        For loops without normalisation, `improved` without loops, and sizes below 1; when called, for wrong shapes and
         for normalisation in `hr.cooperative` on several ranks. (A model that calls ``batch.exchange`` itself is not
         detected; it must not normalise either.)
     """
@@ -108,6 +109,7 @@ class GCNConv(nn.Module):
             Default: the block's importance weights, if any.
         """
         check_input("GCNConv", x, block, self.in_channels)
+        check_dtype("GCNConv", x, self.lin)
         x = widened(without_padding(x, block))
         weight = weight_of(block) if edge_weight is None else edge_weight
         if weight is not None and (not isinstance(weight, Tensor) or weight.shape != (block.num_edges,)):
@@ -206,7 +208,7 @@ class ClusterGCNConv(nn.Module):
     Raises
     ------
     InputError
-        For sizes below 1, and a number that is not finite; when called, for wrong shapes.
+        For sizes below 1, and a number that is not finite; when called, for wrong shapes and dtypes.
     """
 
     def __init__(self, in_channels: int, out_channels: int, diag_lambda: float = 0.0, bias: bool = True) -> None:
@@ -227,6 +229,7 @@ class ClusterGCNConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("ClusterGCNConv", x, block, self.in_channels)
+        check_dtype("ClusterGCNConv", x, self.lin_out)
         given = widened(without_padding(x, block))
         x = in_single(given)
         x, own = with_own_rows(x, block)

@@ -150,6 +150,8 @@ def _mask(norm: str, x: Tensor, block: Edges, in_channels: int) -> Tensor | None
     """
     if not isinstance(x, Tensor) or x.ndim != 2 or x.shape[1] != in_channels:
         raise InputError(f"{norm}: expected x of [rows, {in_channels}], got {describe(x)}; call it as norm(x, block)")
+    if not x.is_floating_point():  # the mean of integers would be made an integer again
+        raise InputError(f"{norm}: expected x of a floating dtype, got {describe(x)}; pass x.float()")
     real = getattr(block, "_real_sources", None) if is_block(block) else None
     if real is None:
         return None

@@ -14,6 +14,7 @@ from headrace.pipeline.data.block_messages import num_src_of
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
     aggregate,
+    check_dtype,
     check_has_own_rows,
     check_input,
     columns,
@@ -48,7 +49,7 @@ class SAGEConv(nn.Module):
     Raises
     ------
     InputError
-        For an unknown `aggr`, and sizes below 1; when called, for a wrong shape of `x`.
+        For an unknown `aggr`, and sizes below 1; when called, for a wrong shape or dtype of `x`.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class SAGEConv(nn.Module):
     def forward(self, x: Tensor, block: Edges) -> Tensor:
         """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
         check_input("SAGEConv", x, block, self.in_channels)
+        check_dtype("SAGEConv", x, self.lin_l)
         weight = None if self.aggr == "max" else weight_of(block)
         if self.root_weight:
             x, own = with_own_rows(x, block)
@@ -114,7 +116,7 @@ class GINConv(nn.Module):
     Raises
     ------
     InputError
-        For `nn` that is no module, and a number that is not finite; when called, for wrong shapes.
+        For `nn` that is no module, and a number that is not finite; when called, for wrong shapes and dtypes.
     """
 
     eps: Tensor
@@ -149,7 +151,11 @@ class GINConv(nn.Module):
         if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != num_src_of(block):
             advice = "; pass x[:, None]" if isinstance(x, Tensor) and x.ndim == 1 else "; call it as conv(x, block)"
             raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {describe(x)}{advice}")
+        if not x.is_floating_point():
+            raise InputError(f"GINConv: expected x of a floating dtype, got {describe(x)}; pass x.float()")
         x, own = with_own_rows(x, block)
         rows = without_padding(aggregate(block, x, "sum", weight_of(block)), block)
-        out: Tensor = self.nn(rows + (1 + self.eps) * without_padding(own, block))
+        mixed = rows + (1 + self.eps) * without_padding(own, block)  # of half precision in that of eps
+        check_dtype("GINConv", mixed, self.nn[0] if isinstance(self.nn, nn.Sequential) and len(self.nn) else self.nn)
+        out: Tensor = self.nn(mixed)
         return out

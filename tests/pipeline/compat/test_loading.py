@@ -125,6 +125,36 @@ def test_peers_32_the_state_of_another_loader(data):
         NeighborLoader(data, [4, 2], batch_size=16, shuffle=True, seed=8).load_state_dict(made(data).state_dict())
 
 
+def with_torch_seed(seed_of_torch, data, **options):
+    torch.manual_seed(seed_of_torch)
+    return NeighborLoader(data, [4, 2], batch_size=16, shuffle=True, **options)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_state_brings_the_seed_of_torch(data, num_workers):
+    """A resumed process has another one; loaders that are given a seed keep it, with the remedy in the error."""
+    first = with_torch_seed(3, data)
+    iteration = iter(first)
+    next(iteration)
+    state = pickle.loads(pickle.dumps(first.state_dict()))  # noqa: S301 - just written
+    wanted = [*nodes_of(iteration), *nodes_of(first)]
+    resumed = with_torch_seed(99, data, num_workers=num_workers)
+    next(running := iter(resumed))
+    with pytest.raises(hr.StateError, match="another plan"):
+        resumed.load_state_dict({**state, "plan": {}})
+    assert resumed.settled_seed == 99
+    resumed.load_state_dict(state)
+    assert resumed.settled_seed == 3
+    found = nodes_of(resumed)
+    resumed.num_workers = 1  # a new runner, which has that seed as well
+    assert [*found, *nodes_of(resumed)] == wanted
+    with pytest.raises(hr.LoaderError, match="ended by a later"):
+        next(running)
+    for given in ({"seed": 99}, {"generator": torch.Generator().manual_seed(99)}):
+        with pytest.raises(hr.StateError, match=r"was 3 and now is 99.*as it was, with seed=3, or start anew"):
+            with_torch_seed(3, data, **given).load_state_dict(state)
+
+
 def rebuilt(loader, **changes):
     """Make a loader anew of its attributes, as Lightning does to put another sampler in."""
     attributes = {name: value for name, value in vars(loader).items() if not name.startswith("_")}

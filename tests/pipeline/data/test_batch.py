@@ -90,6 +90,20 @@ def test_frozen_with_read_only_mappings():
     assert isinstance(batch().edge["w"], tuple)
 
 
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["x"], r'got x; write replace\(node=\{\*\*batch\.node, "x": x\}\)$'),
+        (["w", "x"], r'got w, x; write replace\(edge=\{\*\*batch\.edge, "w": w\}, node=\{\*\*batch\.node, "x": x\}\)$'),
+        (["deg"], r"got deg; there are seeds, .*num_positives, and node and edge have features by name$"),
+        (["deg", "x"], r"got deg, x; there are seeds"),
+    ],
+)
+def test_changes_of_no_field(names, words):
+    with pytest.raises(hr.InputError, match=f"^MiniBatch.replace: expected names of fields, {words}"):
+        batch().replace(**dict.fromkeys(names, torch.zeros(4)))
+
+
 def test_to_moves_every_tensor():
     moved = batch().to("meta")
     tensors = list(moved.tensors())
@@ -223,6 +237,8 @@ def test_pickle_and_copy():
         ("node_features", r'are in batch\.node\["name"\]'),
         ("deg", r"batch\.node\['deg'\] has it"),
         ("seed", r"did you mean seeds\?"),
+        ("node_id", r"batch\.n_id has"),
+        ("y_dict", r'batch\.y\["paper"\] has'),
         ("zzz", r"dir\(\) lists"),
     ],
 )

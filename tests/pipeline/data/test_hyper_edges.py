@@ -46,8 +46,11 @@ def test_other_shapes_are_refused(shape):
 
 
 def test_items_of_one_edge_type_are_pairs():
-    with pytest.raises(hr.ItemsError, match=r"expected pairs \[num_pairs, 2\] by edge type"):
-        hr.ItemSampler({("a", "b", "c"): torch.zeros(4, 3, dtype=torch.int64)})
+    pairs = torch.tensor([[0, 1], [1, 0], [2, 2]])
+    for rows, words in ((torch.zeros(4, 3, dtype=torch.int64), "ids over all types"), (pairs.t(), r"pairs\.t\(\)")):
+        with pytest.raises(hr.ItemsError, match=rf"expected pairs \[num_pairs, 2\] by edge type, got .*; .*{words}"):
+            hr.ItemSampler({("a", "b", "c"): rows})
+    hr.ItemSampler({("a", "b", "c"): pairs.t().t()})
 
 
 def test_edges_between_them_are_no_pairs_to_exclude():

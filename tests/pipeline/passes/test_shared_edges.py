@@ -102,6 +102,14 @@ def test_one_process_is_left_as_it_is():
         (lambda: items().sample_in_subgraph(graph(), expand="new"), "use sample_in_subgraph with expand='all'"),
         (lambda: items().sample_in_subgraph(graph()).to_pyg(), "to_pyg cannot convert layers"),
         (lambda: items().sample_in_subgraph(typed_graph()), "expected a graph without types where ranks share edges"),
+        (
+            lambda: (
+                hr.ItemSampler(torch.tensor([[0, 1], [2, 3]]), seed=1)
+                .sample_uniform_negative(graph())
+                .sample_in_subgraph(graph())
+            ),
+            r"sample_uniform_negative cannot draw pairs where ranks share edges by .*; use a partition of nodes",
+        ),
         (items, "expected a sampler where ranks share edges"),
         (lambda: hr.ItemSampler(10, seed=1).sample_saint_node(graph(), 10), "sample_saint_node needs all in-edges"),
     ],

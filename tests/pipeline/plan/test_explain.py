@@ -58,6 +58,13 @@ store#1: FeatureStore(node={'x': float32[200, 8], 'y': int64[200]}, edge={'e': f
     )
 
 
+def test_memory_of_caches_is_not_said_to_be_of_other_plans():
+    """The store of this very plan may have such a cache."""
+    loader = items().sample_neighbor(graph(), [2]).loader(machine=hr.Machine(promised=1_234))
+    line = "caches made before, those of the stores of this plan included, have 1,234 bytes of CPU memory"
+    assert loader.explain().splitlines()[-1] == line
+
+
 def test_facts_switched_off_and_nothing_to_do():
     plan = items().sample_layer_neighbor(graph(), [3], exact=False)
     assert (

@@ -27,6 +27,8 @@ from plans import graph
         ("HeteroItemSet", r"hr\.ItemSampler\(\{"),
         ("DataLoader", r"call \.loader\(\) on a plan"),
         ("Data", r"hr\.Graph\.from_pyg"),
+        ("to_hetero", r"block\.relation\(edge_type\)\.aggregate"),
+        ("SAGEConv", r"write hr\.nn\.SAGEConv"),
     ],
 )
 def test_names_of_the_package(name, words):
@@ -58,6 +60,34 @@ def test_what_is_named_exists(name):
     assert name not in hr.__all__
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("from_csr", r"hr\.Graph\.from_csc\(indptr, indices\), .*from_scipy\(matrix\)"),
+        ("from_edge_index", r"hr\.Graph\.from_coo\(\*edge_index"),
+        ("from_cooo", r"did you mean from_coo\?"),
+    ],
+)
+def test_ways_of_making_a_graph(name, words):
+    assert not hasattr(hr.Graph, name)
+    with pytest.raises(AttributeError, match=rf"^type object 'Graph' has no attribute '{name}'; .*{words}"):
+        getattr(hr.Graph, name)
+
+
+def test_what_the_loader_behind_one_of_pyg_has():
+    data = pytest.importorskip("torch_geometric.data")
+    import headrace.pyg
+
+    loader = headrace.pyg.NeighborLoader(data.Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]])), [1])
+    assert not hasattr(loader, "stats")
+    with pytest.raises(AttributeError, match=r"NeighborLoader has no attribute 'stats'; write loader\.runner\.stats"):
+        loader.stats()
+    assert len(list(loader)) == 2
+    assert loader.runner.stats()["sample_neighbor"]["batches"] == 2
+    with pytest.raises(AttributeError, match=r"^'NeighborLoader' object has no attribute 'other'$"):
+        _ = loader.other
+
+
 def test_names_of_loaders_of_pyg():
     """All that PyG has and this package does not are answered, not by a near name."""
     loader = pytest.importorskip("torch_geometric.loader")
@@ -73,6 +103,7 @@ def test_names_of_loaders_of_pyg():
 @pytest.mark.parametrize(
     ("module", "name", "words"),
     [
+        (hr.nn, "GraphSAGE", r"torch\.nn\.Module with one layer of hr\.nn for each block"),
         (hr.nn, "HeteroConv", r"block\.relation\(edge_type\)\.aggregate"),
         (hr.nn, "to_hetero", r"block\.relation\(edge_type\)\.aggregate"),
         (hr.nn, "GATv2Conv", r"block\.to_pyg\(h\)"),

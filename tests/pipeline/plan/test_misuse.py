@@ -116,6 +116,17 @@ def test_verbs_with_a_typo(name, meant):
         loader.set_epochs(3)
 
 
+def test_no_name_is_meant_that_users_do_not_write():
+    """A source has attributes that passes read, and one of many is always a little like another word."""
+    for name, words in (
+        ("batch", r"did you mean batch_size\?"),
+        ("fetch", r"did you mean (pre)?fetch"),
+        ("watch", "dir"),
+    ):
+        with pytest.raises(AttributeError, match=rf"ItemSampler has no attribute '{name}'; {words}"):
+            getattr(items(), name)
+
+
 def test_a_loader_that_does_not_know_its_length_is_true():
     nodes = pytest.importorskip("torchdata.nodes")
     loader = hr.NodeSource(nodes.IterableWrapper([[1, 2], [3]]), seed=0).sample_neighbor(graph(), [3]).loader()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import sys
 import time
@@ -36,6 +37,17 @@ def test_stats_count_what_was_handed_out():
     message = r"stats\(\): expected one of .*, got 'sample_neighbors'; did you mean 'sample_neighbor'\?"
     with pytest.raises(KeyError, match=message):
         stats["sample_neighbors"]
+    message = r"stats\(\)\['sample_neighbor'\]: expected one of 'batches', .*, got 'edge'; did you mean 'edges'\?"
+    with pytest.raises(KeyError, match=message):
+        stats["sample_neighbor"]["edge"]
+
+
+def test_stats_before_the_first_batch_say_so():
+    with PLANS["neighbor"]().loader() as loader:
+        with pytest.raises(KeyError, match=r"got 'sample_neighbor' .*; no stage has run, take a batch") as raised:
+            loader.stats()["sample_neighbor"]
+        assert loader.stats().get("sample_neighbor") is None
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)  # noqa: S301 - our own bytes
 
 
 @pytest.mark.parametrize("name", ["neighbor", "neighbor_new", "labor_star", "pinsage", "saint_node"])
@@ -190,18 +202,28 @@ def test_all_counters_are_documented(name):
 
 
 def test_text_for_prometheus():
-    stats = hr.Stats({"fetch_feature": {"batches": 5, "seconds": 0.5}}, waited=0.25)
+    totals = {"items": {"batches": 5, "seconds": 0.25}, "fetch_feature": {"batches": 5, "seconds": 0.5, "my-rows": 3}}
+    stats = hr.Stats(totals, waited=0.25)
     assert stats.prometheus(rank="0", run='a "b"\\\n') == (
-        "# TYPE headrace_stage_total counter\n"
-        'headrace_stage_total{stage="fetch_feature",counter="batches",rank="0",run="a \\"b\\"\\\\\\n"} 5\n'
-        'headrace_stage_total{stage="fetch_feature",counter="seconds",rank="0",run="a \\"b\\"\\\\\\n"} 0.5\n'
+        "# HELP headrace_stage_batches_total batches by stage of the plan, see help(headrace.Stats)\n"
+        "# TYPE headrace_stage_batches_total counter\n"
+        'headrace_stage_batches_total{stage="items",rank="0",run="a \\"b\\"\\\\\\n"} 5\n'
+        'headrace_stage_batches_total{stage="fetch_feature",rank="0",run="a \\"b\\"\\\\\\n"} 5\n'
+        "# HELP headrace_stage_seconds_total seconds by stage of the plan, see help(headrace.Stats)\n"
+        "# TYPE headrace_stage_seconds_total counter\n"
+        'headrace_stage_seconds_total{stage="items",rank="0",run="a \\"b\\"\\\\\\n"} 0.25\n'
+        'headrace_stage_seconds_total{stage="fetch_feature",rank="0",run="a \\"b\\"\\\\\\n"} 0.5\n'
+        "# HELP headrace_stage_my_rows_total my-rows by stage of the plan, see help(headrace.Stats)\n"
+        "# TYPE headrace_stage_my_rows_total counter\n"
+        'headrace_stage_my_rows_total{stage="fetch_feature",rank="0",run="a \\"b\\"\\\\\\n"} 3\n'
+        "# HELP headrace_waited_seconds_total seconds that the training loop waited for batches\n"
         "# TYPE headrace_waited_seconds_total counter\n"
         'headrace_waited_seconds_total{rank="0",run="a \\"b\\"\\\\\\n"} 0.25\n'
     )
     assert "headrace_waited_seconds_total 0.25" in stats.prometheus()
 
 
-@pytest.mark.parametrize("name", ["stage", "counter", "a-b", "1a", "__name__", "ä", ""])
+@pytest.mark.parametrize("name", ["stage", "a-b", "1a", "__name__", "ä", ""])
 def test_labels_that_prometheus_does_not_take(name):
     with pytest.raises(hr.UsageError, match=f"expected labels of other names .*, got '{name}'; rename it"):
         hr.Stats().prometheus(**{name: "a"})

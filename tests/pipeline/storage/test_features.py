@@ -284,3 +284,16 @@ def test_labels_and_names_are_text(wrong):
 def test_features_by_their_names_are_told_where_they_go():
     with pytest.raises(hr.UsageError, match=r"node=, of edges in edge=, got x, y=; write node=\{'x': x, 'y': y\}"):
         hr.FeatureStore(x=torch.zeros(3), y=torch.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ({"edge_attr": torch.zeros(2)}, r"write edge=\{'edge_attr': edge_attr\}$"),
+        ({"edge_attr": {"w": torch.zeros(2)}}, r"write edge=\{'w': w\}$"),
+        ({"x": torch.zeros(3), "efeat": torch.zeros(2)}, r"write node=\{'x': x\}, edge=\{'efeat': efeat\}$"),
+    ],
+)
+def test_features_of_edges_are_told_to_go_to_edges(given, written):
+    with pytest.raises(hr.UsageError, match=written):
+        hr.FeatureStore(node={"z": torch.zeros(3)}, **given)
