@@ -57,7 +57,7 @@ def _doubts(sampler: Any, source: SourceStage, before: Sequence[Stage]) -> Itera
         return
     if not source.seed_types:
         yield from seeds.of_no_edge_type(sampler.name)
-    exclude = next((stage for stage in before if stage.excludes is not None), None)
+    exclude: Any = next((stage for stage in before if stage.excludes is not None), None)
     if exclude is not None and exclude.reverse is False:
         yield from seeds.whose_edges_back_stay(exclude)
     elif exclude is not None and isinstance(exclude.reverse, Mapping):
@@ -133,7 +133,7 @@ class _Seeds:
             return
         joined = {ends for name in triples for ends in ((name[0], name[2]), (name[2], name[0]))}
         numbers = node_types.numbers_of(self.graph.to_graph_ids(self.ids.flatten())).view_as(self.ids)
-        for src, dst in numbers.unique(dim=0).tolist():
+        for src, dst in sorted(set(map(tuple, numbers.tolist()))):
             if (node_types.names[src], node_types.names[dst]) not in joined:
                 yield (
                     f"{stage}: some pairs are of {node_types.names[src]!r} and {node_types.names[dst]!r}, which no "
