@@ -93,9 +93,10 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
         ],
     ),
     "errors": (
-        "Errors",
-        "All are `HeadraceError`. [The index of errors](../errors.md) has their messages.",
-        [name for name in hr.__all__ if name.endswith("Error")],
+        "Errors and warnings",
+        "All errors are `HeadraceError`. [The index of errors](../errors.md) has their messages. "
+        "[Warnings of leaks](../links-and-times.md#warnings-of-leaks) are `PlanWarning`.",
+        [name for name in hr.__all__ if name.endswith(("Error", "Warning"))],
     ),
     "models": ("Models", "Functions that run models.", ["inference"]),
 }

@@ -13,7 +13,6 @@ from torch import Tensor
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.by_type import ByType
-from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.typed_items import LinkTypes
 from headrace.pipeline.data.types import TypedIds, TypeName
 
@@ -26,7 +25,7 @@ _BY_NAME = frozenset({"node", "edge"})
 COLLECTIONS = _BY_NAME | {"y", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"}
 
 
-class _NodeFeatures(dict[FeatureName, Any]):
+class _NodeFeatures(dict[Any, Any]):
     """Features by name; the error for one that is not there lists those that are."""
 
     kind = "node"

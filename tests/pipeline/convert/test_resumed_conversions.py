@@ -135,11 +135,15 @@ def test_passes_that_are_finished_are_not_run_again(tmp_path, monkeypatch):
     assert not (tmp_path / ".data.converting").exists()
 
 
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_an_interruption_names_what_is_kept(tmp_path, monkeypatch, capsys):
     write_tables(tmp_path)
     (tmp_path / "g.toml").write_text('[edges]\ncolumns = { src = ["edges.npy", 0], dst = ["edges.npy", 1] }\n')
     chunks, work = NpyTable.chunks, tmp_path / ".data.converting"
-    monkeypatch.setattr(NpyTable, "chunks", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(NpyTable, "chunks", interrupted)
     command = ["convert", str(tmp_path / "g.toml"), str(tmp_path / "data")]
     assert main(command) == 130
     error = capsys.readouterr().err
@@ -150,7 +154,7 @@ def test_an_interruption_names_what_is_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(NpyTable, "chunks", chunks)
     assert main(command) == 0
     assert not work.exists()
-    monkeypatch.setattr(command_line.doctor, "run", lambda _: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(command_line.doctor, "run", interrupted)
     capsys.readouterr()
     assert main(["doctor"]) == 130
     assert capsys.readouterr() == ("", "headrace: interrupted\n")
