@@ -94,8 +94,7 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
     ),
     "errors": (
         "Errors and warnings",
-        "All errors are `HeadraceError`. [The index of errors](../errors.md) has their messages. "
-        "[Warnings of leaks](../links-and-times.md#warnings-of-leaks) are `PlanWarning`.",
+        "All but `PlanWarning` are `HeadraceError`. [The index of errors](../errors.md) has their messages.",
         [name for name in hr.__all__ if name.endswith(("Error", "Warning"))],
     ),
     "models": ("Models", "Functions that run models.", ["inference"]),

@@ -14,9 +14,10 @@ from headrace.ops.errors import InputError
 from headrace.ops.optional import require
 from headrace.pipeline.cli.cut_dataset import node_features, read_dataset, text_of_feature
 from headrace.pipeline.cli.parser import answer, meant, say
-from headrace.pipeline.convert.memory import MARGIN, as_memory, maps_within, room
+from headrace.pipeline.convert.memory import MARGIN, maps_within, room
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.memory_size import as_memory
 from headrace.pipeline.partition.partition import MOST_PARTS, Partition
 from headrace.pipeline.partition.report import PartitionReport
 from headrace.pipeline.storage.array_file import let_pages_go

@@ -9,8 +9,8 @@ from typing import Any
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import answer, meant, say
-from headrace.pipeline.convert.memory import LEAST_OF_A_MACHINE, as_memory
 from headrace.pipeline.data import whole_number
+from headrace.pipeline.data.memory_size import LEAST_OF_A_MACHINE, as_memory
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.run.make_loader import explain as explain_on
 from headrace.pipeline.run.make_loader import loader as loader_of

@@ -17,12 +17,13 @@ from headrace.pipeline.convert.conversion import Conversion
 from headrace.pipeline.convert.description import Description
 from headrace.pipeline.convert.duck_database import LEAST_ROOM, load_database
 from headrace.pipeline.convert.id_columns import with_ids_alike
-from headrace.pipeline.convert.memory import as_memory, room
+from headrace.pipeline.convert.memory import room
 from headrace.pipeline.convert.report import Report, planned, unused_columns
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.unused_ids import warnings_of_first_rows
 from headrace.pipeline.convert.work_folder import with_remedy, work_folder
 from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data.memory_size import as_memory
 from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, holds_dataset, parts_inside
 from headrace.pipeline.storage.new_folder import check_is_free, new_folder
 from headrace.pipeline.storage.terminal import progress_bar

@@ -14,7 +14,6 @@ from headrace.ops.gpu import current_gpu
 from headrace.ops.gpu_memory import free_gpu_memory
 from headrace.ops.memory_limit import own_room, shared_room
 from headrace.ops.memory_promises import promised
-from headrace.pipeline.convert.memory import LEAST_OF_A_MACHINE, as_memory
 from headrace.pipeline.data import Place, whole_number
 from headrace.pipeline.distributed.job import rank_of_process, ranks_here
 
@@ -94,7 +93,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         if isinstance(self.memory, str):
-            object.__setattr__(self, "memory", as_memory(self.memory, "Machine: memory", LEAST_OF_A_MACHINE))
+            object.__setattr__(self, "memory", _size(self.memory, "Machine: memory"))
         object.__setattr__(self, "gpu_memory", _sizes(self.gpu_memory, self.gpus))
         for name, least in _LEAST.items():
             whole_number(getattr(self, name), f"Machine: {name}", least, InputError)
@@ -178,8 +177,13 @@ def _sizes(given: Any, gpus: Any) -> Any:
         given = (given,) * whole_number(gpus, "Machine: gpus", 0, InputError)
     if not isinstance(given, tuple):
         return given
-    what = "Machine: gpu_memory"
-    return tuple(as_memory(one, what, LEAST_OF_A_MACHINE) if isinstance(one, str) else one for one in given)
+    return tuple(_size(one, "Machine: gpu_memory") if isinstance(one, str) else one for one in given)
+
+
+def _size(text: str, what: str) -> int:
+    from headrace.pipeline.data.memory_size import LEAST_OF_A_MACHINE, as_memory  # machines are rarely written so
+
+    return as_memory(text, what, LEAST_OF_A_MACHINE)
 
 
 def memory_room(ranks: int) -> int:
