@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run: Callable[[Any], None] = options.run
     try:
         run(options)
+        vars(options).pop("out", None)  # written by now
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads what is printed has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -66,8 +66,7 @@ def cut(options: argparse.Namespace) -> None:
                 "folder to make, or make a data set by headrace convert"
             )
         options.out = options.data / PARTS / f"{options.method}-{options.parts}"
-    if not options.dry_run:
-        check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_shards)
+    check_is_free(options.out, overwrite=options.overwrite or options.dry_run, replaceable=holds_shards)
     if options.report is not None:
         require("matplotlib", extra="plot", stage="--report")
         if options.report.suffix not in PICTURES:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from dataclasses import replace
 from typing import Any
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import InputError, PlanWarning
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.memory_size import LEAST_OF_A_MACHINE, as_memory
@@ -59,7 +60,9 @@ def explain(options: argparse.Namespace) -> None:
     if not options.json:
         say(text)
     if options.measure:
-        loader = loader_of(plan)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PlanWarning)  # of a plan that no user wrote
+            loader = loader_of(plan)
         start, batches = time.perf_counter(), 0
         for _ in zip(range(options.measure), loader, strict=False):
             batches += 1

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.ops import InputError
+from headrace.ops.level_of_user import level_of_user
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
 from headrace.pipeline.convert.description import Description
@@ -101,7 +102,7 @@ def convert_tables(
         report = planned(tables, target, limit)
         found = tuple(warnings_of_first_rows(tables.nodes.values()))
         for one in found:
-            warnings.warn(f"convert: {one}", UserWarning, stacklevel=2)
+            warnings.warn(f"convert: {one}", UserWarning, stacklevel=level_of_user())
         return replace(report, removed=removed, warnings=found)
     left = room(limit, *least)
     before = _stamps(tables)

@@ -27,9 +27,9 @@ def as_memory(memory: Any, what: str = "convert", least: int = 0) -> int:
         if match and match[2].upper() in _UNITS:
             found = int(float(match[1]) * _UNITS[match[2].upper()])
             if found < least:
+                advice = "" if match[2] or not found else f'; give the unit, as "{match[1]}GB"'
                 raise InputError(
-                    f"{what}: expected at least {least:,} bytes, got {memory!r}, which is {found:,} bytes; give the "
-                    f'unit, as "{match[1]}GB"'
+                    f"{what}: expected at least {least:,} bytes, got {memory!r}, which is {found:,} bytes{advice}"
                 )
             return found
     elif isinstance(memory, int) and not isinstance(memory, bool) and memory > 0:

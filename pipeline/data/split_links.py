@@ -20,6 +20,7 @@ from headrace.pipeline.data.times import EARLIEST, ordered, times_of
 from headrace.pipeline.data.types import TypeName, type_number
 
 _STAGE = "split_links"
+_LEAST_COMMON = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +82,9 @@ def split_links(
         Name of the times to split by, as in samplers; without it the split is drawn.
     reverse
         The edge type with the reverses of `edge_type`. By default (destination, ``"rev_"`` + relation, source), if
-        there is one; otherwise all types from destination to source that are such by their edges: at least half of the
-        pairs of nodes of one of the two types are those of the other in reverse. False: there is none.
+        there is one; otherwise, between two node types, all types from destination to source that are such by their
+        edges: at least half of the pairs of nodes of one of the two types are those of the other in reverse. False:
+        there is none.
     seed
         Of the draw. The split depends on the arguments alone, not on the machine.
 
@@ -188,32 +190,37 @@ def _reverses_of(graph: Graph, name: TypeName | None, reverse: Any, key: Tensor,
 
     `key` and `mirrored` identify the nodes of all edges, there and back.
     """
+    types = graph.edge_types
+    if types is None or reverse is False:
+        return []
     if reverse is True:
         raise InputError(
             f"{_STAGE}: expected reverse to name the edge type with the reverses, or False if there is none, got True; "
             "leave it out, and the type is found"
         )
-    types = graph.edge_types
-    if types is None or reverse is False:
-        return []
     if reverse is not None:
         return [types.id_range(types.names[type_number(types, reverse)])]
-    if name is None or not isinstance(name, tuple):
+    if not isinstance(name, tuple):
         return []
     usual = reverse_type(name)
     if usual in types.names:
         return [types.id_range(usual)]
+    if name[0] == name[2]:  # relations between the same nodes share many pairs
+        return []
     back = [other for other in types.names if isinstance(other, tuple) and (other[2], other[0]) == (name[0], name[2])]
-    own, ranges = types.id_range(name), [types.id_range(other) for other in back if other != name]
+    own, ranges = types.id_range(name), [types.id_range(other) for other in back]
     wanted = torch.unique(mirrored[own.start : own.stop]) if ranges else mirrored[:0]
     return [one for one in ranges if _are_reverses(key[one.start : one.stop], wanted)]
 
 
 def _are_reverses(keys: Tensor, wanted: Tensor) -> bool:
-    """Whether edges are the reverses of others: at least half of one of the two are, each pair of nodes once."""
+    """Whether edges are the reverses of others: at least half of one of the two are, each pair of nodes once.
+
+    A few common pairs are a coincidence.
+    """
     keys = torch.unique(keys)
     num_common = len(keys) + len(wanted) - len(torch.unique(torch.cat((keys, wanted))))
-    return 2 * num_common >= min(len(keys), len(wanted)) > 0
+    return num_common >= _LEAST_COMMON and 2 * num_common >= min(len(keys), len(wanted))
 
 
 def _times_by_edge(graph: Graph, name: str) -> tuple[Tensor, Tensor]:

@@ -165,7 +165,9 @@ def check_items_fit(stage: Stage, before: Sequence[Stage]) -> None:
             f"{stage.origin.name}: item {largest} is not a node of the graph, which has "
             f"{graph.num_nodes} nodes (ids 0..{graph.num_nodes - 1}); do the items index another graph?"
         )
-    ids = source.all_seeds() if source is not None and largest in (0, 1) else None
+    ids = None
+    if source is not None and largest in (0, 1) and not (source.gives_labels or source.seed_times is not None):
+        ids = source.all_seeds()
     if ids is not None and is_mask_of_integers(ids, graph.num_nodes):
         raise ItemsError(
             f"{stage.origin.name}: expected items to be ids or a boolean mask, got {zeros_and_ones(graph.num_nodes)}"

@@ -144,7 +144,7 @@ _RELATIONS = (
 
 _MODEL = (
     "write a torch.nn.Module with one layer of hr.nn for each block, such as hr.nn.SAGEConv: "
-    "for conv, block in zip(self.convs, batch.blocks): h = conv(h, block).relu()"
+    "for conv, block in zip(self.convs, batch.blocks, strict=True): h = conv(h, block).relu()"
 )
 
 #: Name of a layer of PyG or DGL, or of what makes models of them -> how to write it with blocks.

@@ -147,15 +147,16 @@ class Stats(Mapping[str, Mapping[str, float]]):
                     f"prometheus: expected labels of other names than stage, of ASCII letters, digits and underscores, "
                     f"got {name!r}; rename it"
                 )
-        # All lines of a metric stand together.
-        metrics: dict[str, list[tuple[dict[str, str], float]]] = {}
+        # All lines of a metric stand together, and each stage has one. Sources of your own name counters as they like.
+        metrics: dict[str, dict[str, float]] = {}
         for stage, name, total in self._totals():
-            metrics.setdefault(name, []).append(({"stage": stage, **labels}, total))
+            of_stages = metrics.setdefault(re.sub("[^a-zA-Z0-9_]", "_", name), {})
+            of_stages[stage] = of_stages.get(stage, 0) + total
         lines = list[str]()
-        for name, values in metrics.items():
+        for name, of_stages in metrics.items():
             words = f"{name.replace('_', ' ')} by stage of the plan, see help(headrace.Stats)"
-            # Sources of your own name counters as they like.
-            lines += _metric(f"headrace_stage_{re.sub('[^a-zA-Z0-9_]', '_', name)}_total", words, values)
+            values = [({"stage": stage, **labels}, total) for stage, total in of_stages.items()]
+            lines += _metric(f"headrace_stage_{name}_total", words, values)
         words = "seconds that the training loop waited for batches"
         return "\n".join([*lines, *_metric("headrace_waited_seconds_total", words, [(labels, self.waited)]), ""])
 

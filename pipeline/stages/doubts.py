@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
+import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import PlanWarning
+from headrace.ops.level_of_user import level_of_user
 from headrace.pipeline.data import Graph, GraphView, ItemSet, edge_types_of, node_types_of, type_number
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.lowered import SeedEdges
 from headrace.pipeline.plan import Plan, SourceStage, Stage, source_of
 from headrace.pipeline.stages.sampler import Sampler
+
+#: What names of times are like: an attribute of another name may be a weight, a rating or a class.
+_OF_TIMES = re.compile(r"time|date|year|month|day|hour|^ts?$", re.IGNORECASE)
 
 #: How many seeds are looked at, spread over all of them; and of how many at least something must be true.
 _LOOKED_AT, _LEAST = 256, 8
@@ -33,25 +38,16 @@ def warn_of_doubts(plan: Plan) -> None:
     for position, stage in enumerate(plan.stages):
         if isinstance(stage, Sampler):
             for doubt in _doubts(stage, source, plan.stages[:position]):
-                warnings.warn(doubt, PlanWarning, stacklevel=_level_of_user())
-
-
-def _level_of_user() -> int:
-    """Return the `stacklevel` with which the caller's warning is shown where headrace was called."""
-    package, level, frame = __name__.partition(".")[0], 0, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        level, frame = level + 1, frame.f_back
-    return level
+                warnings.warn(doubt, PlanWarning, stacklevel=level_of_user())
 
 
 def _doubts(sampler: Any, source: SourceStage, before: Sequence[Stage]) -> Iterator[str]:
-    timed = getattr(sampler, "time", None) is not None
-    if isinstance(source.seed_times, Tensor) and not timed:
-        yield from _of_ignored_times(sampler, source.seed_times)
     seeds = _Seeds.of(source, sampler.graph)
     if seeds is None:
         return
-    if timed:
+    if getattr(sampler, "time", None) is None:
+        yield from seeds.that_find_the_future(sampler)
+    else:
         yield from seeds.that_find_nothing(sampler)
     if not source.gives_pairs:
         return
@@ -59,25 +55,11 @@ def _doubts(sampler: Any, source: SourceStage, before: Sequence[Stage]) -> Itera
         yield from seeds.of_no_edge_type(sampler.name)
     exclude: Any = next((stage for stage in before if stage.excludes is not None), None)
     if exclude is not None and exclude.reverse is False:
-        yield from seeds.whose_edges_back_stay(exclude)
-    elif exclude is not None and isinstance(exclude.reverse, Mapping):
+        yield from seeds.whose_edges_back_stay(exclude, sampler)
+    elif exclude is not None and exclude.excludes == "ends" and isinstance(exclude.reverse, Mapping):
         yield from seeds.without_such_edges_back(exclude)
     elif exclude is None and any("num_positives" in stage.writes for stage in before):
         yield from seeds.that_find_their_own_edges(sampler)
-
-
-def _of_ignored_times(sampler: Any, times: Tensor) -> Iterator[str]:
-    attributes = {**sampler.graph.edge_attrs_csc, **sampler.graph.node_attrs}
-    attributes.pop(getattr(sampler, "weight", None) or "", None)
-    is_float = times.is_floating_point()
-    names = [repr(name) for name, rows in attributes.items() if rows.ndim == 1 and rows.is_floating_point() == is_float]
-    if names:
-        remedy = "time=" if hasattr(sampler, "time") else "sample_neighbor(..., time=)"
-        yield (
-            f"{sampler.name}: seeds have times, but this sampler does not go by times, so it samples edges that are "
-            f"later than their seeds; name the times of the graph, {remedy} one of {', '.join(names)}, or give the "
-            "source items without times"
-        )
 
 
 class _Seeds:
@@ -104,48 +86,95 @@ class _Seeds:
         items = getattr(source, "items", None)
         if not isinstance(graph, Graph) or not isinstance(items, ItemSet) or not len(items) or items.nodes_per_item > 2:
             return None
-        chosen = slice(None, None, -(-len(items) // _LOOKED_AT))
-        ids = items.in_space(node_types_of(graph), edge_types_of(graph)).all_ids()[chosen]
-        times = source.seed_times
-        return cls(graph, ids.view(len(ids), -1), times[chosen] if isinstance(times, Tensor) else None)
+        chosen = np.arange(0, len(items), -(-len(items) // _LOOKED_AT))
+        items = items.in_space(node_types_of(graph), edge_types_of(graph)) if items.types else items
+        ids, _ = items.take(chosen)
+        times = source.seed_times[torch.from_numpy(chosen)] if isinstance(source.seed_times, Tensor) else None
+        return cls(graph, ids.view(len(ids), -1), times)
+
+    def that_find_the_future(self, sampler: Any) -> Iterator[str]:
+        """Warn where the graph has times, and a seed an edge that is later than it."""
+        attributes = {**self.graph.edge_attrs_csc, **self.graph.node_attrs}
+        attributes.pop(getattr(sampler, "weight", None) or "", None)
+        for name in filter(_OF_TIMES.search, attributes):
+            of_edges, of_nodes = self.graph.edge_attrs_csc.get(name), self.graph.node_attrs.get(name)
+            if any(later for later, _ in self._in_edges(of_edges, of_nodes, self.times, torch.gt)):
+                remedy = f"time={name!r}" if hasattr(sampler, "time") else f"sample_neighbor(..., time={name!r})"
+                yield (
+                    f"{sampler.name}: seeds have times, but this sampler does not go by times, so it samples edges "
+                    f"that are later than their seeds; pass {remedy}, or give the source items without times"
+                )
 
     def that_find_nothing(self, sampler: Any) -> Iterator[str]:
         """Warn where all edges of all seeds are too late for them, as if times had another unit."""
+        before = torch.lt if sampler.strictly_before else torch.le
         times = times_of(self.graph, sampler.time)
-        if times.edges is None or self.times is None or self.times.dtype != times.dtype:
-            return
-        num_found = num_with_edges = 0
-        rows = self.graph.to_graph_ids(self.ids.flatten()).view_as(self.ids)
-        for nodes, time in zip(rows.tolist(), times.rounded(self.times), strict=True):
-            edges = torch.cat([times.edges[slice(*self.graph.indptr[node : node + 2].tolist())] for node in nodes])
-            num_with_edges += len(edges) > 0
-            num_found += bool((edges < time if sampler.strictly_before else edges <= time).any())
-        if num_with_edges >= _LEAST and not num_found:
+        own = None if self.times is None else times.rounded(self.times)
+        num_with_edges = 0
+        for early, has_edges in self._in_edges(times.edges, times.nodes, own, before):
+            if early:
+                return
+            num_with_edges += has_edges
+        if num_with_edges >= _LEAST:
             yield (
                 f"{sampler.name}: of {num_with_edges} seeds with edges none finds an edge that is early enough; give "
                 "the seeds times of the same kind and unit as those of the graph, and such at which something is known"
             )
+
+    def _in_edges(
+        self,
+        of_edges: Tensor | None,
+        of_nodes: Tensor | None,
+        times: Tensor | None,
+        compare: Callable[[Tensor, Tensor], Tensor],
+    ) -> Iterator[tuple[bool, bool]]:
+        """Yield whether a seed has an edge whose time, or that of its source, compares so; and whether it has any."""
+        known = [one for one in (of_edges, of_nodes) if one is not None]
+        if times is None or any(one.ndim != 1 or one.is_floating_point() != times.is_floating_point() for one in known):
+            return
+        rows = self.graph.to_graph_ids(self.ids.flatten()).view_as(self.ids)
+        for nodes, time in zip(rows.tolist(), times, strict=True):
+            edges = [slice(*self.graph.indptr[node : node + 2].tolist()) for node in nodes]
+            found = any(
+                (of_edges is not None and bool(compare(of_edges[one], time).any()))
+                or (of_nodes is not None and bool(compare(of_nodes[self.graph.indices[one].long()], time).any()))
+                for one in edges
+            )
+            yield found, any(one.stop > one.start for one in edges)
 
     def of_no_edge_type(self, stage: str) -> Iterator[str]:
         """Warn of pairs by ids of all nodes that no edge type joins."""
         node_types, triples = node_types_of(self.graph), edge_types_of(self.graph).names
         if not self.graph.is_typed or not all(isinstance(name, tuple) for name in triples):
             return
+        fitting = [
+            name
+            for name in triples
+            if all(
+                int(ids.max()) < len(node_types.id_range(end))
+                for ids, end in zip(self.ids.t(), (name[0], name[2]), strict=True)
+            )
+        ]
+        if not fitting:
+            return  # no ids within types; perhaps the graph is without the edges that are to be predicted
         joined = {ends for name in triples for ends in ((name[0], name[2]), (name[2], name[0]))}
         numbers = node_types.numbers_of(self.graph.to_graph_ids(self.ids.flatten())).view_as(self.ids)
         for src, dst in sorted(set(map(tuple, numbers.tolist()))):
             if (node_types.names[src], node_types.names[dst]) not in joined:
                 yield (
                     f"{stage}: some pairs are of {node_types.names[src]!r} and {node_types.names[dst]!r}, which no "
-                    "edge type joins; pairs without a type are ids of all nodes: give them by edge type, "
-                    "ItemSampler({(src, relation, dst): pairs}), with ids within the two node types"
+                    "edge type joins; pairs without a type are ids of all nodes: where ids are within two node types, "
+                    f"give them by edge type, ItemSampler({{{fitting[0]}: pairs}})"
                 )
                 return
 
-    def whose_edges_back_stay(self, exclude: Any) -> Iterator[str]:
-        """Warn where the edges of pairs are left out, and all edges back are not."""
+    def whose_edges_back_stay(self, exclude: Any, sampler: Any) -> Iterator[str]:
+        """Warn where the edges of pairs are left out, and all edges back are not; by time those of their own time."""
+        time = getattr(sampler, "time", None)
+        if time is not None and sampler.strictly_before:
+            return
         differ = self.ids[:, 0] != self.ids[:, 1]
-        back = self._found(self.ids.flip(1))[differ & self._found(self.ids)]
+        back = self._found(self.ids.flip(1), time=time)[differ & self._found(self.ids)]
         if len(back) >= _LEAST and bool(back.all()):
             remedy = "reverse=True" if exclude.excludes == "ends" else "the ids of these edges, reverse="
             yield (

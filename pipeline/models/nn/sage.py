@@ -155,7 +155,5 @@ class GINConv(nn.Module):
             raise InputError(f"GINConv: expected x of a floating dtype, got {describe(x)}; pass x.float()")
         x, own = with_own_rows(x, block)
         rows = without_padding(aggregate(block, x, "sum", weight_of(block)), block)
-        mixed = rows + (1 + self.eps) * without_padding(own, block)  # of half precision in that of eps
-        check_dtype("GINConv", mixed, self.nn[0] if isinstance(self.nn, nn.Sequential) and len(self.nn) else self.nn)
-        out: Tensor = self.nn(mixed)
+        out: Tensor = self.nn(rows + (1 + self.eps) * without_padding(own, block))
         return out

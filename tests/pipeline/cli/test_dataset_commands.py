@@ -205,6 +205,11 @@ def test_a_dry_run_of_parts_that_are_there(plain, capsys):
     assert run("partition", plain.path, "--parts", 2, "--dry-run") == 0
     assert "would be 2 shards in" in capsys.readouterr().out
     assert sorted((path, path.stat().st_mtime_ns) for path in plain.path.rglob("*")) == before
+    other = plain.path.parent / "other"
+    other.mkdir()
+    (other / "mine.txt").write_text("")
+    for options in ((), ("--dry-run",)):  # what the real run refuses
+        assert run("partition", plain.path, other, "--parts", 2, *options) == 2
 
 
 @pytest.mark.parametrize("method", ["hash", "stream"])

@@ -258,8 +258,9 @@ def test_half_of_the_edges_or_more_that_are_left_out_are_warned_of(tmp_path, kno
     if known == 3:
         assert convert(tmp_path, tables)[1].warnings == ()
         return
-    with pytest.warns(UserWarning, match=f"{4 - known} of 4 rows of edges are left out, .*src and dst swapped"):
+    with pytest.warns(UserWarning, match=f"{4 - known} of 4 rows of edges are left out, .*src and dst swapped") as told:
         data, report = convert(tmp_path, tables)
+    assert "/tests/" in told[0].filename  # where a user would call it
     assert data.graph.num_edges == known
     assert f"  warning: {4 - known} of 4 rows" in str(report)
 

@@ -21,3 +21,6 @@ def test_masks_of_integers_are_no_ids(dtype):
         hr.ItemSampler({"b": mask.to(dtype)}).sample_neighbor(typed, [1]).loader()
     for given in (torch.zeros(39, dtype=dtype), torch.tensor([0, 1, 2] + [0] * 37, dtype=dtype), mask):
         hr.ItemSampler(given).sample_neighbor(graph, [1]).loader()
+    one_node = torch.zeros(40, dtype=dtype)  # at 40 times, or with 40 labels
+    hr.ItemSampler(one_node, time=torch.arange(40)).sample_neighbor(graph, [1]).loader()
+    hr.ItemSampler((one_node, torch.arange(40.0))).sample_neighbor(graph, [1]).loader()

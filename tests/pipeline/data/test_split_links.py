@@ -91,6 +91,26 @@ def test_reverse_types_of_other_names_are_found_by_their_edges(num_back, found):
     assert len(hr.split_links(graph, edge_type=BUYS, reverse=False).graphs["train"].edge_types.id_range(back)) == 100
 
 
+def test_few_common_pairs_and_relations_of_one_node_type_are_no_reverses():
+    ends = random_ends(9, 9, 60, 2)
+    both = tuple(torch.cat((ends[i], ends[1 - i])) for i in (0, 1))
+    views, buys = ("item", "views", "item"), ("item", "buys", "item")
+    graph = hr.Graph.from_coo({views: both, buys: tuple(end[50:70] for end in both)}, num_nodes={"item": 9})
+    split = hr.split_links(graph, edge_type=views)
+    assert len(split.graphs["train"].edge_types.id_range(buys)) == 20
+    rare = ("item", "returned by", "user")
+    graph = hr.Graph.from_coo({BUYS: ends, rare: (ends[1][:3], ends[0][:3])}, num_nodes={"user": 9, "item": 9})
+    for seed in range(5):
+        split = hr.split_links(graph, edge_type=BUYS, val=0.3, test=0.3, seed=seed)
+        assert len(split.graphs["train"].edge_types.id_range(rare)) == 3
+
+
+def test_a_graph_without_types_has_its_reverses_in_itself():
+    graph = hr.Graph.from_coo(torch.arange(20), torch.arange(20).roll(1)).undirected()
+    plain, told = hr.split_links(graph), hr.split_links(graph, reverse=True)
+    assert all(torch.equal(plain.edges[part], told.edges[part]) for part in PARTS)
+
+
 @given(st.integers(0, 1000), st.integers(1, 3))
 def test_a_split_by_time_cuts_all_types_at_the_same_times(seed, step):
     torch.manual_seed(seed)

@@ -213,7 +213,7 @@ def test_text_for_prometheus():
         "# TYPE headrace_stage_seconds_total counter\n"
         'headrace_stage_seconds_total{stage="items",rank="0",run="a \\"b\\"\\\\\\n"} 0.25\n'
         'headrace_stage_seconds_total{stage="fetch_feature",rank="0",run="a \\"b\\"\\\\\\n"} 0.5\n'
-        "# HELP headrace_stage_my_rows_total my-rows by stage of the plan, see help(headrace.Stats)\n"
+        "# HELP headrace_stage_my_rows_total my rows by stage of the plan, see help(headrace.Stats)\n"
         "# TYPE headrace_stage_my_rows_total counter\n"
         'headrace_stage_my_rows_total{stage="fetch_feature",rank="0",run="a \\"b\\"\\\\\\n"} 3\n'
         "# HELP headrace_waited_seconds_total seconds that the training loop waited for batches\n"
@@ -221,6 +221,9 @@ def test_text_for_prometheus():
         'headrace_waited_seconds_total{rank="0",run="a \\"b\\"\\\\\\n"} 0.25\n'
     )
     assert "headrace_waited_seconds_total 0.25" in stats.prometheus()
+    alike = hr.Stats({"items": {"my-rows": 3, "my_rows": 4}}, waited=0.0).prometheus()
+    assert alike.count("# TYPE headrace_stage_my_rows_total") == 1
+    assert 'headrace_stage_my_rows_total{stage="items"} 7' in alike
 
 
 @pytest.mark.parametrize("name", ["stage", "a-b", "1a", "__name__", "ä", ""])

@@ -42,12 +42,32 @@ def test_seeds_with_times_and_a_sampler_without():
     seeds = hr.ItemSampler(torch.arange(50), time=torch.full((50,), 300))
     (text,) = told_by(seeds.sample_neighbor(graph, [3]))
     assert "seeds have times, but this sampler does not go by times" in text
-    assert "time= one of 'time'" in text
+    assert "pass time='time'" in text
     (text,) = told_by(seeds.sample_ladies(graph, [3]))
-    assert "sample_neighbor(..., time=) one of 'time'" in text
+    assert "pass sample_neighbor(..., time='time')" in text
     assert told_by(seeds.sample_neighbor(graph, [3], time="time")) == []
-    weighted = timed(name="w")
-    assert told_by(seeds.sample_neighbor(weighted, [3], weight="w")) == []  # no times that it could go by
+    for name in ("rating", "w"):  # the model may read times of seeds alone
+        assert told_by(seeds.sample_neighbor(timed(name=name), [3])) == []
+    assert told_by(seeds.sample_neighbor(graph, [3], weight="time")) == []
+    after_all = hr.ItemSampler(torch.arange(50), time=torch.full((50,), 400))
+    assert told_by(after_all.sample_neighbor(graph, [3])) == []
+    of_nodes = hr.Graph.from_coo(torch.arange(50), torch.arange(50).roll(1), node_attrs={"time": torch.arange(50) * 10})
+    (text,) = told_by(hr.ItemSampler(50, time=torch.full((50,), 480)).sample_neighbor(of_nodes, [3]))
+    assert "later than their seeds" in text
+    assert told_by(hr.ItemSampler(50, time=torch.full((50,), 490)).sample_neighbor(of_nodes, [3])) == []
+
+
+def test_a_graph_of_the_past_needs_no_times():
+    split = hr.split_links(timed(), val=0.2, test=0.2, time="time")
+    for part in ("val", "test"):
+        plan = hr.ItemSampler(split.items[part]).sample_uniform_negative(timed(), 1)
+        assert told_by(plan.sample_neighbor(split.graphs[part], [3])) == []
+    (text,) = told_by(hr.ItemSampler(split.items["train"]).sample_neighbor(split.graphs["train"], [3]))
+    assert "later than their seeds" in text
+
+
+def test_seeds_without_times():
+    graph = timed()
     assert told_by(hr.ItemSampler(torch.arange(50)).sample_neighbor(graph, [3])) == []
 
 
@@ -95,6 +115,17 @@ def test_edges_back_that_stay():
     assert told_by(pairs.exclude_seed_edges().sample_neighbor(directed, [3])) == []
 
 
+def test_edges_back_that_stay_by_time():
+    src, dst = ends()[0], ends()[1] + 30
+    times = torch.arange(200)
+    for delay, strictly_before, told in ((0, False, True), (0, True, False), (1000, False, False)):
+        both = {"time": torch.cat((times, times + delay))}
+        graph = hr.Graph.from_coo(torch.cat((src, dst)), torch.cat((dst, src)), num_nodes=50, edge_attrs=both)
+        plan = hr.ItemSampler(torch.stack((src, dst), 1), time=times).exclude_seed_edges()
+        plan = plan.sample_neighbor(graph, [3], time="time", strictly_before=strictly_before)
+        assert any("edges back stay" in text for text in told_by(plan)) == told
+
+
 def test_edges_back_that_stay_by_id():
     src, dst = ends()[0], ends()[1] + 30
     graph = hr.Graph.from_coo(torch.cat((src, dst)), torch.cat((dst, src)), num_nodes=50)
@@ -108,6 +139,8 @@ def test_pairs_of_types_that_nothing_joins():
     (text,) = told_by(hr.ItemSampler(ends().t()).sample_neighbor(graph, [3]))
     assert "some pairs are of 'user' and 'user', which no edge type joins" in text
     global_ids = torch.stack((ends()[0], ends()[1] + 30), 1)
+    friends = torch.stack((torch.arange(30), torch.arange(30).roll(1)), 1)  # no film has the number 20
+    assert told_by(hr.ItemSampler(friends).sample_neighbor(graph, [3])) == []
     assert told_by(hr.ItemSampler(global_ids).sample_neighbor(graph, [3])) == []
     assert told_by(hr.ItemSampler(global_ids.flip(1)).sample_neighbor(graph, [3])) == []
 
