@@ -161,9 +161,10 @@ def test_plans_of_links_run_on_the_gpu_from_their_seeds_on(name, gpu):
     with copied(PLANS[name](), 1).loader(machine=MACHINE) as loader:
         assert "no kernel on a GPU" not in loader.explain()
         assert "copy_to behind" not in loader.explain()
+        made = len(gpu.launches)  # a loader looks at the edges of pairs where they lie, which is here as if on a GPU
         for _ in loader:
             pass
-    launched = " ".join(gpu.launches)
+    launched = " ".join(gpu.launches[made:])
     assert ("draw_negatives" in launched) == ("sample_uniform_negative" in PLANS[name]().names)
     assert ("match_edges" in launched) == ("exclude_seed_edges" in PLANS[name]().names)
 
