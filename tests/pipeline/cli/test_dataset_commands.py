@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
+from shell import answered, run
 from small_datasets import BUYS, LIKES, saved
 
 import headrace as hr
-from headrace.pipeline.cli.command_line import main
-
-
-@pytest.fixture(params=["plain", "typed"])
-def data(request, tmp_path):
-    return saved(tmp_path / "set", request.param)[0]
-
-
-@pytest.fixture
-def plain(tmp_path):
-    return saved(tmp_path / "set")[0]
-
-
-@pytest.fixture
-def typed(tmp_path):
-    return saved(tmp_path / "set", "typed")[0]
-
-
-def run(*arguments: object) -> int:
-    return main(list(map(str, arguments)))
-
-
-def answered(capsys, *arguments: object) -> dict:
-    assert run(*arguments, "--json") == 0
-    return json.loads(capsys.readouterr().out)
 
 
 def test_info(data, capsys):
@@ -325,7 +299,7 @@ def test_errors_take_one_line(typed, arguments, message, capsys):
 )
 def test_the_nearest_name_is_named(arguments, message, capsys):
     with pytest.raises(SystemExit) as end:
-        main(arguments)
+        run(*arguments)
     assert end.value.code == 2
     assert message in capsys.readouterr().err
 

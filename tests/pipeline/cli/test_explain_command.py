@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
-from small_datasets import saved
+from shell import answered, run
 
 import headrace as hr
-from headrace.pipeline.cli.command_line import main
-
-
-@pytest.fixture(params=["plain", "typed"])
-def data(request, tmp_path):
-    return saved(tmp_path / "set", request.param)[0]
-
-
-@pytest.fixture
-def plain(tmp_path):
-    return saved(tmp_path / "set")[0]
-
-
-@pytest.fixture
-def typed(tmp_path):
-    return saved(tmp_path / "set", "typed")[0]
-
-
-def run(*arguments: object) -> int:
-    return main(list(map(str, arguments)))
-
-
-def answered(capsys, *arguments: object) -> dict:
-    assert run(*arguments, "--json") == 0
-    return json.loads(capsys.readouterr().out)
 
 
 def without_memory(text: str) -> str:
