@@ -20,7 +20,7 @@ from headrace.pipeline.plan import Plan, SourceStage, Stage, source_of
 from headrace.pipeline.stages.sampler import Sampler
 
 #: What names of times are like: an attribute of another name may be a weight, a rating or a class.
-_OF_TIMES = re.compile(r"time|date|year|month|day|hour|^ts?$", re.IGNORECASE)
+_OF_TIMES = re.compile(r"time|(^|_)(date|year|month|day|hour|ts?)(_|$)", re.IGNORECASE)
 
 #: How many seeds are looked at, spread over all of them; and of how many at least something must be true.
 _LOOKED_AT, _LEAST = 256, 8

@@ -46,7 +46,10 @@ def test_seeds_with_times_and_a_sampler_without():
     (text,) = told_by(seeds.sample_ladies(graph, [3]))
     assert "pass sample_neighbor(..., time='time')" in text
     assert told_by(seeds.sample_neighbor(graph, [3], time="time")) == []
-    for name in ("rating", "w"):  # the model may read times of seeds alone
+    for name in ("timestamp", "birth_date", "t"):
+        (text,) = told_by(seeds.sample_neighbor(timed(name=name), [3]))
+        assert f"pass time={name!r}" in text
+    for name in ("rating", "w", "candidate"):  # the model may read times of seeds alone
         assert told_by(seeds.sample_neighbor(timed(name=name), [3])) == []
     assert told_by(seeds.sample_neighbor(graph, [3], weight="time")) == []
     after_all = hr.ItemSampler(torch.arange(50), time=torch.full((50,), 400))
