@@ -36,9 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         one.add_to(commands)
     options = parser.all_parsed(arguments)
     run: Callable[[Any], None] = options.run
+    is_written = False
     try:
         run(options)
-        vars(options).pop("out", None)  # written by now
+        is_written = True
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads what is printed has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (HeadraceError, OSError, ImportError) as error:
         is_nameless = isinstance(error, OSError) and error.errno is not None and error.filename is None
-        out = getattr(options, "out", None) if is_nameless else None
+        out = getattr(options, "out", None) if is_nameless and not is_written else None
         _complain(str(error) if out is None else f"{error}; nothing is kept of {out}, which was being written")
         return 2
     return 0

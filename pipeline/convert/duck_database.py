@@ -93,12 +93,7 @@ def database(folder: Path, room: int) -> Iterator[Database]:
     wrapped = Database(base)
     try:
         yield wrapped
-    except (
-        duckdb.Error,
-        pa.ArrowException,
-        OSError,
-        RuntimeError,
-    ) as cause:  # pyarrow's: of rows on their way
+    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as cause:  # pyarrow's are of rows on their way
         if wrapped.fault is not None:
             raise wrapped.fault from None
         _explain(cause, folder)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.names import Named
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.by_type import ByType
 from headrace.pipeline.data.typed_items import LinkTypes
@@ -25,22 +26,14 @@ _BY_NAME = frozenset({"node", "edge"})
 COLLECTIONS = _BY_NAME | {"y", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"}
 
 
-class _NodeFeatures(dict[Any, Any]):
-    """Features by name; the error for one that is not there lists those that are."""
-
-    kind = "node"
+class _Fetched(Named[Any]):
+    """Features by name, called "node" or "edge"; the error for one that is not there says how it is fetched."""
 
     def __missing__(self, name: object) -> NoReturn:
         raise FeatureError(
-            f"MiniBatch.{self.kind}: expected one of the fetched {self.kind} features, {list(self) or 'none'}, got "
-            f"{name!r}; fetch it with .fetch_feature(store, {self.kind}=[...])"
+            f"MiniBatch.{self._what}: expected one of the fetched {self._what} features, {list(self) or 'none'}, got "
+            f"{name!r}; fetch it with .fetch_feature(store, {self._what}=[...])"
         )
-
-
-class _EdgeFeatures(_NodeFeatures):
-    """Those of edges."""
-
-    kind = "edge"
 
 
 def freeze(fields: dict[str, Any], names: Iterable[str]) -> None:
@@ -57,10 +50,9 @@ def freeze(fields: dict[str, Any], names: Iterable[str]) -> None:
             continue  # as stages give them, for every batch
         try:
             if name == "edge":
-                rows_of_blocks = {key: tuple(rows) for key, rows in value.items()}
-                fields[name] = MappingProxyType(_EdgeFeatures(rows_of_blocks))
+                fields[name] = MappingProxyType(_Fetched(name, {key: tuple(rows) for key, rows in value.items()}))
             elif name == "node":
-                fields[name] = MappingProxyType(_NodeFeatures(value))
+                fields[name] = MappingProxyType(_Fetched(name, value))
             elif name == "y" and isinstance(value, Mapping):  # labels by type
                 fields[name] = MappingProxyType(dict(value))
             elif name != "y":

@@ -208,9 +208,11 @@ def _reverses_of(graph: Graph, name: TypeName | None, reverse: Any, key: Tensor,
     if name[0] == name[2]:  # relations between the same nodes share many pairs
         return []
     back = [other for other in types.names if isinstance(other, tuple) and (other[2], other[0]) == (name[0], name[2])]
-    own, ranges = types.id_range(name), [types.id_range(other) for other in back]
-    wanted = torch.unique(mirrored[own.start : own.stop]) if ranges else mirrored[:0]
-    return [one for one in ranges if _are_reverses(key[one.start : one.stop], wanted)]
+    if not back:
+        return []
+    own = types.id_range(name)
+    wanted = torch.unique(mirrored[own.start : own.stop])
+    return [one for one in map(types.id_range, back) if _are_reverses(key[one.start : one.stop], wanted)]
 
 
 def _are_reverses(keys: Tensor, wanted: Tensor) -> bool:
@@ -219,7 +221,7 @@ def _are_reverses(keys: Tensor, wanted: Tensor) -> bool:
     A few common pairs are a coincidence.
     """
     keys = torch.unique(keys)
-    num_common = len(keys) + len(wanted) - len(torch.unique(torch.cat((keys, wanted))))
+    num_common = int(torch.isin(keys, wanted).sum())
     return num_common >= _LEAST_COMMON and 2 * num_common >= min(len(keys), len(wanted))
 
 

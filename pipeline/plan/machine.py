@@ -94,9 +94,9 @@ class Machine:
     def __post_init__(self) -> None:
         if isinstance(self.memory, str):
             object.__setattr__(self, "memory", _size(self.memory, "Machine: memory"))
-        object.__setattr__(self, "gpu_memory", _sizes(self.gpu_memory, self.gpus))
         for name, least in _LEAST.items():
             whole_number(getattr(self, name), f"Machine: {name}", least, InputError)
+        object.__setattr__(self, "gpu_memory", _sizes(self.gpu_memory, self.gpus))
         if not isinstance(self.gpu_channel, bool):
             raise InputError(f"Machine: expected gpu_channel to be True or False, got {self.gpu_channel!r}")
         for name in ("gpu_memory", "gpu_promised"):
@@ -171,10 +171,10 @@ class Machine:
         )
 
 
-def _sizes(given: Any, gpus: Any) -> Any:
+def _sizes(given: Any, gpus: int) -> Any:
     """Return sizes with those that are texts as bytes; a text alone is the size of each GPU."""
     if isinstance(given, str):
-        given = (given,) * whole_number(gpus, "Machine: gpus", 0, InputError)
+        given = (given,) * gpus
     if not isinstance(given, tuple):
         return given
     return tuple(_size(one, "Machine: gpu_memory") if isinstance(one, str) else one for one in given)

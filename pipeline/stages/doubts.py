@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headrace.ops.errors import PlanWarning
 from headrace.ops.level_of_user import level_of_user
-from headrace.pipeline.data import Graph, GraphView, ItemSet, edge_types_of, node_types_of, type_number
+from headrace.pipeline.data import Graph, ItemSet, edge_types_of, node_types_of, type_number
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.lowered import SeedEdges
 from headrace.pipeline.plan import Plan, SourceStage, Stage, source_of
@@ -42,73 +42,77 @@ def warn_of_doubts(plan: Plan) -> None:
 
 
 def _doubts(sampler: Any, source: SourceStage, before: Sequence[Stage]) -> Iterator[str]:
-    seeds = _Seeds.of(source, sampler.graph)
+    seeds = _Seeds.of(source, sampler)
     if seeds is None:
         return
-    if getattr(sampler, "time", None) is None:
-        yield from seeds.that_find_the_future(sampler)
+    if seeds.time is None:
+        yield from seeds.that_find_the_future()
     else:
-        yield from seeds.that_find_nothing(sampler)
+        yield from seeds.that_find_nothing()
     if not source.gives_pairs:
         return
     if not source.seed_types:
-        yield from seeds.of_no_edge_type(sampler.name)
+        yield from seeds.of_no_edge_type()
     exclude: Any = next((stage for stage in before if stage.excludes is not None), None)
     if exclude is not None and exclude.reverse is False:
-        yield from seeds.whose_edges_back_stay(exclude, sampler)
+        yield from seeds.whose_edges_back_stay(exclude)
     elif exclude is not None and exclude.excludes == "ends" and isinstance(exclude.reverse, Mapping):
         yield from seeds.without_such_edges_back(exclude)
     elif exclude is None and any("num_positives" in stage.writes for stage in before):
-        yield from seeds.that_find_their_own_edges(sampler)
+        yield from seeds.that_find_their_own_edges()
 
 
 class _Seeds:
-    """Some of the items of a source in a graph.
+    """Some of the items of a source before a sampler.
 
     Parameters
     ----------
-    graph
-        The graph.
+    sampler
+        With its graph, and perhaps `time` and `strictly_before`.
     ids: int64[num_seeds, 1] or int64[num_seeds, 2]
         Ids of its nodes, as users have them.
     times: [num_seeds], optional
         Their times.
     """
 
-    def __init__(self, graph: Graph, ids: Tensor, times: Tensor | None) -> None:
-        self.graph = graph
+    def __init__(self, sampler: Any, ids: Tensor, times: Tensor | None) -> None:
+        self.sampler = sampler
+        self.name: str = sampler.name
+        self.graph: Graph = sampler.graph
+        self.time: str | None = getattr(sampler, "time", None)
         self.ids = ids
         self.times = times
 
     @classmethod
-    def of(cls, source: SourceStage, graph: GraphView) -> _Seeds | None:
+    def of(cls, source: SourceStage, sampler: Any) -> _Seeds | None:
         """Return seeds, or None if they or the edges of the graph are not all known."""
-        items = getattr(source, "items", None)
+        items, graph = getattr(source, "items", None), sampler.graph
         if not isinstance(graph, Graph) or not isinstance(items, ItemSet) or not len(items) or items.nodes_per_item > 2:
             return None
         chosen = np.arange(0, len(items), -(-len(items) // _LOOKED_AT))
         items = items.in_space(node_types_of(graph), edge_types_of(graph)) if items.types else items
         ids, _ = items.take(chosen)
         times = source.seed_times[torch.from_numpy(chosen)] if isinstance(source.seed_times, Tensor) else None
-        return cls(graph, ids.view(len(ids), -1), times)
+        return cls(sampler, ids.view(len(ids), -1), times)
 
-    def that_find_the_future(self, sampler: Any) -> Iterator[str]:
+    def that_find_the_future(self) -> Iterator[str]:
         """Warn where the graph has times, and a seed an edge that is later than it."""
         attributes = {**self.graph.edge_attrs_csc, **self.graph.node_attrs}
-        attributes.pop(getattr(sampler, "weight", None) or "", None)
+        attributes.pop(getattr(self.sampler, "weight", None) or "", None)
         for name in filter(_OF_TIMES.search, attributes):
             of_edges, of_nodes = self.graph.edge_attrs_csc.get(name), self.graph.node_attrs.get(name)
             if any(later for later, _ in self._in_edges(of_edges, of_nodes, self.times, torch.gt)):
-                remedy = f"time={name!r}" if hasattr(sampler, "time") else f"sample_neighbor(..., time={name!r})"
+                remedy = f"time={name!r}" if hasattr(self.sampler, "time") else f"sample_neighbor(..., time={name!r})"
                 yield (
-                    f"{sampler.name}: seeds have times, but this sampler does not go by times, so it samples edges "
+                    f"{self.name}: seeds have times, but this sampler does not go by times, so it samples edges "
                     f"that are later than their seeds; pass {remedy}, or give the source items without times"
                 )
 
-    def that_find_nothing(self, sampler: Any) -> Iterator[str]:
+    def that_find_nothing(self) -> Iterator[str]:
         """Warn where all edges of all seeds are too late for them, as if times had another unit."""
-        before = torch.lt if sampler.strictly_before else torch.le
-        times = times_of(self.graph, sampler.time)
+        before = torch.lt if self.sampler.strictly_before else torch.le
+        assert self.time is not None  # as of all samplers that this is asked for
+        times = times_of(self.graph, self.time)
         own = None if self.times is None else times.rounded(self.times)
         num_with_edges = 0
         for early, has_edges in self._in_edges(times.edges, times.nodes, own, before):
@@ -117,7 +121,7 @@ class _Seeds:
             num_with_edges += has_edges
         if num_with_edges >= _LEAST:
             yield (
-                f"{sampler.name}: of {num_with_edges} seeds with edges none finds an edge that is early enough; give "
+                f"{self.name}: of {num_with_edges} seeds with edges none finds an edge that is early enough; give "
                 "the seeds times of the same kind and unit as those of the graph, and such at which something is known"
             )
 
@@ -142,7 +146,7 @@ class _Seeds:
             )
             yield found, any(one.stop > one.start for one in edges)
 
-    def of_no_edge_type(self, stage: str) -> Iterator[str]:
+    def of_no_edge_type(self) -> Iterator[str]:
         """Warn of pairs by ids of all nodes that no edge type joins."""
         node_types, triples = node_types_of(self.graph), edge_types_of(self.graph).names
         if not self.graph.is_typed or not all(isinstance(name, tuple) for name in triples):
@@ -162,19 +166,18 @@ class _Seeds:
         for src, dst in sorted(set(map(tuple, numbers.tolist()))):
             if (node_types.names[src], node_types.names[dst]) not in joined:
                 yield (
-                    f"{stage}: some pairs are of {node_types.names[src]!r} and {node_types.names[dst]!r}, which no "
-                    "edge type joins; pairs without a type are ids of all nodes: where ids are within two node types, "
-                    f"give them by edge type, ItemSampler({{{fitting[0]}: pairs}})"
+                    f"{self.name}: some pairs are of {node_types.names[src]!r} and {node_types.names[dst]!r}, which "
+                    "no edge type joins; pairs without a type are ids of all nodes: where ids are within two node "
+                    f"types, give them by edge type, ItemSampler({{{fitting[0]}: pairs}})"
                 )
                 return
 
-    def whose_edges_back_stay(self, exclude: Any, sampler: Any) -> Iterator[str]:
+    def whose_edges_back_stay(self, exclude: Any) -> Iterator[str]:
         """Warn where the edges of pairs are left out, and all edges back are not; by time those of their own time."""
-        time = getattr(sampler, "time", None)
-        if time is not None and sampler.strictly_before:
+        if self._sees_only_the_past():
             return
         differ = self.ids[:, 0] != self.ids[:, 1]
-        back = self._found(self.ids.flip(1), time=time)[differ & self._found(self.ids)]
+        back = self._found(self.ids.flip(1), time=self.time)[differ & self._found(self.ids)]
         if len(back) >= _LEAST and bool(back.all()):
             remedy = "reverse=True" if exclude.excludes == "ends" else "the ids of these edges, reverse="
             yield (
@@ -194,17 +197,19 @@ class _Seeds:
                     f"{back!r}; name the type of their reverses, or pass reverse=True"
                 )
 
-    def that_find_their_own_edges(self, sampler: Any) -> Iterator[str]:
+    def that_find_their_own_edges(self) -> Iterator[str]:
         """Warn of pairs to predict whose own edges are sampled, if most of them have one."""
-        time = getattr(sampler, "time", None)
-        if time is not None and (sampler.strictly_before or self.times is None):
+        if self._sees_only_the_past():
             return
-        if 2 * int(self._found(self.ids, time=time).sum()) > len(self.ids):
+        if 2 * int(self._found(self.ids, time=self.time).sum()) > len(self.ids):
             yield (
-                f"{sampler.name}: the pairs are edges of the graph, so that a model finds in its input what it should "
-                f"predict; {'pass strictly_before=True, or ' if time else ''}chain exclude_seed_edges(reverse=True) "
-                "ahead of the sampler (reverse=False for directed graphs)"
+                f"{self.name}: the pairs are edges of the graph, so that a model finds in its input what it should "
+                f"predict; {'pass strictly_before=True, or ' if self.time else ''}chain "
+                "exclude_seed_edges(reverse=True) ahead of the sampler (reverse=False for directed graphs)"
             )
+
+    def _sees_only_the_past(self) -> bool:
+        return self.time is not None and bool(self.sampler.strictly_before)
 
     def _found(self, pairs: Tensor, *, time: str | None = None, of_type: int | None = None) -> Tensor:
         """Return which pairs have an edge, bool[num_pairs]; with the name of times one at the time of the pair."""

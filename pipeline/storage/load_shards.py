@@ -82,10 +82,9 @@ class Shards:
 
         if not isinstance(items, Items):
             return moved(items)
-        of_types = isinstance(items.ids, Mapping)
-        return replace(
-            items, ids={name: moved(ids) for name, ids in items.ids.items()} if of_types else moved(items.ids)
-        )
+        if isinstance(items.ids, Mapping):
+            return replace(items, ids={name: moved(ids) for name, ids in items.ids.items()})
+        return replace(items, ids=moved(items.ids))
 
 
 def load_shards(

@@ -54,9 +54,9 @@ class GCNConv(nn.Module):
     Raises
     ------
     InputError
-        For loops without normalisation, `improved` without loops, and sizes below 1; when called, for wrong shapes and
-        for normalisation in `hr.cooperative` on several ranks. (A model that calls ``batch.exchange`` itself is not
-        detected; it must not normalise either.)
+        For loops without normalisation, `improved` without loops, and sizes below 1; when called, for wrong shapes
+        and dtypes, and for normalisation in `hr.cooperative` on several ranks. (A model that calls ``batch.exchange``
+        itself is not detected; it must not normalise either.)
     """
 
     bias: nn.Parameter | None
