@@ -211,8 +211,8 @@ class Counters:
         for record in records:
             totals = self._lowered.get(record.stage)
             if totals is None:
-                totals = self._lowered[record.stage] = {"batches": 0, "seconds": 0.0}
                 self._origins[record.stage] = record.origin
+                totals = self._lowered[record.stage] = {"batches": 0, "seconds": 0.0}
             totals["batches"] += 1
             totals["seconds"] += record.seconds
             for name, count in record.counts.items():
@@ -220,13 +220,14 @@ class Counters:
 
     def stats(self) -> Stats:
         """Return the totals as they are now."""
+        # Copied at once, since the thread of the training loop may add to them meanwhile.
+        lowered = {name: dict(totals) for name, totals in list(self._lowered.items())}
         stages: dict[str, dict[str, float]] = {}
-        for stage, totals in self._lowered.items():
+        for stage, totals in lowered.items():
             whole = stages.setdefault(self._origins[stage], {})
             for name, total in totals.items():
                 # Each batch goes through all that was made of a stage, and is still one.
                 whole[name] = total if name == "batches" else whole.get(name, 0) + total
-        lowered = {name: dict(totals) for name, totals in self._lowered.items()}
         return Stats(stages, self.waited, lowered, self.worked)
 
 
@@ -287,7 +288,7 @@ class Trace:
         """Write the timeline of these batches."""
         from headrace.pipeline.run.timeline import HandedOut, Timeline
 
-        batches = [HandedOut(*batch) for batch in self._batches]
+        batches = [HandedOut(*batch) for batch in tuple(self._batches)]
         ran = {record.thread for batch in batches for record in batch.records}
         names = {thread: name for thread, name in self._threads.items() if thread in ran}
         return Timeline(batches, names | {self._loop: "training loop"}, self._loop, rank, world_size).write(path)

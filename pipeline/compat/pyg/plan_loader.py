@@ -20,6 +20,7 @@ from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.compat.pyg.unknown_arguments import check_known
 from headrace.pipeline.data.graph_sources import warn_of_several_graphs
+from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.plan import LAST_EPOCH, InputError, Plan
 from headrace.pipeline.run.checkpoint import seed_of_state
 from headrace.pipeline.run.loader import Loader
@@ -83,6 +84,7 @@ class PlanLoader(DataLoader[Any]):
         self._made_by: tuple[Any, ...] = ()  # the settings of that
         self._running: weakref.ref[Any] | None = None  # the last iteration
         self._began = 0  # the epoch of that
+        self._beginning = ProcessLock()  # held while an iteration looks whether another one runs
         if arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
             raise InputError(
                 f"{type(self).__name__}: expected a batch_size, got None, which turns batches off; leave it out for "
@@ -300,9 +302,10 @@ class PlanLoader(DataLoader[Any]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if not self._has_batches():
             return iter(())
-        runner = self._runner_beside() or self._settled_runner()
-        iteration = iter(runner)
-        self._running, self._began = weakref.ref(iteration), runner.epoch
+        with self._beginning.held():
+            runner = self._runner_beside() or self._settled_runner()
+            iteration = iter(runner)
+            self._running, self._began = weakref.ref(iteration), runner.epoch
         return iteration
 
     def state_dict(self) -> dict[str, Any]:
@@ -335,7 +338,7 @@ class PlanLoader(DataLoader[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Threads stay where they are; a copy begins at its first epoch.
-        return {**self.__dict__, "_loader": None, "_made_by": (), "_running": None}
+        return {**self.__dict__, "_loader": None, "_made_by": (), "_running": None, "_beginning": ProcessLock()}
 
     if not TYPE_CHECKING:
 
