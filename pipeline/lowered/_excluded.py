@@ -16,6 +16,7 @@ from headrace.pipeline.lowered._fetch_stage import rows_on
 from headrace.pipeline.lowered._negatives import pair_of_trees
 from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds
 from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.users_batches import batches_of
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def excluder(
     source = None
     if settings.world_size > 1:
         assert settings.source is not None
-        source = settings.source.source(settings)
+        source = batches_of(settings.source, settings)
         source.check_whole_seeds()
 
     def find(batch: MiniBatch) -> EdgePositions:

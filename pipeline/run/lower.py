@@ -15,11 +15,13 @@ from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.source import BatchSource, source_of
 from headrace.pipeline.plan.stage import MapStage, RunSettings, Stage, WindowRunner, WindowStage
+from headrace.pipeline.plan.users_batches import batches_of
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.hand_over import Drawing, Reading, Tables, hand_over, up_to_date
 from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, named, step_of
 from headrace.pipeline.run.prefetch_node import DeferredPrefetchNode, PrefetchNode
+from headrace.pipeline.run.users_stage import checked_runner, is_of_headrace
 from headrace.pipeline.run.window_node import WindowNode
 from headrace.pipeline.stages.steps import Prefetch
 
@@ -43,7 +45,7 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
         If the plan holds a stage that cannot run (a macro that was not expanded).
     """
     plan = rewriting.final
-    source = source_of(plan).source(settings)
+    source = batches_of(source_of(plan), settings)
     ahead = max((i for i, stage in enumerate(plan.stages) if _runs_ahead(stage)), default=0)
     chain = _Chain(plan, source, settings, ahead=ahead > 0)
     known = list(facts_of(plan.stages))[1:-1]
@@ -97,7 +99,7 @@ class _Chain:
             self._stream = stage  # type: ignore[assignment] # the only such stage
             return
         settings = self._settings_of(stage)
-        run = stage.runner(settings)
+        run = checked_runner(stage, stage.runner(settings))
         step = step_of(name, origin, stage, run, settings)
         if ahead:
             again = stage.again(settings) if isinstance(stage, WindowStage) else run
@@ -116,7 +118,7 @@ class _Chain:
         steps = list[Step]()
         for name, origin, stage in self._launched:
             settings = self._settings_of(stage)
-            steps.append(step_of(name, origin, stage, stage.launcher(settings), settings))
+            steps.append(step_of(name, origin, stage, checked_runner(stage, stage.launcher(settings)), settings))
         launch = stream.launcher_of()
 
         def step(work: Work) -> Work:
@@ -200,7 +202,7 @@ class _Anew:
             reading.made_anew_by(
                 tuple(step for _, step in made if step is not None),
                 refused=next(refusing, None),
-                may_change=first > 0 and any(stage.calls_users or not _is_own(stage) for stage in behind),
+                may_change=first > 0 and any(stage.calls_users or not is_of_headrace(stage) for stage in behind),
             )
         return bool(self._readings)
 
@@ -208,10 +210,6 @@ class _Anew:
 def _runs_ahead(stage: Stage) -> bool:
     """Whether what stands before a stage, or the stage itself, works on batches before they are due."""
     return isinstance(stage, WindowStage) or (isinstance(stage, Prefetch) and stage.workers > 0)
-
-
-def _is_own(stage: Stage) -> bool:
-    return type(stage).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetch, *, lockstep: bool) -> PrefetchNode:
@@ -251,7 +249,7 @@ def one_batch(plan: Plan, *, num_threads: int | None = None) -> Callable[[MiniBa
     Tables(rewriting).check()
     source = source_of(final)
     settings = RunSettings(source.seed, source, machine.cores if num_threads is None else num_threads)
-    runners = [stage.runner(settings) for stage in final.stages if isinstance(stage, MapStage)]
+    runners = [checked_runner(stage, stage.runner(settings)) for stage in final.stages if isinstance(stage, MapStage)]
 
     def run(batch: MiniBatch) -> Any:
         made: Any = batch

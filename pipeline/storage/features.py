@@ -16,15 +16,22 @@ from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
 from headrace.pipeline.data.types import TypeOffsets, type_size
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, given_of, in_contract
+from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
+from headrace.pipeline.storage.users_source import check_declared, given_of, in_contract
 
 #: Features by name, or by type and name.
 Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | SourceLike | Mapping[str, ArrayLike | Tensor | SourceLike]]
 
 
-def as_source(given: SourceLike | ArrayLike | Tensor, name: str = "feature") -> FeatureSource:
+#: What a feature is called that has no name in a store.
+_UNNAMED = "feature"
+
+
+def as_source(given: SourceLike | ArrayLike | Tensor, name: str = _UNNAMED) -> FeatureSource:
     """Return a source with all members, and an array as the source of its rows; `name` is what to call it in errors."""
-    return in_contract(given) if isinstance(given, FeatureSource) else ArraySource(given, name)  # type: ignore[arg-type]
+    if not isinstance(given, FeatureSource):
+        return ArraySource(given, name)  # type: ignore[arg-type]
+    return in_contract(given, "" if name == _UNNAMED else name)
 
 
 class FeatureSources(Mapping[FeatureName, FeatureSource]):
@@ -219,7 +226,8 @@ class FeatureStore:
             (self.edge, edge, num_edges, True, of_edges, "edges"),
         ):
             for name in names:
-                num_rows, num_ids = sources[name].num_rows, num_all
+                check_declared(source := sources.in_contract(name))
+                num_rows, num_ids = source.num_rows, num_all
                 if not isinstance(name, str):
                     num_ids = None if of_type is None else type_size(of_type, name[0])
                 too_many = all_ids and num_ids is not None and num_rows > num_ids
