@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import DeviceError, HeadraceError, InputError
+from headrace.ops.errors import DeviceError, HeadraceError, InputError, ItemsError
 from headrace.pipeline.data.arrays import as_number, describe, expected
 
 if TYPE_CHECKING:
@@ -49,6 +49,17 @@ def check_tensor(value: object, name: str, error: type[HeadraceError] = InputErr
         raise error(f"{expected(name)} to be a tensor, got {type(value).__name__}; pass torch.as_tensor of it")
 
 
+def no_seeds(seeds: object, function: str) -> ItemsError:
+    """Return the error for seeds that are no tensor, or a single number."""
+    if isinstance(seeds, Tensor):
+        return ItemsError(
+            f"{function}: expected seeds in one dimension or two, got a single number; pass a list of one"
+        )
+    return ItemsError(
+        f"{function}: expected seeds to be a tensor, got {type(seeds).__name__}; pass torch.as_tensor of it"
+    )
+
+
 def check_ids(ids: object, function: str, error: type[HeadraceError] = InputError) -> None:
     """Refuse ids that are no tensor of integers with values.
 
@@ -62,7 +73,7 @@ def check_ids(ids: object, function: str, error: type[HeadraceError] = InputErro
         raise error(f"{function}: expected ids to be integers in a tensor, got {describe(ids)}")
 
 
-def as_counts(counts: object, who: str, error: type[HeadraceError]) -> dict[str, int | float]:
+def as_counts(counts: object, who: str, error: type[HeadraceError]) -> dict[str, Any]:
     """Return what code of a user counted, as numbers of Python: `loader.stats()` adds them up.
 
     Raises
@@ -75,7 +86,7 @@ def as_counts(counts: object, who: str, error: type[HeadraceError]) -> dict[str,
             f"{expected(who)} to return its counts, got {type(counts).__name__}; return {{}} where there is "
             "nothing to count"
         )
-    numbers = dict[str, int | float]()
+    numbers = dict[str, Any]()
     for name, count in counts.items():
         number = count if type(count) is int else _as_finite(count)
         if number is None or not isinstance(name, str):

@@ -28,7 +28,7 @@ def batches_of(stage: SourceStage, settings: RunSettings) -> BatchSource:
         If it is none.
     """
     source = stage.source(settings)
-    return source if type(source).__module__.partition(".")[0] == "headrace" else UsersBatches(source)
+    return source if type(source).__module__.partition(".")[0] == "headrace" else UsersBatches(stage, source)
 
 
 class UsersBatches(BatchSource):
@@ -36,8 +36,10 @@ class UsersBatches(BatchSource):
 
     Parameters
     ----------
+    stage
+        The source in the plan.
     given
-        The source.
+        What draws its batches.
 
     Raises
     ------
@@ -45,17 +47,18 @@ class UsersBatches(BatchSource):
         If it lacks a member.
     """
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, stage: SourceStage, given: Any) -> None:
         self._name = type(given).__name__
         missing = [one for one in ("num_batches", "seek", "draw", "state", "count") if not hasattr(given, one)]
         if missing:
             raise PlanError(
-                f"expected source(settings) to return an hr.BatchSource, got {self._name} without "
+                f"expected {type(stage).__name__}.source to return an hr.BatchSource, got {self._name} without "
                 f"{', '.join(missing)}; see help(hr.BatchSource)"
             )
         self._given: BatchSource = given
         self.num_batches = self._count("num_batches", given.num_batches)
         self.batch_size = self._count("batch_size", getattr(given, "batch_size", None), least=1)
+        self._largest_id = stage.largest_id
         self._epoch = self._drawn = 0
 
     @property
@@ -133,6 +136,12 @@ class UsersBatches(BatchSource):
                 "epoch from 0"
             )
         self._seeds(f"{method}, the seeds of its batch,", batch.seeds)
+        problem = _misfit(batch)
+        if problem is not None:
+            raise ItemsError(
+                f"expected {self._name}.{method} to return a batch with {problem}; make it by "
+                "hr.MiniBatch.of_seeds(seeds, epoch=epoch, index=index, ...)"
+            )
         return batch._map(torch.clone)  # noqa: SLF001 - the source may write its own again
 
     def _seeds(self, what: str, seeds: object) -> Tensor:
@@ -148,10 +157,15 @@ class UsersBatches(BatchSource):
                 f"expected {self._name}.{what} to be int64[num_seeds], or int64[num_pairs, 2], in CPU memory, got "
                 f"{describe(seeds)}; pass ids.to(torch.int64)"
             )
-        if seeds.numel() and int(seeds.min()) < 0:
-            raise ItemsError(
-                f"expected {self._name}.{what} to be ids of nodes, at least 0, got {int(seeds.min())}; draw nodes alone"
-            )
+        if seeds.numel():
+            least, most = (int(one) for one in seeds.aminmax())
+            largest = most if self._largest_id is None else self._largest_id
+            if least < 0 or most > largest:
+                limit = "" if self._largest_id is None else f" and at most {largest}, as largest_id says"
+                raise ItemsError(
+                    f"expected {self._name}.{what} to be ids of nodes, at least 0{limit}, got {least} to {most}; draw "
+                    "nodes alone"
+                )
         return seeds
 
     def _count(self, member: str, value: Any, least: int = 0) -> int | None:
@@ -162,3 +176,20 @@ class UsersBatches(BatchSource):
             f"expected {self._name}.draw to return {num_batches} batches in epoch {self._epoch}, as num_batches or "
             f"count says, got {got} num_batches = None where the number is unknown"
         )
+
+
+def _misfit(batch: MiniBatch) -> str | None:
+    """Return which field of a drawn batch does not fit its seeds; None if all do."""
+    num_seeds = len(batch.seeds)
+    for name in ("item_index", "y", "seed_time", "seed_slot"):
+        value = getattr(batch, name)
+        if value is None or (name == "y" and isinstance(value, Mapping)):
+            continue
+        if not isinstance(value, Tensor) or value.ndim == 0 or len(value) != num_seeds:
+            return f"{name} of a row for each of {num_seeds} seeds, got {describe(value)}"
+    index, nodes = batch.seed_index, batch.n_id
+    if index.shape != batch.seeds.shape or nodes.dtype != torch.int64 or nodes.ndim != 1:
+        return f"seed_index of the shape of its seeds and n_id of int64, got {describe(index)} and {describe(nodes)}"
+    if index.numel() and not (int(index.max()) < len(nodes) and torch.equal(nodes[index], batch.seeds)):
+        return "seeds that are n_id[seed_index], got others"
+    return None

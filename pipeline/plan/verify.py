@@ -13,6 +13,7 @@ from headrace.pipeline.plan.rules import Facts, facts_of
 from headrace.pipeline.plan.stage import FETCHED, HOP, PADDED, MacroStage, Stage
 from headrace.pipeline.plan.text import render
 from headrace.pipeline.plan.traits import KnownNodes
+from headrace.pipeline.plan.users_stage import check_declared
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,6 +55,7 @@ def verify(plan: Plan, language: Language = USERS) -> None:
     stages = plan.stages
     facts = Facts()
     for stage in stages:
+        check_declared(stage)
         problem = _problem(stage, facts) or language.refuses(stage)
         if problem is not None:
             raise PlanError(f"{stage.name} cannot stand here: {problem}. The plan is\n{render(stages, '  ')}")

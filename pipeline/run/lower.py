@@ -16,12 +16,12 @@ from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.source import BatchSource, source_of
 from headrace.pipeline.plan.stage import MapStage, RunSettings, Stage, WindowRunner, WindowStage
 from headrace.pipeline.plan.users_batches import batches_of
+from headrace.pipeline.plan.users_stage import checked_runner, is_of_headrace
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.hand_over import Drawing, Reading, Tables, hand_over, up_to_date
 from headrace.pipeline.run.nodes import MapNode, SourceNode, Step, Work, named, step_of
 from headrace.pipeline.run.prefetch_node import DeferredPrefetchNode, PrefetchNode
-from headrace.pipeline.run.users_stage import checked_runner, is_of_headrace
 from headrace.pipeline.run.window_node import WindowNode
 from headrace.pipeline.stages.steps import Prefetch
 

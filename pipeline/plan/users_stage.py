@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.data import MiniBatch
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.checks import as_counts
-from headrace.pipeline.plan.stage import MINIBATCH, PADDED, MapStage, Stage, WindowRunner
+from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.source import SourceStage, check_source
+from headrace.pipeline.plan.stage import MINIBATCH, PADDED, MacroStage, MapStage, Stage, WindowRunner
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(MiniBatch))
 
@@ -22,13 +25,62 @@ def is_of_headrace(stage: Stage) -> bool:
     return type(stage).__module__.partition(".")[0] == "headrace"
 
 
+def check_declared(stage: Stage) -> None:
+    """Refuse a stage of a user's class that declares what passes cannot read, before work starts.
+
+    Raises
+    ------
+    PlanError
+        Naming the class and the member.
+    """
+    if is_of_headrace(stage):
+        return
+    kind = type(stage).__name__
+    name = getattr(stage, "name", None)
+    if not isinstance(name, str) or not name:
+        raise PlanError(
+            f"expected {kind}.name to be the name of the stage in texts and checkpoints, got {name!r}; write name = "
+            f"{kind.lower()!r} in the class, or give it a verb by hr.verb"
+        )
+    if isinstance(stage, SourceStage):
+        check_source(stage)
+    for member in ("reads", "writes"):
+        fields = getattr(stage, member)
+        if not isinstance(fields, frozenset | set) or not fields.issubset(_FIELDS):
+            raise PlanError(
+                f"{name}: expected {kind}.{member} to be a frozenset of names of fields of a batch, got {fields!r}; "
+                f"they are {', '.join(_FIELDS)}"
+            )
+
+
+def checked_parts(macro: MacroStage) -> tuple[Stage, ...]:
+    """Return what a macro stage expands to.
+
+    Raises
+    ------
+    PlanError
+        If that are not stages that follow a source.
+    """
+    parts = macro.parts()
+    wrong: Any = parts
+    if isinstance(parts, tuple | list):
+        odd = [one for one in parts if not isinstance(one, Stage) or isinstance(one, Plan)]
+        if not odd:
+            return tuple(parts)
+        wrong = odd[0]
+    raise PlanError(
+        f"{macro.name}: expected {type(macro).__name__}.parts to return a tuple of stages behind a source, got "
+        f"{type(wrong).__name__}; return the stages that it stands for"
+    )
+
+
 def checked_runner(stage: MapStage, run: Any) -> Any:
     """Return the runner of a stage; that of a user's class with a check of each batch and of its counts.
 
     Raises
     ------
     PlanError
-        If it is no function, or the stage writes what is no field of a batch.
+        If it is no function.
     """
     if is_of_headrace(stage) or isinstance(run, WindowRunner):
         return run
@@ -39,11 +91,6 @@ def checked_runner(stage: MapStage, run: Any) -> Any:
             f"{type(run).__name__}; see help(hr.MapStage)"
         )
     writes = frozenset(stage.writes)
-    unknown = sorted(writes.difference(_FIELDS), key=str)
-    if unknown:
-        raise PlanError(
-            f"expected {name}.writes to be names of fields of a batch, got {unknown}; they are {', '.join(_FIELDS)}"
-        )
 
     def checked(before: Any, *where: int) -> Any:
         returned = run(before, *where)
@@ -99,6 +146,8 @@ def _problem(batch: MiniBatch, changed: list[str]) -> str | None:
         return f"n_id of int64[num_nodes], got {describe(n_id)}; pass ids.to(torch.int64)"
     if batch.exchanges or not {"node", "n_id", "y", "seeds"}.intersection(changed):
         return None  # ranks that share a batch have rows for each other
+    if "y" in changed and not isinstance(batch.y, Tensor | Mapping | None):
+        return f"y as a tensor, by type in a dictionary, or None, got {describe(batch.y)}"
     rows = {f"node[{name!r}]": (one, "n_id") for name, one in batch.node.items() if isinstance(name, str)}
     if batch.y is not None and isinstance(batch.y, Tensor):
         rows["y"] = batch.y, "seeds"
