@@ -16,7 +16,7 @@ _Method = Callable[..., Any]
 
 def check_methods(cls: type) -> None:
     """Let methods of a class of channels, those that it defines itself, check what they return."""
-    for name, checked in (("_all_to_all", _exchanging), ("_all_reduce_sum", _summing)):
+    for name, checked in (("_all_to_all", _exchanging), ("_all_reduce_sum", _summing), ("channel", _further)):
         if name in vars(cls):
             setattr(cls, name, checked(vars(cls)[name]))
 
@@ -83,3 +83,19 @@ def _summing(method: _Method) -> _Method:
         return summed
 
     return all_reduce_sum
+
+
+def _further(method: _Method) -> _Method:
+    @wraps(method)
+    def channel(comm: Any) -> Any:
+        another = method(comm)
+        ranks = [getattr(one, "rank", None) for one in (comm, another)]
+        sizes = [getattr(one, "world_size", None) for one in (comm, another)]
+        if not hasattr(another, "all_to_all") or ranks[0] != ranks[1] or sizes[0] != sizes[1]:
+            raise PlanError(
+                f"expected {type(comm).__name__}.channel to return another hr.Comm of rank {ranks[0]} of {sizes[0]}, "
+                f"got {type(another).__name__} of rank {ranks[1]} of {sizes[1]}; return a channel of the same ranks"
+            )
+        return another
+
+    return channel

@@ -17,7 +17,7 @@ from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
 from headrace.pipeline.data.types import TypeOffsets, type_size
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
-from headrace.pipeline.storage.users_source import check_declared, given_of, in_contract
+from headrace.pipeline.storage.users_source import check_declared, given_of, in_contract, name_inner
 
 #: Features by name, or by type and name.
 Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | SourceLike | Mapping[str, ArrayLike | Tensor | SourceLike]]
@@ -31,7 +31,11 @@ def as_source(given: SourceLike | ArrayLike | Tensor, name: str = _UNNAMED) -> F
     """Return a source with all members, and an array as the source of its rows; `name` is what to call it in errors."""
     if not isinstance(given, FeatureSource):
         return ArraySource(given, name)  # type: ignore[arg-type]
-    return in_contract(given, "" if name == _UNNAMED else name)
+    if name == _UNNAMED:
+        return in_contract(given)
+    source = in_contract(given, name)
+    name_inner(source, name)
+    return source
 
 
 class FeatureSources(Mapping[FeatureName, FeatureSource]):

@@ -49,6 +49,10 @@ class UsersSource(Adapted):
         """The source as its user knows it."""
         return self.given
 
+    def name(self, what: str) -> None:
+        """Take a name for errors: that of the store that the source was put into last."""
+        self._what = what
+
     def __reduce__(self) -> tuple[Any, ...]:
         return UsersSource, (self.given, self._what)
 
@@ -276,6 +280,15 @@ def check_declared(source: FeatureSource) -> None:
 def in_contract(source: SourceLike, what: str = "") -> FeatureSource:
     """Return a source that has all members, and whose rows are checked: the same if headrace reads it."""
     return source if is_of_headrace(source) else UsersSource(source, what)  # type: ignore[return-value]
+
+
+def name_inner(source: FeatureSource, what: str) -> None:
+    """Let errors of sources below another one, such as a cache, say what the whole is called."""
+    inner: Any = source
+    while isinstance(inner, FeatureSource) and not isinstance(inner, UsersSource):
+        inner = vars(inner).get("_source", vars(inner).get("given"))
+    if isinstance(inner, UsersSource):
+        inner.name(what)
 
 
 def given_of(source: FeatureSource) -> FeatureSource:
