@@ -86,7 +86,7 @@ def test_the_latest_edges_need_times(options):
 
 def test_the_latest_edges_have_no_weights():
     own = sampler(hr.LatestRule)(GRAPH, [2], time="time", weight="w")
-    with pytest.raises(hr.InputError, match="own: expected no weight beside LatestRule, .* got weight='w'"):
+    with pytest.raises(hr.InputError, match=r"own: expected no weight beside LatestRule, .* got weight='w'"):
         items(timed=True).then(own).loader()
 
 
