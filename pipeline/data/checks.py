@@ -73,6 +73,11 @@ def check_ids(ids: object, function: str, error: type[HeadraceError] = InputErro
         raise error(f"{function}: expected ids to be integers in a tensor, got {describe(ids)}")
 
 
+def is_of_headrace(value: object) -> bool:
+    """Whether a value is of a class of headrace, and not of a user's."""
+    return type(value).__module__.partition(".")[0] == "headrace"
+
+
 def as_counts(counts: object, who: str, error: type[HeadraceError]) -> dict[str, Any]:
     """Return what code of a user counted, as numbers of Python: `loader.stats()` adds them up.
 

@@ -15,8 +15,8 @@ from headrace.pipeline.data.graph_machinery import arrays_on
 from headrace.pipeline.lowered._fetch_stage import rows_on
 from headrace.pipeline.lowered._negatives import pair_of_trees
 from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds
+from headrace.pipeline.plan.checks import batches_of
 from headrace.pipeline.plan.stage import RunSettings
-from headrace.pipeline.plan.users_batches import batches_of
 
 
 @dataclass(frozen=True)

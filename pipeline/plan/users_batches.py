@@ -15,20 +15,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.source import BatchSource, SourceStage
 
 if TYPE_CHECKING:
-    from headrace.pipeline.plan.stage import RunSettings
     from headrace.pipeline.plan.traits import Watched
-
-
-def batches_of(stage: SourceStage, settings: RunSettings) -> BatchSource:
-    """Return the object that draws the batches of a source; that of a user's class is checked.
-
-    Raises
-    ------
-    PlanError
-        If it is none.
-    """
-    source = stage.source(settings)
-    return source if type(source).__module__.partition(".")[0] == "headrace" else UsersBatches(stage, source)
 
 
 class UsersBatches(BatchSource):
@@ -161,7 +148,7 @@ class UsersBatches(BatchSource):
             least, most = (int(one) for one in seeds.aminmax())
             largest = most if self._largest_id is None else self._largest_id
             if least < 0 or most > largest:
-                limit = "" if self._largest_id is None else f" and at most {largest}, as largest_id says"
+                limit = "" if self._largest_id is None else f" and at most {largest}, its largest_id"
                 raise ItemsError(
                     f"expected {self._name}.{what} to be ids of nodes, at least 0{limit}, got {least} to {most}; draw "
                     "nodes alone"
@@ -173,8 +160,8 @@ class UsersBatches(BatchSource):
 
     def _another_number(self, num_batches: int, got: str) -> PlanError:
         return PlanError(
-            f"expected {self._name}.draw to return {num_batches} batches in epoch {self._epoch}, as num_batches or "
-            f"count says, got {got} num_batches = None where the number is unknown"
+            f"expected {self._name}.draw to return {num_batches} batches in epoch {self._epoch}, by num_batches or "
+            f"count, got {got} num_batches = None where the number is unknown"
         )
 
 

@@ -20,11 +20,6 @@ from headrace.pipeline.plan.stage import MINIBATCH, PADDED, MacroStage, MapStage
 _FIELDS = tuple(field.name for field in dataclasses.fields(MiniBatch))
 
 
-def is_of_headrace(stage: Stage) -> bool:
-    """Whether a stage is of a class of headrace."""
-    return type(stage).__module__.partition(".")[0] == "headrace"
-
-
 def check_declared(stage: Stage) -> None:
     """Refuse a stage of a user's class that declares what passes cannot read, before work starts.
 
@@ -33,8 +28,6 @@ def check_declared(stage: Stage) -> None:
     PlanError
         Naming the class and the member.
     """
-    if is_of_headrace(stage):
-        return
     kind = type(stage).__name__
     name = getattr(stage, "name", None)
     if not isinstance(name, str) or not name:
@@ -75,14 +68,14 @@ def checked_parts(macro: MacroStage) -> tuple[Stage, ...]:
 
 
 def checked_runner(stage: MapStage, run: Any) -> Any:
-    """Return the runner of a stage; that of a user's class with a check of each batch and of its counts.
+    """Return the runner of a stage of a user, with a check of each batch and of its counts.
 
     Raises
     ------
     PlanError
         If it is no function.
     """
-    if is_of_headrace(stage) or isinstance(run, WindowRunner):
+    if isinstance(run, WindowRunner):
         return run
     name = type(stage).__name__
     if not callable(run):

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data import MiniBatch, Place
+from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.checks import batches_of
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.rules import facts_of
 from headrace.pipeline.plan.source import BatchSource, source_of
 from headrace.pipeline.plan.stage import MapStage, RunSettings, Stage, WindowRunner, WindowStage
-from headrace.pipeline.plan.users_batches import batches_of
-from headrace.pipeline.plan.users_stage import checked_runner, is_of_headrace
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.hand_over import Drawing, Reading, Tables, hand_over, up_to_date
@@ -99,7 +99,7 @@ class _Chain:
             self._stream = stage  # type: ignore[assignment] # the only such stage
             return
         settings = self._settings_of(stage)
-        run = checked_runner(stage, stage.runner(settings))
+        run = _checked(stage, stage.runner(settings))
         step = step_of(name, origin, stage, run, settings)
         if ahead:
             again = stage.again(settings) if isinstance(stage, WindowStage) else run
@@ -118,7 +118,7 @@ class _Chain:
         steps = list[Step]()
         for name, origin, stage in self._launched:
             settings = self._settings_of(stage)
-            steps.append(step_of(name, origin, stage, checked_runner(stage, stage.launcher(settings)), settings))
+            steps.append(step_of(name, origin, stage, _checked(stage, stage.launcher(settings)), settings))
         launch = stream.launcher_of()
 
         def step(work: Work) -> Work:
@@ -212,6 +212,15 @@ def _runs_ahead(stage: Stage) -> bool:
     return isinstance(stage, WindowStage) or (isinstance(stage, Prefetch) and stage.workers > 0)
 
 
+def _checked(stage: MapStage, run: Any) -> Any:
+    """Return a runner; that of a user's stage checks what it returns."""
+    if is_of_headrace(stage):
+        return run
+    from headrace.pipeline.plan.users_stage import checked_runner  # loaded where there is one
+
+    return checked_runner(stage, run)
+
+
 def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetch, *, lockstep: bool) -> PrefetchNode:
     # Ranks in lockstep begin the same batches, and their collectives come in the same order: one thread makes the
     # batches one after the other, and when it begins must not depend on the time that one rank takes.
@@ -249,7 +258,7 @@ def one_batch(plan: Plan, *, num_threads: int | None = None) -> Callable[[MiniBa
     Tables(rewriting).check()
     source = source_of(final)
     settings = RunSettings(source.seed, source, machine.cores if num_threads is None else num_threads)
-    runners = [checked_runner(stage, stage.runner(settings)) for stage in final.stages if isinstance(stage, MapStage)]
+    runners = [_checked(stage, stage.runner(settings)) for stage in final.stages if isinstance(stage, MapStage)]
 
     def run(batch: MiniBatch) -> Any:
         made: Any = batch

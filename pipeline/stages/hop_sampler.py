@@ -35,7 +35,8 @@ class HopSampler(Sampler, MacroStage):
     Raises
     ------
     InputError
-        As of ``sample_neighbor``. The loader refuses what is no rule, and rules that cannot do what is asked for.
+        As of ``sample_neighbor``. The loader refuses objects that are no rules, and rules without the options that are
+        given.
     """
 
     with_types: ClassVar[bool] = True

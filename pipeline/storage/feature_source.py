@@ -144,8 +144,11 @@ class FeatureSource(metaclass=_SourceType):
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids` (int64[num_ids] or int32[num_ids]), repeated ids included, as [num_ids, ...].
 
-        The rows are at the place `to`; a source that only reads to CPU memory refuses any other. The counts, such as
-        the bytes from each place, are added up in ``loader.stats()``.
+        The rows are a dense tensor of the `dtype` and the row `shape` of the source, without a gradient, at the place
+        `to`; a source that only reads to CPU memory refuses any other. The counts, such as the bytes from each place,
+        are finite numbers by name, and added up in ``loader.stats()``. A `FeatureError` that names the source refuses
+        anything else that a user's `read` returns. It may write into `ids`, which are its own. Rows in memory that the
+        source holds as well are copied, so that it may write there again.
         """
         check_to(self, to)
         rows = gather_rows(self._whole("read"), ids, num_threads=num_threads)
@@ -329,6 +332,12 @@ def is_source_like(given: object) -> bool:
     """Whether an object has the required members of a source."""
     # Some tensors answer to being asked for members with an error of torch's own.
     return not isinstance(given, Tensor) and all(hasattr(given, name) for name in _NEEDED)
+
+
+def given_of(source: FeatureSource) -> FeatureSource:
+    """Return the source as its user knows it."""
+    given: FeatureSource = getattr(source, "as_given", source)
+    return given
 
 
 def name_of(source: object) -> str:

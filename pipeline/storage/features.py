@@ -12,12 +12,12 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError, UsageError
 from headrace.pipeline.data.arrays import name_of_first, shown
+from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
 from headrace.pipeline.data.types import TypeOffsets, type_size
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
-from headrace.pipeline.storage.users_source import check_declared, given_of, in_contract, name_inner
+from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, given_of
 
 #: Features by name, or by type and name.
 Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | SourceLike | Mapping[str, ArrayLike | Tensor | SourceLike]]
@@ -25,6 +25,37 @@ Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | SourceLike | Mapping[str, 
 
 #: What a feature is called that has no name in a store.
 _UNNAMED = "feature"
+
+#: The members of sources that return rows, or write them.
+_READS = ("read", "read_into", "read_decoded", "read_in_place")
+
+
+def in_contract(source: SourceLike, what: str = "") -> FeatureSource:
+    """Return a source that has all members, and whose rows are checked: the same if headrace reads it.
+
+    Parameters
+    ----------
+    source
+        The source.
+    what
+        What to call it in errors, such as "node feature 'x'".
+    """
+    if _is_read_by_headrace(source):
+        return source  # type: ignore[return-value]
+    from headrace.pipeline.storage.users_source import UsersSource  # loaded where there is one
+
+    return UsersSource(source, what)
+
+
+def _is_read_by_headrace(source: object) -> bool:
+    """Whether rows of a source are read by methods of headrace alone, which need no check."""
+    if is_of_headrace(source):
+        return True
+    kind = type(source)
+    methods = [getattr(kind, member, None) for member in _READS]
+    if methods[0] is FeatureSource.read or "read" in getattr(source, "__dict__", {}):
+        return False
+    return all(str(getattr(method, "__module__", None)).partition(".")[0] == "headrace" for method in methods)
 
 
 def as_source(given: SourceLike | ArrayLike | Tensor, name: str = _UNNAMED) -> FeatureSource:
@@ -34,7 +65,11 @@ def as_source(given: SourceLike | ArrayLike | Tensor, name: str = _UNNAMED) -> F
     if name == _UNNAMED:
         return in_contract(given)
     source = in_contract(given, name)
-    name_inner(source, name)
+    inner: Any = source  # below a cache, or codes
+    while isinstance(inner, FeatureSource) and not hasattr(inner, "as_given"):
+        inner = vars(inner).get("_source", vars(inner).get("given"))
+    if inner is not None:
+        inner.call(name)
     return source
 
 
@@ -230,7 +265,9 @@ class FeatureStore:
             (self.edge, edge, num_edges, True, of_edges, "edges"),
         ):
             for name in names:
-                check_declared(source := sources.in_contract(name))
+                source: Any = sources.in_contract(name)
+                if hasattr(source, "as_given"):  # a user's
+                    source.check_declared()
                 num_rows, num_ids = source.num_rows, num_all
                 if not isinstance(name, str):
                     num_ids = None if of_type is None else type_size(of_type, name[0])

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.pipeline.data.shared_memory import ProcessLock
-from headrace.pipeline.storage.feature_source import FeatureSource
-from headrace.pipeline.storage.users_source import given_of
+from headrace.pipeline.storage.feature_source import FeatureSource, given_of
 
 if TYPE_CHECKING:
     from headrace.pipeline.storage.decoding import Quantization

@@ -13,9 +13,8 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.features.decode import CODES, FLOATING
 from headrace.pipeline.storage.decoding import Quantization
-from headrace.pipeline.storage.feature_source import Adapted, FeatureSource, SourceLike
+from headrace.pipeline.storage.feature_source import Adapted, FeatureSource, SourceLike, given_of
 from headrace.pipeline.storage.features import as_source
-from headrace.pipeline.storage.users_source import given_of
 
 #: Rows of which codes are made at once.
 _PIECE = 1 << 16

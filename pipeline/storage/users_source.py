@@ -21,9 +21,6 @@ from headrace.pipeline.storage.rows_of_users import ReturnedMemory
 if TYPE_CHECKING:
     from headrace.pipeline.storage.decoding import Decoding
 
-#: The members that return rows, or write them.
-_READS = ("read", "read_into", "read_decoded", "read_in_place")
-
 
 class UsersSource(Adapted):
     """A source of a user's class: its members, the defaults of those it lacks, and a check of each answer.
@@ -49,7 +46,7 @@ class UsersSource(Adapted):
         """The source as its user knows it."""
         return self.given
 
-    def name(self, what: str) -> None:
+    def call(self, what: str) -> None:
         """Take a name for errors: that of the store that the source was put into last."""
         self._what = what
 
@@ -252,45 +249,3 @@ def _is_dense(rows: Tensor) -> bool:
 
 def _text(dtype: torch_dtype, shape: tuple[int, ...]) -> str:
     return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
-
-
-def is_of_headrace(source: object) -> bool:
-    """Whether rows of a source are read by methods of headrace alone, which need no check."""
-    kind = type(source)
-    if kind.__module__.partition(".")[0] == "headrace":
-        return True
-    methods = [getattr(kind, member, None) for member in _READS]
-    if methods[0] is FeatureSource.read or "read" in getattr(source, "__dict__", {}):
-        return False
-    return all(getattr(method, "__module__", "").partition(".")[0] == "headrace" for method in methods)
-
-
-def check_declared(source: FeatureSource) -> None:
-    """Check what a source of a user declares, before anything is read.
-
-    Raises
-    ------
-    FeatureError
-        Naming the source and the member.
-    """
-    if isinstance(source, UsersSource):
-        source.check_declared()
-
-
-def in_contract(source: SourceLike, what: str = "") -> FeatureSource:
-    """Return a source that has all members, and whose rows are checked: the same if headrace reads it."""
-    return source if is_of_headrace(source) else UsersSource(source, what)  # type: ignore[return-value]
-
-
-def name_inner(source: FeatureSource, what: str) -> None:
-    """Let errors of sources below another one, such as a cache, say what the whole is called."""
-    inner: Any = source
-    while isinstance(inner, FeatureSource) and not isinstance(inner, UsersSource):
-        inner = vars(inner).get("_source", vars(inner).get("given"))
-    if isinstance(inner, UsersSource):
-        inner.name(what)
-
-
-def given_of(source: FeatureSource) -> FeatureSource:
-    """Return the source as its user knows it."""
-    return source.given if type(source) is UsersSource else source  # type: ignore[return-value]

@@ -92,7 +92,7 @@ def test_a_tensor_that_is_drawn_again_changes_no_batch(options):
 @pytest.mark.parametrize(
     ("members", "match"),
     [
-        ({"num_batches": 2}, "Own.draw to return 2 batches in epoch 0, as num_batches or count says, got one more"),
+        ({"num_batches": 2}, "Own.draw to return 2 batches in epoch 0, by num_batches or count, got one more"),
         ({"num_batches": 5}, "Own.draw to return 5 batches in epoch 0, .* got 3"),
         ({"num_batches": "3"}, "Own.num_batches to be an integer of at least 0, got '3'"),
         ({"num_batches": 3.0}, "Own.num_batches to be an integer of at least 0, got 3.0"),
@@ -119,7 +119,7 @@ def test_an_unknown_number_of_batches_is_what_is_drawn():
         ({"seed": "7"}, "OwnPairs: expected seed to be an integer from 0"),
         ({"num_nodes": "9"}, "OwnPairs: expected num_nodes to be an integer of at least 0, got '9'"),
         ({"largest_id": 2.5}, "OwnPairs: expected largest_id to be an integer of at least 0, got 2.5"),
-        ({"largest_id": 9}, "ids of nodes, at least 0 and at most 9, as largest_id says, got 1 to 10"),
+        ({"largest_id": 9}, "ids of nodes, at least 0 and at most 9, its largest_id, got 1 to 10"),
         ({"source": lambda self, settings: None}, "OwnPairs.source to return an hr.BatchSource, got NoneType without"),
     ],
 )

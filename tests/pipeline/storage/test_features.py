@@ -10,11 +10,11 @@ from torch_geometric.data import Data
 import headrace as hr
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.features import in_contract
 from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.rows import place_rows
 from headrace.pipeline.storage.sparse_rows import SparseRows
-from headrace.pipeline.storage.users_source import in_contract
 
 from plans import graph, store
 

@@ -12,8 +12,8 @@ import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.passes import feature_cache, rewrite
+from headrace.pipeline.storage.features import in_contract
 from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
-from headrace.pipeline.storage.users_source import in_contract
 
 from cuda_host.stand_in import StandIn
 from gpu_plans import copied_first, digests, names
