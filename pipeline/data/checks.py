@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import DeviceError, HeadraceError, InputError
-from headrace.pipeline.data.arrays import describe, expected
+from headrace.ops.errors import DeviceError, HeadraceError, InputError, ItemsError
+from headrace.pipeline.data.arrays import as_number, describe, expected
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
@@ -48,6 +49,17 @@ def check_tensor(value: object, name: str, error: type[HeadraceError] = InputErr
         raise error(f"{expected(name)} to be a tensor, got {type(value).__name__}; pass torch.as_tensor of it")
 
 
+def no_seeds(seeds: object, function: str) -> ItemsError:
+    """Return the error for seeds that are no tensor, or a single number."""
+    if isinstance(seeds, Tensor):
+        return ItemsError(
+            f"{function}: expected seeds in one dimension or two, got a single number; pass a list of one"
+        )
+    return ItemsError(
+        f"{function}: expected seeds to be a tensor, got {type(seeds).__name__}; pass torch.as_tensor of it"
+    )
+
+
 def check_ids(ids: object, function: str, error: type[HeadraceError] = InputError) -> None:
     """Refuse ids that are no tensor of integers with values.
 
@@ -59,6 +71,44 @@ def check_ids(ids: object, function: str, error: type[HeadraceError] = InputErro
     check_tensor(ids, f"{function}: ids", error)
     if isinstance(ids, Tensor) and (ids.dtype not in _INTEGERS or ids.is_meta):
         raise error(f"{function}: expected ids to be integers in a tensor, got {describe(ids)}")
+
+
+def is_of_headrace(value: object) -> bool:
+    """Whether a value is of a class of headrace, and not of a user's."""
+    return type(value).__module__.partition(".")[0] == "headrace"
+
+
+def as_counts(counts: object, who: str, error: type[HeadraceError]) -> dict[str, Any]:
+    """Return what code of a user counted, as numbers of Python: `loader.stats()` adds them up.
+
+    Raises
+    ------
+    error
+        Naming `who` returned them, for what is no mapping of names to finite numbers.
+    """
+    if not isinstance(counts, Mapping):
+        raise error(
+            f"{expected(who)} to return its counts, got {type(counts).__name__}; return {{}} where there is "
+            "nothing to count"
+        )
+    numbers = dict[str, Any]()
+    for name, count in counts.items():
+        number = count if type(count) is int else _as_finite(count)
+        if number is None or not isinstance(name, str):
+            kind = describe(count) if isinstance(count, Tensor) else repr(count)
+            raise error(
+                f"{expected(who)} to count in finite numbers by name, got {name!r}: {kind}; return numbers, which "
+                "loader.stats() adds up"
+            )
+        numbers[name] = number
+    return numbers
+
+
+def _as_finite(count: Any) -> int | float | None:
+    if isinstance(count, Tensor) and count.is_meta:
+        return None
+    number = as_number(count)
+    return None if number is None or not math.isfinite(number) else number
 
 
 def as_list(values: Any, name: str, what: str, error: type[HeadraceError] = InputError) -> list[Any]:

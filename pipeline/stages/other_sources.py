@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -150,7 +151,13 @@ class NodeDrawer(BatchSource):
         self._node.reset(None if state is None else state["node"])
 
     def state(self) -> dict[str, Any]:
-        return {"item": self._item, "node": self._node.state_dict()}
+        state = self._node.state_dict()
+        if state is None:
+            raise ItemsError(
+                f"node_source: expected {type(self._node).__name__}.state_dict to return what reset takes, got "
+                "None, by which the node would begin anew; return its position"
+            )
+        return {"item": self._item, "node": copy.deepcopy(state)}  # the node may go on in it
 
     def draw(self) -> MiniBatch:
         if _DRAWERS.get(id(self._node)) is not self:

@@ -22,7 +22,7 @@ from headrace.pipeline.storage.cached_feature import CachedFeature, capacity_of
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, read_to
 from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
 from headrace.pipeline.storage.whole_on_gpu import WholeOnGpu
 
@@ -135,7 +135,7 @@ class GpuCachedFeature(CachedFeature):
             For a place to which it does not read, ids on another GPU, and as for the source.
         """
         if to is CPU or (self.reads_to(to) and to == CPU):
-            return checked_read(self._source, ids, num_threads=num_threads)
+            return read_to(self._source, ids, num_threads=num_threads)
         device = device_of(ids)
         if not self.reads_to(to) or device is None:
             check_to(self, to)
@@ -147,7 +147,7 @@ class GpuCachedFeature(CachedFeature):
             return self.read(ids, num_threads=num_threads, to=to)
 
         def read_source(missing: Tensor) -> Rows:
-            return checked_read(self._source, missing, num_threads=num_threads)
+            return read_to(self._source, missing, num_threads=num_threads)
 
         with self._reading.held():
             self._forget_written()

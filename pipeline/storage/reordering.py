@@ -14,8 +14,8 @@ from headrace.pipeline.data import CPU, Graph, ItemSet, Place, as_ids, describe,
 from headrace.pipeline.data.ranking import as_scores, ranking
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.decoding import Decoding
-from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, in_contract
-from headrace.pipeline.storage.features import FeatureStore, as_source
+from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
+from headrace.pipeline.storage.features import FeatureStore, as_source, in_contract
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
 from headrace.pipeline.storage.quantized_feature import QuantizedFeature
 from headrace.pipeline.storage.rows import Rows

@@ -12,7 +12,7 @@ import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.pipeline.data.place import CPU, DISK
 from headrace.pipeline.passes import feature_cache, rewrite
-from headrace.pipeline.storage.feature_source import in_contract
+from headrace.pipeline.storage.features import in_contract
 from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 
 from cuda_host.stand_in import StandIn
