@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
+from headrace.ops.forks import cached_property
 
 #: A file, its bytes, and when it was last written, in nanoseconds.
 Stamp = tuple[str, int, int]

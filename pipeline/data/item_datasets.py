@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
 from headrace.ops.errors import ItemsError
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_int64
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.items import Items
@@ -90,7 +91,8 @@ def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
     if isinstance(dataset, TensorDataset):
         return list(dataset.tensors)
     if isinstance(dataset, Subset):
-        chosen = torch.as_tensor(dataset.indices, dtype=torch.int64, device="cpu")
+        indices = as_cpu_tensor(dataset.indices, "indices of a Subset", ItemsError)  # type: ignore[arg-type] # of texts
+        chosen = as_int64(indices, "indices of a Subset", ItemsError)
         return [tensor[chosen] for tensor in _tensors(dataset.dataset)]
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise ItemsError(

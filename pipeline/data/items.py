@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.ops.errors import ItemsError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, rows_at, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of, use_here
 from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe, whole_number
 from headrace.pipeline.data.by_type import ByType

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops import Compactor, InputError, group_by_owner, positions_in_parts
+from headrace.ops.forks import cached_property
 from headrace.ops.partition.louvain import louvain_owners
 from headrace.ops.partition.metis import metis_owners
 from headrace.ops.partition.stream import stream_owners

@@ -13,9 +13,10 @@ from typing_extensions import Self
 
 from headrace.ops import CacheIndex, FeatureError, _native, gather_rows
 from headrace.ops.cache.index import POLICIES, SLOT_BYTES
+from headrace.ops.forks import ProcessLock
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data import CPU, Place, ProcessLock, as_ids, is_one_of, shown, whole_number
+from headrace.pipeline.data import CPU, Place, as_ids, is_one_of, shown, whole_number
 from headrace.pipeline.data.checks import check_tensor
 from headrace.pipeline.data.ranking import as_scores
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
