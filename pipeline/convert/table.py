@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -210,6 +210,22 @@ def _stamp(what: str, array: NDArray[Any]) -> Stamp:
         text = repr(part.tolist()).encode() if part.dtype.kind in "OU" else np.ascontiguousarray(part).tobytes()
         total = crc32(text, total)
     return what, array.nbytes, total
+
+
+def as_int64(values: NDArray[Any], column: str, where: Callable[[int], str], start: int) -> NDArray[np.int64]:
+    """Return integers of a column as int64, of which the first is in row `start`.
+
+    Raises
+    ------
+    InputError
+        If one is 2**63 or more, naming its row.
+    """
+    if values.dtype == np.uint64 and values.size and int(values.max()) > np.iinfo(np.int64).max:
+        raise InputError(
+            f"convert: {where(start + int(values.argmax()))}: expected integers below 2**63 in {column!r}, got "
+            f"{values.max()}"
+        )
+    return values.astype(np.int64, copy=False)
 
 
 def _as_column(what: str, array: Any) -> NDArray[Any]:

@@ -201,7 +201,7 @@ def rounded_integer(array: object, values: np.ndarray[Any, Any]) -> int | None:
     if values.dtype != np.float64 or not isinstance(array, list | tuple) or not bool((abs(values) >= _EXACT).any()):
         return None
     numbers = np.asarray(array, dtype=object).ravel().tolist()
-    return next((int(one) for one in numbers if isinstance(one, Integral) and float(one) != one), None)
+    return next((int(one) for one in numbers if isinstance(one, Integral) and int(float(int(one))) != int(one)), None)
 
 
 def is_whole(dtype: torch.dtype) -> bool:

@@ -91,9 +91,15 @@ def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
     if isinstance(dataset, TensorDataset):
         return list(dataset.tensors)
     if isinstance(dataset, Subset):
-        indices = as_cpu_tensor(dataset.indices, "indices of a Subset", ItemsError)  # type: ignore[arg-type] # of texts
+        indices = as_cpu_tensor(dataset.indices, "indices of a Subset", ItemsError)
         chosen = as_int64(indices, "indices of a Subset", ItemsError)
-        return [tensor[chosen] for tensor in _tensors(dataset.dataset)]
+        tensors = _tensors(dataset.dataset)
+        count = min(len(one) for one in tensors)
+        if len(chosen) and not -count <= int(chosen.min()) <= int(chosen.max()) < count:
+            raise ItemsError(
+                f"expected indices of a Subset of {count} samples, got {int(chosen.min())} to {int(chosen.max())}"
+            )
+        return [tensor[chosen] for tensor in tensors]
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise ItemsError(
             f"expected a data set with a length, whose samples can be looked up, got {type(dataset).__name__}; give "

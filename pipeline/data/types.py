@@ -86,6 +86,8 @@ class TypeOffsets:
             raise GraphError(
                 f"TypeOffsets.from_counts: expected counts >= 0, got {dict(counts)}; correct the negative ones"
             )
+        if sum(sizes) >= 1 << 63:
+            raise GraphError(f"TypeOffsets.from_counts: expected fewer than 2**63 ids, got {dict(counts)}")
         return cls(tuple(counts), torch.tensor([0, *sizes], dtype=torch.int64, device="cpu").cumsum(0))
 
     @property

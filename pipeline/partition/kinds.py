@@ -13,13 +13,10 @@ from headrace.ops import InputError, hash_owners
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data import as_cpu_tensor, as_list, whole_number
 from headrace.pipeline.data.arrays import as_int64, is_whole
-from headrace.pipeline.partition.partition import Partition, digest_of_owners
+from headrace.pipeline.partition.partition import MOST_NODES, Partition, digest_of_owners
 
 #: Nodes whose owners are computed at a time where there is no table of them.
 CHUNK = 1 << 20
-
-#: More have no ids of 64 bits.
-MOST_NODES = (1 << 62) - 1
 
 
 class RangePartition(Partition):
@@ -46,6 +43,7 @@ class RangePartition(Partition):
 
     def owned(self, part: int) -> Tensor:
         """Return the nodes of a part."""
+        part = whole_number(part, "Partition.owned: part", 0, InputError, self.num_parts - 1)
         return torch.arange(int(self.bounds[part]), int(self.bounds[part + 1]), device="cpu")
 
     def position(self, ids: Tensor) -> Tensor:

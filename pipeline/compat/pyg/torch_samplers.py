@@ -156,6 +156,12 @@ class _Items(NamedBatches):
         self._stage = stage
 
     def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
+        count = len(self._stage.items)
+        if len(positions) and not -count <= positions.min() <= positions.max() < count:
+            raise ItemsError(
+                f"expected the sampler to name positions among {count} items, got {positions.tolist()[:9]}; make it of "
+                "the seeds"
+            )
         return seed_batch(
             self._stage.items,
             positions,
