@@ -18,10 +18,6 @@ from torch import Tensor
 from headrace.ops.errors import HeadraceError, InputError
 from headrace.pipeline.data.narrow_dtypes import as_bits, of_numpy
 
-#: What whole numbers may be; torch has the last three from 2.3 on.
-_SIGNED = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_UNSIGNED = tuple(getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name))
-
 #: From here on a float64 does not have all integers.
 _EXACT = 1 << 53
 
@@ -170,12 +166,7 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
             f"{expected(name)} to be numbers in rows of one length, got a {type(array).__name__} with {came}; pad "
             "ragged rows, or pass a tensor or array"
         ) from cause
-    rounded = rounded_integer(array, values)
-    if rounded is not None:
-        raise error(
-            f"{expected(name)} to be numbers of one dtype, got {rounded}, for which the others leave float64 alone, "
-            "which has no such number; pass an array of the dtype that you want"
-        )
+    check_not_rounded(array, values, name, error)
     if values.size == 0 and values.ndim == 1 and not isinstance(array, np.ndarray):
         values = values.astype(np.int64)  # NumPy makes float64 of an empty list.
     with warnings.catch_warnings():
@@ -193,40 +184,25 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
             ) from cause
 
 
-def rounded_integer(array: object, values: np.ndarray[Any, Any]) -> int | None:
-    """Return the first integer of a list that NumPy has rounded to make one array of it, or None.
+def check_not_rounded(array: object, values: np.ndarray[Any, Any], name: str, error: type[InputError]) -> None:
+    """Refuse a list with an integer that NumPy has rounded to make one array of it.
 
     Of integers from 2**63 on beside smaller ones, and of integers beside fractions, it makes float64.
-    """
-    if values.dtype != np.float64 or not isinstance(array, list | tuple) or not bool((abs(values) >= _EXACT).any()):
-        return None
-    numbers = np.asarray(array, dtype=object).ravel().tolist()
-    return next((int(one) for one in numbers if isinstance(one, Integral) and int(float(int(one))) != int(one)), None)
-
-
-def is_whole(dtype: torch.dtype) -> bool:
-    """Whether a dtype is one of integers."""
-    return dtype in _SIGNED or dtype in _UNSIGNED
-
-
-def as_int64(numbers: Tensor, name: str, error: type[InputError]) -> Tensor:
-    """Return integers of any width as int64: the same numbers, never what is left of them.
 
     Raises
     ------
     error
-        If they are no integers, or one is 2**63 or more. `name` says which argument it was.
+        Naming the integer. `name` says which argument it was.
     """
-    if numbers.dtype in _SIGNED:
-        return numbers.to(torch.int64)
-    if numbers.dtype not in _UNSIGNED:
-        raise error(f"{expected(name)} to be integers, got {describe(numbers)}")
-    found = numbers.to(torch.int64)
-    wrapped = (found < 0).reshape(-1)
-    if bool(wrapped.any()):
-        first = int(found.reshape(-1)[int(wrapped.nonzero()[0])]) + (1 << 64)
-        raise error(f"{expected(name)} to be integers below 2**63, got {first}; number them, or pass them as texts")
-    return found
+    if values.dtype != np.float64 or not isinstance(array, list | tuple) or not bool((abs(values) >= _EXACT).any()):
+        return
+    numbers = (int(one) for one in np.asarray(array, dtype=object).ravel() if isinstance(one, Integral))
+    rounded = next((one for one in numbers if int(float(one)) != one), None)
+    if rounded is not None:
+        raise error(
+            f"{expected(name)} to be numbers of one dtype, got {rounded}, for which the others leave float64 alone, "
+            "which has no such number; pass an array of the dtype that you want"
+        )
 
 
 def version_of_tensor(tensor: Tensor) -> int | None:

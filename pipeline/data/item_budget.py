@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_int64, describe, is_whole
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.integers import as_int64, is_whole
 from headrace.pipeline.data.typed_items import joined_rows
 
 if TYPE_CHECKING:

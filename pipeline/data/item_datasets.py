@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_int64
+from headrace.pipeline.data.arrays import as_cpu_tensor
+from headrace.pipeline.data.integers import as_int64
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.items import Items

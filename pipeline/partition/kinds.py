@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.ops import InputError, hash_owners
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data import as_cpu_tensor, as_list, whole_number
-from headrace.pipeline.data.arrays import as_int64, is_whole
+from headrace.pipeline.data.integers import as_int64, is_whole
 from headrace.pipeline.partition.partition import MOST_NODES, Partition, digest_of_owners
 
 #: Nodes whose owners are computed at a time where there is no table of them.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headrace.ops import FeatureError, GraphError, InputError, gather_rows
 from headrace.pipeline.data import CPU, Graph, ItemSet, Place, as_cpu_tensor, as_ids, describe, sampled_digest
-from headrace.pipeline.data.arrays import as_int64, is_whole
+from headrace.pipeline.data.integers import as_int64, is_whole
 from headrace.pipeline.data.ranking import as_scores, ranking
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.decoding import Decoding

@@ -15,15 +15,15 @@ _WHOLE = "tests/pipeline/data/test_whole_numbers.py::"
 DATA = (
     # Integers that wrap or are rounded.
     Mutant(
-        "pipeline/data/arrays.py",
+        "pipeline/data/integers.py",
         "if bool(wrapped.any()):",
         "if False:",
         _WHOLE + "test_what_is_refused_is_named",
     ),
     Mutant(
         "pipeline/data/arrays.py",
-        "if rounded is not None:",
-        "if False:",
+        "if int(float(one)) != one",
+        "if False",
         _WHOLE + "test_lists_that_numpy_would_round_are_refused",
     ),
     Mutant(

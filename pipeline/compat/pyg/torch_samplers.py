@@ -15,7 +15,7 @@ from headrace.ops.errors import ItemsError
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.compat.pyg.finish import seeded
 from headrace.pipeline.data import ItemSet, MiniBatch, as_cpu_tensor, as_times
-from headrace.pipeline.data.arrays import as_int64
+from headrace.pipeline.data.integers import as_int64
 from headrace.pipeline.data.items import seed_batch
 from headrace.pipeline.data.times import dtype_of_times
 from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import as_cpu_tensor, as_list, describe
-from headrace.pipeline.data.arrays import as_int64, is_whole
+from headrace.pipeline.data.integers import as_int64, is_whole
 
 #: The description of ids that are integers, and the remedy for others.
 _INTEGERS = ("integers, as the ids of this type are", "pass integers: int(id) of each")

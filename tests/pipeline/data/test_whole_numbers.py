@@ -144,6 +144,11 @@ def test_lists_that_numpy_would_round_are_refused(values):
         hr.FeatureStore(node={"x": values})
 
 
+def test_complex_scales_are_refused():
+    with pytest.raises(hr.FeatureError, match="scale to be a number or an array of real numbers"):
+        hr.QuantizedFeature(torch.zeros(2, 2, dtype=torch.uint8), torch.tensor([1 + 1j, 2]), 0.0)
+
+
 def test_lists_that_float64_has_are_taken():
     x = hr.FeatureStore(node={"x": [[2**53, 0.5], [2.0**60, 1]]}).node["x"]
     assert x.read(torch.arange(2)).rows.tolist() == [[2.0**53, 0.5], [2.0**60, 1.0]]
