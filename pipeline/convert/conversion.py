@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
 from headrace.ops import InputError
+from headrace.ops.forks import cached_property
 from headrace.ops.level_of_user import level_of_user
 from headrace.pipeline.convert.attributes import Attribute, joined_attributes
 from headrace.pipeline.convert.checked import Checked, Reference, attributes_of

@@ -18,6 +18,9 @@ from torch import Tensor
 from headrace.ops.errors import HeadraceError, InputError
 from headrace.pipeline.data.narrow_dtypes import as_bits, of_numpy
 
+#: From here on a float64 does not have all integers.
+_EXACT = 1 << 53
+
 #: So many seeds that are all 0 or 1 are no ids.
 _LEAST_MASK = 16
 
@@ -163,6 +166,7 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
             f"{expected(name)} to be numbers in rows of one length, got a {type(array).__name__} with {came}; pad "
             "ragged rows, or pass a tensor or array"
         ) from cause
+    check_not_rounded(array, values, name, error)
     if values.size == 0 and values.ndim == 1 and not isinstance(array, np.ndarray):
         values = values.astype(np.int64)  # NumPy makes float64 of an empty list.
     with warnings.catch_warnings():
@@ -178,6 +182,27 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
                 f"{expected(name)} to be a numeric tensor or array that torch can hold, got {came}; "
                 f"{_advice(values, array)}"
             ) from cause
+
+
+def check_not_rounded(array: object, values: np.ndarray[Any, Any], name: str, error: type[InputError]) -> None:
+    """Refuse a list with an integer that NumPy has rounded to make one array of it.
+
+    Of integers from 2**63 on beside smaller ones, and of integers beside fractions, it makes float64.
+
+    Raises
+    ------
+    error
+        Naming the integer. `name` says which argument it was.
+    """
+    if values.dtype != np.float64 or not isinstance(array, list | tuple) or not bool((abs(values) >= _EXACT).any()):
+        return
+    numbers = (int(one) for one in np.asarray(array, dtype=object).ravel() if isinstance(one, Integral))
+    rounded = next((one for one in numbers if int(float(one)) != one), None)
+    if rounded is not None:
+        raise error(
+            f"{expected(name)} to be numbers of one dtype, got {rounded}, for which the others leave float64 alone, "
+            "which has no such number; pass an array of the dtype that you want"
+        )
 
 
 def version_of_tensor(tensor: Tensor) -> int | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block_tree import register
 from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, trusted

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from headrace.ops import GraphError, check_csc, gather_rows, has_parallel_edges
+from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of
 from headrace.ops.names import no_attribute_of
 from headrace.pipeline.data.arrays import as_rows, check_kind, describe, refuse_gradient

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
 from headrace.ops.errors import ItemsError
-from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.integers import as_int64
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.items import Items
@@ -91,8 +92,15 @@ def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
     if isinstance(dataset, TensorDataset):
         return list(dataset.tensors)
     if isinstance(dataset, Subset):
-        chosen = torch.as_tensor(dataset.indices, dtype=torch.int64, device="cpu")
-        return [tensor[chosen] for tensor in _tensors(dataset.dataset)]
+        indices = as_cpu_tensor(dataset.indices, "indices of a Subset", ItemsError)
+        chosen = as_int64(indices, "indices of a Subset", ItemsError)
+        tensors = _tensors(dataset.dataset)
+        count = min(len(one) for one in tensors)
+        if len(chosen) and not -count <= int(chosen.min()) <= int(chosen.max()) < count:
+            raise ItemsError(
+                f"expected indices of a Subset of {count} samples, got {int(chosen.min())} to {int(chosen.max())}"
+            )
+        return [tensor[chosen] for tensor in tensors]
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise ItemsError(
             f"expected a data set with a length, whose samples can be looked up, got {type(dataset).__name__}; give "

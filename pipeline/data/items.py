@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.ops.errors import ItemsError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, rows_at, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
@@ -366,8 +366,8 @@ def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | Non
             raise ItemsError(f"ItemSampler: expected a number of items in [0, 2**63), got {items}")
         return range(items), None
     if isinstance(items, range):
-        if len(items) > 0 and min(items[0], items[-1]) < 0:
-            raise ItemsError(f"expected node ids of at least 0, got {items!r}")
+        if items and not (min(items[0], items[-1]) >= 0 and max(items[0], items[-1]) < 1 << 63):
+            raise ItemsError(f"expected node ids of at least 0 and below 2**63, got {items!r}")
         return items, None
     if isinstance(items, Mapping):
         raise ItemsError(

@@ -15,25 +15,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.data.graph_machinery import kept
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView
-
-
-class ProcessLock:
-    """A lock that is open in a forked process, whoever holds it in the parent: that thread may have stayed there."""
-
-    def __init__(self) -> None:
-        self._of_process: dict[int, threading.Lock] = {}
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock of this process."""
-        # In one step, as two threads may come first at once.
-        lock = self._of_process.setdefault(os.getpid(), threading.Lock())
-        with lock:
-            yield
 
 
 #: One value is moved at a time: what two threads send at once is in shared memory once.

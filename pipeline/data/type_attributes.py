@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
-from headrace.pipeline.data.arrays import describe
+from headrace.ops.errors import GraphError, InputError
+from headrace.pipeline.data.arrays import check_not_rounded, describe
 
 #: The names of the attributes to take, or the value of each where a type does not have it; None for the default.
 Wanted = str | Sequence[str] | Mapping[str, float] | None
@@ -141,9 +141,10 @@ def rows_in(value: Any, num_rows: int) -> Tensor | None:
     """Return numbers in a tensor, an array or a list as a tensor if they have a row for each, else None."""
     if isinstance(value, list) and len(value) == num_rows:
         try:
-            value = np.asarray(value)
+            listed, value = value, np.asarray(value)
         except ValueError:  # of rows of several lengths
             return None
+        check_not_rounded(listed, value, "an attribute that is a list", InputError)
     if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
         value = torch.from_numpy(np.ascontiguousarray(value))
     return value if isinstance(value, Tensor) and value.ndim and len(value) == num_rows else None

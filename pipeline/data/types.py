@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of, use_here
 from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe, whole_number
 from headrace.pipeline.data.by_type import ByType
@@ -86,6 +86,8 @@ class TypeOffsets:
             raise GraphError(
                 f"TypeOffsets.from_counts: expected counts >= 0, got {dict(counts)}; correct the negative ones"
             )
+        if sum(sizes) >= 1 << 63:
+            raise GraphError(f"TypeOffsets.from_counts: expected fewer than 2**63 ids, got {dict(counts)}")
         return cls(tuple(counts), torch.tensor([0, *sizes], dtype=torch.int64, device="cpu").cumsum(0))
 
     @property

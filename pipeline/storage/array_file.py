@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Lock
 from tokenize import TokenError
 from typing import Any, BinaryIO, Literal, NamedTuple
 from weakref import WeakValueDictionary
@@ -21,12 +20,13 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.narrow_dtypes import bits_dtype, numpy_dtype
 from headrace.pipeline.storage.opened_files import MAGIC, open_regular, what_came
 
 # NumPy parses headers by `ast`, which in CPython 3.11 may fail with SystemError where several threads are in it.
-_HEADER_LOCK = Lock()
+_HEADER_LOCK = ProcessLock()
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 #: What NumPy raises for files that are none of its own.
@@ -247,7 +247,7 @@ def _read_header(path: Path, file: BinaryIO, *, is_ours: bool = False) -> tuple[
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"its format is {version}")
-    with _HEADER_LOCK:
+    with _HEADER_LOCK.held():
         shape, fortran_order, dtype = _HEADERS[version](file)
     if dtype.hasobject and is_ours:
         raise ValueError("it holds Python objects, which would have to be unpickled")

@@ -13,11 +13,12 @@ from typing_extensions import Self
 
 from headrace.ops import CacheIndex, FeatureError, _native, gather_rows
 from headrace.ops.cache.index import POLICIES, SLOT_BYTES
+from headrace.ops.forks import ProcessLock
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data import CPU, Place, ProcessLock, as_ids, is_one_of, shown, whole_number
+from headrace.pipeline.data import CPU, Place, as_ids, is_one_of, shown, whole_number
 from headrace.pipeline.data.checks import check_tensor
-from headrace.pipeline.data.ranking import as_scores
+from headrace.pipeline.data.ranking import as_scores, in_float64
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
@@ -132,7 +133,10 @@ class CachedFeature(OverSource):
             rows = source.num_rows
         capacity = capacity_of(source, rows, bytes, bytes_per_row(source, policy))
         hot = None
-        ranked = None if scores is None else _scores(scores, source.num_rows)
+        ranked = None
+        if scores is not None:
+            of_rows = as_scores(scores, source.num_rows, stage="CachedFeature", error=FeatureError, each="row")
+            ranked = in_float64(of_rows)
         if policy == "static":
             hot = _hot_rows(ids, ranked, capacity)
             capacity, ranked = len(hot), None
@@ -386,10 +390,6 @@ def _filled_bytes(index: CacheIndex, num_bytes: int, capacity: int) -> int:
 
 def _make(source: FeatureSource, policy: str, arguments: dict[str, Any]) -> CachedFeature:
     return CachedFeature(source, policy, **arguments)
-
-
-def _scores(scores: ArrayLike | Tensor, num_rows: int) -> Tensor:
-    return as_scores(scores, num_rows, stage="CachedFeature", error=FeatureError, each="row").to(torch.float64)
 
 
 def _hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: int) -> Tensor:

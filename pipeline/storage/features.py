@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, UsageError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import name_of_first, shown
 from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.data.digest import sampled_digest

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.ops.errors import DeviceError, FeatureError
+from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import device_of, gpu_at
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data import CPU, Place, ProcessLock, shown
+from headrace.pipeline.data import CPU, Place, shown
 from headrace.pipeline.storage.cached_feature import CachedFeature, capacity_of
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source

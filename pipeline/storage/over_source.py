@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.pipeline.data.shared_memory import ProcessLock
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.storage.feature_source import FeatureSource, given_of
 
 if TYPE_CHECKING:

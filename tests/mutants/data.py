@@ -10,8 +10,34 @@ _FUSE = "tests/pipeline/passes/test_fuse_sampling.py::"
 _FOLDER = "tests/pipeline/storage/test_new_folder.py::"
 
 _SHARED = "tests/pipeline/data/test_shared_memory.py::"
+_WHOLE = "tests/pipeline/data/test_whole_numbers.py::"
 
 DATA = (
+    # Integers that wrap or are rounded.
+    Mutant(
+        "pipeline/data/integers.py",
+        "if bool(wrapped.any()):",
+        "if False:",
+        _WHOLE + "test_what_is_refused_is_named",
+    ),
+    Mutant(
+        "pipeline/data/arrays.py",
+        "if int(float(one)) != one",
+        "if False",
+        _WHOLE + "test_lists_that_numpy_would_round_are_refused",
+    ),
+    Mutant(
+        "pipeline/data/types.py",
+        "if sum(sizes) >= 1 << 63:",
+        "if False:",
+        _WHOLE + "test_counts_are_exact_or_refused[types-2**62]",
+    ),
+    Mutant(
+        "pipeline/data/ranking.py",
+        "if not scores.is_floating_point() and scores.element_size() == 8:",
+        "if False:",
+        _WHOLE + "test_scores_of_64_bits_rank_rows_exactly",
+    ),
     # Memory that torch moves.
     Mutant(
         "ops/borrowed.py",

@@ -328,7 +328,15 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         """Sample for one batch, by a function that is kept as long as the parameters stay what they are."""
         parameters = (
             *self.parameters,
-            *(seeds.ndim, None if time is None else time.dtype, id(negatives), edge_type, repr(exclude), exclude_per),
+            *(
+                seeds.ndim,
+                seeds.dtype,
+                None if time is None else time.dtype,
+                id(negatives),
+                edge_type,
+                repr(exclude),
+                exclude_per,
+            ),
         )
         if parameters not in self._functions:
             # What the source goes through is not drawn here.

@@ -7,12 +7,12 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.graph_shard import GraphShard, shard

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import as_cpu_tensor, as_list, describe
+from headrace.pipeline.data.integers import as_int64, is_whole
 
 #: The description of ids that are integers, and the remedy for others.
 _INTEGERS = ("integers, as the ids of this type are", "pass integers: int(id) of each")
@@ -61,9 +62,9 @@ class IdMap:
             found = IdMap(np.frombuffer(b"".join(encoded), np.uint8), starts, np.array(order, np.int64))
         else:
             values = as_cpu_tensor(ids, f"ids of {name}", InputError)
-            if values.ndim != 1 or values.dtype.is_floating_point or values.dtype == torch.bool:
+            if values.ndim != 1 or not is_whole(values.dtype):
                 raise InputError(f"expected ids of {name} to be integers or texts, got {describe(values)}")
-            array = values.to(torch.int64).numpy()
+            array = as_int64(values, f"ids of {name}", InputError).numpy()
             _refuse_repeats(array, name)
             found = IdMap(array, None, np.argsort(array, kind="stable"))
         assert found.order is not None
@@ -178,9 +179,9 @@ def _as_int64(ids: Any, wanted: str, remedy: str) -> NDArray[np.int64]:
     if text is not None:
         raise InputError(f"ids: expected {wanted}, got the text {text!r}; {remedy}")
     values = as_cpu_tensor(ids, "ids", InputError)
-    if values.dtype.is_floating_point or values.dtype == torch.bool or values.is_complex():
+    if not is_whole(values.dtype):
         raise InputError(f"ids: expected {wanted}, got {describe(values)}; {remedy}")
-    return np.atleast_1d(values.to(torch.int64).numpy())
+    return np.atleast_1d(as_int64(values, "ids", InputError).numpy())
 
 
 def _first_text(ids: Any) -> str | None:
