@@ -17,11 +17,11 @@ from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of
 from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.scores import out_degree, reverse_pagerank
-from headrace.pipeline.storage.dataset.manifest import holds_dataset, parts_inside
+from headrace.pipeline.storage.dataset.manifest import contents_of_dataset, parts_inside
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.new_folder import check_is_free
+from headrace.pipeline.data.new_folder import check_is_free
 from headrace.pipeline.storage.reordering import ReorderedRows
 
 
@@ -37,7 +37,7 @@ def reorder(options: argparse.Namespace) -> None:
     OSError
         If it cannot be written.
     """
-    check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_dataset, what="a data set")
+    check_is_free(options.out, overwrite=options.overwrite, contents=contents_of_dataset, what="a data set")
     removed = parts_inside(options.out)
     data = open_dataset(options.folder)
     if data.graph.node_ids is not None:

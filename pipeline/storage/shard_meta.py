@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ from headrace.pipeline.storage.rows_meta import (
     read_features_of_types,
     text_of,
 )
+from headrace.pipeline.data.written_file import written_file
 
 FORMAT = "headrace shards"
 VERSION = 2
@@ -203,7 +204,22 @@ def holds_shards(folder: Path) -> bool:
     return True
 
 
-def part_folder(folder: Path, part: int) -> Path:
+def contents_of_shards(folder: Path) -> set[str] | None:
+    """Return what `write_shards` wrote to a folder, by paths in it; None if it holds no shards, of whatever version."""
+    try:
+        fields = _fields(folder)
+    except InputError:
+        return None
+    shared = fields.get("shared")
+    found = {META, whole_folder(Path()).name, *(shared if isinstance(shared, dict) else ())}
+    for part in folder.glob(part_folder(Path(), "*").name):
+        with suppress(InputError, OSError, ValueError, KeyError, TypeError):
+            files = parse_json(read_limited(part / PART))["files"]
+            found |= {f"{part.name}/{name}" for name in (PART, *files)}
+    return found
+
+
+def part_folder(folder: Path, part: int | str) -> Path:
     """Return the folder of one part."""
     return folder / f"part-{part}"
 
@@ -215,10 +231,8 @@ def whole_folder(folder: Path) -> Path:
 
 def write_json(path: Path, fields: dict[str, Any]) -> None:
     """Write a new file of JSON."""
-    with path.open("x", encoding="utf-8") as file:
-        file.write(json.dumps(fields, indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    with written_file(path) as write:
+        write((json.dumps(fields, indent=1) + "\n").encode())
 
 
 def _checksum(fields: dict[str, Any]) -> str:

@@ -25,15 +25,16 @@ from headrace.pipeline.storage.arguments_of_shards import check_arguments
 from headrace.pipeline.storage.array_file import PIECE_BYTES, read_array, write_array
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.new_folder import DISK_FULL, new_folder
+from headrace.pipeline.data.file_errors import DISK_FULL
+from headrace.pipeline.data.new_folder import new_folder
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, counts_of, file_of
 from headrace.pipeline.storage.shard_meta import (
     OWNERS,
     PartMeta,
     ShardMeta,
+    contents_of_shards,
     digest_of_array,
-    holds_shards,
     part_folder,
     whole_folder,
 )
@@ -105,7 +106,7 @@ def write_shards(
     total = _total_bytes(graph, features, meta)
     try:
         with (
-            new_folder(Path(path), overwrite=overwrite, replaceable=holds_shards) as folder,
+            new_folder(Path(path), overwrite=overwrite, contents=contents_of_shards) as folder,
             progress_bar(shown=progress, total=total, desc="write shards", unit="B", unit_scale=True) as bar,
         ):
             writer = _Writer(bar)

@@ -29,11 +29,12 @@ from headrace.pipeline.storage.dataset.manifest import (
     IdFiles,
     ItemFiles,
     Manifest,
-    holds_dataset,
+    contents_of_dataset,
 )
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.new_folder import DISK_FULL, check_is_free, new_folder
+from headrace.pipeline.storage.json_values import as_json
+from headrace.pipeline.data.new_folder import check_is_free, new_folder
 from headrace.pipeline.storage.rows_meta import counts_of
 from headrace.pipeline.storage.terminal import progress_bar
 
@@ -119,33 +120,25 @@ def save_dataset(
     sources = _checked_features(graph, features)
     runs = {_name_of_items(name): _runs(graph, one) for name, one in (items or {}).items()}
     maps = {name: _id_map(graph, name, one) for name, one in (ids or {}).items()}
+    kept_notes = as_json(notes or {}, f"{_STAGE}: notes")
     folder = Path(path)
-    check_is_free(folder, overwrite=overwrite, replaceable=holds_dataset, what="a data set")
-    try:
-        with (
-            new_folder(folder, overwrite=overwrite, replaceable=holds_dataset, what="a data set") as draft,
-            progress_bar(shown=progress, desc="save data set", unit="B", unit_scale=True) as bar,
-        ):
-            writer = FolderWriter(draft, bar.update)
-            Manifest(
-                graph.num_nodes,
-                graph.num_edges,
-                counts_of(graph.node_types),
-                counts_of(graph.edge_types),
-                _write_graph(writer, graph),
-                tuple(_write_feature(writer, of, name, source) for of, name, source in sources),
-                {name: tuple(_write_items(writer, name, run) for run in some) for name, some in runs.items()},
-                tuple(write_ids(writer, name, one) for name, one in maps.items() if not isinstance(one, RowNumbers)),
-                notes or {},
-            ).write(draft)
-    except OSError as cause:
-        if cause.errno in DISK_FULL:
-            raise OSError(cause.errno, f"{_STAGE}: the disk is full; make room, and save again", str(path)) from cause
-        raise
-    except TypeError as cause:
-        if "JSON" not in str(cause):
-            raise
-        raise InputError(f"{_STAGE}: expected notes to be JSON, got {cause}; keep texts and numbers alone") from cause
+    check_is_free(folder, overwrite=overwrite, contents=contents_of_dataset, what="a data set")
+    with (
+        new_folder(folder, overwrite=overwrite, contents=contents_of_dataset, what="a data set") as draft,
+        progress_bar(shown=progress, desc="save data set", unit="B", unit_scale=True) as bar,
+    ):
+        writer = FolderWriter(draft, bar.update)
+        Manifest(
+            graph.num_nodes,
+            graph.num_edges,
+            counts_of(graph.node_types),
+            counts_of(graph.edge_types),
+            _write_graph(writer, graph),
+            tuple(_write_feature(writer, of, name, source) for of, name, source in sources),
+            {name: tuple(_write_items(writer, name, run) for run in some) for name, some in runs.items()},
+            tuple(write_ids(writer, name, one) for name, one in maps.items() if not isinstance(one, RowNumbers)),
+            kept_notes,
+        ).write(draft)
 
 
 def write_ids(writer: FolderWriter, name: str, ids: IdMap) -> IdFiles:
