@@ -18,6 +18,7 @@ from headrace.pipeline.convert.memory import MARGIN, maps_within, room
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.memory_size import as_memory
+from headrace.pipeline.data.new_folder import check_file, check_is_free
 from headrace.pipeline.partition.partition import MOST_PARTS, Partition
 from headrace.pipeline.partition.report import PICTURES, PartitionReport
 from headrace.pipeline.storage.array_file import let_pages_go
@@ -25,7 +26,6 @@ from headrace.pipeline.storage.dataset.manifest import PARTS, holds_dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
 from headrace.pipeline.storage.load_shards import ORIGINAL_ID
-from headrace.pipeline.data.new_folder import check_file, check_is_free
 from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.shard_meta import contents_of_shards
 from headrace.pipeline.storage.write_shards import bytes_of_shards, write_shards

@@ -14,6 +14,7 @@ from headrace.ops.errors import GraphError
 from headrace.pipeline.cli.parser import answer
 from headrace.pipeline.convert.report import removed_text
 from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of
+from headrace.pipeline.data.new_folder import check_is_free
 from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.scores import out_degree, reverse_pagerank
@@ -21,7 +22,6 @@ from headrace.pipeline.storage.dataset.manifest import contents_of_dataset, part
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.data.new_folder import check_is_free
 from headrace.pipeline.storage.reordering import ReorderedRows
 
 

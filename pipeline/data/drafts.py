@@ -3,9 +3,9 @@
 A draft of ``shards`` is the folder ``.shards.TOKEN-BOOT`` beside it. TOKEN is random, BOOT names this start of this
 machine. It is locked (``flock``) while it is written: the kernel lets go of the lock when the process ends, however it
 does. It is made and locked under a lock of the folder that it is in. So, under that lock, a draft of this BOOT that can
-be locked is abandoned for certain, and one that cannot is being written now. One of another BOOT may be in use on another host of a shared file system, and one without a BOOT
-lies where there are no locks; both are only reported. Where a file system cannot swap two folders, what a draft replaces
-is ``.shards.TOKEN-BOOT.replaced`` for a moment.
+be locked is abandoned for certain, and one that cannot is being written now. One of another BOOT may be in use on
+another host of a shared file system, and one without a BOOT lies where there are no locks; both are only reported.
+Where a file system cannot swap two folders, what a draft replaces is ``.shards.TOKEN-BOOT.replaced`` for a moment.
 """
 
 from __future__ import annotations

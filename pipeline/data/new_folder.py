@@ -138,8 +138,8 @@ def check_is_free(path: Path, *, overwrite: bool, contents: Contents, what: str 
             f" and {len(others) - _MOST_NAMED} more" * (len(others) > _MOST_NAMED)
         )
         raise InputError(
-            f"expected {what} at {path} to overwrite, and nothing else, got also {shown}, which headrace did not write; "
-            "move that elsewhere, or name another folder"
+            f"expected {what} at {path} to overwrite, and nothing else, got also {shown}, which headrace did not "
+            "write; move that elsewhere, or name another folder"
         )
 
 

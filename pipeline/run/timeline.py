@@ -15,8 +15,8 @@ from typing import Any
 
 from headrace.ops.errors import UsageError
 from headrace.ops.optional import require
-from headrace.pipeline.run.nodes import StageRecord
 from headrace.pipeline.data.new_folder import check_file, write_file
+from headrace.pipeline.run.nodes import StageRecord
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -144,7 +144,7 @@ class Timeline:
         return found
 
     def _drawn(self, form: str) -> bytes:
-        """Return a picture with a bar for each stage and batch in the row of its thread, and below how many batches were ready."""
+        """Return a picture: bars for stages and batches in the row of their thread, below how many batches were ready."""
         require("matplotlib", extra="plot", stage="profile")
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

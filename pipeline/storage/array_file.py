@@ -23,8 +23,8 @@ from torch import dtype as torch_dtype
 from headrace.ops.errors import FeatureError, InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.narrow_dtypes import bits_dtype, numpy_dtype
-from headrace.pipeline.storage.opened_files import MAGIC, open_regular, what_came
 from headrace.pipeline.data.written_file import written_file
+from headrace.pipeline.storage.opened_files import MAGIC, open_regular, what_came
 
 # NumPy parses headers by `ast`, which in CPython 3.11 may fail with SystemError where several threads are in it.
 _HEADER_LOCK = Lock()
@@ -91,7 +91,7 @@ def write_array(
                     f"{path.stem}: expected {expected}, got pieces of "
                     f"{describe(piece)}; let its source return the rows that its dtype and shape declare"
                 )
-            content = piece.reshape(-1).view(stored).numpy().data
+            content = piece.resolve_conj().resolve_neg().reshape(-1).view(stored).numpy().data
             write(content)
             piece_written(content)
         if num_rows != shape[0]:

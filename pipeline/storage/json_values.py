@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.storage.opened_files import MOST_DIGITS
+from headrace.pipeline.storage.opened_files import MOST_DIGITS, MOST_JSON_BYTES
+from headrace.pipeline.storage.rows_meta import as_utf8
 
 #: Lists and objects within each other. Python reads some hundred, fewer where its stack is deep already.
 MOST_NESTED = 100
 
-#: Values in all: each takes some bytes of a file that may have 64 MiB.
-MOST_VALUES = 4_000_000
+#: Characters of all texts, and other values: more make a file that is not read.
+_MOST_CHARACTERS = MOST_JSON_BYTES // 4
 
 
 def as_json(values: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -26,8 +27,7 @@ def as_json(values: Mapping[str, Any], name: str) -> dict[str, Any]:
         integers of more than 40 digits, texts that are no Unicode, and what is nested deeply or contains itself. `name`
         says what the values are.
     """
-    found = _Copy(name).of_mapping(values, name, MOST_NESTED)
-    return found
+    return _Copy(name).of_mapping(values, name, MOST_NESTED)
 
 
 class _Copy:
@@ -35,7 +35,14 @@ class _Copy:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._num_values = 0
+        self._num_characters = 0
+
+    def _count(self, num: int) -> None:
+        self._num_characters += num
+        if self._num_characters > _MOST_CHARACTERS:
+            raise self._refused(
+                self._name, f"more than {_MOST_CHARACTERS:,} characters", "keep that in a file beside it"
+            )
 
     def of_mapping(self, values: Mapping[Any, Any], place: str, levels: int) -> dict[str, Any]:
         found = {}
@@ -46,9 +53,7 @@ class _Copy:
         return found
 
     def _of(self, value: Any, place: str, levels: int) -> Any:
-        self._num_values += 1
-        if self._num_values > MOST_VALUES:
-            raise self._refused(place, f"more than {MOST_VALUES:,} values", "keep that in a file beside it")
+        self._count(1)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -75,16 +80,14 @@ class _Copy:
         return [self._of(one, f"{place}[{at}]", levels - 1) for at, one in enumerate(value)]
 
     def _of_text(self, text: str, place: str) -> str:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise self._refused(place, f"the text {text!r}, which is no Unicode", "replace its surrogates") from None
+        self._count(len(text))
+        as_utf8(text, f"texts of {place}")
         return str.__str__(text)
 
     def _refused(self, place: str, came: str, remedy: str) -> InputError:
         at = "" if place == self._name else f" at {place[:200].removeprefix(self._name.rpartition(': ')[0] + ': ')}"
         function, colon, argument = self._name.rpartition(": ")
         return InputError(
-            f"{function}{colon}expected {argument} to be JSON, of texts, numbers, lists and dictionaries, got {came}{at}; "
-            f"{remedy}"
+            f"{function}{colon}expected {argument} to be JSON, of texts, numbers, lists and dictionaries, got "
+            f"{came}{at}; {remedy}"
         )

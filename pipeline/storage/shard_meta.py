@@ -32,8 +32,9 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import FeatureName, sampled_digest, whole_number
+from headrace.pipeline.data.written_file import written_file
 from headrace.pipeline.partition.partition import MOST_PARTS
-from headrace.pipeline.storage.opened_files import parse_json, read_limited
+from headrace.pipeline.storage.opened_files import MOST_JSON_BYTES, parse_json, read_limited
 from headrace.pipeline.storage.rows_meta import (
     MOST,
     Counts,
@@ -49,7 +50,6 @@ from headrace.pipeline.storage.rows_meta import (
     read_features_of_types,
     text_of,
 )
-from headrace.pipeline.data.written_file import written_file
 
 FORMAT = "headrace shards"
 VERSION = 2
@@ -230,9 +230,21 @@ def whole_folder(folder: Path) -> Path:
 
 
 def write_json(path: Path, fields: dict[str, Any]) -> None:
-    """Write a new file of JSON."""
+    """Write a new file of JSON, which can be read again.
+
+    Raises
+    ------
+    InputError
+        If it is larger than what is read.
+    """
+    content = (json.dumps(fields, indent=1, allow_nan=False) + "\n").encode()
+    if len(content) > MOST_JSON_BYTES:
+        raise InputError(
+            f"expected {path.name} of at most {MOST_JSON_BYTES:,} bytes, got {len(content):,}; keep long notes in a "
+            "file beside it, and shorten names"
+        )
     with written_file(path) as write:
-        write((json.dumps(fields, indent=1) + "\n").encode())
+        write(content)
 
 
 def _checksum(fields: dict[str, Any]) -> str:

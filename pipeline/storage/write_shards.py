@@ -17,6 +17,8 @@ from torch import dtype as torch_dtype
 from headrace.ops import FeatureError, gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data import FeatureName, Graph, check_switches, edge_types_of, node_types_of, type_number
+from headrace.pipeline.data.file_errors import DISK_FULL
+from headrace.pipeline.data.new_folder import new_folder
 from headrace.pipeline.data.types import type_size
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
@@ -25,8 +27,6 @@ from headrace.pipeline.storage.arguments_of_shards import check_arguments
 from headrace.pipeline.storage.array_file import PIECE_BYTES, read_array, write_array
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.data.file_errors import DISK_FULL
-from headrace.pipeline.data.new_folder import new_folder
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, counts_of, file_of
 from headrace.pipeline.storage.shard_meta import (
@@ -163,6 +163,12 @@ def _describe(
                 f"write_shards: expected a row of node feature {name!r} for each of {num_nodes} nodes, got "
                 f"{source.num_rows}; cut it to that, or name it in whole="
             )
+    for kind, keys in (("edge_attribute", graph.edge_attrs_csc), ("node_attribute", graph.node_attrs)):
+        for key in keys:
+            file_of(kind, key)  # a name that makes no file is refused here
+    for kind, sources in (("node", store.node), ("edge", store.edge)):
+        for name in sources:
+            file_of(kind, name)
     kind = {RangePartition: "range", HashPartition: "hash"}.get(type(partition), "table")
     return ShardMeta(
         graph.num_nodes,

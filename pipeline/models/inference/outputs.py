@@ -15,11 +15,11 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data import CPU, DISK, as_cpu_tensor
+from headrace.pipeline.data.new_folder import new_file, new_folder
 from headrace.pipeline.models.inference.rows import Kind
 from headrace.pipeline.models.inference.trial import Returned
 from headrace.pipeline.storage.array_file import read_array, write_array
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.data.new_folder import new_file, new_folder
 
 
 class Outputs(Protocol):

@@ -13,7 +13,7 @@ from torch import dtype as torch_dtype
 
 from headrace.pipeline.storage.array_file import PIECE_BYTES, write_array
 from headrace.pipeline.storage.dataset.manifest import ArrayFile
-from headrace.pipeline.storage.rows_meta import name_of
+from headrace.pipeline.storage.rows_meta import as_utf8, name_of
 
 
 class FolderWriter:
@@ -40,7 +40,7 @@ class FolderWriter:
 
     def path(self, parts: Iterable[str]) -> Path:
         """Return the file of an array whose name is made of some parts, and take its name."""
-        file = ".".join(quote(part, safe=",") for part in parts)
+        file = ".".join(quote(as_utf8(part, "a name"), safe=",") for part in parts)
         if file.lower() in self._names or len(file) > 200:  # also where names ignore case, or are too long for a file
             file = f"array-{len(self._names)}"
         self._names.add(file.lower())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +14,11 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data.feature_names import is_name
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.items import Items, ItemSet
+from headrace.pipeline.data.new_folder import check_is_free, new_folder
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.typed_items import TypeRuns, joined_rows
 from headrace.pipeline.data.types import TypeName, type_number
@@ -34,8 +37,7 @@ from headrace.pipeline.storage.dataset.manifest import (
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.json_values import as_json
-from headrace.pipeline.data.new_folder import check_is_free, new_folder
-from headrace.pipeline.storage.rows_meta import counts_of
+from headrace.pipeline.storage.rows_meta import as_utf8, counts_of
 from headrace.pipeline.storage.terminal import progress_bar
 
 _STAGE = "save_dataset"
@@ -118,6 +120,7 @@ def save_dataset(
         kind = (Mapping, type(None))
         check_kind(value, kind, f"{_STAGE}: expected {name} to be a dictionary", "pass {name: value}", InputError)
     sources = _checked_features(graph, features)
+    _refuse_names_of_no_file(graph, features, items or {})
     runs = {_name_of_items(name): _runs(graph, one) for name, one in (items or {}).items()}
     maps = {name: _id_map(graph, name, one) for name, one in (ids or {}).items()}
     kept_notes = as_json(notes or {}, f"{_STAGE}: notes")
@@ -165,6 +168,14 @@ def _write_graph(writer: FolderWriter, graph: Graph) -> GraphFiles:
         {name: writer.tensor(("edge_attribute", name), rows) for name, rows in graph.edge_attrs_csc.items()},
         {name: writer.tensor(("node_attribute", name), rows) for name, rows in graph.node_attrs.items()},
     )
+
+
+def _refuse_names_of_no_file(graph: Graph, store: FeatureStore, items: Mapping[str, Any]) -> None:
+    """Refuse names that are no Unicode before anything is written."""
+    of_types = [*node_types_of(graph).names, *edge_types_of(graph).names]
+    names = [*of_types, *store.node, *store.edge, *graph.edge_attrs_csc, *graph.node_attrs, *filter(is_name, items)]
+    for name in names:
+        as_utf8(json.dumps(name, ensure_ascii=False), f"{_STAGE}: names")
 
 
 def _checked_features(graph: Graph, store: FeatureStore) -> list[tuple[str, Any, FeatureSource]]:

@@ -81,7 +81,7 @@ def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
     path = tmp_path / "my-shards"
     start(path).kill()
     (left,) = hidden(tmp_path)
-    token, boot = left.rsplit(".", 1)[1].split("-")
+    token, _ = left.rsplit(".", 1)[1].split("-")
     shutil.copytree(tmp_path / left, tmp_path / left.replace(token, f"{int(token, 16) ^ 1:08x}"))
     other = tmp_path / ".another-shards.0123abcd-0123456789ab"
     other.mkdir()
