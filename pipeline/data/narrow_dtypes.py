@@ -55,7 +55,12 @@ def of_numpy(dtype: np.dtype[Any]) -> torch_dtype | None:
     fields = dtype.names or ()
     name = fields[0] if len(fields) == 1 else dtype.name if dtype.kind == "V" and not fields else ""
     found = getattr(torch, name, None)
-    if not isinstance(found, torch_dtype) or not are_numbers(found) or found.itemsize != dtype.itemsize or dtype.subdtype is not None:
+    if (
+        not isinstance(found, torch_dtype)
+        or not are_numbers(found)
+        or found.itemsize != dtype.itemsize
+        or dtype.subdtype is not None
+    ):
         return None
     bits = dtype[0] if fields else np.dtype(f"<u{dtype.itemsize}")
     is_same = bits == np.dtype(f"<u{dtype.itemsize}")

@@ -28,7 +28,7 @@ class CopyTo(MapStage):
     Raises
     ------
     PlanError
-        If torch does not know the name; when the loader is made, if the device cannot be used.
+        If torch does not know the name, or it has no memory (meta); when the loader is made, if the device cannot be used.
     """
 
     changes_batches: ClassVar[bool] = False
@@ -46,6 +46,8 @@ class CopyTo(MapStage):
             raise PlanError(
                 f'copy_to: expected the name of a device of torch, got {self.device!r}; write "cuda", "cuda:1" or "cpu"'
             ) from error
+        if self.device == "meta":
+            raise PlanError('copy_to: expected a device with memory, got "meta"; write "cuda", "cuda:1" or "cpu"')
 
     @property
     def moves_to(self) -> Place | None:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.gpu import resolved
 from headrace.pipeline.data import Graph, ItemSet, check_switches, node_types_of, whole_number
-from headrace.pipeline.data.checks import as_device
+from headrace.pipeline.data.checks import as_device, as_present_device
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.models.inference.layers import Layer, apply_layer, evaluating, layers_of
 from headrace.pipeline.models.inference.outputs import outputs_of
@@ -139,6 +140,8 @@ def inference(
         type); for pairs or labels in `nodes`; for nodes of a type that the last layer does not return; for a path `out`
         that cannot be written; and for `overwrite` without `out`. Later: if a layer changes its number of columns, its
         dtype or the types that it returns between batches.
+    DeviceError
+        If `device` is none of this machine.
     FeatureError
         If the store lacks a feature, or it is not as long as the graph.
     GraphError
@@ -252,6 +255,10 @@ def _pieces(
 
 def _device_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
     if device is not None:
-        return as_device(device, "inference")
+        wanted = as_device(device, "inference")
+        as_present_device(resolved(wanted), "inference")
+        if wanted.type != "meta":
+            return wanted
+        raise InputError('inference: expected a device with memory, got meta; write "cpu" or "cuda"')
     parameter = next(model.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
