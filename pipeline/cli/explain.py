@@ -18,8 +18,8 @@ from headrace.pipeline.run.make_loader import loader as loader_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.dataset.open_dataset import open_dataset
 
-#: Batches to run, GPUs and ranks.
-_MOST = 1_000_000
+#: The least and the largest number of options; a plan lists its GPUs.
+_LIMITS = {"measure": (1, None), "gpus": (0, 65_536), "ranks": (1, None)}
 
 
 def explain(options: argparse.Namespace) -> None:
@@ -30,11 +30,10 @@ def explain(options: argparse.Namespace) -> None:
     HeadraceError
         If there are no such items or features, or the plan is refused.
     """
-    least = {"--measure": 1, "--gpus": 0, "--ranks": 1}
-    for name, one in least.items():
-        value = getattr(options, name.removeprefix("--"))
+    for name, limits in _LIMITS.items():
+        value = getattr(options, name)
         if value is not None:
-            whole_number(value, name, one, InputError, _MOST)
+            whole_number(value, f"--{name}", limits[0], InputError, limits[1])
     data = open_dataset(options.folder)
     name = options.items or ("train" if "train" in data.items else next(iter(data.items), None))
     if name is not None and name not in data.items:

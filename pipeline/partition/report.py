@@ -194,7 +194,7 @@ def _balance(counts: Tensor) -> float:
 
 
 def _drawn(report: PartitionReport, form: str) -> bytes:
-    """Return a picture: a panel of bars for each count, with the mean as a line, and one for the edges between parts."""
+    """Return a picture: a panel of bars for each count, with the mean as a line, and one of edges between parts."""
     require("matplotlib", extra="plot", stage="PartitionReport.plot")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -144,7 +144,7 @@ class Timeline:
         return found
 
     def _drawn(self, form: str) -> bytes:
-        """Return a picture: bars for stages and batches in the row of their thread, below how many batches were ready."""
+        """Return a picture: bars for stages and batches in the row of their thread, below it the ready batches."""
         require("matplotlib", extra="plot", stage="profile")
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -28,7 +28,7 @@ class CopyTo(MapStage):
     Raises
     ------
     PlanError
-        If torch does not know the name, or it has no memory (meta); when the loader is made, if the device cannot be used.
+        If torch does not know the name; when the loader is made, if the device cannot be used, or has no memory.
     """
 
     changes_batches: ClassVar[bool] = False
@@ -46,8 +46,6 @@ class CopyTo(MapStage):
             raise PlanError(
                 f'copy_to: expected the name of a device of torch, got {self.device!r}; write "cuda", "cuda:1" or "cpu"'
             ) from error
-        if self.device == "meta":
-            raise PlanError('copy_to: expected a device with memory, got "meta"; write "cuda", "cuda:1" or "cpu"')
 
     @property
     def moves_to(self) -> Place | None:
@@ -61,6 +59,8 @@ class CopyTo(MapStage):
 
     def _copies(self, settings: RunSettings, *, non_blocking: bool) -> Runner:
         del settings
+        if self.device == "meta":
+            raise PlanError('copy_to: expected a device with memory, got "meta"; write "cuda", "cuda:1" or "cpu"')
         try:
             # With its index: a worker thread may have another current device.
             device = torch.empty(0, device=resolved(self.device)).device

@@ -1,4 +1,4 @@
-"""Every writer with `overwrite` deletes what headrace wrote, and nothing else; a second writer of a place is told so."""
+"""Writers with `overwrite` delete what headrace wrote, and nothing else; a second writer of a place is told so."""
 
 from __future__ import annotations
 
