@@ -62,7 +62,8 @@ def convert_tables(
         What the process may take at most, in bytes or as a text such as "4GB": keys of nodes take 40 bytes each, all
         else adapts to it.
     overwrite
-        Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error.
+        Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error with its
+        name.
     dry_run
         Write nothing; the report has types, counts, dtypes, passes, and about what disk and memory they take. Read are
         the first rows of CSV, which tell types and with the size of the file how many there are, and labels that are

@@ -28,7 +28,7 @@ class CopyTo(MapStage):
     Raises
     ------
     PlanError
-        If torch does not know the name; when the loader is made, if the device cannot be used, or has no memory.
+        If torch does not know the name; when the loader is made, if the device cannot be used.
     """
 
     changes_batches: ClassVar[bool] = False
@@ -59,8 +59,6 @@ class CopyTo(MapStage):
 
     def _copies(self, settings: RunSettings, *, non_blocking: bool) -> Runner:
         del settings
-        if self.device == "meta":
-            raise PlanError('copy_to: expected a device with memory, got "meta"; write "cuda", "cuda:1" or "cpu"')
         try:
             # With its index: a worker thread may have another current device.
             device = torch.empty(0, device=resolved(self.device)).device

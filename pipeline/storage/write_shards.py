@@ -77,7 +77,8 @@ def write_shards(
         Node features to write once for all ranks, as labels must be: "y", or for features of a type a list of names
         such as ``[("paper", "y")]``. By default those with one number per row.
     overwrite
-        Replace shards at `path`; anything else at `path` stays, and is an error.
+        Replace shards at `path`, at once when the new ones are complete; anything else that is there stays, and is an
+        error with its name.
     progress
         Show a bar of bytes written.
 
@@ -89,7 +90,8 @@ def write_shards(
     FeatureError
         If `whole` does not name node features, or a feature to divide does not have one row per node (of its type).
     InputError
-        If `path` exists and may not be replaced, or an argument has a wrong type, for example in a wrong order.
+        If `path` exists and may not be replaced, another run writes it now, a name is no Unicode or too long for a
+        file, or an argument has a wrong type, for example in a wrong order.
     OSError
         If the disk is full, or `path` cannot be written. For a full disk the message names `path` and the bytes needed.
 

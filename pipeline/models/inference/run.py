@@ -115,7 +115,8 @@ def inference(
     out
         Path of a ``.npy`` file for the rows of the last layer, which are then not kept in memory. In a graph with node
         types it is a folder with a file for each node type (``paper.npy``). Rows of at most two layers are in files
-        beside it at a time. The file or folder appears when it is complete, and not after an error.
+        beside it at a time. The file or folder appears when it is complete, and not after an error, in a folder that
+        exists.
     overwrite
         Whether `out` may replace a file, or a folder of such files.
     device
@@ -138,8 +139,8 @@ def inference(
         Before work starts: for a model without known layers; for a layer that does not return a row for each
         destination, or whose rows depend on other nodes of the batch (all layers are tried on a few nodes, of each edge
         type); for pairs or labels in `nodes`; for nodes of a type that the last layer does not return; for a path `out`
-        that cannot be written; and for `overwrite` without `out`. Later: if a layer changes its number of columns, its
-        dtype or the types that it returns between batches.
+        that cannot be written, as in a folder that does not exist; and for `overwrite` without `out`. Later: if a layer
+        changes its number of columns, its dtype or the types that it returns between batches.
     DeviceError
         If `device` is none of this machine.
     FeatureError

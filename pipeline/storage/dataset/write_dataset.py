@@ -58,7 +58,8 @@ def save_dataset(
 
     The folder holds ``.npy`` files and a manifest in JSON, ``dataset.json``, with dtypes, shapes and a SHA-256 of each
     file; the format is documented in `headrace.pipeline.storage.dataset.manifest`. Nothing is pickled. It is written
-    under a hidden name beside `path` and renamed when it is complete, so a run that is killed leaves no half of it.
+    under a hidden name beside `path` and renamed, or swapped with what was there, when it is complete: a run that is
+    killed at any moment leaves the old data set or the new one.
     Features are read in pieces: memory maps and files larger than memory can be saved.
 
     Parameters
@@ -76,9 +77,11 @@ def save_dataset(
         By node type ("node" in a graph without types), the users' own ids of all its nodes: integers or texts, or the
         ids of another data set, ``data.ids``.
     notes
-        Anything in JSON to keep in the manifest; ``data.notes`` of a conversion keeps the unit of times.
+        Texts, numbers, lists and dictionaries to keep in the manifest, which JSON gives back as they are;
+        ``data.notes`` of a conversion keeps the unit of times.
     overwrite
-        Replace a data set at `path`, with the parts inside it; anything else at `path` stays, and is an error.
+        Replace a data set at `path`, with the parts inside it, at once when the new one is complete; if anything else
+        is there, also beside the files of the data set, that is an error with its name.
     progress
         Show a bar of bytes written.
 
@@ -87,8 +90,8 @@ def save_dataset(
     GraphError
         If `graph` is not a whole graph, or there is no such type.
     InputError
-        If `path` exists and may not be replaced, ids repeat or have another length than their type, or an argument has
-        a wrong type.
+        If `path` exists and may not be replaced, another run writes it now, notes would be read as something else or
+        names are no Unicode, ids repeat or have another length than their type, or an argument has a wrong type.
     ItemsError
         If items are not items, or are not in the graph.
     FeatureError

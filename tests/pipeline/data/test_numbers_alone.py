@@ -1,4 +1,4 @@
-"""Arrays are numbers: codes with a scale aside, packed bits, and what has no memory are refused wherever one is given."""
+"""Arrays are numbers: codes with a scale aside, packed bits, and what has no memory are refused everywhere."""
 
 from __future__ import annotations
 
