@@ -18,6 +18,9 @@ from headrace.pipeline.run.make_loader import loader as loader_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.dataset.open_dataset import open_dataset
 
+#: The least and the largest number of options; a plan lists its GPUs.
+_LIMITS = {"measure": (1, None), "gpus": (0, 65_536), "ranks": (1, None)}
+
 
 def explain(options: argparse.Namespace) -> None:
     """Print the plan that runs, what each pass changed, and with ``--measure`` counts and times.
@@ -27,6 +30,10 @@ def explain(options: argparse.Namespace) -> None:
     HeadraceError
         If there are no such items or features, or the plan is refused.
     """
+    for name, limits in _LIMITS.items():
+        value = getattr(options, name)
+        if value is not None:
+            whole_number(value, f"--{name}", limits[0], InputError, limits[1])
     data = open_dataset(options.folder)
     name = options.items or ("train" if "train" in data.items else next(iter(data.items), None))
     if name is not None and name not in data.items:
@@ -81,9 +88,9 @@ def _machine(options: argparse.Namespace) -> Machine:
 
     Ranks have a GPU each; those beyond the GPUs are on other machines.
     """
-    num_ranks = 1 if options.ranks is None else whole_number(options.ranks, "--ranks", 1, InputError)
+    num_ranks = 1 if options.ranks is None else options.ranks
     here = Machine.detect(min(num_ranks, options.gpus or num_ranks))
-    gpus = here.gpus if options.gpus is None else whole_number(options.gpus, "--gpus", 0, InputError)
+    gpus = here.gpus if options.gpus is None else options.gpus
     sizes = here.gpu_memory[:gpus]
     if options.gpu_memory is not None:
         sizes = (as_memory(options.gpu_memory, "--gpu-memory", LEAST_OF_A_MACHINE),) * gpus

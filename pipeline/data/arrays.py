@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import HeadraceError, InputError
-from headrace.pipeline.data.narrow_dtypes import as_bits, of_numpy
+from headrace.pipeline.data.narrow_dtypes import are_numbers, as_bits, of_numpy
 
 #: From here on a float64 does not have all integers.
 _EXACT = 1 << 53
@@ -145,6 +145,13 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
                 f"{expected(name)} to be numbers in rows of one length, got a nested tensor; pad its rows, "
                 "torch.nested.to_padded_tensor"
             )
+        if not are_numbers(array.dtype):
+            remedy = (
+                f"pass {_call(name, 'dequantize')}; hr.QuantizedFeature takes the codes of a feature, of int_repr()"
+                if array.is_quantized
+                else "view them as what they are, such as tensor.view(torch.uint8)"
+            )
+            raise error(f"{expected(name)} to be numbers, got {describe(array)}; {remedy}")
         return array.detach()
     if hasattr(array, "tocoo"):
         raise error(

@@ -15,7 +15,7 @@ from torch import Tensor
 from headrace.ops import FeatureError, InputError, ItemsError, unique_and_inverse
 from headrace.pipeline.data.batch_parts import COLLECTIONS, freeze, integers_of, mapped, named_tensors, text_of
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.checks import as_present_device, check_tensor, moved, no_seeds
+from headrace.pipeline.data.checks import as_present_device, check_tensor, moved, no_seeds, pinned
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.typed_items import LinkTypes
@@ -288,10 +288,10 @@ class MiniBatch:
 
         Raises
         ------
-        RuntimeError
+        DeviceError
             If there is no accelerator.
         """
-        return self._map(Tensor.pin_memory)
+        return self._map(pinned)
 
     def to_pyg(self) -> Any:
         """Return one ``torch_geometric.data.Data`` with all hops in one ``edge_index``.

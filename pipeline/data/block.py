@@ -13,7 +13,7 @@ from headrace.ops.errors import GraphError, InputError
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block_tree import register
-from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, trusted
+from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, pinned, trusted
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 from headrace.pipeline.later import later
@@ -248,10 +248,10 @@ class Block:
 
         Raises
         ------
-        RuntimeError
+        DeviceError
             If there is no accelerator.
         """
-        return moved(self, Tensor.pin_memory)
+        return moved(self, pinned)
 
     def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
         """Return the reduced messages ``weight[e] * x[source of e]`` of each destination, for your own layers.

@@ -163,12 +163,38 @@ def as_present_device(device: Any, function: str) -> torch.device:
     InputError
         If the argument names none.
     DeviceError
-        If it is a GPU, and torch finds none.
+        If torch finds no such device here.
     """
     present = as_device(device, function)
-    if present.type == "cuda" and not torch.cuda.is_available():
-        raise DeviceError(f"{function}: expected a device of this machine, got {present}; torch finds no GPU")
+    if present.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (present.index or 0) >= count:
+            finds = f"{count} GPUs" if count else "no GPU"
+            raise DeviceError(f"{function}: expected a device of this machine, got {present}; torch finds {finds}")
+    elif present.type not in ("cpu", "meta"):
+        try:
+            torch.empty(0, device=present)
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError) as cause:
+            reason = str(cause).partition("\n")[0].partition(". ")[0]
+            raise DeviceError(f"{function}: expected a device of this machine, got {present} ({reason})") from cause
     return present
+
+
+def pinned(tensor: Tensor) -> Tensor:
+    """Return a copy of a tensor in page-locked memory.
+
+    Raises
+    ------
+    DeviceError
+        If there is no accelerator that gains by it, or the memory cannot be locked.
+    """
+    try:
+        return tensor.pin_memory()
+    except RuntimeError as cause:
+        reason = str(cause).partition("\n")[0]
+        raise DeviceError(
+            f"pin_memory: expected a GPU of this machine, got none to pin memory for ({reason})"
+        ) from cause
 
 
 def _text(value: object) -> str:

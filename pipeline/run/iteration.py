@@ -10,7 +10,7 @@ from threading import Thread, current_thread, get_ident
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace.ops.errors import LoaderError
-from headrace.pipeline.data.shared_memory import ProcessLock
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Work, close_node, patience, stop_node
 from headrace.pipeline.storage.terminal import progress_bar

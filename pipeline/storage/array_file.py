@@ -23,6 +23,7 @@ from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.forks import ProcessLock
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.narrow_dtypes import bits_dtype, numpy_dtype
+from headrace.pipeline.data.written_file import written_file
 from headrace.pipeline.storage.opened_files import MAGIC, open_regular, what_came
 
 # NumPy parses headers by `ast`, which in CPython 3.11 may fail with SystemError where several threads are in it.
@@ -76,11 +77,11 @@ def write_array(
     shape = tuple(map(int, shape))
     stored = stored_dtype(dtype)
     num_rows = 0
-    with path.open("xb") as file:
+    with written_file(path) as write:
         header = {"descr": np.lib.format.dtype_to_descr(numpy_dtype(dtype)), "fortran_order": False, "shape": shape}
         head = io.BytesIO()
         np.lib.format.write_array_header_1_0(head, header)
-        file.write(head.getvalue())
+        write(head.getvalue())
         header_written(head.getvalue())
         for piece in pieces:
             num_rows += len(piece)
@@ -90,14 +91,11 @@ def write_array(
                     f"{path.stem}: expected {expected}, got pieces of "
                     f"{describe(piece)}; let its source return the rows that its dtype and shape declare"
                 )
-            content = piece.reshape(-1).view(stored).numpy().data
-            file.write(content)
+            content = piece.resolve_conj().resolve_neg().reshape(-1).view(stored).numpy().data
+            write(content)
             piece_written(content)
         if num_rows != shape[0]:
             raise FeatureError(f"{path.stem}: expected {shape[0]} rows, got {num_rows}; let its source return them all")
-        # What is renamed into place afterwards must not turn up empty after a loss of power.
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def read_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory_map: bool) -> Tensor:

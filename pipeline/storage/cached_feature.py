@@ -80,7 +80,7 @@ class CachedFeature(OverSource):
     rows, bytes
         The largest number of rows in the cache, or its size in bytes: the rows, and an index of some 64 to 128 bytes
         per row, depending on the policy (``SLOT_BYTES`` of ``ops.cache.index``), 24 on a GPU. Give one of the two. A
-        static cache of `ids` needs neither. ``rows=0`` is no cache: all rows are read past it, and counted as misses.
+        static cache of `ids` needs neither.
     place
         Where the copies are: ``"cpu"``, or a GPU, ``"cuda"`` or ``"cuda:0"``.
     ids: int64[n], optional
@@ -140,6 +140,10 @@ class CachedFeature(OverSource):
         if policy == "static":
             hot = _hot_rows(ids, ranked, capacity)
             capacity, ranked = len(hot), None
+            if not capacity and source.num_rows:
+                raise FeatureError(
+                    "CachedFeature: expected ids of rows to hold, got none; use the source without a cache"
+                )
         elif ids is not None:
             raise FeatureError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
         self._updating = ProcessLock()
@@ -364,14 +368,14 @@ def capacity_of(source: FeatureSource, rows: int | None, bytes: int | None, row_
     Raises
     ------
     FeatureError
-        If not one size is given, or the bytes hold no row; who wants no cache says ``rows=0``.
+        If not one size is given, or it holds no row: who wants no cache uses the source.
     """
     if (rows is None) == (bytes is None):
         raise FeatureError(
             f"CachedFeature: expected either rows= or bytes=, the size of the cache, got rows={rows} and bytes={bytes}"
         )
     if bytes is None:
-        return min(whole_number(rows, "CachedFeature: rows", 0, FeatureError), source.num_rows)
+        return min(whole_number(rows, "CachedFeature: rows", min(1, source.num_rows), FeatureError), source.num_rows)
     capacity = min(whole_number(bytes, "CachedFeature: bytes", 0, FeatureError) // row_bytes, source.num_rows)
     if capacity == 0 and source.num_rows:
         raise FeatureError(

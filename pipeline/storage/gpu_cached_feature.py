@@ -56,7 +56,8 @@ class GpuCachedFeature(CachedFeature):
         The largest number of rows in the cache, or its size in bytes: the rows, and 24 bytes more for each unless all
         fit. Give one of the two. If the GPU has less room, the cache is smaller, with a warning.
     place
-        The GPU; ``"cuda"`` means every GPU that reads, each with its own cache.
+        The GPU; ``"cuda"`` means every GPU that reads, each with its own cache. A loader on a machine without it is
+        refused; a plan for another machine can have it.
 
     Raises
     ------

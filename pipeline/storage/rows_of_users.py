@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.pipeline.data.shared_memory import ProcessLock
+from headrace.ops.forks import ProcessLock
 
 #: torch's count of what holds some memory, which is not in all versions of it.
 _num_uses: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)  # noqa: SLF001

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.compat.pyg.attributes import check_attributes, check_overrides, is_overridden
 from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.compat.pyg.unknown_arguments import check_known
 from headrace.pipeline.data.graph_sources import warn_of_several_graphs
-from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.plan import LAST_EPOCH, InputError, Plan
 from headrace.pipeline.run.checkpoint import seed_of_state
 from headrace.pipeline.run.loader import Loader

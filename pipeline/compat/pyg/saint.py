@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
 from headrace.pipeline.compat.pyg.torch_samplers import Steps
 from headrace.pipeline.data import exact_digest, whole_number
+from headrace.pipeline.data.new_folder import write_file
 from headrace.pipeline.plan import Plan, RunSettings
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.saint_sampler import SaintSampler
@@ -166,7 +168,9 @@ class GraphSAINTSampler(PlanLoader):
         norms = self._norms()
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            torch.save((*norms, self.decisive), path)
+            content = BytesIO()
+            torch.save((*norms, self.decisive), content)
+            write_file(path, type(self).__name__, content.getbuffer())
         return norms
 
     def _norms(self) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import as_cpu_tensor, as_list, describe
 from headrace.pipeline.data.integers import as_int64, is_whole
+from headrace.pipeline.storage.rows_meta import as_utf8
 
 #: The description of ids that are integers, and the remedy for others.
 _INTEGERS = ("integers, as the ids of this type are", "pass integers: int(id) of each")
@@ -55,7 +56,7 @@ class IdMap:
         if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO":
             ids = ids.tolist()
         if isinstance(ids, list | tuple) and ids and all(isinstance(one, str) for one in ids):
-            encoded = [one.encode() for one in ids]
+            encoded = [as_utf8(one, f"ids of {name}") for one in ids]
             _refuse_repeats([one.decode() for one in encoded], name)
             starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
             order = sorted(range(len(encoded)), key=encoded.__getitem__)
@@ -126,7 +127,7 @@ class IdMap:
         def of_place(place: int) -> bytes:
             return self._text(place if self.order is None else int(self.order[place]))
 
-        key = text.encode()
+        key = as_utf8(text, "ids")
         place = bisect_left(range(len(self)), key, key=of_place)
         if place == len(self) or of_place(place) != key:
             raise InputError(f"ids: expected ids of nodes, got {text!r}, which none has; {_OF_ANOTHER}")

@@ -16,7 +16,7 @@ from headrace.ops.cache.index import POLICIES
 from headrace.pipeline.data.place import CPU
 
 NUM_ROWS = 40
-CAPACITIES = (0, 1, 3, NUM_ROWS, 2 * NUM_ROWS)
+CAPACITIES = (1, 3, NUM_ROWS, 2 * NUM_ROWS)
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 
 

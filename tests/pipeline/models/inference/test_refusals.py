@@ -183,8 +183,10 @@ def test_places_where_rows_cannot_be(tmp_path):
     refused(hr.InputError, "it exists", layers=[counting], out=tmp_path / "there.npy")
     (tmp_path / "folder.npy").mkdir()
     refused(hr.InputError, "it exists", layers=[counting], out=tmp_path / "folder.npy", overwrite=True)
+    refused(hr.InputError, "a folder for rows.npy, got .*/no", layers=[counting], out=tmp_path / "no" / "rows.npy")
     assert counting.calls == 0
     assert (tmp_path / "there.npy").read_text() == "kept"
+    assert not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
