@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 from headrace.ops.errors import InputError
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -159,24 +160,29 @@ class UnknownKeyError(InputError, KeyError):
         return f"{what}: expected one of {', '.join(map(repr, known)) or 'none'}, got {key!r}{advice}"
 
 
-class Named(dict[str, T]):
-    """A dictionary that names the nearest key where it does not have one.
+class Named(dict[K, T]):
+    """A dictionary that names its keys, and the nearest one, where it does not have one: all that users get are such.
 
     Parameters
     ----------
     what
         What errors call it.
+    values
+        What it holds.
+    filled_by
+        What to do where it is empty.
     """
 
-    def __init__(self, what: str, values: Mapping[str, T]) -> None:
+    def __init__(self, what: str, values: Mapping[K, T], filled_by: str = "") -> None:
         super().__init__(values)
         self._what = what
+        self._filled_by = filled_by
 
-    def __missing__(self, key: str) -> T:
-        raise UnknownKeyError(self._what, key, self)
+    def __missing__(self, key: K) -> T:
+        raise UnknownKeyError(self._what, key, self, self._filled_by)
 
-    def __reduce__(self) -> tuple[type[Named[T]], tuple[str, dict[str, T]]]:
-        return type(self), (self._what, dict(self))
+    def __reduce__(self) -> tuple[type[Named[K, T]], tuple[str, dict[K, T], str]]:
+        return type(self), (self._what, dict(self), self._filled_by)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 from headrace.ops import GraphError, InputError, gather_rows
 from headrace.ops.errors import PlanWarning
 from headrace.ops.level_of_user import level_of_user
+from headrace.ops.names import Named
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.build_graph import ends_in_input_order
 from headrace.pipeline.data.graph import Graph
@@ -164,7 +165,8 @@ def _made(
     if "train" not in items:
         raise InputError(f"{_STAGE}: expected edges for training, got none; lower val and test")
     ids = torch.arange(len(items["train"]), device="cpu")  # all edges of the type that are left, in their order
-    return LinkSplit(items, graphs, edges, ids)
+    parts = (Named(f"LinkSplit.{name}", one) for name, one in (("items", items), ("graphs", graphs), ("edges", edges)))
+    return LinkSplit(*parts, ids)
 
 
 def _items(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.ops.names import Named
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, describe
 from headrace.pipeline.data.items import Items, ItemSet
 from headrace.pipeline.data.split_shares import PARTS, cut_by_time, drawn, sizes_of
@@ -93,7 +94,7 @@ def split_nodes(
         if len(chosen):
             ids, labels = items.take(chosen.numpy())
             found[name] = Items(ids, labels, None if times is None else times[chosen])
-    return found
+    return Named(_STAGE, found)
 
 
 def _classes(stratify: Any, num_items: int) -> Tensor:

@@ -95,7 +95,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
         seconds = self.waited + self.worked
         totals = {name: self.total(name) for name in ("seeds", "edges", "rows", "bytes")}
         totals = {"batches": max((one["batches"] for one in self.stages.values()), default=0), **totals}
-        return {name: total / seconds for name, total in totals.items() if total and seconds}
+        rates = {name: total / seconds for name, total in totals.items() if total and seconds}
+        return Named("loader.stats().rates", rates)
 
     @property
     def verdict(self) -> str:
@@ -227,7 +228,8 @@ class Counters:
                 # Each batch goes through all that was made of a stage, and is still one.
                 whole[name] = total if name == "batches" else whole.get(name, 0) + total
         lowered = {name: dict(totals) for name, totals in self._lowered.items()}
-        return Stats(stages, self.waited, lowered, self.worked)
+        by_stage, by_lowered = Named("loader.stats().stages", stages), Named("loader.stats().lowered", lowered)
+        return Stats(by_stage, self.waited, by_lowered, self.worked)
 
 
 def _metric(name: str, words: str, values: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:

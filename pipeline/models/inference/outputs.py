@@ -15,6 +15,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
+from headrace.ops.names import Named
 from headrace.pipeline.data import CPU, DISK, as_cpu_tensor
 from headrace.pipeline.models.inference.rows import Kind
 from headrace.pipeline.models.inference.trial import Returned
@@ -63,7 +64,7 @@ class InMemory:
 
     def result(self, rows: Mapping[Kind, ArraySource]) -> dict[Kind, Tensor]:
         """Return the rows."""
-        return {kind: source.tensor for kind, source in rows.items()}
+        return Named("inference", {kind: source.tensor for kind, source in rows.items()})
 
 
 class InFiles:
@@ -105,7 +106,8 @@ class InFiles:
 
     def result(self, rows: Mapping[Kind, ArraySource]) -> dict[Kind, Tensor]:
         """Return memory maps of the files, that may be written to, which does not change the files."""
-        return {kind: _mapped(file_of(self._place, kind), source) for kind, source in rows.items()}
+        files = {kind: _mapped(file_of(self._place, kind), source) for kind, source in rows.items()}
+        return Named("inference", files)
 
 
 @contextmanager
