@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.ops.errors import UsageError
 from headrace.ops.names import Named, UnknownKeyError
+from headrace.ops.text import printable
 from headrace.pipeline.run.nodes import StageRecord, Work
 
 #: Of the training loop's time: less is not worth a faster loader.
@@ -159,7 +160,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
             values = [({"stage": stage, **labels}, total) for stage, total in of_stages.items()]
             lines += _metric(f"headrace_stage_{name}_total", words, values)
         words = "seconds that the training loop waited for batches"
-        return "\n".join([*lines, *_metric("headrace_waited_seconds_total", words, [(labels, self.waited)]), ""])
+        lines += _metric("headrace_waited_seconds_total", words, [(labels, self.waited)])
+        return printable("\n".join([*lines, ""]))
 
     def _totals(self) -> Iterator[tuple[str, str, float]]:
         return ((stage, name, total) for stage, totals in self.stages.items() for name, total in totals.items())

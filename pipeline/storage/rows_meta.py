@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
-from urllib.parse import quote
 
 import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import InputError
+from headrace.ops.text import as_file_name
 from headrace.pipeline.data import FeatureName, TypeName, TypeOffsets, is_name, whole_number
 from headrace.pipeline.storage.array_file import stored_dtype
 from headrace.pipeline.storage.feature_source import FeatureSource
@@ -198,7 +198,7 @@ def file_of(kind: str, name: FeatureName) -> str:
     """
     of_type, own = ((), name) if isinstance(name, str) else name
     parts = (of_type,) if isinstance(of_type, str) else of_type
-    return f"{kind}.{','.join(quote(part, safe='') for part in (*parts, own))}.npy"
+    return f"{kind}.{','.join(as_file_name(part) for part in (*parts, own))}.npy"
 
 
 def _type_name(value: Any) -> TypeName:

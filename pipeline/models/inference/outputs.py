@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.names import Named
+from headrace.ops.text import as_file_name
 from headrace.pipeline.data import CPU, DISK, as_cpu_tensor
 from headrace.pipeline.models.inference.rows import Kind
 from headrace.pipeline.models.inference.trial import Returned
@@ -159,7 +159,7 @@ def _check_file(out: Path, *, overwrite: bool) -> None:
 
 def file_of(place: Path, kind: Kind) -> Path:
     """Return the file of a node type, whatever characters its name has; without types it is the place itself."""
-    return place if kind is None else place / f"{quote(str(kind), safe='')}.npy"
+    return place if kind is None else place / f"{as_file_name(str(kind))}.npy"
 
 
 def _mapped(file: Path, source: ArraySource) -> Tensor:

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 from torch import Tensor
 from torch import dtype as torch_dtype
 
+from headrace.ops.text import as_file_name
 from headrace.pipeline.storage.array_file import PIECE_BYTES, write_array
 from headrace.pipeline.storage.dataset.manifest import ArrayFile
 from headrace.pipeline.storage.rows_meta import name_of
@@ -42,7 +42,7 @@ class FolderWriter:
 
     def path(self, parts: Iterable[str]) -> Path:
         """Return the file of an array whose name is made of some parts, and take its name."""
-        file = ".".join(quote(part, safe=",") for part in parts)
+        file = ".".join(as_file_name(part, safe=",") for part in parts)
         if file.lower() in self._names or len(file) > 200:  # also where names ignore case, or are too long for a file
             file = f"array-{len(self._names)}"
         self._names.add(file.lower())

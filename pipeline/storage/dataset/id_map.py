@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.ops.text import utf8
 from headrace.pipeline.data import as_cpu_tensor, as_list, describe
 
 #: The description of ids that are integers, and the remedy for others.
@@ -54,7 +55,7 @@ class IdMap:
         if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO":
             ids = ids.tolist()
         if isinstance(ids, list | tuple) and ids and all(isinstance(one, str) for one in ids):
-            encoded = [one.encode() for one in ids]
+            encoded = [_in_utf8(one, name) for one in ids]
             _refuse_repeats([one.decode() for one in encoded], name)
             starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
             order = sorted(range(len(encoded)), key=encoded.__getitem__)
@@ -125,7 +126,7 @@ class IdMap:
         def of_place(place: int) -> bytes:
             return self._text(place if self.order is None else int(self.order[place]))
 
-        key = text.encode()
+        key = utf8(text)
         place = bisect_left(range(len(self)), key, key=of_place)
         if place == len(self) or of_place(place) != key:
             raise InputError(f"ids: expected ids of nodes, got {text!r}, which none has; {_OF_ANOTHER}")
@@ -133,6 +134,16 @@ class IdMap:
 
     def __repr__(self) -> str:
         return f"IdMap({len(self)} {'integers' if self.starts is None else 'texts'})"
+
+
+def _in_utf8(text: str, name: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"expected ids of {name} to be texts that UTF-8 has, got {text!r}; decode the bytes that it came from, or "
+            'replace it: text.encode(errors="replace").decode()'
+        ) from None
 
 
 class RowNumbers(IdMap):
