@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import NamedTuple, NoReturn, TypeVar
 
 from headrace.ops.errors import InputError
+from headrace.ops.text import printable
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -110,7 +111,7 @@ class UnknownNameError(AttributeError):
         self._advice = advice
 
     def __str__(self) -> str:
-        return f"{self.args[0]}; {self._advice()}"
+        return printable(f"{self.args[0]}; {self._advice()}")
 
     def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
         return AttributeError, (str(self),)
@@ -154,10 +155,10 @@ class UnknownKeyError(InputError, KeyError):
     def __str__(self) -> str:
         what, key, known, filled_by = self.args
         if filled_by and not known:
-            return f"{what}: expected a key, got {key!r} where there is none yet; {filled_by}"
+            return printable(f"{what}: expected a key, got {key!r} where there is none yet; {filled_by}")
         close = close_name(str(key), map(str, known))
         advice = f"; did you mean {close!r}?" if close else ""
-        return f"{what}: expected one of {', '.join(map(repr, known)) or 'none'}, got {key!r}{advice}"
+        return printable(f"{what}: expected one of {', '.join(map(repr, known)) or 'none'}, got {key!r}{advice}")
 
 
 class Named(dict[K, T]):

@@ -13,7 +13,7 @@ from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_numpy, is_int
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import output_rows
-from headrace.ops.text import printable
+from headrace.ops.text import in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ class DiskRows:
         row_bytes = math.prod(self._row_shape) * dtype.itemsize
         self._reader = _native.DiskReader(
             descriptor,
-            printable(name),
+            in_utf8(name),
             start,
             shape[0],
             row_bytes,

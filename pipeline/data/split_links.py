@@ -165,8 +165,9 @@ def _made(
     if "train" not in items:
         raise InputError(f"{_STAGE}: expected edges for training, got none; lower val and test")
     ids = torch.arange(len(items["train"]), device="cpu")  # all edges of the type that are left, in their order
-    parts = (Named(f"LinkSplit.{name}", one) for name, one in (("items", items), ("graphs", graphs), ("edges", edges)))
-    return LinkSplit(*parts, ids)
+    return LinkSplit(
+        Named("LinkSplit.items", items), Named("LinkSplit.graphs", graphs), Named("LinkSplit.edges", edges), ids
+    )
 
 
 def _items(
@@ -286,9 +287,10 @@ def _times_by_edge(graph: Graph, name: str, ends: tuple[Tensor, Tensor]) -> tupl
     by_id = None
     if times.edges is not None:
         by_id = torch.empty_like(times.edges).scatter_(0, graph.edge_ids.long(), times.edges)
-    for end in ends if times.nodes is not None else ():
-        of_nodes = gather_rows(times.nodes, end)
-        by_id = of_nodes if by_id is None else torch.maximum(by_id, of_nodes)
+    if times.nodes is not None:
+        for end in ends:
+            of_nodes = gather_rows(times.nodes, end)
+            by_id = of_nodes if by_id is None else torch.maximum(by_id, of_nodes)
     assert by_id is not None  # one of the two is there
     return by_id, ordered(by_id)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.ops.errors import UsageError
 from headrace.ops.names import Named, UnknownKeyError
-from headrace.ops.text import printable
+from headrace.ops.text import in_utf8, printable
 from headrace.pipeline.run.nodes import StageRecord, Work
 
 #: Of the training loop's time: less is not worth a faster loader.
@@ -161,7 +161,7 @@ class Stats(Mapping[str, Mapping[str, float]]):
             lines += _metric(f"headrace_stage_{name}_total", words, values)
         words = "seconds that the training loop waited for batches"
         lines += _metric("headrace_waited_seconds_total", words, [(labels, self.waited)])
-        return printable("\n".join([*lines, ""]))
+        return in_utf8("\n".join([*lines, ""]))
 
     def _totals(self) -> Iterator[tuple[str, str, float]]:
         return ((stage, name, total) for stage, totals in self.stages.items() for name, total in totals.items())
@@ -196,7 +196,7 @@ class Stats(Mapping[str, Mapping[str, float]]):
         ]
         rates = ", ".join(_rate(name, rate) for name, rate in self.rates.items())
         last = f"{self.waited:.2f} s of waiting, {self.worked:.2f} s of work; {self.verdict}"
-        return "\n".join([*lines, *([rates] if rates else []), last])
+        return printable("\n".join([*lines, *([rates] if rates else []), last]))
 
 
 class Counters:
