@@ -11,7 +11,9 @@ from types import ModuleType
 from typing import NamedTuple, NoReturn, TypeVar
 
 from headrace.ops.errors import InputError
+from headrace.ops.text import printable
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -109,7 +111,7 @@ class UnknownNameError(AttributeError):
         self._advice = advice
 
     def __str__(self) -> str:
-        return f"{self.args[0]}; {self._advice()}"
+        return printable(f"{self.args[0]}; {self._advice()}")
 
     def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
         return AttributeError, (str(self),)
@@ -153,30 +155,35 @@ class UnknownKeyError(InputError, KeyError):
     def __str__(self) -> str:
         what, key, known, filled_by = self.args
         if filled_by and not known:
-            return f"{what}: expected a key, got {key!r} where there is none yet; {filled_by}"
+            return printable(f"{what}: expected a key, got {key!r} where there is none yet; {filled_by}")
         close = close_name(str(key), map(str, known))
         advice = f"; did you mean {close!r}?" if close else ""
-        return f"{what}: expected one of {', '.join(map(repr, known)) or 'none'}, got {key!r}{advice}"
+        return printable(f"{what}: expected one of {', '.join(map(repr, known)) or 'none'}, got {key!r}{advice}")
 
 
-class Named(dict[str, T]):
-    """A dictionary that names the nearest key where it does not have one.
+class Named(dict[K, T]):
+    """A dictionary that names its keys, and the nearest one, where it does not have one: all that users get are such.
 
     Parameters
     ----------
     what
         What errors call it.
+    values
+        What it holds.
+    filled_by
+        What to do where it is empty.
     """
 
-    def __init__(self, what: str, values: Mapping[str, T]) -> None:
+    def __init__(self, what: str, values: Mapping[K, T], filled_by: str = "") -> None:
         super().__init__(values)
         self._what = what
+        self._filled_by = filled_by
 
-    def __missing__(self, key: str) -> T:
-        raise UnknownKeyError(self._what, key, self)
+    def __missing__(self, key: K) -> T:
+        raise UnknownKeyError(self._what, key, self, self._filled_by)
 
-    def __reduce__(self) -> tuple[type[Named[T]], tuple[str, dict[str, T]]]:
-        return type(self), (self._what, dict(self))
+    def __reduce__(self) -> tuple[type[Named[K, T]], tuple[str, dict[K, T], str]]:
+        return type(self), (self._what, dict(self), self._filled_by)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

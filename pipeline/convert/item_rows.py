@@ -104,7 +104,7 @@ class _Writers:
             if len(self._open) == _MOST_NAMES:
                 raise InputError(
                     f"convert: {self._columns.table.name}: expected at most {_MOST_NAMES} names of items, got more: "
-                    f"{list(self._open)[:5]}, …; is this the column of splits?"
+                    f"{list(self._open)[:5]}, ...; is this the column of splits?"
                 )
             files = item_files(self._work, self._key, len(self._open), self._width, self._columns)
             self._open[name] = {what: self._stack.enter_context(file.writer()) for what, file in files.items()}

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
 from headrace.ops.forks import cached_property
+from headrace.ops.names import Named
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block_tree import register
 from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, pinned, trusted
@@ -143,7 +144,7 @@ class Block:
         if self.types is None:
             raise GraphError("Block.edge_index_dict: expected a block of a graph with edge types, got one without")
         made = {name: self.relation(name).edge_index for name in self.types.edge_types.names}  # refuses plain names
-        return cast("dict[tuple[str, str, str], Tensor]", made)
+        return Named("Block.edge_index_dict", cast("dict[tuple[str, str, str], Tensor]", made))
 
     def relation(self, edge_type: TypeName) -> Block:
         """Return the edges of one type as a bipartite block.

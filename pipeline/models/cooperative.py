@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from headrace.ops.errors import InputError
+from headrace.ops.text import utf8
 from headrace.pipeline.data import MiniBatch, as_list, exact_digest
 from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_module
@@ -181,7 +182,7 @@ def _number(tensors: Iterable[tuple[str, Tensor]]) -> int:
 
 
 def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(utf8(text), digest_size=7).digest(), "little")
 
 
 def _with_layers(batch: MiniBatch, num_layers: int) -> MiniBatch:

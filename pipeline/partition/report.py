@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.names import Named
 from headrace.ops.optional import require
 from headrace.ops.partition.counts import count_parts
 from headrace.pipeline.data import Graph, check_known_by_own_ids
@@ -91,7 +92,7 @@ class PartitionReport:
         counts = {"nodes": self.nodes, "edges": self.edges}
         if self.labelled is not None:
             counts["labelled"] = self.labelled
-        return counts | {"copies": self.copies}
+        return Named(f"{type(self).__name__}.by_part", counts | {"copies": self.copies})
 
     def plot(self, path: str | Path) -> None:
         """Draw the counts of each part as bars, and the matrix of edges between parts.

@@ -12,6 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops import ByRelation, UsageError
+from headrace.ops.text import printable
 from headrace.pipeline.data import GraphView, check_switches
 from headrace.pipeline.plan.rules import Facts, facts_of
 from headrace.pipeline.plan.stage import Stage
@@ -70,7 +71,7 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
         for place, num_bytes in zip(places, given, strict=False)
         if num_bytes
     ]
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def detour_of(plan: Plan, final: Plan, machine: Machine) -> str | None:

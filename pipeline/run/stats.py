@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.ops.errors import UsageError
 from headrace.ops.names import Named, UnknownKeyError
+from headrace.ops.text import in_utf8, printable
 from headrace.pipeline.run.nodes import StageRecord, Work
 
 #: Of the training loop's time: less is not worth a faster loader.
@@ -95,7 +96,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
         seconds = self.waited + self.worked
         totals = {name: self.total(name) for name in ("seeds", "edges", "rows", "bytes")}
         totals = {"batches": max((one["batches"] for one in self.stages.values()), default=0), **totals}
-        return {name: total / seconds for name, total in totals.items() if total and seconds}
+        rates = {name: total / seconds for name, total in totals.items() if total and seconds}
+        return Named("loader.stats().rates", rates)
 
     @property
     def verdict(self) -> str:
@@ -158,7 +160,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
             values = [({"stage": stage, **labels}, total) for stage, total in of_stages.items()]
             lines += _metric(f"headrace_stage_{name}_total", words, values)
         words = "seconds that the training loop waited for batches"
-        return "\n".join([*lines, *_metric("headrace_waited_seconds_total", words, [(labels, self.waited)]), ""])
+        lines += _metric("headrace_waited_seconds_total", words, [(labels, self.waited)])
+        return in_utf8("\n".join([*lines, ""]))
 
     def _totals(self) -> Iterator[tuple[str, str, float]]:
         return ((stage, name, total) for stage, totals in self.stages.items() for name, total in totals.items())
@@ -193,7 +196,7 @@ class Stats(Mapping[str, Mapping[str, float]]):
         ]
         rates = ", ".join(_rate(name, rate) for name, rate in self.rates.items())
         last = f"{self.waited:.2f} s of waiting, {self.worked:.2f} s of work; {self.verdict}"
-        return "\n".join([*lines, *([rates] if rates else []), last])
+        return printable("\n".join([*lines, *([rates] if rates else []), last]))
 
 
 class Counters:
@@ -228,7 +231,8 @@ class Counters:
             for name, total in totals.items():
                 # Each batch goes through all that was made of a stage, and is still one.
                 whole[name] = total if name == "batches" else whole.get(name, 0) + total
-        return Stats(stages, self.waited, lowered, self.worked)
+        by_stage, by_lowered = Named("loader.stats().stages", stages), Named("loader.stats().lowered", lowered)
+        return Stats(by_stage, self.waited, by_lowered, self.worked)
 
 
 def _metric(name: str, words: str, values: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError, UsageError
 from headrace.ops.forks import cached_property
+from headrace.ops.text import utf8
 from headrace.pipeline.data.arrays import name_of_first, shown
 from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.data.digest import sampled_digest
@@ -322,7 +323,7 @@ class FeatureStore:
                 source = sources.in_contract(name)
                 how = "" if source.quantization is None else f" {source.quantization.content_digest()}"
                 names.append(f"{domain}/{name}={source.content_digest()}{how}")
-        text = np.frombuffer("\n".join(names).encode(), dtype=np.uint8)
+        text = np.frombuffer(utf8("\n".join(names)), dtype=np.uint8)
         return sampled_digest([("features", text)])
 
     def __eq__(self, other: object) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -14,6 +13,8 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
+from headrace.ops.names import Named
+from headrace.ops.text import as_file_name
 from headrace.pipeline.data import CPU, DISK, as_cpu_tensor
 from headrace.pipeline.data.new_folder import new_file, new_folder
 from headrace.pipeline.models.inference.rows import Kind
@@ -62,7 +63,7 @@ class InMemory:
 
     def result(self, rows: Mapping[Kind, ArraySource]) -> dict[Kind, Tensor]:
         """Return the rows."""
-        return {kind: source.tensor for kind, source in rows.items()}
+        return Named("inference", {kind: source.tensor for kind, source in rows.items()})
 
 
 class InFiles:
@@ -104,7 +105,8 @@ class InFiles:
 
     def result(self, rows: Mapping[Kind, ArraySource]) -> dict[Kind, Tensor]:
         """Return memory maps of the files, that may be written to, which does not change the files."""
-        return {kind: _mapped(file_of(self._place, kind), source) for kind, source in rows.items()}
+        files = {kind: _mapped(file_of(self._place, kind), source) for kind, source in rows.items()}
+        return Named("inference", files)
 
 
 @contextmanager
@@ -148,7 +150,7 @@ def outputs_of(out: Path | None, *, types: Sequence[Kind] | None, overwrite: boo
 
 def file_of(place: Path, kind: Kind) -> Path:
     """Return the file of a node type, whatever characters its name has; without types it is the place itself."""
-    return place if kind is None else place / f"{quote(str(kind), safe='')}.npy"
+    return place if kind is None else place / f"{as_file_name(str(kind))}.npy"
 
 
 def _mapped(file: Path, source: ArraySource) -> Tensor:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.ops.text import utf8
 from headrace.pipeline.data import as_cpu_tensor, as_list, describe
 from headrace.pipeline.data.integers import as_int64, is_whole
 from headrace.pipeline.storage.rows_meta import as_utf8
@@ -127,7 +128,7 @@ class IdMap:
         def of_place(place: int) -> bytes:
             return self._text(place if self.order is None else int(self.order[place]))
 
-        key = as_utf8(text, "ids")
+        key = utf8(text)
         place = bisect_left(range(len(self)), key, key=of_place)
         if place == len(self) or of_place(place) != key:
             raise InputError(f"ids: expected ids of nodes, got {text!r}, which none has; {_OF_ANOTHER}")
