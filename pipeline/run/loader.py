@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 from headrace.ops._arrays import MAX_THREADS
 from headrace.ops.errors import PeerError, UsageError
 from headrace.ops.names import no_attribute
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import MiniBatch, check_kind, check_switches, whole_number
 from headrace.pipeline.data.dynamic_sizes import mark_where_compiled
 from headrace.pipeline.passes import rewrite
@@ -187,11 +187,10 @@ class Loader(Generic[Batch]):
         num_epochs = whole_number(num_epochs, "epochs: the number of epochs", 0, LoaderError)
         first = self.epoch + (1 if self._left_midway() else 0)
         if self._used and first >= num_epochs > 0:
-            warnings.warn(
+            warn_user(
                 f"epochs({num_epochs}): expected a loader whose next epoch is below {num_epochs}, got one whose next "
                 f"epoch is {first}, so nothing is left; call loader.set_epoch(0) to begin anew, or "
                 f"epochs({first + num_epochs}) to go on",
-                stacklevel=2,
             )
         for epoch in range(first, num_epochs):
             if self.epoch != epoch:

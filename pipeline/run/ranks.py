@@ -5,13 +5,13 @@ A process that is alone loads none of it, which is a tenth of its first loader.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops.errors import LoaderError, PlanError
 from headrace.ops.names import load
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
@@ -170,11 +170,10 @@ class Unexchanged:
         blocks = [block for one in self._blocks if (block := one()) is not None]
         if last is not None and not last.was_called and any(map(_is_used, blocks)):
             self._is_watching = False
-            warnings.warn(
+            warn_user(
                 "a batch that ranks made together was used without all exchanges of rows; if a model used it, its "
                 "losses are wrong: wrap it, together = hr.cooperative(model), and call together(batch, batch.x, "
                 "batch.blocks), or call batch.exchange(i, h) between its layers and after the last one",
-                stacklevel=2,
             )
         for block in batch.blocks if batch.exchanges else ():
             vars(block).setdefault("_is_used", False)
@@ -274,10 +273,9 @@ def warn_of_detour(rewriting: Rewriting) -> None:
 
     detour = detour_of(rewriting.plan, rewriting.final, rewriting.machine)
     if detour is not None:
-        warnings.warn(
+        warn_user(
             f'loader: {detour}; torch.distributed.init_process_group("nccl"), or "cpu:gloo,cuda:nccl", keeps them on '
             "GPUs",
-            stacklevel=2,
         )
 
 
@@ -305,9 +303,8 @@ class EmptyShares:
             self._warn(f"got a share without seeds of batch {batch.index}")
 
     def _warn(self, what: str) -> None:
-        warnings.warn(
+        warn_user(
             f"rank {self._rank} {what}, over which the mean of losses is NaN: take "
             'cross_entropy(out, batch.y, reduction="sum") / batch.num_global_seeds, and let ranks add up gradients, '
             "ddp.register_comm_hook(None, hr.sum_hook); or leave small batches out, ItemSampler(drop_last=True)",
-            stacklevel=2,
         )

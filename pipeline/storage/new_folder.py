@@ -15,13 +15,13 @@ import re
 import secrets
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.ops.errors import InputError
+from headrace.ops.warn_user import warn_user
 
 if sys.platform != "win32":
     import fcntl
@@ -161,7 +161,7 @@ def _size(folder: Path) -> int:
 
 
 def _say(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=2)
+    warn_user(text)
 
 
 @contextmanager
