@@ -10,9 +10,9 @@ from typing import Any
 
 from headrace.ops.errors import InputError, PlanWarning
 from headrace.pipeline.cli.parser import answer, meant, say
-from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.memory_size import LEAST_OF_A_MACHINE, as_memory
-from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.data.place import MOST_DEVICES
+from headrace.pipeline.plan.machine import MOST_RANKS, Machine, check_size
 from headrace.pipeline.run.make_loader import explain as explain_on
 from headrace.pipeline.run.make_loader import loader as loader_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
@@ -81,10 +81,19 @@ def _machine(options: argparse.Namespace) -> Machine:
 
     Ranks have a GPU each; those beyond the GPUs are on other machines.
     """
-    num_ranks = 1 if options.ranks is None else whole_number(options.ranks, "--ranks", 1, InputError)
-    here = Machine.detect(min(num_ranks, options.gpus or num_ranks))
-    gpus = here.gpus if options.gpus is None else whole_number(options.gpus, "--gpus", 0, InputError)
+    num_ranks = 1 if options.ranks is None else check_size(options.ranks, "--ranks", 1, MOST_RANKS)
+    asked = None if options.gpus is None else check_size(options.gpus, "--gpus", 0, MOST_DEVICES)
+    here = Machine.detect(min(num_ranks, asked or num_ranks))
+    gpus = here.gpus if asked is None else asked
     sizes = here.gpu_memory[:gpus]
     if options.gpu_memory is not None:
         sizes = (as_memory(options.gpu_memory, "--gpu-memory", LEAST_OF_A_MACHINE),) * gpus
-    return replace(here, gpus=gpus, gpu_memory=sizes, rank=0, world_size=num_ranks)
+    return replace(
+        here,
+        gpus=gpus,
+        gpu_memory=sizes,
+        gpu_promised=here.gpu_promised[:gpus],
+        current_gpu=here.current_gpu if here.current_gpu < gpus else 0,
+        rank=0,
+        world_size=num_ranks,
+    )

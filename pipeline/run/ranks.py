@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops.errors import LoaderError, PlanError
@@ -102,13 +103,26 @@ def place_of(
         rank, world_size = comm.rank, comm.world_size
     in_job = rank is None and world_size is None
     place = rank_of_process(rank, world_size)
-    if in_job and machine is not None and machine.world_size > 1 and place != (machine.rank, machine.world_size):
+    if in_job and machine is not None and is_elsewhere(machine):
         raise PlanError(
             f"loader: expected rank= and world_size= beside a machine of rank {machine.rank} of {machine.world_size}, "
             "got the machine alone; give them for the share of that rank, or see what would run there by "
             "plan.explain(machine=machine)"
         )
     return *place, in_job
+
+
+def is_elsewhere(machine: Machine) -> bool:
+    """Return whether a machine is that of one of several ranks, which this process is not."""
+    return machine.world_size > 1 and rank_of_process(None, None) != (machine.rank, machine.world_size)
+
+
+def at_place(machine: Machine | None, rank: int, world_size: int) -> Machine:
+    """Return the machine of a rank: the one that a user gave, or this one."""
+    from headrace.pipeline.plan.machine import Machine
+
+    machine = Machine.detect(world_size) if machine is None else machine
+    return replace(machine, rank=rank, world_size=world_size)
 
 
 def ranks_of(
