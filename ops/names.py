@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
@@ -70,11 +69,13 @@ def later(
         elif name in submodules:
             value = load(submodules[name])
         elif former is not None and name in former:
+            from headrace.ops.warn_user import warn_user  # which imports of headrace alone do not need
+
             module, now, since = former[name]
             value = getattr(load(module), name)
             # After imports, which may change filters: Python then forgets which lines were warned.
             message = f"{package}.{name} is deprecated since {since}; write {now}"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            warn_user(message, DeprecationWarning)
             return value  # and is asked for here again, from other lines
         else:
             raise no_attribute(f"module {package!r}", name, lambda: names, advice)

@@ -12,14 +12,15 @@ from headrace.ops.errors import InputError, PlanWarning
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.memory_size import LEAST_OF_A_MACHINE, as_memory
-from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.data.place import MOST_DEVICES
+from headrace.pipeline.plan.machine import MOST_RANKS, Machine
 from headrace.pipeline.run.make_loader import explain as explain_on
 from headrace.pipeline.run.make_loader import loader as loader_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.dataset.open_dataset import open_dataset
 
-#: The least and the largest number of options; a plan lists its GPUs.
-_LIMITS = {"measure": (1, None), "gpus": (0, 65_536), "ranks": (1, None)}
+#: The least and the largest number of options.
+_LIMITS = {"measure": (1, None), "gpus": (0, MOST_DEVICES), "ranks": (1, MOST_RANKS)}
 
 
 def explain(options: argparse.Namespace) -> None:
@@ -94,4 +95,12 @@ def _machine(options: argparse.Namespace) -> Machine:
     sizes = here.gpu_memory[:gpus]
     if options.gpu_memory is not None:
         sizes = (as_memory(options.gpu_memory, "--gpu-memory", LEAST_OF_A_MACHINE),) * gpus
-    return replace(here, gpus=gpus, gpu_memory=sizes, rank=0, world_size=num_ranks)
+    return replace(
+        here,
+        gpus=gpus,
+        gpu_memory=sizes,
+        gpu_promised=here.gpu_promised[:gpus],
+        current_gpu=here.current_gpu if here.current_gpu < gpus else 0,
+        rank=0,
+        world_size=num_ranks,
+    )

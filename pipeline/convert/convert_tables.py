@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from headrace.ops import InputError
-from headrace.ops.level_of_user import level_of_user
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
 from headrace.pipeline.convert.description import Description
@@ -103,7 +102,7 @@ def convert_tables(
         report = planned(tables, target, limit)
         found = tuple(warnings_of_first_rows(tables.nodes.values()))
         for one in found:
-            warnings.warn(f"convert: {one}", UserWarning, stacklevel=level_of_user())
+            warn_user(f"convert: {one}")
         return replace(report, removed=removed, warnings=found)
     left = room(limit, *least)
     before = _stamps(tables)

@@ -21,6 +21,8 @@ from headrace.pipeline.data.narrow_dtypes import are_numbers, as_bits, of_numpy
 #: From here on a float64 does not have all integers.
 _EXACT = 1 << 53
 
+#: No memory has more bytes than a signed number of 64 bits counts.
+MOST_BYTES = (1 << 63) - 1
 #: So many seeds that are all 0 or 1 are no ids.
 _LEAST_MASK = 16
 
@@ -80,7 +82,8 @@ def whole_number(value: Any, name: str, least: int, error: type[HeadraceError], 
     except (TypeError, RuntimeError):  # the latter of a tensor on "meta", which has no value
         number = None
     if number is None or _is_bool(value) or number < least or (most is not None and number > most):
-        raise error(f"{expected(name)} to be {limits}, got {value!r}")
+        got = repr(value) if number is None or abs(number) < 1 << 1000 else "one of more than 300 digits"
+        raise error(f"{expected(name)} to be {limits}, got {got}")
     return number
 
 

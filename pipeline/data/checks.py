@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headrace.ops.errors import DeviceError, HeadraceError, InputError, ItemsError
 from headrace.pipeline.data.arrays import as_number, describe, expected
+from headrace.pipeline.data.place import MOST_DEVICES
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
@@ -137,6 +138,21 @@ def check_module(model: object, function: str) -> None:
         raise InputError(f"{function}: expected model to be a torch.nn.Module, got {type(model).__name__}")
 
 
+def named_device(device: Any) -> torch.device:
+    """Return what torch calls so, but for a number that it takes for that of another device.
+
+    Raises
+    ------
+    RuntimeError, TypeError, ValueError
+        If torch knows no such device.
+    """
+    found = torch.device(device)
+    kind, _, number = str(device).rpartition(":")
+    if number.isdecimal() and (kind or isinstance(device, int)) and int(number) >= MOST_DEVICES:
+        raise ValueError(f"torch numbers devices up to {MOST_DEVICES - 1}")
+    return found
+
+
 def as_device(device: Any, function: str) -> torch.device:
     """Return a device of torch.
 
@@ -148,7 +164,7 @@ def as_device(device: Any, function: str) -> torch.device:
     if isinstance(device, torch.device):
         return device
     try:
-        return torch.device(device)
+        return named_device(device)
     except (RuntimeError, TypeError, ValueError) as cause:
         raise InputError(
             f"{function}: expected a device of torch, got {_text(device)}; write 'cpu', 'cuda' or 'cuda:1'"

@@ -16,13 +16,13 @@ import secrets
 import shutil
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.ops.errors import InputError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.file_errors import named_after
 
 if sys.platform != "win32":
@@ -238,4 +238,4 @@ def _size(folder: Path) -> int:
 
 
 def _say(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=2)
+    warn_user(text)

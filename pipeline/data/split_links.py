@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,8 @@ from torch import Tensor
 
 from headrace.ops import GraphError, InputError, gather_rows
 from headrace.ops.errors import PlanWarning
-from headrace.ops.level_of_user import level_of_user
 from headrace.ops.names import Named
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.build_graph import ends_in_input_order
 from headrace.pipeline.data.graph import Graph
@@ -243,11 +242,10 @@ def _reverses_of(
         if are_reverses:
             back.append(edges)
         elif are_reverses is None:
-            warnings.warn(
+            warn_user(
                 f"{_STAGE}: {other} joins the same pairs of nodes as {name} and stays in the graphs, so a model may "
                 f"find the pairs of val and test there; pass reverse={other!r} to take these out, or reverse=False",
                 PlanWarning,
-                stacklevel=level_of_user(),
             )
     return back
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.arrays import check_not_rounded, describe
 
 #: The names of the attributes to take, or the value of each where a type does not have it; None for the default.
@@ -63,10 +63,9 @@ def join_attributes(
         if fill is None and lacking:
             how = f"{stage.partition('.')[2]}({what}_attrs={{{name!r}: 0.0}}) fills in a value"
             if wanted is None:
-                warnings.warn(
+                warn_user(
                     f"{stage}: left out {what} attribute {name!r}, which {lacking} do not have; {how}, {what}_attrs=[] "
                     "leaves all out, and hr.FeatureStore takes it by type",
-                    stacklevel=6,
                 )
                 continue
             raise GraphError(

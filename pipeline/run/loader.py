@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,22 +9,22 @@ from traceback import format_exception
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from headrace.ops._arrays import MAX_THREADS
 from headrace.ops.errors import PeerError, UsageError
 from headrace.ops.names import no_attribute
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import MiniBatch, check_kind, check_switches, whole_number
 from headrace.pipeline.data.dynamic_sizes import mark_where_compiled
 from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan import LAST_EPOCH, LoaderError, Machine, Plan, RunSettings, source_of
+from headrace.pipeline.plan import LAST_EPOCH, LoaderError, Machine, Plan, source_of
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
 from headrace.pipeline.plan.foreign_words import instead_on_loader
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.checkpoint import check_state, make_state, with_seed, with_seed_of_state
-from headrace.pipeline.run.hand_over import Tables, give_back_caches
+from headrace.pipeline.run.hand_over import give_back_caches
 from headrace.pipeline.run.iteration import Iteration, Position, RunningIteration
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.nodes import Work, close_node, patience
-from headrace.pipeline.run.ranks import check_ranks, place_of, ranks_of, warn_of_detour, watch_of
+from headrace.pipeline.run.ranks import at_place, place_of, ranks_of, warn_of_detour, watch_of
 from headrace.pipeline.run.rewritten import rewritten
 from headrace.pipeline.run.stats import Counters, Stats, Trace
 
@@ -76,8 +75,7 @@ class Loader(Generic[Batch]):
             advice = "leave it out, or pass hr.Machine(cores=...)"
             check_kind(machine, Machine, "loader: expected machine to be an hr.Machine", advice, UsageError)
         rank, world_size, in_job = place_of(comm, machine, rank, world_size)
-        machine = Machine.detect(world_size) if machine is None else machine
-        machine = replace(machine, rank=rank, world_size=world_size)
+        machine = at_place(machine, rank, world_size)
         self._fingerprint: dict[str, str] | None = None
         self._passes = passes
         # They come first, so that a rank that cannot go on can say so to the others, who would wait for it.
@@ -85,14 +83,10 @@ class Loader(Generic[Batch]):
         if ranks.comm is not None:
             machine = replace(machine, gpu_channel=ranks.comm.reaches_gpus)
         try:
-            self._rewriting = rewritten(plan, machine, passes or {}, partition)
-            self._tables = Tables(self._rewriting)
-            self._tables.check()
-            given = machine.cores if num_threads is None else num_threads
-            num_threads = whole_number(given, "num_threads", 1, LoaderError, MAX_THREADS)
+            self._rewriting, self._tables, self._settings = rewritten(
+                plan, machine, passes or {}, partition, num_threads=num_threads, comm=ranks.comm
+            )
             source = source_of(self._rewriting.final)
-            self._settings = RunSettings(source.seed, source, num_threads, rank, world_size, ranks.comm, ranks.comm)
-            check_ranks(self._rewriting.final, self._settings)
         except Exception as error:
             ranks.refuse("".join(format_exception(error)))
             raise
@@ -188,11 +182,10 @@ class Loader(Generic[Batch]):
         num_epochs = whole_number(num_epochs, "epochs: the number of epochs", 0, LoaderError)
         first = self.epoch + (1 if self._left_midway() else 0)
         if self._used and first >= num_epochs > 0:
-            warnings.warn(
+            warn_user(
                 f"epochs({num_epochs}): expected a loader whose next epoch is below {num_epochs}, got one whose next "
                 f"epoch is {first}, so nothing is left; call loader.set_epoch(0) to begin anew, or "
                 f"epochs({first + num_epochs}) to go on",
-                stacklevel=2,
             )
         for epoch in range(first, num_epochs):
             if self.epoch != epoch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -18,6 +17,7 @@ from headrace.ops.errors import DeviceError, FeatureError
 from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import device_of, gpu_at
 from headrace.ops.memory_promises import Promise
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import CPU, Place, shown
 from headrace.pipeline.storage.cached_feature import CachedFeature, capacity_of
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
@@ -210,9 +210,7 @@ class GpuCachedFeature(CachedFeature):
         try:
             self._source.prepare(place)
         except DeviceError as error:
-            warnings.warn(
-                f"CachedFeature: missing rows are read by the CPU and copied, as {error}", UserWarning, stacklevel=3
-            )
+            warn_user(f"CachedFeature: missing rows are read by the CPU and copied, as {error}")
             return False
         return True
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from torch_geometric.loader.cluster import Partition as PygPartition
 from torch_geometric.sampler import SamplerOutput
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.adjacency import MATRICES
 from headrace.pipeline.compat.pyg.attributes import check_attributes
 from headrace.pipeline.compat.pyg.graph import check_is_data
@@ -82,10 +82,9 @@ class ClusterData(PygClusterData):  # type: ignore[misc]
         try:
             partition = Partition.metis(graph, self.num_parts)
         except ModuleNotFoundError:
-            warnings.warn(
+            warn_user(
                 "ClusterData: pymetis is not installed, so a streaming partition is used, which cuts more edges; "
                 "pip install headrace[partition] for METIS",
-                stacklevel=3,
             )
             self._made_by = STREAM
             partition = Partition.stream(graph, self.num_parts)
@@ -237,10 +236,9 @@ def check_saved_parts(data: Any, partition: Any, num_parts: int, sparse_format: 
             "save_dir or filename"
         )
     if getattr(partition, "made_by", None) == STREAM and find_spec("pymetis") is not None:
-        warnings.warn(
+        warn_user(
             "ClusterData: the parts in save_dir are those of a streaming partition, which cuts more edges, though "
             "pymetis is installed now; delete the file for parts of METIS",
-            stacklevel=4,
         )
 
 

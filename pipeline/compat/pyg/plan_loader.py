@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from headrace.ops.forks import ProcessLock
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.attributes import check_attributes, check_overrides, is_overridden
 from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
@@ -92,10 +92,9 @@ class PlanLoader(DataLoader[Any]):
             )
         unused = [name for name, default in _UNUSED.items() if arguments.get(name, default) != default]
         if unused:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__}: expected no {', '.join(unused)}, got it without effect, as workers are "
                 "threads of this process, which make batches in their order and are waited for; leave it out",
-                stacklevel=4,
             )
         # Lightning makes a loader anew of its attributes, these of torch's DataLoader among them.
         return {

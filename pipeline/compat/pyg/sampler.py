@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampl
 from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import GraphError, InputError, ItemsError
-from headrace.ops.level_of_user import level_of_user
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import earliest, graph_of
 from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
@@ -119,10 +118,9 @@ class Sampler(BaseSampler):  # type: ignore[misc]
                 "with time_attr"
             )
         if temporal_strategy == "last" and time_attr is None:
-            warnings.warn(
+            warn_user(
                 'headrace.pyg: temporal_strategy="last" has no effect without time_attr: neighbours are drawn '
                 "uniformly; pass time_attr=, or leave it out",
-                stacklevel=level_of_user(),
             )
         self.temporal_strategy = temporal_strategy
         self.time_attr = time_attr

@@ -249,7 +249,7 @@ def test_nodes_of_the_trial():
     assert (u, {v, w}) == (1, {2, 3}), "nodes have the ids by which items name them"
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:x", "", [0], 1.5])
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "cuda:256", "", [0], 1.5])
 def test_devices_that_are_none(device):
     refused(
         hr.InputError,
