@@ -31,10 +31,10 @@ def explain(options: argparse.Namespace) -> None:
     HeadraceError
         If there are no such items or features, or the plan is refused.
     """
-    for name, limits in _LIMITS.items():
-        value = getattr(options, name)
+    for option, limits in _LIMITS.items():
+        value = getattr(options, option)
         if value is not None:
-            whole_number(value, f"--{name}", limits[0], InputError, limits[1])
+            whole_number(value, f"--{option}", limits[0], InputError, limits[1])
     data = open_dataset(options.folder)
     name = options.items or ("train" if "train" in data.items else next(iter(data.items), None))
     if name is not None and name not in data.items:

@@ -86,14 +86,12 @@ class CachedFeature(OverSource):
     ids: int64[n], optional
         For ``static``: the distinct rows to hold; if not all fit, the first ones.
     scores: float64[num_rows], optional
-        For ``static`` and ``look-ahead``: rows with higher scores are kept first, with equal scores those with smaller
-        ids.
+        For ``static`` and ``look-ahead``: rows of higher scores are kept first, of equal ones those of smaller ids.
 
     Raises
     ------
     FeatureError
-        For an unknown policy, for arguments that do not fit it or the source, for scores that are not numbers, and for
-        a budget that holds no row.
+        For an unknown policy, arguments that do not fit it or the source, scores that are no numbers, or no row to hold.
     """
 
     def __new__(cls, *_: Any, place: Place | str = CPU, **__: Any) -> Self:
@@ -132,18 +130,12 @@ class CachedFeature(OverSource):
         if rows is None and bytes is None and ids is not None:
             rows = source.num_rows
         capacity = capacity_of(source, rows, bytes, bytes_per_row(source, policy))
-        hot = None
-        ranked = None
-        if scores is not None:
-            of_rows = as_scores(scores, source.num_rows, stage="CachedFeature", error=FeatureError, each="row")
-            ranked = in_float64(of_rows)
+        hot, ranked = None, None if scores is None else _scores(scores, source.num_rows)
         if policy == "static":
             hot = _hot_rows(ids, ranked, capacity)
             capacity, ranked = len(hot), None
             if not capacity and source.num_rows:
-                raise FeatureError(
-                    "CachedFeature: expected ids of rows to hold, got none; use the source without a cache"
-                )
+                raise FeatureError("CachedFeature: expected ids of rows to hold, got none; use the source by itself")
         elif ids is not None:
             raise FeatureError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
         self._updating = ProcessLock()
@@ -394,6 +386,10 @@ def _filled_bytes(index: CacheIndex, num_bytes: int, capacity: int) -> int:
 
 def _make(source: FeatureSource, policy: str, arguments: dict[str, Any]) -> CachedFeature:
     return CachedFeature(source, policy, **arguments)
+
+
+def _scores(scores: ArrayLike | Tensor, num_rows: int) -> Tensor:
+    return in_float64(as_scores(scores, num_rows, stage="CachedFeature", error=FeatureError, each="row"))
 
 
 def _hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: int) -> Tensor:

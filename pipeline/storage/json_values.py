@@ -67,7 +67,7 @@ class _Copy:
                 raise self._refused(place, repr(float(value)), "leave it out, or keep it as a text or None")
             return float(value)
         if not isinstance(value, dict | list):
-            remedies = {tuple: "pass a list", bytes: "pass its .decode()", set: "pass a sorted list"}
+            remedies: dict[type, str] = {tuple: "pass a list", bytes: "pass its .decode()", set: "pass a sorted list"}
             number = "pass its .item()" if getattr(value, "shape", None) == () else "pass its .tolist()"
             remedy = remedies.get(type(value)) or (
                 number if hasattr(value, "tolist") else "keep texts and numbers alone"
