@@ -14,6 +14,7 @@ import torch
 from headrace.ops.errors import ItemsError
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.compat.pyg.finish import seeded
+from headrace.pipeline.compat.pyg.torch_arguments import as_positions
 from headrace.pipeline.data import ItemSet, MiniBatch, as_times
 from headrace.pipeline.data.items import seed_batch
 from headrace.pipeline.data.times import dtype_of_times
@@ -134,7 +135,7 @@ class NamedBatches(BatchSource):
             _told(self._told, self._epochs, own),
             seeded([torch.default_generator, *own_generators], stream_key(self._seed, epoch, 0, 0, SHUFFLE)),
         ):
-            self._batches = [np.asarray(one, dtype=np.int64).reshape(-1) for one in self._sampler]
+            self._batches = [as_positions(one, "batch_sampler") for one in self._sampler]
 
     def state(self) -> dict[str, Any]:
         return {"sampler_epochs": list(self._epochs)} if self._told else {}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.pipeline.data.arrays import check_kind
-from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data.checks import check_depth, check_switches
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.items import Items, ItemSet
@@ -113,6 +113,7 @@ def save_dataset(
     check_kind(graph, Graph, f"{_STAGE}: expected graph to be an hr.Graph", advice, GraphError)
     features = FeatureStore() if store is None else store
     check_kind(features, FeatureStore, f"{_STAGE}: expected store to be an hr.FeatureStore", "make one", InputError)
+    check_depth(notes, f"{_STAGE}: notes")
     for name, value in (("items", items), ("ids", ids), ("notes", notes)):
         kind = (Mapping, type(None))
         check_kind(value, kind, f"{_STAGE}: expected {name} to be a dictionary", "pass {name: value}", InputError)
