@@ -21,6 +21,9 @@ AnyBlock = TypeVar("AnyBlock", bound="Block")
 #: Of the arrays of edges; None where torch does not count.
 Versions: TypeAlias = tuple[int | None, int | None]
 
+#: Levels of what is written as JSON, or read: a config has about ten.
+MOST_LEVELS = 64
+
 _BLOCK_IDS = (torch.int32, torch.int64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -36,6 +39,27 @@ def check_switches(function: str, error: type[HeadraceError] = InputError, /, **
     for name, value in values.items():
         if not isinstance(value, bool):
             raise error(f"{function}: expected {name} to be True or False, got {type(value).__name__}")
+
+
+def check_depth(value: object, what: str, error: type[HeadraceError] = InputError) -> None:
+    """Refuse dictionaries and lists within each other in more levels than any description has, or without an end.
+
+    Raises
+    ------
+    error
+        Beginning with `what`, what they are.
+    """
+    level: dict[int, Any] = {id(value): value}
+    for _ in range(MOST_LEVELS):
+        inner: dict[int, Any] = {}
+        for one in level.values():
+            values = (*one, *one.values()) if isinstance(one, Mapping) else one
+            if isinstance(values, list | tuple):
+                inner |= {id(part): part for part in values if isinstance(part, Mapping | list | tuple)}
+        if not inner:
+            return
+        level = inner
+    raise error(f"{what}: expected at most {MOST_LEVELS} levels of dictionaries and lists, got more; flatten it")
 
 
 def check_tensor(value: object, name: str, error: type[HeadraceError] = InputError) -> None:

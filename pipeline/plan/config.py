@@ -27,6 +27,7 @@ import torch
 from headrace.ops.errors import PlanError
 from headrace.ops.names import close_name, load
 from headrace.pipeline.data import GraphView
+from headrace.pipeline.data.checks import check_depth
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.later import SOURCES
 from headrace.pipeline.plan.arguments import check_arguments
@@ -63,6 +64,7 @@ def config_of(plan: Plan, *, graphs: Any = None, stores: Any = None) -> dict[str
 
 def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any = None, objects: Any = None) -> Plan:
     """Return the plan of a dictionary; see `Plan.from_config`."""
+    check_depth(config, "from_config", PlanError)
     if not isinstance(config, Mapping) or not isinstance(config.get("stages"), list) or not config["stages"]:
         raise PlanError(
             f"from_config: expected the dictionary that plan.config() returns, got {type(config).__name__}"

@@ -91,7 +91,7 @@ class CachedFeature(OverSource):
     Raises
     ------
     FeatureError
-        For an unknown policy, arguments that do not fit it or the source, scores that are no numbers, or no row to hold.
+        For an unknown policy, arguments that do not fit it or the source, scores that are no numbers, or no row.
     """
 
     def __new__(cls, *_: Any, place: Place | str = CPU, **__: Any) -> Self:

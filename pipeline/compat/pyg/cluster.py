@@ -23,6 +23,7 @@ from headrace.pipeline.compat.pyg.kept_graphs import kept_graph
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
+from headrace.pipeline.compat.pyg.torch_arguments import as_switch, check_path
 from headrace.pipeline.compat.pyg.torch_samplers import TorchClusters
 from headrace.pipeline.data import Graph, whole_number
 from headrace.pipeline.partition.partition import Partition
@@ -68,6 +69,12 @@ class ClusterData(PygClusterData):  # type: ignore[misc]
         check_clusters(data, sparse_format)
         check_attributes(data, "ClusterData")
         num_parts = whole_number(num_parts, "ClusterData: num_parts", 1, InputError)
+        check_path("ClusterData", save_dir=save_dir, filename=filename)
+        recursive, log = (
+            as_switch(recursive, "ClusterData: expected recursive"),
+            as_switch(log, "ClusterData: expected log"),
+        )
+        keep_inter_cluster_edges = as_switch(keep_inter_cluster_edges, "ClusterData: expected keep_inter_cluster_edges")
         self._made_by: str | None = None  # of parts that are made here
         # Its file holds this class, which torch loads only where it is known.
         with torch.serialization.safe_globals([PygPartition]):
@@ -134,6 +141,11 @@ class ClusterLoader(PlanLoader, PygClusterLoader):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
+        if not isinstance(cluster_data, PygClusterData):
+            raise InputError(
+                f"ClusterLoader: expected a ClusterData, got {type(cluster_data).__name__}; pass "
+                "headrace.pyg.ClusterData(data, num_parts)"
+            )
         PygClusterLoader.__init__(self, cluster_data, **kwargs)
         self.graph = _graph_of(cluster_data.partition)
         self.prepare()

@@ -18,8 +18,10 @@ from headrace.ops.forks import ProcessLock
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.attributes import check_attributes, check_overrides, is_overridden
 from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
+from headrace.pipeline.compat.pyg.torch_arguments import check_called, checked_arguments
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.compat.pyg.unknown_arguments import check_known
+from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph_sources import warn_of_several_graphs
 from headrace.pipeline.plan import LAST_EPOCH, InputError, Plan
 from headrace.pipeline.run.checkpoint import seed_of_state
@@ -34,9 +36,6 @@ PREFETCH_FACTOR = 2
 
 #: Arguments of torch's DataLoader that are for processes, with the defaults that scripts may as well pass.
 _UNUSED: dict[str, Any] = {"worker_init_fn": None, "timeout": 0, "multiprocessing_context": None, "in_order": True}
-
-#: What counts among the arguments of torch's DataLoader, which takes Python's own integers alone.
-_COUNTS = ("batch_size", "num_workers", "prefetch_factor")
 
 #: What a loader of headrace has and one of PyG has not.
 _OF_RUNNERS = ("close", "epoch", "epochs", "explain", "node", "profile", "stats")
@@ -78,6 +77,8 @@ class PlanLoader(DataLoader[Any]):
         """
         check_known(type(self), arguments)
         check_overrides(self, self.not_called)
+        if not (prefetch is None or isinstance(prefetch, bool)):
+            prefetch = whole_number(prefetch, f"{type(self).__name__}: prefetch", 0, InputError)
         self.seed, self.num_threads, self.prefetch = _python_number(seed), _python_number(num_threads), prefetch
         self.follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))
         self._loader: Loader[Any] | None = None
@@ -90,6 +91,7 @@ class PlanLoader(DataLoader[Any]):
                 f"{type(self).__name__}: expected a batch_size, got None, which turns batches off; leave it out for "
                 "batches of one, or call loader([position]) for a single one"
             )
+        arguments = checked_arguments(type(self).__name__, arguments)
         unused = [name for name, default in _UNUSED.items() if arguments.get(name, default) != default]
         if unused:
             warn_user(
@@ -97,11 +99,7 @@ class PlanLoader(DataLoader[Any]):
                 "threads of this process, which make batches in their order and are waited for; leave it out",
             )
         # Lightning makes a loader anew of its attributes, these of torch's DataLoader among them.
-        return {
-            name: _python_number(value) if name in _COUNTS else value
-            for name, value in arguments.items()
-            if name not in ("dataset", "collate_fn")
-        }
+        return {name: value for name, value in arguments.items() if name not in ("dataset", "collate_fn")}
 
     @property
     def items(self) -> Any:
@@ -284,8 +282,10 @@ class PlanLoader(DataLoader[Any]):
 
     def prepare(self) -> None:
         """Refuse arguments that do not fit together, at the end of the constructor."""
-        check_attributes(self.sliced, type(self).__name__)
-        warn_of_several_graphs(self.sliced, type(self).__name__)
+        who = type(self).__name__
+        check_called(who, transform=self.transform, transform_sampler_output=self.transform_sampler_output)
+        check_attributes(self.sliced, who)
+        warn_of_several_graphs(self.sliced, who)
         generator = self.generator
         seed = torch.initial_seed() if generator is None else generator.initial_seed()
         self._seed_of_torch = seed & _LARGEST_SEED

@@ -18,6 +18,7 @@ from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import earliest, graph_of
 from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
+from headrace.pipeline.compat.pyg.torch_arguments import as_switch
 from headrace.pipeline.data import MiniBatch, as_times
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.run.lower import one_batch
@@ -101,6 +102,13 @@ class Sampler(BaseSampler):  # type: ignore[misc]
                 "batches"
             )
         self.sample_direction = sample_direction
+        for name, attribute in (("weight_attr", weight_attr), ("time_attr", time_attr)):
+            if not isinstance(attribute, str | None):
+                raise InputError(f"headrace.pyg: expected {name} to be the name of an attribute, got {attribute!r}")
+        disjoint, directed = (
+            as_switch(value, f"headrace.pyg: expected {name}")
+            for name, value in (("disjoint", disjoint), ("directed", directed))
+        )
         self.graph = graph_of(data, weight_attr, time_attr)
         self.num_neighbors = num_neighbors
         try:

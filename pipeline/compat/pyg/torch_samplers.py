@@ -14,8 +14,8 @@ import torch
 from headrace.ops.errors import ItemsError
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.compat.pyg.finish import seeded
-from headrace.pipeline.data import ItemSet, MiniBatch, as_cpu_tensor, as_times
-from headrace.pipeline.data.integers import as_int64
+from headrace.pipeline.compat.pyg.torch_arguments import as_positions
+from headrace.pipeline.data import ItemSet, MiniBatch, as_times
 from headrace.pipeline.data.items import seed_batch
 from headrace.pipeline.data.times import dtype_of_times
 from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage
@@ -135,7 +135,7 @@ class NamedBatches(BatchSource):
             _told(self._told, self._epochs, own),
             seeded([torch.default_generator, *own_generators], stream_key(self._seed, epoch, 0, 0, SHUFFLE)),
         ):
-            self._batches = [_positions(one) for one in self._sampler]
+            self._batches = [as_positions(one, "batch_sampler") for one in self._sampler]
 
     def state(self) -> dict[str, Any]:
         return {"sampler_epochs": list(self._epochs)} if self._told else {}
@@ -288,18 +288,6 @@ def _batch_at(source: ItemSource | OwnItemSource, number: int) -> MiniBatch:
     """Return a batch by its number over all epochs of the items."""
     assert source.num_batches is not None  # items without a budget
     return source.batch_at(*divmod(number, source.num_batches))
-
-
-def _positions(named: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the positions that a sampler named for a batch, int64[n].
-
-    Raises
-    ------
-    ItemsError
-        If they are no integers.
-    """
-    what = "what a sampler names for a batch"
-    return as_int64(as_cpu_tensor(named, what, ItemsError), what, ItemsError).reshape(-1).numpy()
 
 
 class _Steps(NumberedSource):
