@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ def _check_together(loader: str, arguments: Mapping[str, Any]) -> None:
         )
 
 
-def as_positions(named: Iterable[Any], loader: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+def as_positions(named: Any, loader: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the positions that a sampler names for a batch.
 
     Raises
