@@ -117,7 +117,7 @@ class UsersSource(Adapted):
         """
         if not callable(self._asked("read")):
             raise self._refused("read to be a method", self._asked("read"))
-        for member in ("dtype", "shape", "num_rows", "row_bytes", "place", "foresight", "rows_in_place"):
+        for member in ("shape", "dtype", "num_rows", "row_bytes", "place", "foresight", "rows_in_place"):
             getattr(self, member)
 
     def content_digest(self) -> str:
