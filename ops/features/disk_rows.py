@@ -48,7 +48,7 @@ class DiskRows:
     Parameters
     ----------
     descriptor : int
-        Of the file; it is duplicated.
+        Of the file, which is opened again: flags, offset and advice of this descriptor stay as they are.
     name : str
         What to call it in errors.
     start : int

@@ -366,8 +366,9 @@ def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | Non
             raise ItemsError(f"ItemSampler: expected a number of items in [0, 2**63), got {items}")
         return range(items), None
     if isinstance(items, range):
-        if items and not (min(items[0], items[-1]) >= 0 and max(items[0], items[-1]) < 1 << 63):
-            raise ItemsError(f"expected node ids of at least 0 and below 2**63, got {items!r}")
+        least, largest = sorted((items[0], items[-1])) if items else (0, 0)
+        if least < 0 or largest >= 1 << 63:
+            raise ItemsError(f"expected node ids {'of at least 0' if least < 0 else 'below 2**63'}, got {items!r}")
         return items, None
     if isinstance(items, Mapping):
         raise ItemsError(

@@ -69,7 +69,7 @@ CACHES = (
         "ops/forks.py",
         "self._of_process.get(os.getpid())",
         "next(iter(self._of_process.values()), None)",
-        "tests/ops/core/test_forks.py::TestForked::test_a_lock_that_a_thread_holds_is_open_in_the_child",
+        "tests/ops/core/test_forks.py::test_a_lock_that_a_thread_holds_is_open_in_the_child",
     ),
     Mutant(
         "ops/native/cache/slot_table.hpp",

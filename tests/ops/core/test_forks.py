@@ -18,11 +18,12 @@ from forked import in_child
 
 ROOT = Path(__file__).parents[3]
 
-needs_fork = [
-    pytest.mark.uninstrumented,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-]
+
+def needs_fork(test):
+    """Mark a test that forks while threads run."""
+    test = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")(pytest.mark.uninstrumented(test))
+    return pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")(test)
+
 
 #: Locks that no child may need, by file. All others are `ProcessLock`, in C++ `PerProcess`.
 PLAIN = {
@@ -87,52 +88,52 @@ def test_a_property_is_computed_once_for_each_object():
     assert isinstance(Square.area, cached_property)
 
 
-class TestForked:
-    pytestmark = needs_fork
+@needs_fork
+@pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
+def test_a_lock_that_a_thread_holds_is_open_in_the_child(make):
+    lock, holds, over = ProcessLock(make), threading.Event(), threading.Event()
 
-    @pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
-    def test_a_lock_that_a_thread_holds_is_open_in_the_child(self, make):
-        lock, holds, over = ProcessLock(make), threading.Event(), threading.Event()
+    def hold():
+        with lock.held():
+            holds.set()
+            over.wait(60)
 
-        def hold():
-            with lock.held():
-                holds.set()
-                over.wait(60)
+    def check():
+        with lock.held():
+            assert in_child(lambda: lock.held().acquire(timeout=5) or os._exit(3)) == 0
 
-        def check():
-            with lock.held():
-                assert in_child(lambda: lock.held().acquire(timeout=5) or os._exit(3)) == 0
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        holds.wait()
+        assert in_child(check) == 0
+        assert not lock.held().acquire(blocking=False)  # here it is held
+    finally:
+        over.set()
+        thread.join()
 
-        thread = threading.Thread(target=hold)
-        thread.start()
-        try:
-            holds.wait()
+
+@needs_fork
+def test_a_property_that_a_thread_computes_is_computed_in_the_child():
+    """Before Python 3.12 all objects of a class have one lock for it."""
+    random = np.random.default_rng(0)
+    large = hr.Graph.from_coo(*torch.from_numpy(random.integers(0, 100_000, (2, 5_000_000))), num_nodes=100_000)
+    small = hr.Graph.from_coo([0, 0], [1, 1], num_nodes=2)
+    begins = threading.Event()
+
+    def compute():
+        begins.set()
+        assert large.has_parallel_edges in (True, False)
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    begins.wait()
+
+    def check():
+        assert small.has_parallel_edges
+
+    try:
+        while thread.is_alive():
             assert in_child(check) == 0
-            assert not lock.held().acquire(blocking=False)  # here it is held
-        finally:
-            over.set()
-            thread.join()
-
-    def test_a_property_that_a_thread_computes_is_computed_in_the_child(self):
-        """Before Python 3.12 all objects of a class have one lock for it."""
-        random = np.random.default_rng(0)
-        large = hr.Graph.from_coo(*torch.from_numpy(random.integers(0, 100_000, (2, 5_000_000))), num_nodes=100_000)
-        small = hr.Graph.from_coo([0, 0], [1, 1], num_nodes=2)
-        begins = threading.Event()
-
-        def compute():
-            begins.set()
-            assert large.has_parallel_edges in (True, False)
-
-        thread = threading.Thread(target=compute)
-        thread.start()
-        begins.wait()
-
-        def check():
-            assert small.has_parallel_edges
-
-        try:
-            while thread.is_alive():
-                assert in_child(check) == 0
-        finally:
-            thread.join()
+    finally:
+        thread.join()
