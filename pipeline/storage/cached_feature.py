@@ -136,10 +136,6 @@ class CachedFeature(OverSource):
         if policy == "static":
             hot = _hot_rows(ids, ranked, capacity)
             capacity, ranked = len(hot), None
-            if not capacity and source.num_rows:
-                raise FeatureError(
-                    "CachedFeature: expected ids of rows to hold, got none; use the source without a cache"
-                )
         elif ids is not None:
             raise FeatureError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
         self._updating = ProcessLock()
@@ -400,5 +396,8 @@ def _hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: i
     if scores is not None and ids is None:
         return torch.sort(scores, descending=True, stable=True).indices[:capacity]
     if ids is not None and scores is None:
-        return as_ids(ids, "ids", FeatureError).to(torch.int64)[:capacity]
+        hot = as_ids(ids, "ids", FeatureError).to(torch.int64)[:capacity]
+        if len(hot) or not capacity:
+            return hot
+        raise FeatureError("CachedFeature: expected ids of rows to hold, got none; leave the cache out")
     raise FeatureError("CachedFeature: expected ids= or scores= of a static cache, got neither or both; pass one")
