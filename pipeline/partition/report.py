@@ -111,7 +111,7 @@ class PartitionReport:
         ModuleNotFoundError
             If matplotlib is not installed.
         OSError
-            If it cannot be written; what was there before stays.
+            If it cannot be written; a file of this name stays as it was.
         """
         check_kind(path, (str, os.PathLike), "plot: expected the path of a picture", "name it", InputError)
         path = Path(path)

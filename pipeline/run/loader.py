@@ -289,15 +289,12 @@ class Loader(Generic[Batch]):
         ----------
         path
             ``.json`` for Perfetto or chrome://tracing; ``.png``, ``.svg`` or ``.pdf`` for a picture (matplotlib, the
-            extra ``plot``). With several ranks each writes its own file: ``trace.rank0.json``. A file that is there is
-            replaced.
+            extra ``plot``). With several ranks each writes its own file: ``trace.rank0.json``.
 
         Raises
         ------
         UsageError
             If the name ends otherwise, or its folder does not exist.
-        OSError
-            If the file cannot be written; one that was there stays.
         """
         return self._trace.write(path, self._settings.rank, self._settings.world_size)
 

@@ -86,12 +86,12 @@ class CachedFeature(OverSource):
     ids: int64[n], optional
         For ``static``: the distinct rows to hold; if not all fit, the first ones.
     scores: float64[num_rows], optional
-        For ``static`` and ``look-ahead``: rows of higher scores are kept first, of equal ones those of smaller ids.
+        For ``static`` and ``look-ahead``: rows with higher scores are kept first, of equal ones those of smaller ids.
 
     Raises
     ------
     FeatureError
-        For an unknown policy, arguments that do not fit it or the source, scores that are no numbers, or no row.
+        For an unknown policy, arguments that do not fit it or the source, scores that are no numbers, and no rows.
     """
 
     def __new__(cls, *_: Any, place: Place | str = CPU, **__: Any) -> Self:
@@ -134,8 +134,6 @@ class CachedFeature(OverSource):
         if policy == "static":
             hot = _hot_rows(ids, ranked, capacity)
             capacity, ranked = len(hot), None
-            if not capacity and source.num_rows:
-                raise FeatureError("CachedFeature: expected ids of rows to hold, got none; use the source by itself")
         elif ids is not None:
             raise FeatureError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
         self._updating = ProcessLock()
@@ -360,7 +358,7 @@ def capacity_of(source: FeatureSource, rows: int | None, bytes: int | None, row_
     Raises
     ------
     FeatureError
-        If not one size is given, or it holds no row: who wants no cache uses the source.
+        If not one size is given, or it holds no row.
     """
     if (rows is None) == (bytes is None):
         raise FeatureError(
@@ -368,13 +366,13 @@ def capacity_of(source: FeatureSource, rows: int | None, bytes: int | None, row_
         )
     if bytes is None:
         return min(whole_number(rows, "CachedFeature: rows", min(1, source.num_rows), FeatureError), source.num_rows)
-    capacity = min(whole_number(bytes, "CachedFeature: bytes", 0, FeatureError) // row_bytes, source.num_rows)
+    capacity = whole_number(bytes, "CachedFeature: bytes", 0, FeatureError) // row_bytes
     if capacity == 0 and source.num_rows:
         raise FeatureError(
             f"CachedFeature: expected room for at least one row, got bytes={bytes}; a row takes {row_bytes} bytes with "
-            f"what finds it: give bytes={row_bytes} or more, or use the source without a cache"
+            f"what finds it: give bytes={row_bytes} or more, or leave the cache out"
         )
-    return capacity
+    return min(capacity, source.num_rows)
 
 
 def _filled_bytes(index: CacheIndex, num_bytes: int, capacity: int) -> int:
@@ -396,5 +394,7 @@ def _hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: i
     if scores is not None and ids is None:
         return torch.sort(scores, descending=True, stable=True).indices[:capacity]
     if ids is not None and scores is None:
-        return as_ids(ids, "ids", FeatureError).to(torch.int64)[:capacity]
+        if not len(hot := as_ids(ids, "ids", FeatureError)) and capacity:
+            raise FeatureError("CachedFeature: expected ids of rows to hold, got none; leave the cache out")
+        return hot.to(torch.int64)[:capacity]
     raise FeatureError("CachedFeature: expected ids= or scores= of a static cache, got neither or both; pass one")

@@ -58,7 +58,7 @@ def save_dataset(
 
     The folder holds ``.npy`` files and a manifest in JSON, ``dataset.json``, with dtypes, shapes and a SHA-256 of each
     file; the format is documented in `headrace.pipeline.storage.dataset.manifest`. Nothing is pickled. It is written
-    under a hidden name beside `path` and renamed, or swapped with what was there, when it is complete: a run that is
+    under a hidden name beside `path` and renamed, or swapped with the old folder, when it is complete: a run that is
     killed at any moment leaves the old data set or the new one.
     Features are read in pieces: memory maps and files larger than memory can be saved.
 
