@@ -259,7 +259,10 @@ def test_features_and_ids_of_a_reordered_graph_are_the_users():
         ({"edge_type": BUYS, "reverse": SEES}, "a type from the destinations of .* got .*'sees'"),
         ({"edge_type": BUYS, "val": 0.001}, "expected val to be at least one item, got 0.001 of"),
         ({"edge_type": BUYS, "test": 0.001, "time": "time"}, "expected test to be at least one item, got 0.001 of"),
-        ({"graph": hr.Graph.from_coo([0, 1], [1, 2]), "val": 1, "test": 0, "reverse": "a"}, "no name of a reverse type"),
+        (
+            {"graph": hr.Graph.from_coo([0, 1], [1, 2]), "val": 1, "test": 0, "reverse": "a"},
+            "no name of a reverse type",
+        ),
         ({"graph": hr.Graph.from_coo([0, 1], [1, 2])}, "expected val to be at least one item, got 0.1 of 2"),
         ({"graph": None}, "expected an hr.Graph, got NoneType"),
         ({"graph": SimpleNamespace(graph=hr.Graph.from_coo([0], [1]))}, "got SimpleNamespace; pass data.graph"),
