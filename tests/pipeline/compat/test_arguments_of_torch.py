@@ -85,7 +85,7 @@ def test_arguments_that_exclude_each_other(options, message):
 
 
 def test_positions_of_a_sampler_are_integers():
-    for sampler in ([0.5], [None], [[1, 2]]):
+    for sampler in ([0.5], [None]):
         with pytest.raises(hr.HeadraceError, match="positions of items, integers"):
             list(LOADERS["NeighborLoader"](sampler=sampler))
     assert len(list(LOADERS["NeighborLoader"](sampler=[torch.tensor(1), 2], batch_size=2))) == 1
@@ -106,7 +106,7 @@ def test_clusters_and_subgraphs_of_other_things():
     for name in ("save_dir", "filename"):
         with pytest.raises(hr.InputError, match=f"ClusterData: expected {name} to be a path, got 5"):
             headrace.pyg.ClusterData(DATA, 2, **{name: 5})
-    with pytest.raises(hr.GraphError, match="expected a Data, .* got int"):
+    with pytest.raises(hr.GraphError, match=r"expected a Data, .* got int"):
         LOADERS["GraphSAINTNodeSampler"](data=5)
 
 
