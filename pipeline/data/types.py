@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,9 +49,9 @@ class TypeOffsets:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(as_list(self.names, "TypeOffsets: names", "types", GraphError)))
-        odd = [name for name in self.names if not isinstance(name, Hashable)]
+        odd = [name for name in self.names if not _is_hashable(name)]
         if odd:
-            raise GraphError(f"TypeOffsets: expected names that can be looked up, got {type(odd[0]).__name__}")
+            raise GraphError(f"TypeOffsets: expected names that can be looked up, got {odd[0]!r}; pass texts or tuples")
         if len(set(self.names)) != len(self.names):
             raise GraphError(
                 f"TypeOffsets: expected names that all differ, got {list(self.names)}; rename the repeated ones"
@@ -108,7 +108,7 @@ class TypeOffsets:
         GraphError
             If there is no such type; the message lists those that exist.
         """
-        if not isinstance(name, Hashable) or name not in self.names:
+        if not _is_hashable(name) or name not in self.names:
             raise GraphError(f"TypeOffsets: there is no type {name!r}; the types are {list(self.names)}")
         position = self.names.index(name)
         return range(int(self.offsets[position]), int(self.offsets[position + 1]))
@@ -178,6 +178,14 @@ class TypeOffsets:
     def __repr__(self) -> str:
         counts = zip(self.names, self.offsets.diff().tolist(), strict=True)
         return "TypeOffsets(" + ", ".join(f"{name!r}: {count}" for name, count in counts) + ")"
+
+
+def _is_hashable(name: object) -> bool:
+    try:
+        hash(name)
+    except TypeError:  # also of a tuple with a list
+        return False
+    return True
 
 
 def as_type_offsets(types: TypeOffsets | TypeCounts | None, num_ids: int, what: str) -> TypeOffsets | None:

@@ -71,10 +71,10 @@ class ClusterData(PygClusterData):  # type: ignore[misc]
         num_parts = whole_number(num_parts, "ClusterData: num_parts", 1, InputError)
         check_path("ClusterData", save_dir=save_dir, filename=filename)
         recursive, log = (
-            as_switch(recursive, "ClusterData: expected recursive"),
-            as_switch(log, "ClusterData: expected log"),
+            as_switch(recursive, "ClusterData: recursive"),
+            as_switch(log, "ClusterData: log"),
         )
-        keep_inter_cluster_edges = as_switch(keep_inter_cluster_edges, "ClusterData: expected keep_inter_cluster_edges")
+        keep_inter_cluster_edges = as_switch(keep_inter_cluster_edges, "ClusterData: keep_inter_cluster_edges")
         self._made_by: str | None = None  # of parts that are made here
         # Its file holds this class, which torch loads only where it is known.
         with torch.serialization.safe_globals([PygPartition]):

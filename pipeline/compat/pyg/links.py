@@ -35,7 +35,7 @@ def check_negatives(sampling: Any, ratio: Any) -> None:
     except Exception as cause:  # PyG's own are of many kinds
         raise InputError(
             'LinkNeighborLoader: expected neg_sampling to be "binary", "triplet" or a NegativeSampling of PyG, got '
-            f"{sampling!r}"
+            f"{sampling!r}: {cause}"
         ) from cause
 
 

@@ -17,7 +17,7 @@ from headrace.pipeline.compat.pyg.graph import check_is_data, graph_of
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
-from headrace.pipeline.compat.pyg.torch_arguments import check_path
+from headrace.pipeline.compat.pyg.torch_arguments import as_length, check_path
 from headrace.pipeline.compat.pyg.torch_samplers import Steps
 from headrace.pipeline.data import exact_digest, whole_number
 from headrace.pipeline.data.new_folder import write_file
@@ -96,12 +96,12 @@ class GraphSAINTSampler(PlanLoader):
         if taken:
             raise InputError(f"{type(self).__name__}: expected data without {taken[0]}, which the sampler sets, got it")
         who = type(self).__name__
-        self.data, self.num_steps = data, whole_number(num_steps, f"{who}: num_steps", 1, InputError, (1 << 62))
+        self.data, self.num_steps = data, as_length(num_steps, f"{who}: num_steps", 1)
         self.sample_coverage = whole_number(sample_coverage, f"{who}: sample_coverage", 0, InputError)
         self.save_dir, self.log, self.draws = (
             save_dir,
             log,
-            whole_number(batch_size, f"{who}: batch_size", 1, InputError, (1 << 62)),
+            as_length(batch_size, f"{who}: batch_size", 1),
         )
         self.graph = graph_of(data)
         kwargs.pop("shuffle", None)  # of steps that are all alike

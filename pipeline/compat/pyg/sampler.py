@@ -106,10 +106,14 @@ class Sampler(BaseSampler):  # type: ignore[misc]
             if not isinstance(attribute, str | None):
                 raise InputError(f"headrace.pyg: expected {name} to be the name of an attribute, got {attribute!r}")
         disjoint, directed = (
-            as_switch(value, f"headrace.pyg: expected {name}")
+            as_switch(value, f"headrace.pyg: {name}")
             for name, value in (("disjoint", disjoint), ("directed", directed))
         )
         self.graph = graph_of(data, weight_attr, time_attr)
+        if isinstance(num_neighbors, dict) and not num_neighbors:
+            raise InputError(
+                "headrace.pyg: expected num_neighbors for each hop, got an empty dictionary; pass [10, 10]"
+            )
         self.num_neighbors = num_neighbors
         try:
             kind = SubgraphType(subgraph_type)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, whole_number
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, expected, whole_number
 from headrace.pipeline.data.integers import as_int64
 from headrace.pipeline.plan import InputError
 
@@ -34,10 +35,10 @@ def checked_arguments(loader: str, arguments: Mapping[str, Any]) -> dict[str, An
     for name, least in (("batch_size", 1), ("num_workers", 0), ("prefetch_factor", 1)):
         value = checked.get(name)
         if name in checked and (value is not None or name == "num_workers"):
-            checked[name] = whole_number(value, f"{loader}: {name}", least, InputError, (1 << 63) - 1)
+            checked[name] = as_length(value, f"{loader}: {name}", least)
     for name in _SWITCHES:
         if name in checked and (checked[name] is not None or name == "drop_last"):
-            checked[name] = as_switch(checked[name], f"{loader}: expected {name}")
+            checked[name] = as_switch(checked[name], f"{loader}: {name}")
     if "timeout" in checked:
         timeout = as_number(checked["timeout"])
         if timeout is None or not timeout >= 0:
@@ -47,11 +48,19 @@ def checked_arguments(loader: str, arguments: Mapping[str, Any]) -> dict[str, An
     return checked
 
 
-def as_switch(value: Any, expected: str) -> bool:
-    """Return True or False, also of NumPy's and of 0 and 1; `expected` begins the error about others."""
+def as_length(value: Any, name: str, least: int) -> int:
+    """Return a number that Python takes as a length."""
+    number = whole_number(value, name, least, InputError)
+    if number > sys.maxsize:
+        raise InputError(f"{expected(name)} to be at most {sys.maxsize}, got {number}")
+    return number
+
+
+def as_switch(value: Any, name: str) -> bool:
+    """Return True or False, also of NumPy's and of 0 and 1."""
     if isinstance(value, bool | np.bool_ | int) and value in (0, 1):
         return bool(value)
-    raise InputError(f"{expected} to be True or False, got {value!r}")
+    raise InputError(f"{expected(name)} to be True or False, got {value!r}")
 
 
 def check_called(loader: str, **functions: Any) -> None:
