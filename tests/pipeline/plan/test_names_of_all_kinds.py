@@ -48,20 +48,25 @@ def test_surrogates_in_names_of_types_attributes_and_features():
 
 
 def test_surrogates_in_files(tmp_path):
-    folder, graph = tmp_path / ODD, plain(edge_attrs={ODD: torch.arange(10)})
-    store = hr.FeatureStore(node={ODD: torch.arange(20.0).view(10, 2)})
-    hr.save_dataset(folder, graph, store, items={ODD: [1, 2]}, notes={ODD: ODD}, progress=False)
-    data = hr.open_dataset(folder)
-    assert data.notes[ODD] == ODD
-    assert data.items[ODD].ids.tolist() == [1, 2]
-    assert data.graph.edge_attrs[ODD].tolist() == list(range(10))
-    assert data.store.node[ODD].read(torch.tensor([3])).rows.tolist() == [[6.0, 7.0]]
-    hr.write_shards(tmp_path / "shards", graph, hr.Partition.hash(10, 2), store, progress=False)
-    assert ODD in hr.load_shards(tmp_path / "shards", 0).store.node
+    """Paths may have them; names within files may not, as a reader of JSON may refuse them."""
+    folder = tmp_path / ODD
+    hr.save_dataset(folder, plain(), progress=False)
+    assert hr.open_dataset(folder).graph.num_nodes == plain().num_nodes
     np.save(tmp_path / f"{ODD}.npy", np.ones((3, 2)))
     assert hr.DiskFeature(tmp_path / f"{ODD}.npy").read(torch.tensor([1])).rows.tolist() == [[1.0, 1.0]]
-    with pytest.raises(hr.InputError, match="texts that UTF-8 has, got 'a"):
-        hr.save_dataset(tmp_path / "ids", graph, ids={"node": [ODD + str(one) for one in range(10)]}, progress=False)
+    store = hr.FeatureStore(node={ODD: torch.arange(20.0).view(10, 2)})
+    for arguments in (
+        {"graph": plain(edge_attrs={ODD: torch.arange(10)})},
+        {"store": store},
+        {"items": {ODD: [1, 2]}},
+        {"notes": {ODD: 1}},
+        {"notes": {"a": ODD}},
+        {"ids": {"node": [ODD + str(one) for one in range(10)]}},
+    ):
+        with pytest.raises(hr.InputError, match=r"to be Unicode, got .*a.udc80.*; replace its surrogates"):
+            hr.save_dataset(tmp_path / "data", **{"graph": plain(), **arguments}, progress=False)
+    with pytest.raises(hr.InputError, match="to be Unicode"):
+        hr.write_shards(tmp_path / "shards", plain(), hr.Partition.hash(10, 2), store, progress=False)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +134,7 @@ def test_a_graph_without_attributes_tells_how_to_give_some():
         plain().edge_attrs["when"]
 
 
-@pytest.mark.parametrize("depth", [100, 500, 50_000])
+@pytest.mark.parametrize("depth", [101, 500, 50_000])
 @pytest.mark.parametrize("kind", ["dictionaries", "lists", "tuples"])
 def test_deep_nesting_is_refused_by_name(depth, kind, tmp_path):
     value: object = 1
@@ -138,7 +143,7 @@ def test_deep_nesting_is_refused_by_name(depth, kind, tmp_path):
     config = {"version": 1, "stages": [{"source": "item_sampler", "items": value}]}
     with pytest.raises(hr.PlanError, match="from_config: expected at most 64 levels of dictionaries and lists"):
         hr.Plan.from_config(config)
-    with pytest.raises(hr.InputError, match="notes: expected at most 64 levels"):
+    with pytest.raises(hr.InputError, match=r"got (more than 100 levels|a tuple at notes\['a'\])"):
         hr.save_dataset(tmp_path / "data", plain(), notes={"a": value}, progress=False)
     loader = hr.ItemSampler(4).loader()
     with pytest.raises(hr.StateError, match="expected at most 64 levels"):

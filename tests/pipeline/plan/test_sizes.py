@@ -16,9 +16,15 @@ from plans import graph, items, pairs
 HUGE = (1 << 31) - 1
 
 
-@pytest.mark.parametrize("num_nodes", [1 << 45, 1 << 62, 1 << 64, 1 << 80])
+@pytest.mark.parametrize("num_nodes", [1 << 45, 1 << 62])
 def test_nodes(num_nodes):
     with pytest.raises(hr.GraphError, match=rf"num_nodes = {num_nodes:,}.*at most the memory of this machine"):
+        hr.Graph.from_coo([0], [1], num_nodes=num_nodes)
+
+
+@pytest.mark.parametrize("num_nodes", [1 << 63, 1 << 64, 1 << 80])
+def test_nodes_that_no_id_can_number(num_nodes):
+    with pytest.raises(hr.GraphError, match=rf"expected num_nodes to be .* below 2\*\*63, got {num_nodes}"):
         hr.Graph.from_coo([0], [1], num_nodes=num_nodes)
 
 
