@@ -179,6 +179,8 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
     check_not_rounded(array, values, name, error)
     if values.size == 0 and values.ndim == 1 and not isinstance(array, np.ndarray):
         values = values.astype(np.int64)  # NumPy makes float64 of an empty list.
+    if values.dtype.char in "qQ" and values.dtype.isnative:
+        values = values.view(f"{values.dtype.kind}8")  # torch knows the other name of NumPy for 64 bits alone
     with warnings.catch_warnings():
         # Nothing here writes, so an array that cannot be written to is fine.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")

@@ -217,8 +217,8 @@ DATA = (
     ),
     Mutant(
         "pipeline/plan/machine.py",
-        "cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1",
-        "cores = os.cpu_count() or 1",
+        "min(len(affinity(0)) if affinity is not None else os.cpu_count() or 1, MAX_THREADS)",
+        "min(os.cpu_count() or 1, MAX_THREADS)",
         "tests/pipeline/plan/test_machine.py::test_cores_are_those_of_the_affinity_mask",
     ),
     Mutant(

@@ -29,8 +29,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/run/loader.py",
-        "self._position.count = self._source.count",
-        "pass",
+        "Position(self._source.count)\n        self._position.move(epoch, source)",
+        "Position(self._position.count)\n        self._position.move(epoch, source)",
         _BUDGET + "test_the_end_of_an_epoch_is_the_beginning_of_the_next",
     ),
     Mutant(
@@ -71,8 +71,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/stages/hop_sampler.py",
-        "key_layer=self.key_layer(layer)",
-        "key_layer=layer",
+        'self.key_layer(layer), f"{self.name}: key_layer({layer})"',
+        'layer, ""',
         "tests/pipeline/passes/test_fuse_sampling.py::test_keeps_what_keys_the_randomness",
     ),
     # Dependent batches: windows meet, and steps are those of the batch.
@@ -151,8 +151,8 @@ ORDER = (
     ),
     Mutant(
         "pipeline/run/stats.py",
-        "name: dict(totals) for name, totals in self._lowered.items()",
-        "name: totals for name, totals in self._lowered.items()",
+        "name: dict(totals) for name, totals in list(self._lowered.items())",
+        "name: totals for name, totals in list(self._lowered.items())",
         "tests/pipeline/run/test_stats.py::test_stats_are_those_of_the_moment",
     ),
     Mutant(

@@ -157,9 +157,9 @@ PYG = (
         _COUNTS + "test_without_hops_each_type_has_its_seeds",
     ),
     Mutant(
-        "pipeline/compat/pyg/plan_loader.py",
-        '_COUNTS = ("batch_size", "num_workers", "prefetch_factor")',
-        "_COUNTS = ()",
+        "pipeline/compat/pyg/torch_arguments.py",
+        "checked[name] = as_length(value",
+        "as_length(value",
         _COUNTS + "test_numbers_of_numpy_are_numbers",
     ),
     Mutant(
@@ -176,7 +176,7 @@ PYG = (
     ),
     Mutant(
         "pipeline/compat/pyg/plan_loader.py",
-        "check_attributes(self.sliced, type(self).__name__)",
+        "check_attributes(self.sliced, who)",
         "pass",
         _KINDS + "test_all_loaders_refuse_it",
     ),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, expected, whole_number
 from headrace.pipeline.data.integers import as_int64
 from headrace.pipeline.plan import InputError
@@ -114,9 +115,9 @@ def as_positions(named: Any, loader: str) -> np.ndarray[Any, np.dtype[np.int64]]
 
     Raises
     ------
-    InputError
+    ItemsError
         If they are no integers.
     """
     what = f"{loader}: positions of items that the sampler names"
-    positions = as_cpu_tensor(named, what, InputError)
-    return as_int64(positions if positions.numel() else positions.long(), what, InputError).reshape(-1).numpy()
+    positions = as_cpu_tensor(named, what, ItemsError)
+    return as_int64(positions if positions.numel() else positions.long(), what, ItemsError).reshape(-1).numpy()

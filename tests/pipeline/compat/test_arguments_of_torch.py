@@ -86,7 +86,7 @@ def test_arguments_that_exclude_each_other(options, message):
 
 def test_positions_of_a_sampler_are_integers():
     for sampler in ([0.5], [None]):
-        with pytest.raises(hr.HeadraceError, match="positions of items, integers"):
+        with pytest.raises(hr.HeadraceError, match="positions of items that the sampler names to be "):
             list(LOADERS["NeighborLoader"](sampler=sampler))
     assert len(list(LOADERS["NeighborLoader"](sampler=[torch.tensor(1), 2], batch_size=2))) == 1
 
