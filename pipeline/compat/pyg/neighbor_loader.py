@@ -56,7 +56,7 @@ class NeighborPlanLoader(PlanLoader):
         )
 
     def check_sampler(self, sampler: Any, method: str) -> None:
-        """Refuse a sampler of the user without the method that draws what this loader needs."""
+        """Refuse a sampler of the user without the method that this loader needs for its seeds."""
         if sampler is not None and not callable(getattr(sampler, method, None)):
             raise InputError(
                 f"{type(self).__name__}: expected neighbor_sampler to be a BaseSampler with {method}, got {sampler!r}; "
