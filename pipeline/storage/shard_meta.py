@@ -301,14 +301,15 @@ def _fields(folder: Path) -> dict[str, Any]:
         raise InputError(f"load_shards: {folder / META} is no JSON ({cause}); copy the shards once more") from cause
     if fields.get("format") != FORMAT:
         raise InputError(
-            f"load_shards: expected {FORMAT}, but {folder / META} is of something else than {FORMAT}; name a folder of "
-            "shards"
+            f"load_shards: expected {FORMAT}, but {folder / META} is of something else; name a folder of shards"
         )
     return fields
 
 
 def _instead(folder: Path, cause: OSError) -> str:
     """Return what there is in place of a folder of shards, and what to name."""
+    if not isinstance(cause, FileNotFoundError | NotADirectoryError):
+        return f"has no {META} that can be read ({cause.strerror}); name the folder that write_shards was given"
     if not folder.exists():
         return "does not exist; name the folder that write_shards was given"
     if not folder.is_dir():
