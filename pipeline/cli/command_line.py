@@ -30,18 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0; 2 if the arguments or what they name are wrong, or 130 after an interruption: one line on stderr has why.
     """
-    for stream in (sys.stdout, sys.stderr):
-        print_anything(stream)
-    parser = Parser(prog="headrace", description="Prepare graphs for training with headrace.")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for one in (convert, generate, dataset_options, partition, doctor):
-        one.add_to(commands)
     options: Any = None
     is_written = False
     try:
+        for stream in (sys.stdout, sys.stderr):
+            print_anything(stream)
         try:
-            options = parser.all_parsed(arguments)
+            options = _parser().all_parsed(arguments)
         except SystemExit:  # after help, or the error of an argument
             _flush()
             raise
@@ -66,10 +61,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except MemoryError as error:
         _complain(
-            f"expected work that fits in the memory of this machine, but {error or 'there is none left'}; ask for less"
+            f"expected work that fits in the memory of this machine, got {str(error) or 'no memory'}; ask for less"
         )
         return 2
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="headrace", description="Prepare graphs for training with headrace.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for one in (convert, generate, dataset_options, partition, doctor):
+        one.add_to(commands)
+    return parser
 
 
 def _flush() -> None:

@@ -88,7 +88,7 @@ def check_methods(
 def _methods_of(base: type) -> dict[str, tuple[Callable[..., Any], list[str], list[str]]]:
     """Return the methods that subclasses write, with the names of their parameters: by position, and by name alone."""
     abstract = getattr(base, "__abstractmethods__", frozenset[str]())
-    methods = {}
+    methods: dict[str, tuple[Callable[..., Any], list[str], list[str]]] = {}
     for name in dir(base):
         like = inspect.getattr_static(base, name)
         if not isinstance(like, FunctionType) or (name.startswith("_") and name not in abstract):

@@ -301,7 +301,8 @@ def _fields(folder: Path) -> dict[str, Any]:
         raise InputError(f"load_shards: {folder / META} is no JSON ({cause}); copy the shards once more") from cause
     if fields.get("format") != FORMAT:
         raise InputError(
-            f"load_shards: expected {FORMAT}, but {folder / META} is of something else; name a folder of shards"
+            f"load_shards: expected {FORMAT}, but {folder / META} is of something else than {FORMAT}; name a folder of "
+            "shards"
         )
     return fields
 
@@ -317,8 +318,7 @@ def _instead(folder: Path, cause: OSError) -> str:
         return f"is a file; name the folder of shards{folders}"
     if (folder.parent / META).is_file():
         return f"has no {META} ({cause.strerror}), the folder above it has one; name that, {folder.parent}"
-    below = sorted(one.parent.name for one in folder.glob(f"*/{META}"))
-    if below:
+    if below := sorted(one.parent.name for one in folder.glob(f"*/{META}")):
         return f"has no {META} ({cause.strerror}), these below it have one: {', '.join(below[:5])}; name one of them"
     return f"has no {META} ({cause.strerror}); write shards with write_shards or by headrace partition"
 
