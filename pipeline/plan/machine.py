@@ -118,7 +118,7 @@ class Machine:
             if not isinstance(sizes, tuple):
                 raise InputError(f"Machine: expected {name} to be a tuple of bytes, got {type(sizes).__name__}")
             check_size(len(sizes), f"Machine: the length of {name}", 0, MOST_DEVICES)
-            if self.gpus and sizes and len(sizes) != self.gpus:
+            if 0 < len(sizes) < self.gpus:
                 raise InputError(
                     f"Machine: expected {name} to have the bytes of each of {self.gpus} GPUs, got {len(sizes)}; leave "
                     "it out where they are unknown"
