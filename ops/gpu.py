@@ -294,7 +294,7 @@ def on_device(
     if isinstance(value, np.ndarray) and device.type == "cpu":
         value = torch.from_numpy(np.require(value, requirements=["C", "A", "W", "O"]))
     if isinstance(value, torch.Tensor) and value.ndim == 1 and value.dtype in dtypes and is_reachable(value, device):
-        return value.detach().contiguous()
+        return value.detach().resolve_neg().contiguous()
     words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
     expected = f"{stage}: expected {name} to be a 1-d tensor of {words} on {device}, or in pinned memory"
     if not isinstance(value, torch.Tensor):

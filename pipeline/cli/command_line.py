@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headrace.ops.errors import HeadraceError
@@ -30,20 +30,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0; 2 if the arguments or what they name are wrong, or 130 after an interruption: one line on stderr has why.
     """
-    for stream in (sys.stdout, sys.stderr):
-        print_anything(stream)
-    parser = Parser(prog="headrace", description="Prepare graphs for training with headrace.")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for one in (convert, generate, dataset_options, partition, doctor):
-        one.add_to(commands)
-    options = parser.all_parsed(arguments)
-    run: Callable[[Any], None] = options.run
+    options: Any = None
     is_written = False
     try:
-        run(options)
+        for stream in (sys.stdout, sys.stderr):
+            print_anything(stream)
+        try:
+            options = _parser().all_parsed(arguments)
+        except SystemExit:  # after help, or the error of an argument
+            _flush()
+            raise
+        options.run(options)
         is_written = True
-        sys.stdout.flush()
+        _flush()
     except BrokenPipeError:  # whoever reads what is printed has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt as error:
@@ -60,8 +59,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "PYTHONUTF8=1 or a locale of UTF-8"
         )
         return 2
+    except MemoryError as error:
+        _complain(
+            f"expected work that fits in the memory of this machine, got {str(error) or 'no memory'}; ask for less"
+        )
+        return 2
     return 0
 
 
+def _parser() -> Parser:
+    parser = Parser(prog="headrace", description="Prepare graphs for training with headrace.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for one in (convert, generate, dataset_options, partition, doctor):
+        one.add_to(commands)
+    return parser
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # it is closed otherwise
+        sys.stdout.flush()
+
+
 def _complain(text: str) -> None:
+    if sys.stderr is None:  # closed; print would take standard output
+        return
     print(f"headrace: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201 - this is a command

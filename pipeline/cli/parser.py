@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,13 @@ from headrace.ops.names import close_name
 
 class Parser(argparse.ArgumentParser):
     """A parser of options that names the nearest one to what it does not know."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help or an error: what cannot be printed to standard output is an error."""
+        if message and file is sys.stdout and file is not None:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -46,7 +54,10 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 def names(text: str) -> list[str]:
     """Return the names of an option, which are separated by commas."""
-    return [name for name in text.split(",") if name]
+    found = [name for name in text.split(",") if name]
+    if text and not found:
+        raise argparse.ArgumentTypeError(f"expected names with commas between them, got {text!r}")
+    return found
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -40,6 +40,9 @@ _INT64, _FLOAT32 = Column(np.dtype(np.int64)), Column(np.dtype(np.float32))
 #: The least that numbers of a shape may be.
 _LEAST = {"num_nodes": 2, "num_edges": 1, "features": 0, "classes": 1, "blocks": 1, "seed": 0}
 
+#: Numbers of the centres of all classes.
+_MOST_CENTRES = 1 << 26
+
 Words = NDArray[np.uint64]
 
 
@@ -81,6 +84,11 @@ def generated(model: str, shape: Shape, options: Options | None = None) -> Descr
         raise InputError(f"generate: expected a model of {', '.join(MODELS)}, got {model!r}")
     for name, least in _LEAST.items():
         whole_number(getattr(shape, name), f"generate: {name}", least, InputError, (1 << 48) - 1)
+    if (largest := shape.features * shape.classes) > _MOST_CENTRES:
+        raise InputError(
+            f"generate: expected features * classes of at most {_MOST_CENTRES:,}, the numbers that are kept in memory, "
+            f"got {largest:,}; lower one of them"
+        )
     if not (0 <= shape.inside <= 1 and 0 <= shape.exponent < math.inf):
         raise InputError(f"generate: expected inside in [0, 1] and an exponent of at least 0, got {shape}")
     options = Options() if options is None else options

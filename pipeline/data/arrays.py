@@ -38,6 +38,8 @@ def describe(array: Any) -> str:
     """Return dtype, shape and (unless CPU) device, for error messages; of what is no array its class."""
     if not isinstance(array, Tensor | np.ndarray):
         return type(array).__name__
+    if isinstance(array, Tensor) and array.is_nested:  # of which torch knows no shape
+        return f"{str(array.dtype).removeprefix('torch.')} in a nested tensor"
     device = f" on {array.device}" if isinstance(array, Tensor) and array.device.type != "cpu" else ""
     sizes = ", ".join([f"{size}" for size in array.shape])  # not by str, which torch.compile has not for dynamic sizes
     return f"{str(array.dtype).removeprefix('torch.')}[{sizes}]{device}"
@@ -314,7 +316,7 @@ def as_ids(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Ten
         raise error(
             f"{expected(name)} to be int32 or int64 ids in one dimension, got {describe(ids)}; convert it first"
         )
-    return ids
+    return ids.resolve_neg()  # by a lazy view torch itself would index other rows
 
 
 def is_mask_of_integers(ids: Tensor, num_nodes: int) -> bool:

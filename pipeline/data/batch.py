@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from headrace.ops import FeatureError, InputError, ItemsError, unique_and_inverse
-from headrace.pipeline.data.batch_parts import COLLECTIONS, freeze, integers_of, mapped, named_tensors, text_of
+from headrace.pipeline.data.batch_parts import COLLECTIONS, freeze, integers_of, mapped, named_tensors, no_ids, text_of
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.checks import as_present_device, check_tensor, moved, no_seeds, pinned
+from headrace.pipeline.data.checks import as_present_device, check_tensor, moved, no_seeds, pinned, place_of_batch
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.typed_items import LinkTypes
@@ -27,10 +27,6 @@ Exchange: TypeAlias = Any
 Comm: TypeAlias = Any
 
 _OPTIONAL = ("y", "slot", "seed_time", "seed_slot", "link_types")
-
-
-def _no_ids() -> Tensor:
-    return torch.empty(0, dtype=torch.int64, device="cpu")
 
 
 def _make_batch(kind: type[MiniBatch], values: dict[str, Any]) -> MiniBatch:
@@ -102,10 +98,10 @@ class MiniBatch:
     """
 
     seeds: Tensor
-    seed_index: Tensor = field(default_factory=_no_ids)
-    item_index: Tensor = field(default_factory=_no_ids)
+    seed_index: Tensor = field(default_factory=no_ids)
+    item_index: Tensor = field(default_factory=no_ids)
     y: Any = None  # Tensor | Mapping[TypeName, Tensor] | None, of which nearly all plans know the first alone
-    n_id: Tensor = field(default_factory=_no_ids)
+    n_id: Tensor = field(default_factory=no_ids)
     node: Mapping[FeatureName, Tensor] = field(default_factory=dict)
     edge: Mapping[FeatureName, tuple[Tensor, ...]] = field(default_factory=dict)
     blocks: tuple[Block, ...] = ()
@@ -156,8 +152,10 @@ class MiniBatch:
         seed_time, seed_slot
             As the fields of these names.
         """
-        if not isinstance(seeds, Tensor) or not seeds.ndim:  # without a call for each batch
+        if not isinstance(seeds, Tensor) or not seeds.ndim or seeds.layout != torch.strided:  # without a call
             raise no_seeds(seeds, "MiniBatch.of_seeds")
+        if type(epoch) is not int or type(index) is not int or epoch < 0 or index < 0:
+            epoch, index = place_of_batch(epoch, index, "MiniBatch.of_seeds")
         unique, inverse = unique_and_inverse(seeds.flatten())
         num_seeds = seeds.shape[0]
         return _BLANK.replace(
@@ -240,7 +238,7 @@ class MiniBatch:
         ids = [block.edge_ids for block in reversed(self.blocks) if block.edge_ids is not None]
         if len(ids) < len(self.blocks):
             raise InputError("MiniBatch.e_id: expected blocks with edge ids, got blocks sampled without them")
-        return torch.cat(ids) if ids else _no_ids()
+        return torch.cat(ids) if ids else no_ids()
 
     def exchange(self, layer: int, rows: Tensor) -> Tensor:
         """Send rows of a layer from the owners of its nodes to the ranks that need them; gradients flow back.
@@ -397,4 +395,4 @@ class MiniBatch:
 
 
 #: What sources fill in: a copy of it costs half of what a new batch with all its defaults does.
-_BLANK = MiniBatch(seeds=_no_ids())
+_BLANK = MiniBatch(seeds=no_ids())

@@ -36,6 +36,11 @@ class _Fetched(Named[Any, Any]):
         )
 
 
+def no_ids() -> Tensor:
+    """Return an empty list of ids."""
+    return torch.empty(0, dtype=torch.int64, device="cpu")
+
+
 def freeze(fields: dict[str, Any], names: Iterable[str]) -> None:
     """Make those fields of a batch read-only that were given as dictionaries or lists.
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import DeviceError, HeadraceError, InputError, ItemsError
-from headrace.pipeline.data.arrays import as_number, describe, expected
+from headrace.pipeline.data.arrays import as_number, describe, expected, whole_number
 from headrace.pipeline.data.place import MOST_DEVICES
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ Versions: TypeAlias = tuple[int | None, int | None]
 
 #: Levels of what is written as JSON, or read: a config has about ten.
 MOST_LEVELS = 64
+
+#: What is counted of every stage, besides what it counts itself.
+_OF_EVERY_STAGE = ("batches", "seconds")
 
 _BLOCK_IDS = (torch.int32, torch.int64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -76,6 +79,8 @@ def check_tensor(value: object, name: str, error: type[HeadraceError] = InputErr
 
 def no_seeds(seeds: object, function: str) -> ItemsError:
     """Return the error for seeds that are no tensor, or a single number."""
+    if isinstance(seeds, Tensor) and seeds.layout != torch.strided:
+        return ItemsError(f"{function}: expected dense seeds, got a tensor of layout {seeds.layout}; pass ids alone")
     if isinstance(seeds, Tensor):
         return ItemsError(
             f"{function}: expected seeds in one dimension or two, got a single number; pass a list of one"
@@ -83,6 +88,13 @@ def no_seeds(seeds: object, function: str) -> ItemsError:
     return ItemsError(
         f"{function}: expected seeds to be a tensor, got {type(seeds).__name__}; pass torch.as_tensor of it"
     )
+
+
+def place_of_batch(epoch: Any, index: Any, function: str) -> tuple[int, int]:
+    """Return the epoch of a batch and its number in it, or refuse what are none."""
+    places = {"epoch": epoch, "index": index}
+    epoch, index = (whole_number(one, f"{function}: {name}", 0, ItemsError) for name, one in places.items())
+    return epoch, index
 
 
 def check_ids(ids: object, function: str, error: type[HeadraceError] = InputError) -> None:
@@ -124,6 +136,11 @@ def as_counts(counts: object, who: str, error: type[HeadraceError]) -> dict[str,
             raise error(
                 f"{expected(who)} to count in finite numbers by name, got {name!r}: {kind}; return numbers, which "
                 "loader.stats() adds up"
+            )
+        if name in _OF_EVERY_STAGE:
+            raise error(
+                f"{expected(who)} to count by names of its own, got {name!r}, which loader.stats() counts of every "
+                "stage; name it otherwise"
             )
         numbers[name] = number
     return numbers

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from headrace.ops.errors import HeadraceError
+from headrace.pipeline.data.arrays import expected
+
 #: Errors of the system that say that there is no room for more, on the disk or for this user.
 DISK_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
@@ -16,6 +19,20 @@ FAULTS = {
     **dict.fromkeys(DISK_FULL, ("the disk is full", "make room")),
     errno.EFBIG: ("the file is larger than the system allows", "raise that limit (ulimit -f)"),
 }
+
+
+def check_path(path: str | os.PathLike[str], name: str, error: type[HeadraceError]) -> None:
+    """Refuse a path that no system has: one with a NUL.
+
+    Raises
+    ------
+    error
+        Naming the argument, ``"f: path"``.
+    """
+    if "\0" in os.fsdecode(path):
+        raise error(
+            f"{expected(name)} to be the path of a file or folder, got {os.fsdecode(path)!r}; leave the NUL out"
+        )
 
 
 @contextmanager

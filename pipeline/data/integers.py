@@ -27,7 +27,7 @@ def as_int64(numbers: Tensor, name: str, error: type[InputError]) -> Tensor:
         If they are no integers, or one is 2**63 or more. `name` says which argument it was.
     """
     if numbers.dtype in _SIGNED:
-        return numbers.to(torch.int64)
+        return numbers.to(torch.int64).resolve_neg()
     if numbers.dtype not in _UNSIGNED:
         raise error(f"{expected(name)} to be integers, got {describe(numbers)}")
     found = numbers.to(torch.int64)

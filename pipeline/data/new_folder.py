@@ -14,6 +14,7 @@ from typing import Any
 
 from headrace.ops.errors import HeadraceError, InputError
 from headrace.pipeline.data.drafts import being_written, draft_of, free_name, hold, is_abandoned, name_of_held
+from headrace.pipeline.data.file_errors import check_path
 from headrace.pipeline.data.written_file import written_file
 
 #: Returns what headrace wrote to a folder, by the paths of files, and of folders that may be empty, in it; None of a
@@ -217,6 +218,7 @@ def check_file(path: Path, function: str, error: type[HeadraceError], *, overwri
     error
         If there is no such folder, something else than a file is there, or a file without `overwrite`.
     """
+    check_path(path, f"{function}: path", error)
     with suppress(OSError, RuntimeError):  # of a link that leads back to itself, which is no file
         path = path.resolve()
     if not path.parent.is_dir():
@@ -235,6 +237,7 @@ def check_file(path: Path, function: str, error: type[HeadraceError], *, overwri
 
 def _resolved(path: Path) -> Path:
     """Return the place that a path leads to."""
+    check_path(path, "path", InputError)
     try:
         resolved = path.resolve()
         resolved.exists()

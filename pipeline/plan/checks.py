@@ -34,6 +34,18 @@ MOST_STEPS = 1 << 20
 MOST_HOPS = 1 << 12
 
 
+def check_name(stage: Stage) -> str:
+    """Return the name of a stage of a user's class, or refuse a stage without one."""
+    name = getattr(stage, "name", None)
+    if isinstance(name, str) and name:
+        return name
+    kind = type(stage).__name__
+    raise PlanError(
+        f"expected {kind}.name to be the name of the stage in texts and checkpoints, got {name!r}; write name = "
+        f"{kind.lower()!r} in the class, or give it a verb by hr.verb"
+    )
+
+
 def check_graph(stage: str, graph: object, *, with_types: bool = False) -> None:
     """Refuse a subject that is not a graph, or a graph whose types would be ignored."""
     if not isinstance(graph, GraphView):

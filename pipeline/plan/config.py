@@ -128,10 +128,10 @@ def _named(given: Any, kind: str, classes: Any, stage: str) -> dict[str, Any]:
         raise PlanError(
             f'{stage}: expected {kind}s by name, {{"{kind}": ...}}, got {type(given).__name__}; give a dictionary'
         )
-    odd = next((value for value in given.values() if classes and not isinstance(value, classes)), None)
-    if odd is not None:
+    odd = [value for value in given.values() if classes and not isinstance(value, classes)]
+    if odd:
         raise PlanError(
-            f"{stage}: expected {kind}s= to hold {kind}s alone, got {type(odd).__name__}; see plan.config()"
+            f"{stage}: expected {kind}s= to hold {kind}s alone, got {type(odd[0]).__name__}; see plan.config()"
         )
     return dict(given)
 

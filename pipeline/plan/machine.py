@@ -118,6 +118,11 @@ class Machine:
             if not isinstance(sizes, tuple):
                 raise InputError(f"Machine: expected {name} to be a tuple of bytes, got {type(sizes).__name__}")
             check_size(len(sizes), f"Machine: the length of {name}", 0, MOST_DEVICES)
+            if 0 < len(sizes) < self.gpus:
+                raise InputError(
+                    f"Machine: expected {name} to have the bytes of each of {self.gpus} GPUs, got {len(sizes)}; leave "
+                    "it out where they are unknown"
+                )
             for size in sizes:
                 check_size(size, f"Machine: each of {name}", 0, MOST_BYTES)
         if 0 < self.gpus <= self.current_gpu:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from headrace.ops.errors import PlanError, UsageError
-from headrace.ops.names import no_attribute
+from headrace.ops.names import load, no_attribute
 from headrace.pipeline.data.checks import as_list
-from headrace.pipeline.later import VERBS, LaterMethod, add_methods
+from headrace.pipeline.later import SOURCES, VERBS, LaterMethod, add_methods
 from headrace.pipeline.plan.arguments import check_arguments
 from headrace.pipeline.plan.foreign_words import instead_on_plan
 from headrace.pipeline.plan.stage import Stage
@@ -234,11 +234,18 @@ def verb(name: str) -> Callable[[S], S]:
         raise PlanError(f'verb: expected the name of a method, got {name!r}; write @hr.verb("name")')
 
     def register(stage: S) -> S:
+        if not (isinstance(stage, type) and issubclass(stage, Stage)):
+            kind = stage.__name__ if isinstance(stage, type) else type(stage).__name__
+            raise PlanError(
+                f"verb: expected a class of stages to register as {name!r}, such as a subclass of "
+                f"hr.MapStage, got {kind}; write @hr.verb({name!r}) above it"
+            )
+        _check_not_of_sources(name, stage)
         there = inspect.getattr_static(Plan, name, None)
         if there is not None and not (isinstance(there, LaterMethod) and there.module == stage.__module__):
             raise PlanError(f"cannot register {stage.__name__}: plans already have a method or attribute {name!r}")
 
-        def method(self: Plan, *args: Any, **kwargs: Any) -> Plan:
+        def method(self: Plan, /, *args: Any, **kwargs: Any) -> Plan:
             check_arguments(name, stage.__init__, args, kwargs, complete=True)
             return self.then(stage(*args, **kwargs))
 
@@ -252,6 +259,22 @@ def verb(name: str) -> Callable[[S], S]:
         return stage
 
     return register
+
+
+def _check_not_of_sources(name: str, stage: type[Stage]) -> None:
+    """Refuse the name of an attribute of sources for a user's verb: sources are plans, and would not have the verb."""
+    if stage.__module__.partition(".")[0] == "headrace":
+        return
+    for module in SOURCES:
+        load(module)
+    kinds = Plan.__subclasses__()
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        if kind.__module__.partition(".")[0] == "headrace" and name in {**vars(kind), **inspect.get_annotations(kind)}:
+            raise PlanError(
+                f"cannot register {stage.__name__}: {kind.__name__}, which is a plan, has an attribute {name!r}; name "
+                "the verb otherwise"
+            )
 
 
 def verbs() -> tuple[str, ...]:

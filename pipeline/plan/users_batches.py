@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import ItemsError, PlanError
-from headrace.pipeline.data.arrays import describe, whole_number
+from headrace.pipeline.data.arrays import as_number, describe, whole_number
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.checks import check_depth
+from headrace.pipeline.data.own_methods import check_methods
 from headrace.pipeline.plan.source import BatchSource, SourceStage
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ class UsersBatches(BatchSource):
                 f"expected {type(stage).__name__}.source to return an hr.BatchSource, got {self._name} without "
                 f"{', '.join(missing)}; see help(hr.BatchSource)"
             )
+        check_methods(given, BatchSource, self._name, PlanError)
         self._given: BatchSource = given
         self.num_batches = self._count("num_batches", given.num_batches)
         self.batch_size = self._count("batch_size", getattr(given, "batch_size", None), least=1)
@@ -89,7 +93,9 @@ class UsersBatches(BatchSource):
                 f"expected {self._name}.state to return a dictionary of what seek needs beside the number of batches, "
                 f"got {got}; return {{}} where that is nothing"
             )
-        return copy.deepcopy(dict(state))  # the source may change what it returned
+        what = f"{self._name}.state"
+        check_depth(state, what, PlanError)
+        return {name: _plain(value, what) for name, value in state.items()}
 
     def whole_seeds(self, epoch: int, index: int) -> Tensor:
         """Return the seeds of a batch over all ranks."""
@@ -163,6 +169,22 @@ class UsersBatches(BatchSource):
             f"expected {self._name}.draw to return {num_batches} batches in epoch {self._epoch}, by num_batches or "
             f"count, got {got} num_batches = None where the number is unknown"
         )
+
+
+def _plain(value: Any, what: str) -> Any:
+    """Return a copy of a value of a state, as checkpoints in JSON hold it."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Real):
+        return as_number(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(inner, what) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, what) for inner in value]
+    raise PlanError(
+        f"expected {what} to return numbers, texts, lists and mappings, which checkpoints hold, got "
+        f"{describe(value) if isinstance(value, Tensor) else type(value).__name__}; pass its .tolist(), or a list"
+    )
 
 
 def _misfit(batch: MiniBatch) -> str | None:

@@ -13,6 +13,8 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.data import MiniBatch
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.checks import as_counts
+from headrace.pipeline.data.own_methods import check_methods, check_takes
+from headrace.pipeline.plan.checks import check_name
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import SourceStage, check_source
 from headrace.pipeline.plan.stage import MINIBATCH, PADDED, MacroStage, MapStage, Stage, WindowRunner
@@ -28,13 +30,8 @@ def check_declared(stage: Stage) -> None:
     PlanError
         Naming the class and the member.
     """
-    kind = type(stage).__name__
-    name = getattr(stage, "name", None)
-    if not isinstance(name, str) or not name:
-        raise PlanError(
-            f"expected {kind}.name to be the name of the stage in texts and checkpoints, got {name!r}; write name = "
-            f"{kind.lower()!r} in the class, or give it a verb by hr.verb"
-        )
+    kind, name = type(stage).__name__, check_name(stage)
+    check_methods(stage, _base_of(type(stage)), kind, PlanError)
     if isinstance(stage, SourceStage):
         check_source(stage)
     for member in ("reads", "writes"):
@@ -44,6 +41,12 @@ def check_declared(stage: Stage) -> None:
                 f"{name}: expected {kind}.{member} to be a frozenset of names of fields of a batch, got {fields!r}; "
                 f"they are {', '.join(_FIELDS)}"
             )
+
+
+def _base_of(kind: type[Stage]) -> type:
+    """Return the class of headrace that a class of stages is made of."""
+    ours = (one for one in kind.__mro__ if issubclass(one, Stage) and one.__module__.partition(".")[0] == "headrace")
+    return next(ours)
 
 
 def checked_parts(macro: MacroStage) -> tuple[Stage, ...]:
@@ -83,6 +86,7 @@ def checked_runner(stage: MapStage, run: Any) -> Any:
             f"expected {name}.runner to return a function from a batch to a batch and its counts, got "
             f"{type(run).__name__}; see help(hr.MapStage)"
         )
+    check_takes(run, f"what {name}.runner returns", PlanError, "batch", *["epoch", "index"][: 2 * stage.keyed])
     writes = frozenset(stage.writes)
 
     def checked(before: Any, *where: int) -> Any:

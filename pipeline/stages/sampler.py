@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.plan import Stage, check_graph
+from headrace.pipeline.plan.checks import check_name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,7 +25,7 @@ class Sampler(Stage):
     graph: GraphView
 
     def __post_init__(self) -> None:
-        check_graph(self.name, self.graph, with_types=self.with_types)
+        check_graph(check_name(self), self.graph, with_types=self.with_types)
 
     @property
     @abstractmethod

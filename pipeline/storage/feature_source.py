@@ -317,11 +317,16 @@ def _adapted(name: str) -> property:
     missing = inspect.getattr_static(FeatureSource, name)
     if name == "places_rows":
         return property(lambda adapted: getattr(adapted.given, name, hasattr(adapted.given, "read_into")))
-    return property(
-        lambda adapted: (
-            getattr(adapted.given, name) if hasattr(adapted.given, name) else missing.__get__(adapted, FeatureSource)
-        )
-    )
+
+    def member(adapted: Adapted) -> Any:
+        try:
+            return getattr(adapted.given, name)
+        except AttributeError:
+            if hasattr(type(adapted.given), name):  # it is there, and failed within
+                raise
+            return missing.__get__(adapted, FeatureSource)
+
+    return property(member)
 
 
 for _member in [name for name in vars(FeatureSource) if not name.startswith("_")]:

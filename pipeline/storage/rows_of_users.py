@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -48,7 +49,7 @@ class ReturnedMemory:
     """
 
     def __init__(self) -> None:
-        self._lock = ProcessLock()
+        self._lock = ProcessLock(threading.RLock)  # a read may read the same source
         self._is_new = self._is_buffer = False
         self._last: Tensor | None = None
 

@@ -309,6 +309,8 @@ def _fields(folder: Path) -> dict[str, Any]:
 
 def _instead(folder: Path, cause: OSError) -> str:
     """Return what there is in place of a folder of shards, and what to name."""
+    if not isinstance(cause, FileNotFoundError | NotADirectoryError):
+        return f"has no {META} that can be read ({cause.strerror}); name the folder that write_shards was given"
     if not folder.exists():
         return "does not exist; name the folder that write_shards was given"
     if not folder.is_dir():
@@ -316,8 +318,7 @@ def _instead(folder: Path, cause: OSError) -> str:
         return f"is a file; name the folder of shards{folders}"
     if (folder.parent / META).is_file():
         return f"has no {META} ({cause.strerror}), the folder above it has one; name that, {folder.parent}"
-    below = sorted(one.parent.name for one in folder.glob(f"*/{META}"))
-    if below:
+    if below := sorted(one.parent.name for one in folder.glob(f"*/{META}")):
         return f"has no {META} ({cause.strerror}), these below it have one: {', '.join(below[:5])}; name one of them"
     return f"has no {META} ({cause.strerror}); write shards with write_shards or by headrace partition"
 

@@ -13,6 +13,7 @@ from headrace.ops.errors import FeatureError
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data.arrays import describe, expected, refuse_gradient, whole_number
 from headrace.pipeline.data.checks import as_counts
+from headrace.pipeline.data.own_methods import check_methods
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.feature_source import Adapted, FeatureSource, SourceLike
 from headrace.pipeline.storage.rows import Rows
@@ -34,12 +35,19 @@ class UsersSource(Adapted):
         The source.
     what
         What to call it in errors, such as "node feature 'x'".
+
+    Raises
+    ------
+    FeatureError
+        If a method does not take what it is called with.
     """
 
     def __init__(self, given: SourceLike, what: str = "") -> None:
         super().__init__(given)
         self._what = what
         self._memory = ReturnedMemory()
+        # A source that reads to CPU memory alone need not know of places; a digest may be an attribute.
+        check_methods(given, FeatureSource, self._name("read").removesuffix(".read"), FeatureError, free=_FREE)
 
     @property
     def as_given(self) -> SourceLike:
@@ -102,7 +110,7 @@ class UsersSource(Adapted):
         if rows is None:
             return None
         shape, dtype = self.shape, self.dtype
-        if not isinstance(rows, Tensor) or rows.shape != shape or rows.dtype != dtype or not _is_dense(rows):
+        if not isinstance(rows, Tensor) or not _is_dense(rows) or rows.shape != shape or rows.dtype != dtype:
             raise self._refused(f"rows_in_place to be {_text(dtype, shape)}, as its dtype and shape are", rows)
         refuse_gradient(rows, self._name("rows_in_place"), FeatureError)
         return rows
@@ -115,10 +123,15 @@ class UsersSource(Adapted):
         FeatureError
             Naming the source and the member.
         """
-        if not callable(self._asked("read")):
-            raise self._refused("read to be a method", self._asked("read"))
         for member in ("shape", "dtype", "num_rows", "row_bytes", "place", "foresight", "rows_in_place"):
             getattr(self, member)
+
+    def version_reader(self) -> Callable[[], int | None] | None:
+        """Return what returns the version; see `FeatureSource`."""
+        reader: Callable[[], int | None] | None = self._asked("version_reader")()
+        if reader is not None and not callable(reader):
+            raise self._refused("version_reader to return a function that returns the version, or None", reader)
+        return reader
 
     def content_digest(self) -> str:
         """Return a string that differs when the rows differ; it may be an attribute."""
@@ -194,9 +207,9 @@ class UsersSource(Adapted):
         shape = (len(ids), *self.shape[1:])
         if (
             isinstance(rows, Tensor)
+            and _is_dense(rows)
             and rows.shape == shape
             and rows.dtype == dtype
-            and _is_dense(rows)
             and _is_at(rows, to)
         ):
             refuse_gradient(rows, f"{self._name(member)}: rows", FeatureError)
@@ -235,6 +248,10 @@ class UsersSource(Adapted):
         member, _, rest = wanted.partition(" ")
         text = repr(got) if got is None or isinstance(got, int | float | str | tuple | list) else describe(got)
         return FeatureError(f"{self._expected(member)} {rest}, got {text}; see help(hr.FeatureSource)")
+
+
+#: What sources need not have as `FeatureSource` has it.
+_FREE = frozenset({"to", "content_digest"})
 
 
 def _is_at(rows: Tensor, place: Place) -> bool:

@@ -15,6 +15,7 @@ from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.gpu import resolved
 from headrace.pipeline.data import Graph, ItemSet, check_switches, node_types_of, whole_number
 from headrace.pipeline.data.checks import as_device, as_present_device
+from headrace.pipeline.data.file_errors import check_path
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.models.inference.layers import Layer, apply_layer, evaluating, layers_of
 from headrace.pipeline.models.inference.outputs import outputs_of
@@ -182,6 +183,8 @@ def inference(
     for some in asked.values():
         if len(some):
             batches.loader(some, rows).close()  # refuses what the layers before the last would be computed in vain for
+    if out is not None:
+        check_path(out, "inference: out", InputError)
     place = None if out is None else Path(out).expanduser().resolve()
     kept: dict[Kind, ArraySource] = {}
     by_type = graph.node_types is not None

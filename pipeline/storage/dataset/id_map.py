@@ -112,11 +112,11 @@ class IdMap:
             return torch.from_numpy(np.asarray(found, np.int64))
         given = ids.tolist() if isinstance(ids, Tensor | np.ndarray) else ids
         texts: list[Any] = [given] if isinstance(given, str) else as_list(given, "ids", "texts")
-        odd = next((one for one in texts if not isinstance(one, str)), None)
-        if odd is not None:
+        odd = [one for one in texts if not isinstance(one, str)]
+        if odd:
             raise InputError(
-                f"ids: expected texts, as the ids of this type are, got {odd!r}; pass texts: {str(odd)!r}, or as the "
-                "table has it"
+                f"ids: expected texts, as the ids of this type are, got {odd[0]!r}; pass texts: {str(odd[0])!r}, or as "
+                "the table has it"
             )
         return torch.tensor([self._find(one) for one in texts], dtype=torch.int64, device="cpu")
 
@@ -183,6 +183,8 @@ def _as_int64(ids: Any, wanted: str, remedy: str) -> NDArray[np.int64]:
     values = as_cpu_tensor(ids, "ids", InputError)
     if not is_whole(values.dtype):
         raise InputError(f"ids: expected {wanted}, got {describe(values)}; {remedy}")
+    if values.ndim > 1:
+        raise InputError(f"ids: expected {wanted} in one dimension, got {describe(values)}; pass its .flatten()")
     return np.atleast_1d(as_int64(values, "ids", InputError).numpy())
 
 

@@ -136,9 +136,13 @@ class Manifest:
         except OSError as cause:
             from headrace.pipeline.storage.dataset.dataset_words import instead_of_folder
 
+            is_absent = isinstance(cause, FileNotFoundError | NotADirectoryError)
+            remedy = (instead_of_folder(folder) if is_absent else None) or (
+                "name a folder that hr.save_dataset or headrace convert made"
+            )
             raise InputError(
                 f"open_dataset: expected a folder with {MANIFEST}, but {path} cannot be read ({cause.strerror}); "
-                + (instead_of_folder(folder) or "name a folder that hr.save_dataset or headrace convert made")
+                f"{remedy}"
             ) from None
         except ValueError as cause:
             raise InputError(f"open_dataset: expected JSON in {path}, but {cause}; copy the data set again") from cause

@@ -218,6 +218,8 @@ def test_a_process_that_is_held_on_one_core_has_one():
         ({"memory": "9" * 400 + "GB"}, "memory: expected memory to be bytes or a text"),
         ({"memory": "9" * 90 + "GB"}, r"memory: expected at most 9,223,372,036,854,775,807 bytes, got '9{70,}\.\.\."),
         ({"promised": 1 << 63}, "expected promised to be an integer from 0"),
+        ({"gpus": 2, "gpu_memory": (1,)}, "expected gpu_memory to have the bytes of each of 2 GPUs, got 1"),
+        ({"gpus": 3, "gpu_promised": (1, 1)}, "expected gpu_promised to have the bytes of each of 3 GPUs, got 2"),
     ],
 )
 def test_no_machine_is_larger_than_any(fields, message):

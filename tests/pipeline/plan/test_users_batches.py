@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 import torch
 
@@ -155,6 +158,21 @@ def test_a_state_stays_as_it_was():
     with Source().prefetch(workers=1, depth=3).loader() as loader:
         states = [loader.state_dict()["source"] for _ in loader]
     assert states == [{"batch": 1, "sum": 1}, {"batch": 2, "sum": 3}, None]
+
+
+@pytest.mark.parametrize("value", [torch.tensor(1), {1}, object(), b"x", [object()], {"a": torch.ones(2)}, 1j])
+def test_a_state_that_checkpoints_cannot_hold_is_refused(value):
+    with pytest.raises(hr.PlanError, match=r"Own\.state to return numbers, texts, lists and mappings"):
+        list(source(state=lambda self: {"value": value}).loader())
+
+
+def test_a_state_goes_to_json_and_back():
+    own = source(state=lambda self: {"numbers": (1, np.int64(2), np.float32(0.5)), "of": {"text": ["a", None, True]}})
+    loader = own.loader()
+    next(iter(loader))
+    state = loader.state_dict()
+    assert state["source"] == {"batch": 1, "numbers": [1, 2, 0.5], "of": {"text": ["a", None, True]}}
+    assert json.loads(json.dumps(state)) == state
 
 
 class Node:

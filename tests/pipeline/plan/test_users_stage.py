@@ -40,6 +40,8 @@ RETURNED = {
     "bool": (lambda batch: (batch, {"n": True}), "Own to count in finite numbers by name, got 'n': True"),
     "several": (lambda batch: (batch, {"n": torch.ones(2)}), r"got 'n': float32\[2\]"),
     "number": (lambda batch: (batch, {7: 7}), "got 7: 7"),
+    "batches": (lambda batch: (batch, {"batches": 100}), "Own to count by names of its own, got 'batches'"),
+    "seconds": (lambda batch: (batch, {"seconds": -1e9}), "Own to count by names of its own, got 'seconds'"),
 }
 
 
