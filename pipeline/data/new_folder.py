@@ -155,7 +155,7 @@ def _others(folder: Path, written: Collection[str]) -> list[str]:
 
     for at, inside, names in os.walk(folder, onerror=refuse):
         here = Path(at).relative_to(folder)
-        found += [str(here / name) for name in names if str(here / name) not in files]
+        found += [str(here / name) for name in names if str(here / name) not in files and not _is_of_the_system(name)]
         for name in list(inside):
             if str(here / name) in folders | files and not (Path(at) / name).is_symlink():
                 continue
@@ -163,6 +163,11 @@ def _others(folder: Path, written: Collection[str]) -> list[str]:
             if not is_abandoned(Path(at) / name):
                 found.append(f"{here / name}/")
     return sorted(found)
+
+
+def _is_of_the_system(name: str) -> bool:
+    """Whether a file is one that systems leave in folders that were looked at or are on a server."""
+    return name in (".DS_Store", "Thumbs.db", "desktop.ini") or name.startswith(".nfs")
 
 
 @contextmanager

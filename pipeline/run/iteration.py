@@ -175,8 +175,8 @@ class Iteration(Iterator[Any]):
         if not self._finished and self._belongs_elsewhere():
             raise LoaderError(
                 f"expected one thread at a time to iterate over a loader, got {action} in thread "
-                f"{current_thread().name!r} while thread {self._thread.name!r} iterates; give each thread a loader of "
-                "its own, plan.loader(), or end the running iteration first, by loader.close()"
+                f"{current_thread().name!r} while thread {self._thread.name!r} has an iteration that is not over; give "
+                "each thread its own loader, plan.loader(), or end that iteration first, by loader.close()"
             )
 
     def supersede(self, timeout: float | None = None) -> None:
@@ -193,7 +193,8 @@ class Iteration(Iterator[Any]):
                 raise LoaderError(
                     f"expected one thread to take the batches of an iteration, got thread {current_thread().name!r} "
                     f"beside thread {self._thread.name!r}, each of which would see a part of the epoch; take them in "
-                    "one thread and pass them on by a queue.Queue, or give each thread its own loader: plan.loader()"
+                    "one thread, which may pass them on by a queue.Queue (asyncio: an executor of one thread), or give "
+                    "each thread its own loader: plan.loader()"
                 )
             self._thread, self._taken_by = current_thread(), get_ident()
 

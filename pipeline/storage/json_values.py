@@ -1,4 +1,4 @@
-"""Values that users keep in JSON: taken where what is read again is equal, else refused with their place."""
+"""Values that users keep in JSON: read back equal, tuples as lists, or refused with their place."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.data.checks import MOST_LEVELS
 from headrace.pipeline.storage.opened_files import MOST_DIGITS, MOST_JSON_BYTES
 from headrace.pipeline.storage.rows_meta import as_utf8
-
-#: Lists and objects within each other. Python reads some hundred, fewer where its stack is deep already.
-MOST_NESTED = 100
 
 #: Characters of all texts, and other values: more make a file that is not read.
 _MOST_CHARACTERS = MOST_JSON_BYTES // 4
@@ -23,11 +21,11 @@ def as_json(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     Raises
     ------
     InputError
-        For what JSON lacks or changes: keys that are no texts, tuples, arrays, numbers of NumPy, nan and infinity,
+        For what JSON lacks or changes: keys that are no texts, arrays, numbers of NumPy, nan and infinity,
         integers of more than 40 digits, texts that are no Unicode, and what is nested deeply or contains itself. `name`
         says what the values are.
     """
-    return _Copy(name).of_mapping(values, name, MOST_NESTED)
+    return _Copy(name).of_mapping(values, name, MOST_LEVELS)
 
 
 class _Copy:
@@ -66,15 +64,15 @@ class _Copy:
             if not math.isfinite(value):
                 raise self._refused(place, repr(float(value)), "leave it out, or keep it as a text or None")
             return float(value)
-        if not isinstance(value, dict | list):
-            remedies: dict[type, str] = {tuple: "pass a list", bytes: "pass its .decode()", set: "pass a sorted list"}
+        if not isinstance(value, dict | list | tuple):
+            remedies: dict[type, str] = {bytes: "pass its .decode()", set: "pass a sorted list"}
             number = "pass its .item()" if getattr(value, "shape", None) == () else "pass its .tolist()"
             remedy = remedies.get(type(value)) or (
                 number if hasattr(value, "tolist") else "keep texts and numbers alone"
             )
             raise self._refused(place, f"a {type(value).__name__}", remedy)
         if not levels:
-            raise self._refused(self._name, f"more than {MOST_NESTED} levels", "flatten it, if it does not hold itself")
+            raise self._refused(self._name, f"more than {MOST_LEVELS} levels", "flatten it, if it does not hold itself")
         if isinstance(value, dict):
             return self.of_mapping(value, place, levels - 1)
         return [self._of(one, f"{place}[{at}]", levels - 1) for at, one in enumerate(value)]

@@ -134,7 +134,7 @@ def test_a_graph_without_attributes_tells_how_to_give_some():
         plain().edge_attrs["when"]
 
 
-@pytest.mark.parametrize("depth", [101, 500, 50_000])
+@pytest.mark.parametrize("depth", [100, 500, 50_000])
 @pytest.mark.parametrize("kind", ["dictionaries", "lists", "tuples"])
 def test_deep_nesting_is_refused_by_name(depth, kind, tmp_path):
     value: object = 1
@@ -143,7 +143,7 @@ def test_deep_nesting_is_refused_by_name(depth, kind, tmp_path):
     config = {"version": 1, "stages": [{"source": "item_sampler", "items": value}]}
     with pytest.raises(hr.PlanError, match="from_config: expected at most 64 levels of dictionaries and lists"):
         hr.Plan.from_config(config)
-    with pytest.raises(hr.InputError, match=r"got (more than 100 levels|a tuple at notes\['a'\])"):
+    with pytest.raises(hr.InputError, match="got more than 64 levels"):
         hr.save_dataset(tmp_path / "data", plain(), notes={"a": value}, progress=False)
     loader = hr.ItemSampler(4).loader()
     with pytest.raises(hr.StateError, match="expected at most 64 levels"):
