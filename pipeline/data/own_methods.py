@@ -79,9 +79,16 @@ def check_methods(
         if getattr(type(value), method, None) is like or method in free:
             continue
         own = getattr(value, method, _ABSENT)
-        if own is not _ABSENT:
-            names = " ".join(one for one in by_name if one not in free)
-            check_takes(own, f"{name}.{method}", error, *by_position, by_name=names)
+        if own is _ABSENT:
+            continue
+        if not callable(own):
+            parameters = ", ".join(["self", *by_position])
+            raise error(
+                f"{expected(f'{name}.{method}')} to be a method, got {type(own).__name__}; write def "
+                f"{method}({parameters})"
+            )
+        names = " ".join(one for one in by_name if one not in free)
+        check_takes(own, f"{name}.{method}", error, *by_position, by_name=names)
 
 
 @cache

@@ -66,12 +66,18 @@ def as_source(given: SourceLike | ArrayLike | Tensor, name: str = _UNNAMED) -> F
     if name == _UNNAMED:
         return in_contract(given)
     source = in_contract(given, name)
-    inner: Any = source  # below a cache, or codes
+    users = _users_source(source)
+    if users is not None:
+        users.call(name)
+    return source
+
+
+def _users_source(source: FeatureSource) -> Any:
+    """Return the source of a user that a source is, or reads from: below a cache, or codes; None if there is none."""
+    inner: Any = source
     while isinstance(inner, FeatureSource) and not hasattr(inner, "as_given"):
         inner = vars(inner).get("_source", vars(inner).get("given"))
-    if inner is not None:
-        inner.call(name)
-    return source
+    return inner
 
 
 class FeatureSources(Mapping[FeatureName, FeatureSource]):
@@ -267,8 +273,9 @@ class FeatureStore:
         ):
             for name in names:
                 source: Any = sources.in_contract(name)
-                if hasattr(source, "as_given"):  # a user's
-                    source.check_declared()
+                users = _users_source(source)
+                if users is not None:
+                    users.check_declared()
                 num_rows, num_ids = source.num_rows, num_all
                 if not isinstance(name, str):
                     num_ids = None if of_type is None else type_size(of_type, name[0])

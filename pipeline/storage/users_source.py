@@ -35,19 +35,12 @@ class UsersSource(Adapted):
         The source.
     what
         What to call it in errors, such as "node feature 'x'".
-
-    Raises
-    ------
-    FeatureError
-        If a method does not take what it is called with.
     """
 
     def __init__(self, given: SourceLike, what: str = "") -> None:
         super().__init__(given)
         self._what = what
         self._memory = ReturnedMemory()
-        # A source that reads to CPU memory alone need not know of places; a digest may be an attribute.
-        check_methods(given, FeatureSource, self._name("read").removesuffix(".read"), FeatureError, free=_FREE)
 
     @property
     def as_given(self) -> SourceLike:
@@ -123,6 +116,8 @@ class UsersSource(Adapted):
         FeatureError
             Naming the source and the member.
         """
+        # A source that reads to CPU memory alone need not know of places; a digest may be an attribute.
+        check_methods(self.given, FeatureSource, self._name("read").removesuffix(".read"), FeatureError, free=_FREE)
         for member in ("shape", "dtype", "num_rows", "row_bytes", "place", "foresight", "rows_in_place"):
             getattr(self, member)
 

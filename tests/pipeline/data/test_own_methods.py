@@ -69,14 +69,14 @@ CALLS = {
     "read without num_threads": (lambda: fetch(read=lambda self, ids: None), r"Own\.read to take \(ids, \*, num_thr"),
     "read below a cache": (lambda: fetch(cached, read=lambda self, ids: None), r"Own\.read to take \(ids"),
     "read of nothing": (lambda: fetch(read=lambda self: None), r"Own\.read to take"),
-    "read is no function": (lambda: fetch(read=7), r"Own\.read to be a function of \(ids.*got int"),
+    "read is no function": (lambda: fetch(read=7), r"Own\.read to be a method, got int"),
     "expect is None": (
         lambda: fetch(foresight=4, expect=None),
-        r"Own\.expect to be a function of \(ids\), got NoneType",
+        r"Own\.expect to be a method, got NoneType",
     ),
     "version_reader returns a number": (lambda: fetch(version_reader=lambda self: 5), r"Own\.version_reader to return"),
     "rule of nothing": (lambda: sample(rule=lambda self: None), r"Own\.rule to take \(fanout\)"),
-    "rule is a number": (lambda: sample(rule=7), r"Own\.rule to be a function of \(fanout\), got int"),
+    "rule is a number": (lambda: sample(rule=7), r"Own\.rule to be a method, got int"),
     "no name": (lambda: sample(name=None, rule=lambda self, fanout: None), r"Own\.name to be the name of the stage"),
     "runner of nothing": (lambda: run(runner=lambda self: None), r"Own\.runner to take \(settings\)"),
     "runner returns a function of nothing": (
