@@ -14,8 +14,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan import Counts, Divided, MapStage, Runner, RunSettings, Watched
 from headrace.pipeline.plan.checks import divided_features, watched_features
 from headrace.pipeline.storage.feature_source import FeatureSource
-from headrace.pipeline.storage.over_source import refuse_absent_cache
-from headrace.pipeline.storage.rows import read_rows
+from headrace.pipeline.storage.rows import read_rows, refuse_absent_cache
 from headrace.pipeline.storage.wanted import Feature, Wanted
 
 if TYPE_CHECKING:

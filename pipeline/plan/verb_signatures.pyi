@@ -1033,8 +1033,10 @@ class Verbs:
         Parameters
         ----------
         machine
-            The machine of a rank, and their number; by default that of this process. Several ranks of a machine with
-            GPUs are taken to have one each, and to exchange tensors from GPU to GPU, as by NCCL.
+            The machine of a rank, and their number; by default that of this process. In a job of torch.distributed the
+            text is that of a loader of this rank, with the channel of the job, unless the machine is that of another rank
+            or of another number of several. Ranks of such a machine with GPUs are taken to have one each, and to exchange
+            tensors from GPU to GPU, as by NCCL.
         partition
             As for `loader`.
         facts

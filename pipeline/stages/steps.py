@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data import MiniBatch, check_switches, whole_number
-from headrace.pipeline.data.own_methods import check_takes
 from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, PADDED, Counts, PlainStage, Stage
 from headrace.pipeline.plan.text import describe
@@ -93,6 +92,8 @@ class Transform(PlainStage):
             is_class = isinstance(self.function, type)
             kind = f"the class {self.function.__name__}" if is_class else type(self.function).__name__
             raise PlanError(f"transform: expected a function from MiniBatch to MiniBatch, got {kind}")
+        from headrace.pipeline.data.own_methods import check_takes  # few plans have a function
+
         check_takes(self.function, "transform: function", PlanError, "batch")
 
     def run(self, batch: MiniBatch) -> tuple[MiniBatch, Counts]:

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import empty_rows
+from headrace.ops.gpu import resolved
 from headrace.pipeline.data import CPU, Place, describe
+from headrace.pipeline.data.checks import as_present_device
 
 if TYPE_CHECKING:
     from headrace.pipeline.storage.decoding import Decoding
@@ -141,3 +143,18 @@ def check_to(source: object, to: Place) -> None:
             f"{type(source).__name__}.read: expected to=cpu, where ids are and it can read rows to, got to={to}; read "
             "them to cpu, and let copy_to move them"
         )
+
+
+def refuse_absent_cache(source: object) -> None:
+    """Refuse a cache on a GPU that is not here, through which nothing would be read.
+
+    Raises
+    ------
+    DeviceError
+        If torch finds no such GPU, and nothing stands in for it.
+    """
+    while source is not None:
+        place = getattr(source, "cache_place", None)
+        if isinstance(place, Place) and place.kind == "cuda":
+            as_present_device(resolved(str(place)), "CachedFeature")
+        source = getattr(source, "source", None)

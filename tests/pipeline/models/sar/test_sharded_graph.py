@@ -309,7 +309,7 @@ def test_edges_by_type_are_made_once():
     assert sum(typed.sizes) == len(typed.destinations)
     types[0] = 2
     assert place.by_type(types, 3) is not typed
-    with pytest.raises(hr.InputError, match=r"expected numbers in \[0, 2\), got 0 … 2"):
+    with pytest.raises(hr.InputError, match=r"expected numbers in \[0, 2\), got 0 to 2"):
         place.by_type(types, 2)
     with pytest.raises(hr.InputError, match="expected a whole number for each of this rank's 1500 edges"):
         place.by_type(types[:3], 3)
