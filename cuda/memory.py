@@ -46,8 +46,7 @@ def pin(tensor: Tensor, ranges: PinnedRanges | None = None) -> Callable[[], None
         raise DeviceError(f"pin: expected a contiguous tensor of the host, got one on {tensor.device}")
     if tensor.nbytes == 0:
         return _nothing
-    storage = tensor.untyped_storage()
-    return (_pinned_ranges() if ranges is None else ranges).pin(storage.data_ptr(), storage.nbytes())
+    return (_pinned_ranges() if ranges is None else ranges).pin(tensor.untyped_storage())
 
 
 @cache
