@@ -85,6 +85,20 @@ class StandIn(Backend, Protocol):
 
     streams: Streams
 
+    free_memory: int
+
+    def is_on_host(self, tensor: Tensor) -> bool:
+        """Whether a tensor is to be taken for one of the host; all others are in memory of the GPU."""
+
+    def reaches(self, tensor: Tensor) -> bool:
+        """Whether kernels read a tensor in place: it is not of the host, or pinned."""
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """Return a copy of a tensor of the host in memory of the GPU."""
+
+    def pin(self, tensor: Tensor) -> Callable[[], None]:
+        """Pin memory of a tensor where it is, and return what unpins it."""
+
 
 _stand_in: StandIn | None = None
 
@@ -103,6 +117,20 @@ def stand_in(backend: StandIn) -> Iterator[None]:
 def is_gpu(device: torch.device) -> bool:
     """Whether kernels of this folder run where tensors of the device are."""
     return device.type == "cuda" or (device.type == "cpu" and _stand_in is not None)
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the free bytes of a device."""
+    return torch.cuda.mem_get_info(device)[0] if _stand_in is None else _stand_in.free_memory
+
+
+def pin(tensor: Tensor) -> Callable[[], None]:
+    """Pin the memory of a tensor where it is, and return what unpins it; see `headrace.cuda.memory.pin`."""
+    if _stand_in is not None:
+        return _stand_in.pin(tensor)
+    from headrace.cuda.memory import pin
+
+    return pin(tensor)
 
 
 def streams_of_stand_in() -> Streams | None:
@@ -147,10 +175,27 @@ def _gpu(device: torch.device) -> Backend:
     return gpu(device)
 
 
+def is_on(tensor: Tensor, device: torch.device) -> bool:
+    """Whether a tensor is in memory of a device itself."""
+    return tensor.device == device and not (_stand_in is not None and _stand_in.is_on_host(tensor))
+
+
+def copied(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor in memory of a device: itself, or a copy that the current stream makes.
+
+    Memory that torch has pinned is not given to others before the copy is made.
+    """
+    if is_on(tensor, device):
+        return tensor
+    return tensor.to(device, non_blocking=True) if _stand_in is None else _stand_in.copy(tensor)
+
+
 def is_reachable(tensor: Tensor, device: torch.device) -> bool:
     """Whether kernels on a device can read a tensor in place."""
-    if tensor.nbytes == 0 or tensor.device == device or (tensor.is_cpu and _stand_in is not None):
+    if tensor.nbytes == 0 or is_on(tensor, device):
         return True
+    if tensor.is_cpu and _stand_in is not None:
+        return _stand_in.reaches(tensor)
     if device.type != "cuda":
         return False
     from headrace.cuda.memory import is_pinned, reach_peer

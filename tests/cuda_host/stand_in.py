@@ -2,14 +2,14 @@
 
 It finds missing barriers, updates that are no atomic operations (threads of a block change places at each access to
 memory), addresses that are not aligned, offsets beyond 32 bits (`test_addresses.py`), kernels that never end, missing
-waits between streams, and memory that one stream made and another one uses without `record_stream`.
+waits between streams, memory that one stream made and another one uses without `record_stream`, and memory of the host
+that is not pinned, of what a test marks as the host's (`host_memory.py`).
 
 It does not find:
 
 - what blocks do to each other at the same time: one runs after the other; nor the order in which a GPU's memory shows
   writes to other blocks
-- accesses beyond an array, for which `make sanitize` runs some of the tests, and memory of the host that is not pinned:
-  all memory is the CPU's
+- accesses beyond an array, for which `make sanitize` runs some of the tests
 - work of the main stream that a side stream does not wait for, as that of the main one runs at once, and its memory
   that side streams use without `record_stream`
 - loops that never end without an access to memory
@@ -36,6 +36,7 @@ from headrace.cuda.backend import word_of
 from headrace.cuda.instances import FILES, instances_in
 from headrace.cuda.source import KERNELS, NATIVE
 
+from cuda_host.host_memory import HostMemory
 from cuda_host.stream_model import StreamModel
 
 HERE = Path(__file__).resolve().parent
@@ -57,12 +58,28 @@ class StandIn:
         self._most_blocks = most_blocks
         self.launches: list[str] = []
         self.streams = StreamModel()
+        self.host = HostMemory()
+        self.free_memory = 1 << 40
+
+    def is_on_host(self, tensor):
+        return self.host.has(tensor)
+
+    def reaches(self, tensor):
+        return not self.host.has(tensor) or self.host.is_pinned(tensor)
+
+    def copy(self, tensor):
+        return self.host.copy(tensor)
+
+    def pin(self, tensor):
+        return self.host.pin(tensor)
 
     def launch(self, file, name, num_items, block_size, words, arguments):
         seed = next(self._seeds)
         self.launches.append(name)
         self.streams.check(arguments, name)
-        assert all(one.is_contiguous() for one in arguments if isinstance(one, torch.Tensor))
+        tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+        assert all(one.is_contiguous() for one in tensors)
+        assert all(map(self.reaches, tensors)), f"{name}: memory of the host is read that is not pinned"
         kernel = getattr(self._library, symbol(file, name))
         kernel.restype = ctypes.c_char_p
         array = (ctypes.c_uint64 * max(len(words), 1))()
