@@ -6,12 +6,15 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
 Made = TypeVar("Made")
+
+#: How kernels reach memory: it is that of their device, or they read it in place, pinned or of a peer.
+Reach: TypeAlias = Literal["there", "in place"]
 
 
 class Backend(Protocol):
@@ -192,15 +195,22 @@ def copied(tensor: Tensor, device: torch.device) -> Tensor:
 
 def is_reachable(tensor: Tensor, device: torch.device) -> bool:
     """Whether kernels on a device can read a tensor in place."""
-    if tensor.nbytes == 0 or is_on(tensor, device):
-        return True
+    return reach_of(tensor, device) is not None
+
+
+def reach_of(tensor: Tensor, device: torch.device) -> Reach | None:
+    """Return how kernels on a device reach a tensor: where they run, in place elsewhere, or not at all."""
+    if tensor.device == device and (_stand_in is None or not _stand_in.is_on_host(tensor)):
+        return "there"
+    if tensor.nbytes == 0:
+        return "in place"
     if tensor.is_cpu and _stand_in is not None:
-        return _stand_in.reaches(tensor)
+        return "in place" if _stand_in.reaches(tensor) else None
     if device.type != "cuda":
-        return False
+        return None
     from headrace.cuda.memory import is_pinned, reach_peer
 
     if tensor.is_cuda:
         with torch.cuda.device(device):
-            return reach_peer(device.index, tensor.device.index)
-    return is_pinned(tensor)
+            return "in place" if reach_peer(device.index, tensor.device.index) else None
+    return "in place" if is_pinned(tensor) else None

@@ -269,42 +269,6 @@ def reads(source: Array, device: torch.device) -> TypeGuard[torch.Tensor]:
     return is_packed(source.shape[1:], source.stride()[1:], 1)
 
 
-def in_reach(
-    value: Array,
-    name: str,
-    device: torch.device,
-    *,
-    stage: str,
-    dtypes: Sequence[torch.dtype] = (torch.int64,),
-    error: type[InputError] = InputError,
-) -> torch.Tensor:
-    """Return a one-dimensional array that kernels on a device can read, contiguous, or refuse it.
-
-    Pinned memory is read in place, so the caller keeps it: this is for arrays of a graph, as `on_device` for those of a
-    batch.
-
-    Raises
-    ------
-    InputError
-        (or `error`) for another type, number of dimensions or dtype, or memory that the device cannot read in place.
-    """
-    from headrace.cuda.backend import copied, is_reachable
-
-    if isinstance(value, np.ndarray) and device.type == "cpu":
-        value = torch.from_numpy(np.require(value, requirements=["C", "A", "W", "O"]))
-    if isinstance(value, torch.Tensor) and value.ndim == 1 and value.dtype in dtypes and is_reachable(value, device):
-        view = value.detach()
-        # A contiguous copy of pinned memory would not be pinned, and nobody would keep one in memory of a peer.
-        return view if view.is_contiguous() else copied(view, device).contiguous()
-    words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    expected = f"{stage}: expected {name} to be a 1-d tensor of {words} on {device}, or in pinned memory"
-    if not isinstance(value, torch.Tensor):
-        raise error(f"{expected}, got {type(value).__name__}; pass torch.as_tensor({name}, device={str(device)!r})")
-    if value.ndim != 1 or value.dtype not in dtypes:
-        raise error(f"{expected}, got {str(value.dtype).removeprefix('torch.')}{list(value.shape)}")
-    raise error(f"{expected}, got a tensor on {value.device}; move it with .to({str(device)!r}), or pin it")
-
-
 def on_device(
     value: Array,
     name: str,
@@ -313,14 +277,37 @@ def on_device(
     stage: str,
     dtypes: Sequence[torch.dtype] = (torch.int64,),
     error: type[InputError] = InputError,
+    in_place: bool = False,
 ) -> torch.Tensor:
-    """Return a one-dimensional array in memory of a device, contiguous, or refuse it as `in_reach` does.
+    """Return a one-dimensional array that kernels on a device can read, contiguous, or refuse it.
 
-    Pinned memory is copied, so that the caller may drop it while the kernel that reads it has not run.
+    Pinned memory is copied to the device, so that the caller may drop it before the kernel that reads it has run. With
+    `in_place`, for arrays of a graph, which lives, it is read where it is.
+
+    Raises
+    ------
+    InputError
+        (or `error`) for another type, number of dimensions or dtype, or memory that the device cannot read in place.
     """
-    from headrace.cuda.backend import copied
+    from headrace.cuda.backend import copied, reach_of
 
-    return copied(in_reach(value, name, device, stage=stage, dtypes=dtypes, error=error), device)
+    if isinstance(value, np.ndarray) and device.type == "cpu":
+        value = torch.from_numpy(np.require(value, requirements=["C", "A", "W", "O"]))
+    if isinstance(value, torch.Tensor) and value.ndim == 1 and value.dtype in dtypes:
+        reach = reach_of(value, device)
+        if reach == "there":
+            return value.detach().contiguous()
+        # A contiguous copy of pinned memory would not be pinned, and nobody would keep one in memory of a peer.
+        if reach is not None:
+            kept = in_place and value.is_contiguous()
+            return value.detach() if kept else copied(value.detach(), device).contiguous()
+    words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    expected = f"{stage}: expected {name} to be a 1-d tensor of {words} on {device}, or in pinned memory"
+    if not isinstance(value, torch.Tensor):
+        raise error(f"{expected}, got {type(value).__name__}; pass torch.as_tensor({name}, device={str(device)!r})")
+    if value.ndim != 1 or value.dtype not in dtypes:
+        raise error(f"{expected}, got {str(value.dtype).removeprefix('torch.')}{list(value.shape)}")
+    raise error(f"{expected}, got a tensor on {value.device}; move it with .to({str(device)!r}), or pin it")
 
 
 class device_errors:  # noqa: N801 - used as a function is, and by each small batch, which feels the calls of a generator

@@ -10,7 +10,7 @@ from torch.autograd.graph import increment_version
 
 from headrace.ops._arrays import Array
 from headrace.ops.errors import FeatureError
-from headrace.ops.gpu import device_errors, in_reach, on_device
+from headrace.ops.gpu import device_errors, on_device
 
 if TYPE_CHECKING:
     from headrace.cuda.rows import Tables
@@ -81,7 +81,7 @@ def locate(
     from headrace.cuda.faults import Fault
     from headrace.cuda.rows import locate_rows
 
-    ranks = in_reach(rank, "rank", device, stage=stage, dtypes=_IDS, error=FeatureError)
+    ranks = on_device(rank, "rank", device, stage=stage, dtypes=_IDS, error=FeatureError, in_place=True)
     nodes = on_device(ids, "ids", device, stage=stage, dtypes=_IDS, error=FeatureError)
     counts = (sizes.replicated, sizes.interleaved, sizes.num_devices, sizes.host)
     try:

@@ -10,7 +10,7 @@ import torch
 from headrace.ops._arrays import Array
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.ops.features.gather import gather_rows
-from headrace.ops.gpu import device_errors, in_reach, on_device
+from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.sampling.edge_positions import EdgePositions, FoundOnGpu, check_excluded
 from headrace.ops.sampling.typed_rows import TypedRows
 
@@ -37,13 +37,13 @@ def find_edges(
     from headrace.cuda.find_edges import Pairs, Rows
     from headrace.cuda.find_edges import find_edges as find
 
-    starts = in_reach(indptr, "indptr", device, stage=stage, error=GraphError)
-    neighbors = in_reach(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
+    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
+    neighbors = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
     if len(starts) == 0:
         raise GraphError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
     ids = None
     if edge_ids is not None:
-        ids = in_reach(edge_ids, "edge_ids", device, stage=stage, dtypes=_IDS, error=GraphError)
+        ids = on_device(edge_ids, "edge_ids", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
         if len(ids) != len(neighbors):
             raise GraphError(
                 f"{stage}: expected edge_ids to have one entry per edge ({len(neighbors)}), got {len(ids)}"

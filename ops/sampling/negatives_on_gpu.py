@@ -8,7 +8,7 @@ import torch
 
 from headrace.ops._arrays import Array
 from headrace.ops.errors import GraphError, InputError, ItemsError
-from headrace.ops.gpu import device_errors, in_reach, on_device
+from headrace.ops.gpu import device_errors, on_device
 
 if TYPE_CHECKING:
     from headrace.cuda.faults import Fault
@@ -36,17 +36,17 @@ def draw_negatives(
     from headrace.cuda import negatives as twin
     from headrace.cuda.faults import Fault
 
-    starts = in_reach(indptr, "indptr", device, stage=stage, error=GraphError)
-    sources = in_reach(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
+    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
+    sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
     of_pairs = on_device(counts, "counts", device, stage=stage)
     laws = {type(None): twin.UNIFORM, str: twin.IN_DEGREE}
     law = laws.get(type(weight), twin.WEIGHT)
     sums = None
     if weight is not None and not isinstance(weight, str):
-        sums = in_reach(weight, "weight", device, stage=stage, dtypes=(torch.float64,))
+        sums = on_device(weight, "weight", device, stage=stage, dtypes=(torch.float64,), in_place=True)
     reject = None if reject is None else on_device(reject, "reject", device, stage=stage, error=ItemsError)
     order, prefix = (
-        None if array is None else in_reach(array, name, device, stage=stage)
+        None if array is None else on_device(array, name, device, stage=stage, in_place=True)
         for name, array in (("order", order), ("prefix", prefix))
     )
     size = nodes[1] - nodes[0]
