@@ -178,7 +178,7 @@ clean: ## remove everything that the other targets made
 	rm -rf .venv .venv-* build dist bench/cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The environment is made in two steps, so that a first look takes only what it needs. Each says what comes.
-.venv/.headrace: constraints.txt pyproject.toml $(NATIVE) pipeline/_package.py pipeline/_pyg.py pipeline/_lightning.py pipeline/_main.py pipeline/py.typed
+.venv/.headrace: constraints.txt pyproject.toml $(NATIVE) $(wildcard pipeline/_*.py) pipeline/py.typed
 	@test -e $@ || echo "Making .venv: PyTorch and the tools that compile the C++ core (1 GB on disk). One to three minutes, once."
 	test -x .venv/bin/pip || $(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet --constraint constraints.txt nanobind scikit-build-core cmake ninja

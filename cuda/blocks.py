@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -109,7 +108,7 @@ def sample_blocks(
         # Behind the error, which kept what was made.
         taken.lacks_memory = True
         message = f"sampling waits for the size of each array, as arrays with more room than edges do not fit: {why}"
-        warnings.warn(message, UserWarning, stacklevel=2)
+        taken.warn(message)
     return _sampled(asked, taken, (), bounded=False)
 
 
@@ -134,7 +133,7 @@ def _sampled(
     num_seen, *of_hops = torch.split(faults.sizes[:num_own], [1, *[2] * len(hops)])
     sizes = Sizes(faults, known_sizes)
     elements = Nodes(graph.num_nodes) if trees is None else TreeElements(graph.num_nodes, trees)
-    fetched = Fetched(cache) if fetch else None
+    fetched = Fetched(cache, taken.warn) if fetch else None
     roots = elements.of_seeds(seeds, faults)
     most_ids = max(_all_room(len(seeds), elements.most, hops), taken.num_ids) if bounded else len(seeds)
     numbering = Numbering(most_ids, device, expected)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -64,10 +63,13 @@ class Fetched:
     ----------
     cache
         On the device, or None.
+    warn
+        Shows a user a warning.
     """
 
-    def __init__(self, cache: Cache | None) -> None:
+    def __init__(self, cache: Cache | None, warn: Callable[[str], None]) -> None:
         self._cache = cache
+        self._warn = warn
         self._counts: list[Counts] = []
         #: Which of the sizes are those of rows.
         self._places: list[int] = []
@@ -97,7 +99,7 @@ class Fetched:
             rows, copied = self.rows(graph, find_segments(graph, frontier, sizes.faults), sizes)
         except torch.cuda.OutOfMemoryError as error:
             why = str(error).partition(". ")[0]
-            warnings.warn(f"split_sample: rows are sampled in place, as {why}", UserWarning, stacklevel=2)
+            self._warn(f"split_sample: rows are sampled in place, as {why}")
             return None
         numbers = None
         if parallel_edges and hop.rules[0].fanout >= 0:

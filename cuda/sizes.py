@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -29,9 +29,15 @@ class Taken:
     """The largest sizes that minibatches of one kind took so far, in the order in which they asked for room.
 
     Several threads note what they see; if they lose some of it, a minibatch is made twice.
+
+    Parameters
+    ----------
+    warn
+        Shows a user a warning.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self.warn = warn
         self.sizes: list[int] = []
         #: Ids that a minibatch had room for.
         self.num_ids = 0

@@ -34,7 +34,7 @@ def _append(path: Path, seen: set[Path], lines: list[str]) -> None:
     seen.add(path)
     name = path.name if path.parent.name == "std" else str(path.relative_to(path.parents[1]))
     lines.append(f'#line 1 "{name}"')
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         include = _INCLUDE.match(line)
         if include is None:
             lines.append("" if line.strip() == "#pragma once" else line)

@@ -112,8 +112,9 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
 
 def as_count(value: int, name: str, *, stage: str, error: type[InputError] = InputError) -> int:
     """Check that a number of things is an int of at least 0."""
-    if not (type(value) is int or is_int(value)) or value < 0:
-        message = f"{stage}: expected {name} to be an int of at least 0, got {value!r}"
+    if not (type(value) is int or is_int(value)) or not 0 <= value < 1 << 63:
+        below = " and below 2**63" if is_int(value) and value > 0 else ""
+        message = f"{stage}: expected {name} to be an int of at least 0{below}, got {value!r}"
         raise error(message)
     return int(value)
 

@@ -20,6 +20,8 @@ A message says what was expected, what came, in which function or stage, and wha
 
 from __future__ import annotations
 
+from headrace.ops.text import printable
+
 __all__ = [
     "DeviceError",
     "FeatureError",
@@ -37,6 +39,9 @@ __all__ = [
 
 class HeadraceError(Exception):
     """The base class of all errors that headrace raises on purpose."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class InputError(HeadraceError, ValueError):

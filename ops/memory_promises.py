@@ -6,15 +6,16 @@ as free, so that every further cache would be given the same memory again.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from typing import NamedTuple
 
+from headrace.ops.forks import ProcessLock
+
 #: Memory of the host; that of GPUs goes by their numbers.
 HOST = -1
 
-_LOCK = threading.Lock()
+_LOCK = ProcessLock()
 _LIVING: weakref.WeakSet[Promise] = weakref.WeakSet()
 
 
@@ -41,7 +42,7 @@ class Promise:
         self.filled = filled
         self.allocated = allocated
         self.place = place
-        with _LOCK:
+        with _LOCK.held():
             _LIVING.add(self)
 
 
@@ -65,7 +66,7 @@ class Promised(NamedTuple):
 
 def promised(place: int = HOST) -> Promised:
     """Return what is promised at a place to all that live in this process."""
-    with _LOCK:
+    with _LOCK.held():
         living = [promise for promise in _LIVING if promise.place == place]
     left = [max(promise.num_bytes - promise.filled(), 0) for promise in living]
     not_allocated = [one for one, promise in zip(left, living, strict=True) if not promise.allocated]

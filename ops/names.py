@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple, NoReturn, TypeVar
 
 from headrace.ops.errors import InputError
+from headrace.ops.text import printable
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -68,11 +69,13 @@ def later(
         elif name in submodules:
             value = load(submodules[name])
         elif former is not None and name in former:
+            from headrace.ops.warn_user import warn_user  # which imports of headrace alone do not need
+
             module, now, since = former[name]
             value = getattr(load(module), name)
             # After imports, which may change filters: Python then forgets which lines were warned.
             message = f"{package}.{name} is deprecated since {since}; write {now}"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            warn_user(message, DeprecationWarning)
             return value  # and is asked for here again, from other lines
         else:
             raise no_attribute(f"module {package!r}", name, lambda: names, advice)
@@ -109,7 +112,7 @@ class UnknownNameError(AttributeError):
         self._advice = advice
 
     def __str__(self) -> str:
-        return f"{self.args[0]}; {self._advice()}"
+        return printable(f"{self.args[0]}; {self._advice()}")
 
     def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
         return AttributeError, (str(self),)
@@ -153,30 +156,35 @@ class UnknownKeyError(InputError, KeyError):
     def __str__(self) -> str:
         what, key, known, filled_by = self.args
         if filled_by and not known:
-            return f"{what}: expected a key, got {key!r} where there is none yet; {filled_by}"
+            return printable(f"{what}: expected a key, got {key!r} where there is none yet; {filled_by}")
         close = close_name(str(key), map(str, known))
         advice = f"; did you mean {close!r}?" if close else ""
-        return f"{what}: expected one of {', '.join(map(repr, known)) or 'none'}, got {key!r}{advice}"
+        return printable(f"{what}: expected one of {', '.join(map(repr, known)) or 'none'}, got {key!r}{advice}")
 
 
-class Named(dict[str, T]):
-    """A dictionary that names the nearest key where it does not have one.
+class Named(dict[K, T]):
+    """A dictionary that names its keys, and the nearest one, where it does not have one: all that users get are such.
 
     Parameters
     ----------
     what
         What errors call it.
+    values
+        What it holds.
+    filled_by
+        What to do where it is empty.
     """
 
-    def __init__(self, what: str, values: Mapping[str, T]) -> None:
+    def __init__(self, what: str, values: Mapping[K, T], filled_by: str = "") -> None:
         super().__init__(values)
         self._what = what
+        self._filled_by = filled_by
 
-    def __missing__(self, key: str) -> T:
-        raise UnknownKeyError(self._what, key, self)
+    def __missing__(self, key: K) -> T:
+        raise UnknownKeyError(self._what, key, self, self._filled_by)
 
-    def __reduce__(self) -> tuple[type[Named[T]], tuple[str, dict[str, T]]]:
-        return type(self), (self._what, dict(self))
+    def __reduce__(self) -> tuple[type[Named[K, T]], tuple[str, dict[K, T], str]]:
+        return type(self), (self._what, dict(self), self._filled_by)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

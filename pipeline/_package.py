@@ -17,6 +17,7 @@ from headrace.pipeline.later import METHODS as _METHODS
 from headrace.pipeline.version import VERSION as _VERSION
 
 if _TYPE_CHECKING:
+    from headrace import nn, sar, scores
     from headrace.ops.errors import (
         DeviceError,
         FeatureError,
@@ -33,7 +34,6 @@ if _TYPE_CHECKING:
     )
     from headrace.ops.features.tiers import TierSizes
     from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
-    from headrace.pipeline import scores
     from headrace.pipeline.convert.convert import convert
     from headrace.pipeline.data import Block, Graph, Items, MiniBatch, Place, TypeOffsets
     from headrace.pipeline.data.gcn_norm import gcn_norm
@@ -42,7 +42,6 @@ if _TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.distributed.comm import sum_hook
     from headrace.pipeline.distributed.local_comm import LocalGroup
-    from headrace.pipeline.models import nn, sar
     from headrace.pipeline.models.cooperative import cooperative, sum_gradients
     from headrace.pipeline.models.inference.run import inference
     from headrace.pipeline.partition.edge_partition import EdgePartition
@@ -243,10 +242,10 @@ _MODULES = {
     "write_shards": "headrace.pipeline.storage.write_shards",
 }
 _SUBMODULES = {
-    "nn": "headrace.pipeline.models.nn",
+    "nn": "headrace.nn",
     "ops": "headrace.ops",
-    "sar": "headrace.pipeline.models.sar",
-    "scores": "headrace.pipeline.scores",
+    "sar": "headrace.sar",
+    "scores": "headrace.scores",
 }
 # Names of before, as docs/upgrading.md promises. They are not in __all__.
 _FORMER = {

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
+from headrace.ops.forks import cached_property
 from headrace.pipeline.compat import pyg
 
 ROOT = Path(__file__).parent.parent
@@ -59,7 +60,7 @@ def prose(text: str) -> str:
 @functools.cache
 def docstrings() -> dict[str, str]:
     """Return the docstrings of public names, but for those of values, which are those of their classes."""
-    described = (property, functools.cached_property, classmethod, staticmethod)
+    described = (property, cached_property, classmethod, staticmethod)
     found = {}
     for name, value in documented():
         if (

@@ -211,12 +211,45 @@ OPS = [
 NOT_LOADED = ["torchdata", "torch_geometric", "dgl", "cupy", "scipy", "matplotlib", "tqdm", "igraph", "pymetis", "ogb"]
 
 
-def test_the_installed_root_is_current():
+#: Files of the root of the package, and where they are in the tree.
+FILES = {"__init__": "_package", "__main__": "_main"}
+FILES |= {name: f"_{name}" for name in ("lightning", "nn", "pyg", "sar", "scores")}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_installed_root_is_current(name):
     """The public root is copied when headrace is installed, in editable installs too."""
-    installed, source = Path(hr.__file__).read_text(), (ROOT / "pipeline/_package.py").read_text()
-    assert installed == source, (
-        "pipeline/_package.py has changed since headrace was installed: run `make .venv/.installed`"
+    installed, source = Path(hr.__file__).with_name(f"{name}.py"), ROOT / f"pipeline/{FILES[name]}.py"
+    assert installed.read_text() == source.read_text(), (
+        f"{source.name} has changed since headrace was installed: run `make .venv/.installed`"
     )
+
+
+def test_every_file_of_the_root_is_installed():
+    assert {path.stem for path in (ROOT / "pipeline").glob("_*.py")} - {"__init__"} == set(FILES.values())
+
+
+@pytest.mark.parametrize("name", ["nn", "sar", "scores"])
+def test_modules_are_imported_as_modules(name):
+    program = f"""
+import headrace.{name}
+import headrace.{name} as module
+import pickle, sys
+import headrace as hr
+from headrace import {name}
+from headrace.{name} import *
+assert module is hr.{name} is {name} is sys.modules["headrace.{name}"]
+assert module.__name__ == module.__spec__.name == "headrace.{name}"
+assert [one for one in dir(module) if not one.startswith("_")] == sorted(module.__all__)
+for one in module.__all__:
+    assert globals()[one] is getattr(module, one)
+    assert pickle.loads(pickle.dumps(getattr(module, one))) is getattr(module, one)
+try:
+    module.nothing_of_this_name
+except AttributeError as error:
+    assert "headrace.{name}" in str(error), error
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 def test_the_version_is_that_of_the_installed_package():

@@ -53,6 +53,8 @@ def test_misuse_is_an_error_for_type_checkers(tmp_path):
     for wing in ("pipeline", "ops", "cuda"):
         (package / wing).symlink_to(root / wing)
     (package / "__init__.py").symlink_to(root / "pipeline" / "_package.py")
+    for name in ("nn", "sar", "scores"):
+        (package / f"{name}.py").symlink_to(root / "pipeline" / f"_{name}.py")
     (package / "py.typed").touch()
     # Types of torch say nothing about verbs, and take half a minute.
     (tmp_path / "mypy.ini").write_text("[mypy]\n[mypy-torch.*,numpy.*]\nfollow_imports = skip\n")

@@ -13,6 +13,7 @@ from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_numpy, is_int
 from headrace.ops.errors import FeatureError
 from headrace.ops.features.gather import output_rows
+from headrace.ops.text import in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ class DiskRows:
     Parameters
     ----------
     descriptor : int
-        Of the file; it is duplicated.
+        Of the file, which is opened again: flags, offset and advice of this descriptor stay as they are.
     name : str
         What to call it in errors.
     start : int
@@ -98,7 +99,15 @@ class DiskRows:
         self._row_shape, self._dtype = tuple(shape[1:]), dtype
         row_bytes = math.prod(self._row_shape) * dtype.itemsize
         self._reader = _native.DiskReader(
-            descriptor, name, start, shape[0], row_bytes, self.engine == "io_uring", queue_depth, gap_bytes, direct
+            descriptor,
+            in_utf8(name),
+            start,
+            shape[0],
+            row_bytes,
+            self.engine == "io_uring",
+            queue_depth,
+            gap_bytes,
+            direct,
         )
         self.direct = self._reader.is_direct()
         self.gap_bytes = gap_bytes

@@ -131,6 +131,7 @@ class BlockSampler:
         from headrace.cuda.edge_numbers import EdgeNumbers
         from headrace.cuda.faults import Fault
         from headrace.cuda.sizes import Taken
+        from headrace.ops.warn_user import warn_user
 
         first = on_device(seeds, "seeds", self._device, stage=stage, error=ItemsError)
         planted = None if trees is None else self._planted(first, trees, rules, stage)
@@ -149,7 +150,7 @@ class BlockSampler:
                 how = (*[hop.rules for hop in hops], only_new, numbers is None, trees is None, gaps is None, fetch)
                 if how not in self._taken and len(self._taken) == MOST_WAYS:
                     self._taken.clear()
-                taken = self._taken.setdefault(how, Taken())
+                taken = self._taken.setdefault(how, Taken(warn_user))
                 return sample_blocks(
                     graph, first, hops, only_new=only_new, edge_ids=edge_ids, numbers=numbers, taken=taken,
                     trees=planted, gaps=gaps, fetch=fetch and planted is None and gaps is None, cache=cache,

@@ -18,19 +18,17 @@ from headrace.pipeline.convert.memory import MARGIN, maps_within, room
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.memory_size import as_memory
+from headrace.pipeline.data.new_folder import check_file, check_is_free
 from headrace.pipeline.partition.partition import MOST_PARTS, Partition
-from headrace.pipeline.partition.report import PartitionReport
+from headrace.pipeline.partition.report import PICTURES, PartitionReport
 from headrace.pipeline.storage.array_file import let_pages_go
 from headrace.pipeline.storage.dataset.manifest import PARTS, holds_dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
 from headrace.pipeline.storage.load_shards import ORIGINAL_ID
-from headrace.pipeline.storage.new_folder import check_is_free
 from headrace.pipeline.storage.reordering import ReorderedRows
-from headrace.pipeline.storage.shard_meta import holds_shards
+from headrace.pipeline.storage.shard_meta import contents_of_shards
 from headrace.pipeline.storage.write_shards import bytes_of_shards, write_shards
-
-PICTURES = (".png", ".svg", ".pdf")
 
 #: How often `--method stream` places every node: more passes gain little.
 STREAM_PASSES = 3
@@ -66,11 +64,12 @@ def cut(options: argparse.Namespace) -> None:
                 "folder to make, or make a data set by headrace convert"
             )
         options.out = options.data / PARTS / f"{options.method}-{options.parts}"
-    check_is_free(options.out, overwrite=options.overwrite or options.dry_run, replaceable=holds_shards)
+    check_is_free(options.out, overwrite=options.overwrite or options.dry_run, contents=contents_of_shards)
     if options.report is not None:
         require("matplotlib", extra="plot", stage="--report")
         if options.report.suffix not in PICTURES:
             raise InputError(f"--report {options.report}: expected a name that ends in {', '.join(PICTURES)}")
+        check_file(options.report, "--report", InputError, overwrite=True)
     memory = None if options.memory is None else as_memory(options.memory, "partition")
     if memory is not None:
         _check_is_in_files(options, of_dataset=of_dataset)
@@ -129,7 +128,6 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
         whole = None if whole is None else [*whole, ORIGINAL_ID]
     num_bytes = bytes_of_shards(graph, partition, store, whole)
     if not options.dry_run:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
         write_shards(options.out, graph, partition, store, whole=whole, overwrite=options.overwrite)
     if options.json:
         answer({**_fields(options, files, report, store), "bytes": num_bytes}, "", as_json=True)

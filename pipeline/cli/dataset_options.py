@@ -43,7 +43,7 @@ def add_to(commands: Any) -> None:
     )
     explain.add_argument("--batch-size", type=int, default=1024, metavar="B", help="(default: %(default)s)")
     explain.add_argument("--copy-to", metavar="DEVICE", help="copy batches there: cuda")
-    explain.add_argument("--measure", type=int, default=0, metavar="N", help="run N batches, and print counts and time")
+    explain.add_argument("--measure", type=int, metavar="N", help="run N batches, and print counts and time")
     explain.add_argument("--gpus", type=int, metavar="N", help="for a machine with N GPUs, which need not be here")
     explain.add_argument("--gpu-memory", metavar="SIZE", help="free on each GPU of --gpus: 80GB (default: as here)")
     explain.add_argument(
@@ -62,7 +62,7 @@ def add_to(commands: Any) -> None:
         default="out-degree",
         help="first the nodes that are read most, or all of a part together (default: %(default)s)",
     )
-    reorder.add_argument("--parts", type=int, default=16, metavar="P", help="parts, for --by partition (default: 16)")
+    reorder.add_argument("--parts", type=int, metavar="P", help="parts, for --by partition (default: 16)")
     reorder.add_argument("--overwrite", action="store_true", help="replace a data set at OUT, and parts in it")
     add_json(reorder)
 

@@ -12,11 +12,15 @@ from headrace.ops.errors import InputError, PlanWarning
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.memory_size import LEAST_OF_A_MACHINE, as_memory
-from headrace.pipeline.plan.machine import Machine
+from headrace.pipeline.data.place import MOST_DEVICES
+from headrace.pipeline.plan.machine import MOST_RANKS, Machine
 from headrace.pipeline.run.make_loader import explain as explain_on
 from headrace.pipeline.run.make_loader import loader as loader_of
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.dataset.open_dataset import open_dataset
+
+#: The least and the largest number of options.
+_LIMITS = {"measure": (1, None), "gpus": (0, MOST_DEVICES), "ranks": (1, MOST_RANKS)}
 
 
 def explain(options: argparse.Namespace) -> None:
@@ -27,6 +31,10 @@ def explain(options: argparse.Namespace) -> None:
     HeadraceError
         If there are no such items or features, or the plan is refused.
     """
+    for option, limits in _LIMITS.items():
+        value = getattr(options, option)
+        if value is not None:
+            whole_number(value, f"--{option}", limits[0], InputError, limits[1])
     data = open_dataset(options.folder)
     name = options.items or ("train" if "train" in data.items else next(iter(data.items), None))
     if name is not None and name not in data.items:
@@ -81,10 +89,18 @@ def _machine(options: argparse.Namespace) -> Machine:
 
     Ranks have a GPU each; those beyond the GPUs are on other machines.
     """
-    num_ranks = 1 if options.ranks is None else whole_number(options.ranks, "--ranks", 1, InputError)
+    num_ranks = 1 if options.ranks is None else options.ranks
     here = Machine.detect(min(num_ranks, options.gpus or num_ranks))
-    gpus = here.gpus if options.gpus is None else whole_number(options.gpus, "--gpus", 0, InputError)
+    gpus = here.gpus if options.gpus is None else options.gpus
     sizes = here.gpu_memory[:gpus]
     if options.gpu_memory is not None:
         sizes = (as_memory(options.gpu_memory, "--gpu-memory", LEAST_OF_A_MACHINE),) * gpus
-    return replace(here, gpus=gpus, gpu_memory=sizes, rank=0, world_size=num_ranks)
+    return replace(
+        here,
+        gpus=gpus,
+        gpu_memory=sizes,
+        gpu_promised=here.gpu_promised[:gpus],
+        current_gpu=here.current_gpu if here.current_gpu < gpus else 0,
+        rank=0,
+        world_size=num_ranks,
+    )

@@ -10,19 +10,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import GraphError, InputError
 from headrace.pipeline.cli.parser import answer
 from headrace.pipeline.convert.report import removed_text
-from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of
+from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of, whole_number
+from headrace.pipeline.data.new_folder import check_is_free
 from headrace.pipeline.data.ranking import ranking
-from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.partition.partition import MOST_PARTS, Partition
 from headrace.pipeline.scores import out_degree, reverse_pagerank
-from headrace.pipeline.storage.dataset.manifest import holds_dataset, parts_inside
+from headrace.pipeline.storage.dataset.manifest import contents_of_dataset, parts_inside
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.new_folder import check_is_free
 from headrace.pipeline.storage.reordering import ReorderedRows
+
+#: Parts whose nodes stay together, unless others are asked for.
+NUM_PARTS = 16
 
 
 def reorder(options: argparse.Namespace) -> None:
@@ -37,7 +40,11 @@ def reorder(options: argparse.Namespace) -> None:
     OSError
         If it cannot be written.
     """
-    check_is_free(options.out, overwrite=options.overwrite, replaceable=holds_dataset, what="a data set")
+    if options.parts is not None and options.by != "partition":
+        raise InputError(f"--parts: expected --by partition, which divides nodes into them, got --by {options.by}")
+    if options.parts is not None:
+        whole_number(options.parts, "--parts", 1, InputError, MOST_PARTS)
+    check_is_free(options.out, overwrite=options.overwrite, contents=contents_of_dataset, what="a data set")
     removed = parts_inside(options.out)
     data = open_dataset(options.folder)
     if data.graph.node_ids is not None:
@@ -74,7 +81,7 @@ def reorder(options: argparse.Namespace) -> None:
 def _order(data: Dataset, types: TypeOffsets, options: argparse.Namespace) -> Tensor:
     """Return the nodes in their new order; those of each type stay together."""
     if options.by == "partition":
-        order = Partition.stream(data.graph, options.parts, passes=3).order()
+        order = Partition.stream(data.graph, options.parts or NUM_PARTS, passes=3).order()
     else:
         order = ranking(out_degree(data.graph) if options.by == "out-degree" else reverse_pagerank(data.graph))
     numbers = types.numbers_of(order)

@@ -166,10 +166,11 @@ def _check_options(options: Options) -> None:
     for one in fields(options):
         value, allowed = getattr(options, one.name), get_args(get_type_hints(Options)[one.name])
         texts = [choice for choice in allowed if isinstance(choice, str)]
-        if (texts and value not in texts) or (not allowed and not isinstance(value, bool)):
-            raise InputError(
-                f"convert: expected {one.name} to be {' or '.join(map(repr, texts or (True, False)))}, got {value!r}"
-            )
+        choices: Sequence[Any] = texts or ([] if allowed else [True, False])
+        kinds = [choice for choice in allowed if isinstance(choice, type)] or [str if texts else bool]
+        if not isinstance(value, tuple(kinds)) or (texts and value not in texts) or value == "":
+            expected = " or ".join(map(repr, choices)) or "a text, or None"
+            raise InputError(f"convert: expected {one.name} to be {expected}, got {value!r}; correct it")
 
 
 def _check_added(tables: Checked) -> None:

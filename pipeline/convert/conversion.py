@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
 from headrace.ops import InputError
-from headrace.ops.level_of_user import level_of_user
+from headrace.ops.forks import cached_property
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.attributes import Attribute, joined_attributes
 from headrace.pipeline.convert.checked import Checked, Reference, attributes_of
 from headrace.pipeline.convert.description import EdgeTable, EdgeType, NodeTable
@@ -107,7 +106,7 @@ class Conversion:
     def warn(self, text: str) -> None:
         """Warn of something now, which the report names too: later passes may take hours."""
         self.warnings.append(text)
-        warnings.warn(f"convert: {text}", UserWarning, stacklevel=level_of_user())
+        warn_user(f"convert: {text}")
 
     @property
     def ends(self) -> list[tuple[EdgeType | None, EdgeTable, EndFiles, Facts]]:

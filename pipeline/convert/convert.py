@@ -55,7 +55,8 @@ def convert(
     memory
         Of files: the most memory of the process, in bytes or as a text; default "4GB".
     overwrite
-        Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error.
+        Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error with its
+        name.
     progress
         Show a bar of bytes written; of files a bar for each pass, and then the report of ``headrace convert``, on
         stderr. Its counts are in ``data.notes["counts"]``, too.

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from headrace.ops import InputError
-from headrace.ops.level_of_user import level_of_user
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
 from headrace.pipeline.convert.description import Description
@@ -25,8 +24,8 @@ from headrace.pipeline.convert.unused_ids import warnings_of_first_rows
 from headrace.pipeline.convert.work_folder import with_remedy, work_folder
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.memory_size import as_memory
-from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, holds_dataset, parts_inside
-from headrace.pipeline.storage.new_folder import check_is_free, new_folder
+from headrace.pipeline.data.new_folder import check_is_free, new_folder
+from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, contents_of_dataset, parts_inside
 from headrace.pipeline.storage.terminal import progress_bar
 
 #: Of the passes and their files: a work folder of another one is not used.
@@ -62,7 +61,8 @@ def convert_tables(
         What the process may take at most, in bytes or as a text such as "4GB": keys of nodes take 40 bytes each, all
         else adapts to it.
     overwrite
-        Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error.
+        Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error with its
+        name.
     dry_run
         Write nothing; the report has types, counts, dtypes, passes, and about what disk and memory they take. Read are
         the first rows of CSV, which tell types and with the size of the file how many there are, and labels that are
@@ -95,14 +95,14 @@ def convert_tables(
     tables, limit = with_ids_alike(checked(description)), as_memory(memory)
     # Of the name in a folder that is no link: the work folder is beside it.
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are
-    check_is_free(target, overwrite=overwrite, replaceable=holds_dataset, what="a data set")
+    check_is_free(target, overwrite=overwrite, contents=contents_of_dataset, what="a data set")
     removed = parts_inside(target)
     least = _load_libraries(tables, target)
     if dry_run:
         report = planned(tables, target, limit)
         found = tuple(warnings_of_first_rows(tables.nodes.values()))
         for one in found:
-            warnings.warn(f"convert: {one}", UserWarning, stacklevel=level_of_user())
+            warn_user(f"convert: {one}")
         return replace(report, removed=removed, warnings=found)
     left = room(limit, *least)
     before = _stamps(tables)
@@ -116,7 +116,7 @@ def convert_tables(
     with with_remedy(target), work_folder(target, _fingerprint(tables, before)) as work:
         conversion = Conversion(tables, work, left, bar, lambda: _refuse_changes(tables, before))
         manifest = conversion.run(_notes(tables, before))
-        with new_folder(target, overwrite=overwrite, replaceable=holds_dataset, what="a data set") as draft:
+        with new_folder(target, overwrite=overwrite, contents=contents_of_dataset, what="a data set") as draft:
             conversion.output.publish(draft, arrays_of(manifest))
             manifest.write(draft)
         return replace(_report(conversion, manifest, target, limit), removed=removed)

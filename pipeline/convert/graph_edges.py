@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.convert.bit_set import BitSet
 from headrace.pipeline.convert.description import EdgeType
 from headrace.pipeline.convert.memory import rows_within

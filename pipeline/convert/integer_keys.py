@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from headrace.ops import InputError
+from headrace.ops.text import utf8
 from headrace.pipeline.convert.checked import Reference
 from headrace.pipeline.convert.description import NodeTable
 from headrace.pipeline.convert.memory import rows_within
@@ -69,7 +70,7 @@ def integer_ids(work: WorkFolder, node_type: str, facts: Facts) -> IntegerIds:
 
 def raw_keys(work: WorkFolder, node_type: str) -> tuple[RawArray, RawArray]:
     """Return the files of the keys of a type, and of their order."""
-    values, order = (RawArray(work.file(f"{what}.{node_type.encode().hex()}"), _INT64) for what in ("keys", "order"))
+    values, order = (RawArray(work.file(f"{what}.{utf8(node_type).hex()}"), _INT64) for what in ("keys", "order"))
     return values, order
 
 

@@ -17,7 +17,7 @@ from headrace.pipeline.convert.edge_ends import EndFiles, refuse_unknown
 from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.node_ids import UNKNOWN, IdReader
 from headrace.pipeline.convert.raw_array import RawArray, RawWriter
-from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.table import Table, as_int64
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 
 #: Names that a column of splits may have: more are no splits.
@@ -72,7 +72,9 @@ class ItemColumns:
         if self.time is not None:
             times = chunk[self.time]
             null = nulls(times, nan=True)
-            plain = np.ma.getdata(times).astype(self.dtypes()["times"][0])
+            plain, dtype = np.ma.getdata(times), self.dtypes()["times"][0]
+            is_float = dtype.kind == "f"
+            plain = plain.astype(dtype) if is_float else as_int64(plain, self.time, self.table.where, start).copy()
             lacking = null & kept
             if lacking.any() and self.null_times == "refuse":
                 raise InputError(
@@ -102,7 +104,7 @@ class _Writers:
             if len(self._open) == _MOST_NAMES:
                 raise InputError(
                     f"convert: {self._columns.table.name}: expected at most {_MOST_NAMES} names of items, got more: "
-                    f"{list(self._open)[:5]}, …; is this the column of splits?"
+                    f"{list(self._open)[:5]}, ...; is this the column of splits?"
                 )
             files = item_files(self._work, self._key, len(self._open), self._width, self._columns)
             self._open[name] = {what: self._stack.enter_context(file.writer()) for what, file in files.items()}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Reference
 from headrace.pipeline.convert.raw_array import RawArray
-from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.table import Table, as_int64
 
 Ids = NDArray[np.int64]
 
@@ -202,12 +202,7 @@ class RowsOf:
                 f"convert: {self.table.name}: expected integers in {self.column!r}, got {plain.dtype}; "
                 f"{of_text if plain.dtype.kind == 'f' else 'convert them'}"
             )
-        if plain.dtype == np.uint64 and plain.size and int(plain.max()) > np.iinfo(np.int64).max:
-            raise InputError(
-                f"convert: {self.where(start + int(plain.argmax()))}: expected integers below 2**63 in "
-                f"{self.column!r}, got {plain.max()}"
-            )
-        return plain.astype(np.int64, copy=False), null
+        return as_int64(plain, self.column, self.where, start), null
 
 
 def chunks_of(table: Table, column: str, rows: int) -> Iterator[NDArray[Any]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from headrace.ops import InputError
-from headrace.pipeline.storage.dataset.folder_writer import named_in_errors
+from headrace.pipeline.data.file_errors import named_in_errors
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from headrace.ops.text import printable
 from headrace.pipeline.convert.attributes import joined_attributes
 from headrace.pipeline.convert.checked import Checked, attributes_of
 from headrace.pipeline.convert.costs import disk_needed, features_of, memory_needed
@@ -86,7 +87,7 @@ class Report:
             lines.append(f"  {removed_text(self.removed, would_be=self.dry_run)}")
         if self.dry_run:
             lines += ["  passes:", *(f"    {one}" for one in self.passes)]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 def removed_text(parts: Sequence[str], *, would_be: bool = False) -> str:

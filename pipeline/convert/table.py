@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
+from headrace.ops.forks import cached_property
 
 #: A file, its bytes, and when it was last written, in nanoseconds.
 Stamp = tuple[str, int, int]
@@ -210,6 +210,22 @@ def _stamp(what: str, array: NDArray[Any]) -> Stamp:
         text = repr(part.tolist()).encode() if part.dtype.kind in "OU" else np.ascontiguousarray(part).tobytes()
         total = crc32(text, total)
     return what, array.nbytes, total
+
+
+def as_int64(values: NDArray[Any], column: str, where: Callable[[int], str], start: int) -> NDArray[np.int64]:
+    """Return integers of a column as int64, of which the first is in row `start`.
+
+    Raises
+    ------
+    InputError
+        If one is 2**63 or more, naming its row.
+    """
+    if values.dtype == np.uint64 and values.size and int(values.max()) > np.iinfo(np.int64).max:
+        raise InputError(
+            f"convert: {where(start + int(values.argmax()))}: expected integers below 2**63 in {column!r}, got "
+            f"{values.max()}"
+        )
+    return values.astype(np.int64, copy=False)
 
 
 def _as_column(what: str, array: Any) -> NDArray[Any]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
+from headrace.ops.text import utf8
 from headrace.pipeline.convert.checked import Reference
 from headrace.pipeline.convert.description import NodeTable
 from headrace.pipeline.convert.duck_database import BATCH_ROWS, Database, Rows, database
@@ -139,7 +140,7 @@ def text_ids(work: WorkFolder, node_type: str, facts: Facts, run: Callable[..., 
 
 def text_files(work: WorkFolder, node_type: str) -> tuple[RawArray, RawArray, RawArray]:
     """Return the files of the bytes of texts, of their starts, and of their order."""
-    name = node_type.encode().hex()
+    name = utf8(node_type).hex()
     return (
         RawArray(work.file(f"texts.{name}"), np.dtype(np.uint8)),
         RawArray(work.file(f"starts.{name}"), _INT64),
@@ -149,7 +150,7 @@ def text_files(work: WorkFolder, node_type: str) -> tuple[RawArray, RawArray, Ra
 
 def known_texts(work: WorkFolder, node_type: str, num_parts: int) -> TextParts:
     """Return the texts of the nodes of a type with their numbers."""
-    return TextParts(work, f"known.{node_type.encode().hex()}", num_parts)
+    return TextParts(work, f"known.{utf8(node_type).hex()}", num_parts)
 
 
 def texts_of(work: WorkFolder, reference: Reference, num_parts: int) -> TextParts:

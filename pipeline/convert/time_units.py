@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.formats.views import View
-from headrace.pipeline.convert.table import Column, Table
+from headrace.pipeline.convert.table import Column, Table, as_int64
 
 #: Units that files state, in nanoseconds, from the finest one.
 NANOSECONDS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "days": 86_400_000_000_000}
@@ -66,7 +66,7 @@ class InUnit(Times):
 
     def _times(self, name: str, values: NDArray[Any], start: int) -> NDArray[Any]:
         factor, null = self._factors[name], np.ma.getmaskarray(values)
-        plain = np.where(null, 0, np.ma.getdata(values)).astype(np.int64)
+        plain = as_int64(np.where(null, 0, np.ma.getdata(values)), name, self.where, start)
         most = np.iinfo(np.int64).max // factor
         odd = (plain > most) | (plain < -most)
         if odd.any():

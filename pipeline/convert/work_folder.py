@@ -7,7 +7,6 @@ written again from their beginning.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -17,18 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from headrace.ops import InputError
-from headrace.pipeline.storage.dataset.folder_writer import named_in_errors
-from headrace.pipeline.storage.new_folder import DISK_FULL, hold
+from headrace.pipeline.data.drafts import hold
+from headrace.pipeline.data.file_errors import FAULTS, named_in_errors
 
 JOURNAL = "journal"
 
 Facts = dict[str, Any]
-
-#: By the number of an error of the system, what has happened and what to do.
-_FAULTS = {
-    **dict.fromkeys(DISK_FULL, ("the disk is full", "make room")),
-    errno.EFBIG: ("the file is larger than the system allows", "raise that limit (ulimit -f)"),
-}
 
 
 class WorkFolder:
@@ -116,7 +109,7 @@ def with_remedy(target: Path) -> Iterator[None]:
     except OSError as cause:
         if cause.errno is None or not work.exists():
             raise
-        what, remedy = _FAULTS.get(cause.errno, (cause.strerror, "mend this"))
+        what, remedy = FAULTS.get(cause.errno, (cause.strerror, "mend this"))
         file = "" if cause.filename is None else f" ({cause.filename})"
         text = f"convert: {what}{file}; {remedy} and convert again: {kept}; or remove that folder"
         raise OSError(cause.errno, text, str(target)) from cause

@@ -28,7 +28,6 @@ from headrace.pipeline.data.label_range import LabelRange
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.data.seen import Seen, argument
-from headrace.pipeline.data.shared_memory import ProcessLock
 from headrace.pipeline.data.times import as_times, times_of
 from headrace.pipeline.data.types import TypedIds, TypeName, TypeOffsets, type_number
 
@@ -44,7 +43,6 @@ __all__ = [
     "LabelRange",
     "MiniBatch",
     "Place",
-    "ProcessLock",
     "Seen",
     "TypeName",
     "TypeOffsets",

@@ -16,8 +16,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import HeadraceError, InputError
-from headrace.pipeline.data.narrow_dtypes import as_bits, of_numpy
+from headrace.pipeline.data.narrow_dtypes import are_numbers, as_bits, of_numpy
 
+#: From here on a float64 does not have all integers.
+_EXACT = 1 << 53
+
+#: No memory has more bytes than a signed number of 64 bits counts.
+MOST_BYTES = (1 << 63) - 1
 #: So many seeds that are all 0 or 1 are no ids.
 _LEAST_MASK = 16
 
@@ -77,7 +82,8 @@ def whole_number(value: Any, name: str, least: int, error: type[HeadraceError], 
     except (TypeError, RuntimeError):  # the latter of a tensor on "meta", which has no value
         number = None
     if number is None or _is_bool(value) or number < least or (most is not None and number > most):
-        raise error(f"{expected(name)} to be {limits}, got {value!r}")
+        got = repr(value) if number is None or abs(number) < 1 << 1000 else "one of more than 300 digits"
+        raise error(f"{expected(name)} to be {limits}, got {got}")
     return number
 
 
@@ -142,6 +148,13 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
                 f"{expected(name)} to be numbers in rows of one length, got a nested tensor; pad its rows, "
                 "torch.nested.to_padded_tensor"
             )
+        if not are_numbers(array.dtype):
+            remedy = (
+                f"pass {_call(name, 'dequantize')}; hr.QuantizedFeature takes the codes of a feature, of int_repr()"
+                if array.is_quantized
+                else "view them as what they are, such as tensor.view(torch.uint8)"
+            )
+            raise error(f"{expected(name)} to be numbers, got {describe(array)}; {remedy}")
         return array.detach()
     if hasattr(array, "tocoo"):
         raise error(
@@ -163,6 +176,7 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
             f"{expected(name)} to be numbers in rows of one length, got a {type(array).__name__} with {came}; pad "
             "ragged rows, or pass a tensor or array"
         ) from cause
+    check_not_rounded(array, values, name, error)
     if values.size == 0 and values.ndim == 1 and not isinstance(array, np.ndarray):
         values = values.astype(np.int64)  # NumPy makes float64 of an empty list.
     with warnings.catch_warnings():
@@ -178,6 +192,27 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
                 f"{expected(name)} to be a numeric tensor or array that torch can hold, got {came}; "
                 f"{_advice(values, array)}"
             ) from cause
+
+
+def check_not_rounded(array: object, values: np.ndarray[Any, Any], name: str, error: type[InputError]) -> None:
+    """Refuse a list with an integer that NumPy has rounded to make one array of it.
+
+    Of integers from 2**63 on beside smaller ones, and of integers beside fractions, it makes float64.
+
+    Raises
+    ------
+    error
+        Naming the integer. `name` says which argument it was.
+    """
+    if values.dtype != np.float64 or not isinstance(array, list | tuple) or not bool((abs(values) >= _EXACT).any()):
+        return
+    numbers = (int(one) for one in np.asarray(array, dtype=object).ravel() if isinstance(one, Integral))
+    rounded = next((one for one in numbers if int(float(one)) != one), None)
+    if rounded is not None:
+        raise error(
+            f"{expected(name)} to be numbers of one dtype, got {rounded}, for which the others leave float64 alone, "
+            "which has no such number; pass an array of the dtype that you want"
+        )
 
 
 def version_of_tensor(tensor: Tensor) -> int | None:

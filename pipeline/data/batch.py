@@ -15,7 +15,7 @@ from torch import Tensor
 from headrace.ops import FeatureError, InputError, ItemsError, unique_and_inverse
 from headrace.pipeline.data.batch_parts import COLLECTIONS, freeze, integers_of, mapped, named_tensors, text_of
 from headrace.pipeline.data.block import Block
-from headrace.pipeline.data.checks import as_present_device, check_tensor, moved
+from headrace.pipeline.data.checks import as_present_device, check_tensor, moved, no_seeds, pinned
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.typed_items import LinkTypes
@@ -156,8 +156,8 @@ class MiniBatch:
         seed_time, seed_slot
             As the fields of these names.
         """
-        if not isinstance(seeds, Tensor):
-            check_tensor(seeds, "MiniBatch.of_seeds: seeds", ItemsError)  # refuses it, without a call for each batch
+        if not isinstance(seeds, Tensor) or not seeds.ndim:  # without a call for each batch
+            raise no_seeds(seeds, "MiniBatch.of_seeds")
         unique, inverse = unique_and_inverse(seeds.flatten())
         num_seeds = seeds.shape[0]
         return _BLANK.replace(
@@ -248,7 +248,7 @@ class MiniBatch:
         In a model, the input of layer i is ``batch.exchange(i, h)``, except for the first layer: the loader has
         exchanged `x`. After the last layer, ``batch.exchange(num_layers, h)`` has a row for each unique seed of this
         rank. Every rank calls it for the same layers in the same order. It returns `rows` unchanged if ranks do not
-        make batches together, and before a layer whose edges ranks share, because such layers exchange rows themselves.
+        make batches together, and before a layer whose edges ranks share.
 
         Parameters
         ----------
@@ -288,10 +288,10 @@ class MiniBatch:
 
         Raises
         ------
-        RuntimeError
+        DeviceError
             If there is no accelerator.
         """
-        return self._map(Tensor.pin_memory)
+        return self._map(pinned)
 
     def to_pyg(self) -> Any:
         """Return one ``torch_geometric.data.Data`` with all hops in one ``edge_index``.

@@ -26,7 +26,7 @@ _BY_NAME = frozenset({"node", "edge"})
 COLLECTIONS = _BY_NAME | {"y", "blocks", "num_sampled_nodes", "num_sampled_edges", "exchanges"}
 
 
-class _Fetched(Named[Any]):
+class _Fetched(Named[Any, Any]):
     """Features by name, called "node" or "edge"; the error for one that is not there says how it is fetched."""
 
     def __missing__(self, name: object) -> NoReturn:
@@ -54,7 +54,7 @@ def freeze(fields: dict[str, Any], names: Iterable[str]) -> None:
             elif name == "node":
                 fields[name] = MappingProxyType(_Fetched(name, value))
             elif name == "y" and isinstance(value, Mapping):  # labels by type
-                fields[name] = MappingProxyType(dict(value))
+                fields[name] = MappingProxyType(Named("MiniBatch.y", value))
             elif name != "y":
                 fields[name] = tuple(value)
         except (AttributeError, TypeError, ValueError) as cause:

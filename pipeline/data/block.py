@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.forks import cached_property
+from headrace.ops.names import Named
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block_tree import register
-from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, trusted
+from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, pinned, trusted
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 from headrace.pipeline.later import later
@@ -143,7 +144,7 @@ class Block:
         if self.types is None:
             raise GraphError("Block.edge_index_dict: expected a block of a graph with edge types, got one without")
         made = {name: self.relation(name).edge_index for name in self.types.edge_types.names}  # refuses plain names
-        return cast("dict[tuple[str, str, str], Tensor]", made)
+        return Named("Block.edge_index_dict", cast("dict[tuple[str, str, str], Tensor]", made))
 
     def relation(self, edge_type: TypeName) -> Block:
         """Return the edges of one type as a bipartite block.
@@ -248,10 +249,10 @@ class Block:
 
         Raises
         ------
-        RuntimeError
+        DeviceError
             If there is no accelerator.
         """
-        return moved(self, Tensor.pin_memory)
+        return moved(self, pinned)
 
     def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
         """Return the reduced messages ``weight[e] * x[source of e]`` of each destination, for your own layers.

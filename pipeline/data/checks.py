@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import DeviceError, HeadraceError, InputError
-from headrace.pipeline.data.arrays import describe, expected
+from headrace.ops.errors import DeviceError, HeadraceError, InputError, ItemsError
+from headrace.pipeline.data.arrays import as_number, describe, expected
+from headrace.pipeline.data.place import MOST_DEVICES
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
@@ -18,6 +20,9 @@ AnyBlock = TypeVar("AnyBlock", bound="Block")
 
 #: Of the arrays of edges; None where torch does not count.
 Versions: TypeAlias = tuple[int | None, int | None]
+
+#: Levels of what is written as JSON, or read: a config has about ten.
+MOST_LEVELS = 64
 
 _BLOCK_IDS = (torch.int32, torch.int64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -36,6 +41,27 @@ def check_switches(function: str, error: type[HeadraceError] = InputError, /, **
             raise error(f"{function}: expected {name} to be True or False, got {type(value).__name__}")
 
 
+def check_depth(value: object, what: str, error: type[HeadraceError] = InputError) -> None:
+    """Refuse dictionaries and lists within each other in more levels than any description has, or without an end.
+
+    Raises
+    ------
+    error
+        Beginning with `what`, what they are.
+    """
+    level: dict[int, Any] = {id(value): value}
+    for _ in range(MOST_LEVELS):
+        inner: dict[int, Any] = {}
+        for one in level.values():
+            values = (*one, *one.values()) if isinstance(one, Mapping) else one
+            if isinstance(values, list | tuple):
+                inner |= {id(part): part for part in values if isinstance(part, Mapping | list | tuple)}
+        if not inner:
+            return
+        level = inner
+    raise error(f"{what}: expected at most {MOST_LEVELS} levels of dictionaries and lists, got more; flatten it")
+
+
 def check_tensor(value: object, name: str, error: type[HeadraceError] = InputError) -> None:
     """Refuse what is no tensor; `name` may have the function in front, ``"f: x"``.
 
@@ -46,6 +72,17 @@ def check_tensor(value: object, name: str, error: type[HeadraceError] = InputErr
     """
     if not isinstance(value, Tensor):
         raise error(f"{expected(name)} to be a tensor, got {type(value).__name__}; pass torch.as_tensor of it")
+
+
+def no_seeds(seeds: object, function: str) -> ItemsError:
+    """Return the error for seeds that are no tensor, or a single number."""
+    if isinstance(seeds, Tensor):
+        return ItemsError(
+            f"{function}: expected seeds in one dimension or two, got a single number; pass a list of one"
+        )
+    return ItemsError(
+        f"{function}: expected seeds to be a tensor, got {type(seeds).__name__}; pass torch.as_tensor of it"
+    )
 
 
 def check_ids(ids: object, function: str, error: type[HeadraceError] = InputError) -> None:
@@ -59,6 +96,44 @@ def check_ids(ids: object, function: str, error: type[HeadraceError] = InputErro
     check_tensor(ids, f"{function}: ids", error)
     if isinstance(ids, Tensor) and (ids.dtype not in _INTEGERS or ids.is_meta):
         raise error(f"{function}: expected ids to be integers in a tensor, got {describe(ids)}")
+
+
+def is_of_headrace(value: object) -> bool:
+    """Whether a value is of a class of headrace, and not of a user's."""
+    return type(value).__module__.partition(".")[0] == "headrace"
+
+
+def as_counts(counts: object, who: str, error: type[HeadraceError]) -> dict[str, Any]:
+    """Return what code of a user counted, as numbers of Python: `loader.stats()` adds them up.
+
+    Raises
+    ------
+    error
+        Naming `who` returned them, for what is no mapping of names to finite numbers.
+    """
+    if not isinstance(counts, Mapping):
+        raise error(
+            f"{expected(who)} to return its counts, got {type(counts).__name__}; return {{}} where there is "
+            "nothing to count"
+        )
+    numbers = dict[str, Any]()
+    for name, count in counts.items():
+        number = count if type(count) is int else _as_finite(count)
+        if number is None or not isinstance(name, str):
+            kind = describe(count) if isinstance(count, Tensor) else repr(count)
+            raise error(
+                f"{expected(who)} to count in finite numbers by name, got {name!r}: {kind}; return numbers, which "
+                "loader.stats() adds up"
+            )
+        numbers[name] = number
+    return numbers
+
+
+def _as_finite(count: Any) -> int | float | None:
+    if isinstance(count, Tensor) and count.is_meta:
+        return None
+    number = as_number(count)
+    return None if number is None or not math.isfinite(number) else number
 
 
 def as_list(values: Any, name: str, what: str, error: type[HeadraceError] = InputError) -> list[Any]:
@@ -87,6 +162,21 @@ def check_module(model: object, function: str) -> None:
         raise InputError(f"{function}: expected model to be a torch.nn.Module, got {type(model).__name__}")
 
 
+def named_device(device: Any) -> torch.device:
+    """Return what torch calls so, but for a number that it takes for that of another device.
+
+    Raises
+    ------
+    RuntimeError, TypeError, ValueError
+        If torch knows no such device.
+    """
+    found = torch.device(device)
+    kind, _, number = str(device).rpartition(":")
+    if number.isdecimal() and (kind or isinstance(device, int)) and int(number) >= MOST_DEVICES:
+        raise ValueError(f"torch numbers devices up to {MOST_DEVICES - 1}")
+    return found
+
+
 def as_device(device: Any, function: str) -> torch.device:
     """Return a device of torch.
 
@@ -98,7 +188,7 @@ def as_device(device: Any, function: str) -> torch.device:
     if isinstance(device, torch.device):
         return device
     try:
-        return torch.device(device)
+        return named_device(device)
     except (RuntimeError, TypeError, ValueError) as cause:
         raise InputError(
             f"{function}: expected a device of torch, got {_text(device)}; write 'cpu', 'cuda' or 'cuda:1'"
@@ -113,12 +203,38 @@ def as_present_device(device: Any, function: str) -> torch.device:
     InputError
         If the argument names none.
     DeviceError
-        If it is a GPU, and torch finds none.
+        If torch finds no such device here.
     """
     present = as_device(device, function)
-    if present.type == "cuda" and not torch.cuda.is_available():
-        raise DeviceError(f"{function}: expected a device of this machine, got {present}; torch finds no GPU")
+    if present.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (present.index or 0) >= count:
+            finds = f"{count} GPUs" if count else "no GPU"
+            raise DeviceError(f"{function}: expected a device of this machine, got {present}; torch finds {finds}")
+    elif present.type not in ("cpu", "meta"):
+        try:
+            torch.empty(0, device=present)
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError) as cause:
+            reason = str(cause).partition("\n")[0].partition(". ")[0]
+            raise DeviceError(f"{function}: expected a device of this machine, got {present} ({reason})") from cause
     return present
+
+
+def pinned(tensor: Tensor) -> Tensor:
+    """Return a copy of a tensor in page-locked memory.
+
+    Raises
+    ------
+    DeviceError
+        If there is no accelerator that gains by it, or the memory cannot be locked.
+    """
+    try:
+        return tensor.pin_memory()
+    except RuntimeError as cause:
+        reason = str(cause).partition("\n")[0]
+        raise DeviceError(
+            f"pin_memory: expected a GPU of this machine, got none to pin memory for ({reason})"
+        ) from cause
 
 
 def _text(value: object) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from headrace.ops.borrowed import check_memory
 from headrace.ops.errors import InputError
+from headrace.ops.text import utf8
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -130,7 +131,7 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 def _add_header(state: _Hash, name: str, dtype: str, shape: tuple[int, ...]) -> None:
     # The header frames the bytes that follow, so that no two different lists of arrays feed the same stream.
-    state.update(f"{name}\0{dtype}\0{shape}\0".encode())
+    state.update(utf8(f"{name}\0{dtype}\0{shape}\0"))
 
 
 def _num_bytes(array: Tensor | np.ndarray) -> int:

@@ -1,15 +1,23 @@
-"""Edge attributes as users see them: in the order in which they gave the edges."""
+"""Attributes of a graph as users see them: by name, those of edges in the order in which they gave the edges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from torch import Tensor
 
+from headrace.ops.names import Named
 from headrace.pipeline.data.narrow_dtypes import put_rows
 
 #: Edges that are put in order at a time: their ids are widened, which is not to double the memory.
 PIECE = 1 << 20
+
+
+def attributes_by_name(attributes: Mapping[str, Tensor], of: str = "edge") -> Mapping[str, Tensor]:
+    """Return attributes of edges, or of nodes, read-only; the error for an unknown name lists those that are there."""
+    filled_by = f"give the graph {of}_attrs={{name: values}} when it is made"
+    return MappingProxyType(Named(f"Graph.{of}_attrs", attributes, filled_by))
 
 
 class EdgeAttrs(Mapping[str, Tensor]):

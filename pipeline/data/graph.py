@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import UsageError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.build_graph import as_edges, graph_of_csc, graph_of_ends
 from headrace.pipeline.data.changed_graph import ChangedGraph
 from headrace.pipeline.data.digest import sampled_digest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from headrace.ops import BlockSampler, TypedRows
 from headrace.ops.borrowed import Borrowed
+from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import has_room, placed
 from headrace.pipeline.data.graph_types import rows_of
 
@@ -24,7 +24,7 @@ Table = TypeVar("Table")
 Arrays = TypeVar("Arrays", bound="tuple[Any, ...]")
 
 #: Threads that sample at once place the arrays of a graph once: a second copy might have no room.
-_PLACING = threading.Lock()
+_PLACING = ProcessLock()
 
 
 @dataclass(eq=False)
@@ -168,7 +168,7 @@ def placed_once(graph: GraphView, name: str, array: Tensor, device: torch.device
 def _placed_once(graph: GraphView, name: str, place: Callable[[], Arrays]) -> Arrays:
     """Return the arrays of a name, placed when they are first asked for, and again where torch has moved them."""
     tables = kept(graph).tables
-    with _PLACING:
+    with _PLACING.held():
         known: Arrays | None = tables.get(name)
         addresses: Borrowed | None = tables.get(f"addresses of {name}")
         if known is None or (addresses is not None and addresses.moved()):
@@ -179,7 +179,7 @@ def _placed_once(graph: GraphView, name: str, place: Callable[[], Arrays]) -> Ar
 
 def _is_on_gpu(graph: GraphView, index: int | None) -> bool:
     """Whether the arrays of a graph were copied to a GPU, named by its number, or for None to any."""
-    with _PLACING:
+    with _PLACING.held():
         values = list(kept(graph).tables.values())
     known = [arrays.indices for arrays in values if isinstance(arrays, HopArrays)]
     return any(there.is_cuda and index in (None, there.device.index) for there in known)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.build_graph import as_edges, graph_of_ends, joined_ends
 from headrace.pipeline.data.graph_view import GraphView
@@ -207,16 +207,12 @@ def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = No
 
 
 def warn_of_several_graphs(data: Any, what: str) -> None:
-    """Warn where the graph is a ``Batch`` of several: what tells these apart is lost, as with PyG.
-
-    The warning is shown where the caller of the caller was called.
-    """
+    """Warn where the graph is a ``Batch`` of several: what tells these apart is lost, as with PyG."""
     if hasattr(data, "to_data_list"):
-        warnings.warn(
+        warn_user(
             f"{what}: the data are a Batch of {data.num_graphs} graphs, sampled as one; in its batches `batch` is "
             "not the graph of a node, and `ptr` is that of the whole. Keep the graph of each node as an attribute, "
             "data.graph = data.batch, or make a loader for each of data.to_data_list()",
-            stacklevel=4,
         )
 
 
@@ -334,8 +330,7 @@ def _warn_of_odd(storages: Mapping[Any, Any], edge_attrs: Wanted, node_attrs: Wa
                 what = one if name is None else f"{one} of {name}"
                 odd[what] = f"{what} with {' or '.join(map(str, sorted(expected)))} rows, got {describe(value)}"
     if odd:
-        warnings.warn(
+        warn_user(
             f"Graph.from_pyg: left out {list(odd)}: expected {'; '.join(odd.values())}; edge_attrs=[...] and "
             "node_attrs=[...] name those to take",
-            stacklevel=4,
         )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
@@ -15,10 +13,12 @@ from torch import Tensor
 from typing_extensions import Self
 
 from headrace.ops import GraphError, check_csc, gather_rows, has_parallel_edges
+from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of
 from headrace.ops.names import no_attribute_of
 from headrace.pipeline.data.arrays import as_rows, check_kind, describe, refuse_gradient
 from headrace.pipeline.data.digest import equal
+from headrace.pipeline.data.edge_attrs import attributes_by_name
 from headrace.pipeline.data.graph_machinery import Kept, arrays_on
 from headrace.pipeline.data.node_ids import check_node_ids
 from headrace.pipeline.data.shared_memory import sent_shared, share_graph
@@ -98,9 +98,9 @@ class GraphView(metaclass=_GraphType):
             )
         check_csc(self.indptr, self.indices, self.num_nodes)
         attributes = as_attributes(self.edge_attrs_csc, self.num_local_edges)
-        object.__setattr__(self, "edge_attrs_csc", MappingProxyType(attributes))
+        object.__setattr__(self, "edge_attrs_csc", attributes_by_name(attributes))
         of_nodes = as_attributes(self.node_attrs, self.num_nodes, "node")
-        object.__setattr__(self, "node_attrs", MappingProxyType(of_nodes))
+        object.__setattr__(self, "node_attrs", attributes_by_name(of_nodes, "node"))
         object.__setattr__(self, "node_types", as_type_offsets(self.node_types, self.num_nodes, "node_types"))
         object.__setattr__(self, "edge_types", as_type_offsets(self.edge_types, self.num_edges, "edge_types"))
         if self.node_ids is not None:

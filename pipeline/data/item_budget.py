@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.ops.errors import ItemsError
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.integers import as_int64, is_whole
 from headrace.pipeline.data.typed_items import joined_rows
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def as_costs(cost: Any, items: ItemSet) -> Tensor:
 
 def _integers(cost: Any) -> Tensor:
     costs = as_cpu_tensor(cost, "cost", ItemsError)
-    if costs.dim() != 1 or costs.dtype.is_floating_point or costs.dtype.is_complex or costs.dtype == torch.bool:
+    if costs.dim() != 1 or not is_whole(costs.dtype):
         raise ItemsError(
             f"ItemSampler: expected costs that are integers, one for each item, got {describe(costs)}; the in-degrees "
             "of nodes are graph.in_degrees()[ids]"
         )
-    costs = costs.to(torch.int64)
+    costs = as_int64(costs, "ItemSampler: costs", ItemsError)
     if len(costs) and int(costs.min()) < 0:
         raise ItemsError(f"ItemSampler: expected costs of at least 0, got {int(costs.min())}")
     if float(costs.double().sum()) > _LARGEST_SUM:

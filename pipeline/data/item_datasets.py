@@ -1,6 +1,6 @@
 """Items that come as a ``torch.utils.data.Dataset``: samples that are an id, an id with its label, or a pair.
 
-Several sets of items by name are refused.
+Several sets of items by name are refused. Items may be all rows of a feature as well.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
 from headrace.ops.errors import ItemsError
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.pipeline.data.integers import as_int64
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.items import Items
@@ -90,8 +92,15 @@ def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
     if isinstance(dataset, TensorDataset):
         return list(dataset.tensors)
     if isinstance(dataset, Subset):
-        chosen = torch.as_tensor(dataset.indices, dtype=torch.int64, device="cpu")
-        return [tensor[chosen] for tensor in _tensors(dataset.dataset)]
+        indices = as_cpu_tensor(dataset.indices, "indices of a Subset", ItemsError)
+        chosen = as_int64(indices, "indices of a Subset", ItemsError)
+        tensors = _tensors(dataset.dataset)
+        count = min(len(one) for one in tensors)
+        if len(chosen) and not -count <= int(chosen.min()) <= int(chosen.max()) < count:
+            raise ItemsError(
+                f"expected indices of a Subset of {count} samples, got {int(chosen.min())} to {int(chosen.max())}"
+            )
+        return [tensor[chosen] for tensor in tensors]
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise ItemsError(
             f"expected a data set with a length, whose samples can be looked up, got {type(dataset).__name__}; give "
@@ -112,3 +121,18 @@ def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
         f"expected samples of a {type(dataset).__name__} to be ids or (id, label), got a {type(samples[0]).__name__}; "
         f"{SPELLINGS}"
     )
+
+
+def rows_of_source(source: Any) -> torch.Tensor:
+    """Return all rows of a feature, such as a mask: in place, where they are one tensor."""
+    rows: torch.Tensor | None = getattr(source, "rows_in_place", None)
+    if rows is not None:
+        return rows
+    returned = source.read(torch.arange(source.num_rows, device="cpu"))
+    rows = returned[0] if isinstance(returned, tuple) and returned else None
+    if not isinstance(rows, torch.Tensor) or rows.ndim == 0 or len(rows) != source.num_rows:
+        raise ItemsError(
+            f"ItemSampler: expected {type(source).__name__}.read to return {source.num_rows} rows and counts, got "
+            f"{describe(returned if rows is None else rows)}; return hr.Rows(rows), a row for each id"
+        )
+    return rows.clone()  # which the source may write again

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,17 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.ops.errors import ItemsError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, rows_at, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.digest import equal, exact_digest, sampled_digest
-from headrace.pipeline.data.item_datasets import SPELLINGS, items_of_dataset, refuse_by_name, refuse_of_peers
+from headrace.pipeline.data.item_datasets import (
+    SPELLINGS,
+    items_of_dataset,
+    refuse_by_name,
+    refuse_of_peers,
+    rows_of_source,
+)
 from headrace.pipeline.data.seen import Seen, argument
 from headrace.pipeline.data.typed_items import LinkTypes, TypeRuns, in_space, joined, joined_rows, text_of
 from headrace.pipeline.data.types import TypeOffsets, type_number
@@ -348,16 +354,10 @@ def _copied(what: str, array: torch.Tensor) -> Seen:
     return argument("ItemSampler", what, array, ItemsError)
 
 
-def _rows_of_source(source: Any) -> torch.Tensor:
-    """Return all rows of a feature, such as a mask: in place, where they are one tensor."""
-    rows: torch.Tensor | None = getattr(source, "rows_in_place", None)
-    return source.read(torch.arange(source.num_rows, device="cpu")).rows if rows is None else rows
-
-
 def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | None]:
     """Return the ids, and the length of the mask that they came as, if they did; it is added to the masks."""
     if callable(getattr(items, "read", None)) and hasattr(items, "num_rows"):
-        items = _rows_of_source(items)
+        items = rows_of_source(items)
     if isinstance(items, bool) or items is None:
         raise ItemsError(f"expected items to be ids, a range, a mask or pairs, got {items!r}")
     if isinstance(items, int | np.integer) or (_is_array(items) and items.ndim == 0):
@@ -366,8 +366,9 @@ def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | Non
             raise ItemsError(f"ItemSampler: expected a number of items in [0, 2**63), got {items}")
         return range(items), None
     if isinstance(items, range):
-        if len(items) > 0 and min(items[0], items[-1]) < 0:
-            raise ItemsError(f"expected node ids of at least 0, got {items!r}")
+        least, largest = sorted((items[0], items[-1])) if items else (0, 0)
+        if least < 0 or largest >= 1 << 63:
+            raise ItemsError(f"expected node ids {'of at least 0' if least < 0 else 'below 2**63'}, got {items!r}")
         return items, None
     if isinstance(items, Mapping):
         raise ItemsError(

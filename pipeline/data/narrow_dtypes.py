@@ -6,6 +6,8 @@ itself what it holds, and nobody takes it for integers.
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch import dtype as torch_dtype
 
+_NUMBERS = re.compile(r"bool|u?int(8|16|32|64)|b?float(16|32|64)|float8_\w+|complex(32|64|128)")
+
 #: By name, as old versions of torch do not have them.
 _SIGNED = {"torch.uint16": torch.int16, "torch.uint32": torch.int32, "torch.uint64": torch.int64}
+
+
+@cache
+def are_numbers(dtype: torch_dtype) -> bool:
+    """Whether each element is a number of its own: not of codes with a scale aside, of packed or meaningless bits."""
+    return _NUMBERS.fullmatch(_name(dtype)) is not None
 
 
 def numpy_dtype(dtype: torch_dtype) -> np.dtype[Any]:
@@ -45,7 +55,12 @@ def of_numpy(dtype: np.dtype[Any]) -> torch_dtype | None:
     fields = dtype.names or ()
     name = fields[0] if len(fields) == 1 else dtype.name if dtype.kind == "V" and not fields else ""
     found = getattr(torch, name, None)
-    if not isinstance(found, torch_dtype) or found.itemsize != dtype.itemsize or dtype.subdtype is not None:
+    if (
+        not isinstance(found, torch_dtype)
+        or not are_numbers(found)
+        or found.itemsize != dtype.itemsize
+        or dtype.subdtype is not None
+    ):
         return None
     bits = dtype[0] if fields else np.dtype(f"<u{dtype.itemsize}")
     is_same = bits == np.dtype(f"<u{dtype.itemsize}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.block_tree import register
 from headrace.pipeline.data.checks import trusted

@@ -11,6 +11,9 @@ from headrace.ops.errors import InputError
 #: Those that are no devices of torch, and whether they have numbers.
 _NUMBERED = {"pinned": False, "peer": False, "disk": False, "rank": True}
 
+#: Torch numbers the devices of a kind in 7 bits, and takes a larger number for another device.
+MOST_DEVICES = 1 << 7
+
 #: All that have a name here; any other device of torch is a place as well.
 _NAMES = ("cpu", "pinned", "cuda:i", "peer", "disk", "rank:r")
 
@@ -68,6 +71,8 @@ class Place:
             return _NUMBERED[self.kind] == (self.index is not None)
         if self.kind == "cpu":
             return self.index is None
+        if self.index is not None and self.index >= MOST_DEVICES:
+            return False
         try:
             return torch.device(self.kind).type == self.kind
         except RuntimeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -31,6 +32,13 @@ def as_scores(
             "scores.nan_to_num(0.0)"
         )
     return values
+
+
+def in_float64(scores: Tensor) -> Tensor:
+    """Return scores in the same order as float64, which has not all integers of 64 bits: for these their places."""
+    if not scores.is_floating_point() and scores.element_size() == 8:
+        return torch.from_numpy(np.unique(scores.numpy(), return_inverse=True)[1]).to(torch.float64)
+    return scores.to(torch.float64)
 
 
 def ranking(scores: ArrayLike | Tensor) -> Tensor:

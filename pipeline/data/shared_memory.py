@@ -9,31 +9,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.reduction import ForkingPickler
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from headrace.ops.forks import ProcessLock
+from headrace.pipeline.data.edge_attrs import attributes_by_name
 from headrace.pipeline.data.graph_machinery import kept
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph_view import GraphView
-
-
-class ProcessLock:
-    """A lock that is open in a forked process, whoever holds it in the parent: that thread may have stayed there."""
-
-    def __init__(self) -> None:
-        self._of_process: dict[int, threading.Lock] = {}
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock of this process."""
-        # In one step, as two threads may come first at once.
-        lock = self._of_process.setdefault(os.getpid(), threading.Lock())
-        with lock:
-            yield
 
 
 #: One value is moved at a time: what two threads send at once is in shared memory once.
@@ -161,7 +147,7 @@ def _share(graph: GraphView, known: dict[Any, Tensor]) -> None:
         arrays = getattr(graph, name)
         there_by_name = {key: shared_copy(array, known) for key, array in arrays.items()}
         if any(there_by_name[key] is not array for key, array in arrays.items()):
-            moved[name] = MappingProxyType(there_by_name)
+            moved[name] = attributes_by_name(there_by_name, "edge" if name == "edge_attrs_csc" else "node")
     copies = {id(array): there for array, there in _moved(graph, moved)}
     for seen in noted:
         if id(seen.array) in copies:

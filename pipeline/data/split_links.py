@@ -9,6 +9,9 @@ import torch
 from torch import Tensor
 
 from headrace.ops import GraphError, InputError, gather_rows
+from headrace.ops.errors import PlanWarning
+from headrace.ops.names import Named
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.build_graph import ends_in_input_order
 from headrace.pipeline.data.graph import Graph
@@ -68,7 +71,7 @@ def split_links(
 
     At random, all edges between two nodes of one pair are in one part: repeats, and in a type between nodes of one type
     both directions. By time, the parts follow each other, edges of all types that have times are cut at the same times,
-    and an edge has the later of its own time and that of its source. Edges without times stay, except reverses.
+    and an edge has the latest of its own time and those of its ends. Edges without times stay, except reverses.
 
     Parameters
     ----------
@@ -82,8 +85,9 @@ def split_links(
         Name of the times to split by, as in samplers; without it the split is drawn.
     reverse
         The edge type with the reverses of `edge_type`. By default (destination, ``"rev_"`` + relation, source), if
-        there is one; otherwise, between two node types, all types from destination to source that are such by their
-        edges: at least half of the pairs of nodes of one of the two types are those of the other in reverse. False:
+        there is one; otherwise all types from destination to source that are such by their edges: at least half of the
+        pairs of nodes of one of the two types are those of the other in reverse, and among nodes of one type hardly any
+        are so in the same direction. A type whose pairs are there in both directions stays, with a warning. False:
         there is none.
     seed
         Of the draw. The split depends on the arguments alone, not on the machine.
@@ -91,9 +95,15 @@ def split_links(
     Raises
     ------
     InputError
-        If val and test leave nothing for training, or a part gets no items.
+        If val and test leave nothing for training, a part that was asked for gets no items, or `reverse` names a type
+        between other nodes.
     GraphError
         If there is no such type or time, or several types and no `edge_type`.
+
+    Warns
+    -----
+    PlanWarning
+        If another type joins the same pairs, and its edges do not tell whether it has the reverses.
 
     Examples
     --------
@@ -114,21 +124,22 @@ def split_links(
     pairs = torch.minimum(key, mirrored) if of_one_type else key
     part = torch.zeros(graph.num_edges, dtype=torch.int8, device="cpu")
     times = None
+    is_cut_by_time = torch.zeros_like(part, dtype=torch.bool)
     if time is None:
         groups, group = torch.unique(pairs[own.start : own.stop], return_inverse=True)
         sizes = sizes_of(len(groups), val, test, _STAGE)
         part[own.start : own.stop] = drawn(len(groups), sizes, seed, _STAGE)[group]
     else:
-        times, keys = _times_by_edge(graph, time)
+        times, keys = _times_by_edge(graph, time, (src, dst))
         sizes = sizes_of(len(own), val, test, _STAGE)
         _, cuts = cut_by_time(times[own.start : own.stop], sizes, _STAGE)
         for number, cut in enumerate(cuts, 1):
             part[keys >= cut] = number
-    for back in _reverses_of(graph, name, reverse, key, mirrored):
+        is_cut_by_time = keys > EARLIEST
+    for back in _reverses_of(graph, name, reverse, key, mirrored, is_cut_by_time):
         wanted = (torch.minimum(key, mirrored) if of_one_type else mirrored)[back.start : back.stop]
         latest = _latest_part(pairs[own.start : own.stop], part[own.start : own.stop], wanted)
-        if time is not None:  # the others are cut by times of their own
-            latest[keys[back.start : back.stop] > EARLIEST] = 0
+        latest[is_cut_by_time[back.start : back.stop]] = 0
         part[back.start : back.stop] = torch.maximum(part[back.start : back.stop], latest)
     return _made(graph, own, name, part, (src, dst), times)
 
@@ -153,7 +164,9 @@ def _made(
     if "train" not in items:
         raise InputError(f"{_STAGE}: expected edges for training, got none; lower val and test")
     ids = torch.arange(len(items["train"]), device="cpu")  # all edges of the type that are left, in their order
-    return LinkSplit(items, graphs, edges, ids)
+    return LinkSplit(
+        Named("LinkSplit.items", items), Named("LinkSplit.graphs", graphs), Named("LinkSplit.edges", edges), ids
+    )
 
 
 def _items(
@@ -185,13 +198,22 @@ def _edges_of(graph: Graph, edge_type: TypeName | None) -> tuple[range, TypeName
     return types.id_range(name), name
 
 
-def _reverses_of(graph: Graph, name: TypeName | None, reverse: Any, key: Tensor, mirrored: Tensor) -> list[range]:
+def _reverses_of(
+    graph: Graph, name: TypeName | None, reverse: Any, key: Tensor, mirrored: Tensor, is_cut_by_time: Tensor
+) -> list[range]:
     """Return the ids of the reverse edges by type; none where there are none, or they are of the type itself.
 
     `key` and `mirrored` identify the nodes of all edges, there and back.
     """
     types = graph.edge_types
-    if types is None or reverse is False:
+    if name is None or types is None:
+        if not (reverse is None or isinstance(reverse, bool)):
+            raise GraphError(
+                f"{_STAGE}: expected no name of a reverse type for a graph without types, got {reverse!r}; leave it "
+                "out: both directions of an edge are in one part"
+            )
+        return []
+    if reverse is False:
         return []
     if reverse is True:
         raise InputError(
@@ -199,41 +221,75 @@ def _reverses_of(graph: Graph, name: TypeName | None, reverse: Any, key: Tensor,
             "leave it out, and the type is found"
         )
     if reverse is not None:
-        return [types.id_range(types.names[type_number(types, reverse)])]
-    if not isinstance(name, tuple):
-        return []
-    usual = reverse_type(name)
-    if usual in types.names:
-        return [types.id_range(usual)]
-    if name[0] == name[2]:  # relations between the same nodes share many pairs
-        return []
-    back = [other for other in types.names if isinstance(other, tuple) and (other[2], other[0]) == (name[0], name[2])]
-    if not back:
-        return []
+        named = types.names[type_number(types, reverse)]
+        if not _leads_back(named, name):
+            raise InputError(
+                f"{_STAGE}: expected reverse to name a type from the destinations of {name} to its sources, got "
+                f"{named}; name another one, or False if there is none"
+            )
+        return [types.id_range(named)]
+    if isinstance(name, tuple) and reverse_type(name) in types.names:
+        return [types.id_range(reverse_type(name))]
+    back = []
     own = types.id_range(name)
-    wanted = torch.unique(mirrored[own.start : own.stop])
-    return [one for one in map(types.id_range, back) if _are_reverses(key[one.start : one.stop], wanted)]
+    for other in types.names:
+        edges = types.id_range(other)
+        if other == name or not _leads_back(other, name) or bool(is_cut_by_time[edges.start : edges.stop].all()):
+            continue
+        are_reverses = _are_reverses(
+            key[edges.start : edges.stop], key[own.start : own.stop], mirrored[own.start : own.stop]
+        )
+        if are_reverses:
+            back.append(edges)
+        elif are_reverses is None:
+            warn_user(
+                f"{_STAGE}: {other} joins the same pairs of nodes as {name} and stays in the graphs, so a model may "
+                f"find the pairs of val and test there; pass reverse={other!r} to take these out, or reverse=False",
+                PlanWarning,
+            )
+    return back
 
 
-def _are_reverses(keys: Tensor, wanted: Tensor) -> bool:
+def _leads_back(other: TypeName, name: TypeName) -> bool:
+    """Whether edges of another type may be reverses of those of a type; a name that is text has no node types."""
+    return isinstance(other, str) or isinstance(name, str) or (other[2], other[0]) == (name[0], name[2])
+
+
+def _are_reverses(keys: Tensor, there: Tensor, back: Tensor) -> bool | None:
     """Whether edges are the reverses of others: at least half of one of the two are, each pair of nodes once.
 
-    A few common pairs are a coincidence.
+    A few common pairs are a coincidence. Pairs that the others join in both directions do not tell a reverse from
+    another relation of the same pairs: None if the rest do not tell it, either.
+
+    Parameters
+    ----------
+    keys, there, back: int64[num_edges]
+        Identify the ends of the edges, of the others, and of the others in reverse.
     """
-    keys = torch.unique(keys)
-    num_common = int(torch.isin(keys, wanted).sum())
-    return num_common >= _LEAST_COMMON and 2 * num_common >= min(len(keys), len(wanted))
+    if torch.equal(keys, back):  # edge by edge, as `Graph.with_reverse` has them
+        return True
+    keys, there, back = torch.unique(keys), torch.unique(there), torch.unique(back)
+    is_back, is_same = torch.isin(keys, back), torch.isin(keys, there)
+    num_common = int(is_back.sum())
+    if num_common < _LEAST_COMMON or 2 * num_common < min(len(keys), len(back)):
+        return False
+    num_back, num_same = int((is_back & ~is_same).sum()), int((is_same & ~is_back).sum())
+    if max(num_back, num_same) < _LEAST_COMMON or max(num_back, num_same) < 2 * min(num_back, num_same):
+        return None
+    return num_back > num_same
 
 
-def _times_by_edge(graph: Graph, name: str) -> tuple[Tensor, Tensor]:
-    """Return the times of all edges by input id, as they are and as `ordered`: no earlier than those of the sources."""
+def _times_by_edge(graph: Graph, name: str, ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the times of all edges by input id, as they are and as `ordered`: no earlier than those of their ends."""
     times = times_of(graph, name)
-    of_edges = times.edges
+    by_id = None
+    if times.edges is not None:
+        by_id = torch.empty_like(times.edges).scatter_(0, graph.edge_ids.long(), times.edges)
     if times.nodes is not None:
-        of_sources = gather_rows(times.nodes, graph.indices)
-        of_edges = of_sources if of_edges is None else torch.maximum(of_edges, of_sources)
-    assert of_edges is not None  # one of the two is there
-    by_id = torch.empty_like(of_edges).scatter_(0, graph.edge_ids.long(), of_edges)
+        for end in ends:
+            of_nodes = gather_rows(times.nodes, end)
+            by_id = of_nodes if by_id is None else torch.maximum(by_id, of_nodes)
+    assert by_id is not None  # one of the two is there
     return by_id, ordered(by_id)
 
 

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import as_cpu_tensor, describe
+from headrace.ops.names import Named
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, describe
 from headrace.pipeline.data.items import Items, ItemSet
 from headrace.pipeline.data.split_shares import PARTS, cut_by_time, drawn, sizes_of
 from headrace.pipeline.data.times import as_times
@@ -54,7 +55,8 @@ def split_nodes(
     Raises
     ------
     InputError
-        If val and test leave nothing for training, a part gets no items, or arguments have wrong lengths or kinds.
+        If val and test leave nothing for training, a part that was asked for gets no items, or arguments have wrong
+        lengths or kinds.
     ItemsError
         If `nodes` are not items of one node each.
 
@@ -92,7 +94,7 @@ def split_nodes(
         if len(chosen):
             ids, labels = items.take(chosen.numpy())
             found[name] = Items(ids, labels, None if times is None else times[chosen])
-    return found
+    return Named(_STAGE, found)
 
 
 def _classes(stratify: Any, num_items: int) -> Tensor:
@@ -106,7 +108,8 @@ def _classes(stratify: Any, num_items: int) -> Tensor:
 def _by_class(classes: Tensor, val: Any, test: Any, seed: Any) -> Tensor:
     """Return the part of each item, drawn class by class; numbers of items are shares of all of them."""
     parts = torch.zeros(len(classes), dtype=torch.int8, device="cpu")
-    shares = [share / len(classes) if isinstance(share, int) else share for share in (val, test)]
+    numbers = [as_number(share) or 0 for share in (val, test)]
+    shares = [number / len(classes) if isinstance(number, int) else number for number in numbers]
     for stream, own in enumerate(torch.unique(classes), 1):
         chosen = (classes == own).nonzero().reshape(-1)
         of_val, of_test = (round(len(chosen) * share) for share in shares)

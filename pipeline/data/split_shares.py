@@ -24,7 +24,8 @@ def sizes_of(num_items: int, val: Any, test: Any, stage: str) -> tuple[int, int,
     Raises
     ------
     InputError
-        If a share is neither a fraction below 1 nor a number of items, or none is left for training.
+        If a share is neither a fraction below 1 nor a number of items, is too small for one item, or leaves none for
+        training.
     """
     of_val, of_test = (_share(num_items, share, f"{stage}: {name}") for name, share in (("val", val), ("test", test)))
     left = num_items - of_val - of_test
@@ -42,7 +43,13 @@ def _share(num_items: int, share: Any, name: str) -> int:
         return whole_number(number, name, 0, InputError)
     if number is None or not 0 <= number < 1:
         raise InputError(f"{name.replace(': ', ': expected ')} to be a fraction in [0, 1) or a number, got {share!r}")
-    return round(num_items * number)
+    size = round(num_items * number)
+    if number and not size:
+        raise InputError(
+            f"{name.replace(': ', ': expected ')} to be at least one item, got {share!r} of {num_items}, which is "
+            "none; raise it, give a number of items, or 0 for no such part"
+        )
+    return size
 
 
 def drawn(num_items: int, sizes: tuple[int, int, int], seed: Any, stage: str, stream: int = 0) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops import GraphError, InputError, gather_rows
+from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of, placed
 from headrace.ops.graphs.csc import order_of_rows
 from headrace.ops.sampling.negatives import count_below

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
-from headrace.pipeline.data.arrays import describe
+from headrace.ops.errors import GraphError, InputError
+from headrace.ops.warn_user import warn_user
+from headrace.pipeline.data.arrays import check_not_rounded, describe
 
 #: The names of the attributes to take, or the value of each where a type does not have it; None for the default.
 Wanted = str | Sequence[str] | Mapping[str, float] | None
@@ -63,10 +63,9 @@ def join_attributes(
         if fill is None and lacking:
             how = f"{stage.partition('.')[2]}({what}_attrs={{{name!r}: 0.0}}) fills in a value"
             if wanted is None:
-                warnings.warn(
+                warn_user(
                     f"{stage}: left out {what} attribute {name!r}, which {lacking} do not have; {how}, {what}_attrs=[] "
                     "leaves all out, and hr.FeatureStore takes it by type",
-                    stacklevel=6,
                 )
                 continue
             raise GraphError(
@@ -141,9 +140,10 @@ def rows_in(value: Any, num_rows: int) -> Tensor | None:
     """Return numbers in a tensor, an array or a list as a tensor if they have a row for each, else None."""
     if isinstance(value, list) and len(value) == num_rows:
         try:
-            value = np.asarray(value)
+            listed, value = value, np.asarray(value)
         except ValueError:  # of rows of several lengths
             return None
+        check_not_rounded(listed, value, "an attribute that is a list", InputError)
     if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
         value = torch.from_numpy(np.ascontiguousarray(value))
     return value if isinstance(value, Tensor) and value.ndim and len(value) == num_rows else None

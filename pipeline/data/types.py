@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError
+from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of, use_here
 from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe, whole_number
 from headrace.pipeline.data.by_type import ByType
@@ -49,9 +49,9 @@ class TypeOffsets:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(as_list(self.names, "TypeOffsets: names", "types", GraphError)))
-        odd = [name for name in self.names if not isinstance(name, Hashable)]
+        odd = [name for name in self.names if not _is_hashable(name)]
         if odd:
-            raise GraphError(f"TypeOffsets: expected names that can be looked up, got {type(odd[0]).__name__}")
+            raise GraphError(f"TypeOffsets: expected names that can be looked up, got {odd[0]!r}; pass texts or tuples")
         if len(set(self.names)) != len(self.names):
             raise GraphError(
                 f"TypeOffsets: expected names that all differ, got {list(self.names)}; rename the repeated ones"
@@ -86,6 +86,8 @@ class TypeOffsets:
             raise GraphError(
                 f"TypeOffsets.from_counts: expected counts >= 0, got {dict(counts)}; correct the negative ones"
             )
+        if sum(sizes) >= 1 << 63:
+            raise GraphError(f"TypeOffsets.from_counts: expected fewer than 2**63 ids, got {dict(counts)}")
         return cls(tuple(counts), torch.tensor([0, *sizes], dtype=torch.int64, device="cpu").cumsum(0))
 
     @property
@@ -106,7 +108,7 @@ class TypeOffsets:
         GraphError
             If there is no such type; the message lists those that exist.
         """
-        if not isinstance(name, Hashable) or name not in self.names:
+        if not _is_hashable(name) or name not in self.names:
             raise GraphError(f"TypeOffsets: there is no type {name!r}; the types are {list(self.names)}")
         position = self.names.index(name)
         return range(int(self.offsets[position]), int(self.offsets[position + 1]))
@@ -176,6 +178,14 @@ class TypeOffsets:
     def __repr__(self) -> str:
         counts = zip(self.names, self.offsets.diff().tolist(), strict=True)
         return "TypeOffsets(" + ", ".join(f"{name!r}: {count}" for name, count in counts) + ")"
+
+
+def _is_hashable(name: object) -> bool:
+    try:
+        hash(name)
+    except TypeError:  # also of a tuple with a list
+        return False
+    return True
 
 
 def as_type_offsets(types: TypeOffsets | TypeCounts | None, num_ids: int, what: str) -> TypeOffsets | None:

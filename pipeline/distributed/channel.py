@@ -18,6 +18,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError, PeerError
 from headrace.ops.features.gather import empty_rows
 from headrace.pipeline.data.digest import flat_bytes
+from headrace.pipeline.distributed.users_channel import check_methods, check_ranks
 
 if TYPE_CHECKING:
     from headrace.pipeline.distributed.leaving import Loops
@@ -122,6 +123,11 @@ class Comm(ABC):
 
     _agrees = False
     """Whether ranks agree on collectives, because rows could be paired wrongly."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.partition(".")[0] != "headrace":
+            check_methods(cls)
 
     def __init__(self, rank: int, world_size: int) -> None:
         self.rank = rank
@@ -389,3 +395,5 @@ def check_channel(comm: object, caller: str) -> None:
             f"{caller}: expected a channel as comm, got {type(comm).__name__}; leave it out under torch.distributed, "
             "or pass this rank's, hr.LocalGroup(n).comms[rank]"
         )
+    if comm is not None:
+        check_ranks(comm, caller)

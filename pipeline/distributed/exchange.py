@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from headrace.ops import InputError, compact, gather_rows, group_by_owner, scatter_add_rows
 from headrace.ops.features.gather import empty_rows
+from headrace.ops.forks import cached_property
 from headrace.ops.sampling.compact import element_keys, nodes_and_slots
 from headrace.pipeline.data import FeatureName, MiniBatch, TypedIds, type_number
 from headrace.pipeline.data.feature_names import types_of

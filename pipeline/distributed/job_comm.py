@@ -9,7 +9,6 @@ import ctypes
 import json
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import PeerError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.distributed import job
 from headrace.pipeline.distributed.channel import LOOK, Comm, nothing, parted
 from headrace.pipeline.distributed.closing import closes_channels
@@ -361,10 +361,9 @@ class DistributedComm(Comm):
         """Warn of a long wait: a rank may be in a collective of its own, for which this one never comes."""
         named = " and ".join(f"rank {rank}{self._loops.last_words(rank)}" for rank in self._absent(came))
         what = f" ({self._kind})" if self._kind else ""
-        warnings.warn(
+        warn_user(
             f"rank {self.rank} has waited {PATIENCE:.0f} seconds in an exchange{what} for {named or 'others'}, and "
             f"gives up after {self._generations.timeout:.0f} seconds; each rank has to call the model for each batch",
-            stacklevel=2,
         )
 
     def _absent(self, came: Callable[[int], bool]) -> list[int]:

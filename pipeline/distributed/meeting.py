@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-import warnings
 
 from headrace.ops.errors import PeerError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.distributed.channel import gave_up, late
 from headrace.pipeline.distributed.generations import MET, POLL
 from headrace.pipeline.distributed.job_store import JobStore
@@ -65,10 +65,9 @@ def texts_of_ranks(
                 _give_up(store, key, f"{error}; all ranks make the same {made}s in the same order{advice}", made)
             if absent and not warned and now - began > PATIENCE:
                 warned = True
-                warnings.warn(
+                warn_user(
                     f"rank {store.rank} makes a {made} and has waited {PATIENCE:.0f} seconds for {named} to make it, "
                     f"too, and waits {timeout:.0f} at most: all ranks make the same {made}s{advice}",
-                    stacklevel=2,
                 )
         time.sleep(POLL)
     outcome = store.first(f"{key}/outcome", MET)

@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.precision import as_narrow_as, dtype_of_sums, in_single
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.mirrors import Mirrors

@@ -15,6 +15,7 @@ from headrace.pipeline.data.graph_machinery import arrays_on
 from headrace.pipeline.lowered._fetch_stage import rows_on
 from headrace.pipeline.lowered._negatives import pair_of_trees
 from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds
+from headrace.pipeline.plan.checks import batches_of
 from headrace.pipeline.plan.stage import RunSettings
 
 
@@ -163,7 +164,7 @@ def excluder(
     source = None
     if settings.world_size > 1:
         assert settings.source is not None
-        source = settings.source.source(settings)
+        source = batches_of(settings.source, settings)
         source.check_whole_seeds()
 
     def find(batch: MiniBatch) -> EdgePositions:

@@ -14,6 +14,7 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan import Counts, Divided, MapStage, Runner, RunSettings, Watched
 from headrace.pipeline.plan.checks import divided_features, watched_features
 from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.over_source import refuse_absent_cache
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.wanted import Feature, Wanted
 
@@ -98,6 +99,8 @@ class FetchStage(MapStage):
     def fetching_here(self, settings: RunSettings) -> Runner:
         """Return the function that fetches for a batch by reading in CPU memory, wherever the batch is."""
         threads = settings.num_threads
+        for source in self.wanted.sources():
+            refuse_absent_cache(source)
 
         def read(source: FeatureSource, ids: Tensor, counts: dict[str, int], decoding: Decoding | None) -> Tensor:
             return read_rows(source, ids, counts, num_threads=threads, decoding=decoding)

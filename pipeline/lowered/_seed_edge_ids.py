@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from headrace.ops import InputError, gather_rows
+from headrace.ops.forks import cached_property
 from headrace.ops.gpu import placed
 from headrace.pipeline.data import GraphView, edge_types_of, type_number
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass
-from threading import Lock
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.ops.forks import ProcessLock
 from headrace.ops.sampling.pad import Padded, pad_edges, pad_rows, real_rows
 from headrace.pipeline.data import Block, FeatureName, MiniBatch, trusted, type_number
 from headrace.pipeline.data.padded_batch import PaddedBatch
@@ -75,10 +75,10 @@ class PadBatch(MapStage):
     def _shapes(self, settings: RunSettings) -> Callable[[], Shapes]:
         """Return a function that returns the shapes; its first call finds them, and calls of other threads wait."""
         found: list[Shapes] = [] if self.given is None else [Shapes(self.given, None, self.num_shapes)]
-        lock = Lock()
+        lock = ProcessLock()
 
         def shapes() -> Shapes:
-            with lock:
+            with lock.held():
                 if not found:
                     found.append(found_shapes(self.plan, self.epochs, self.num_shapes, settings))
                 return found[0]

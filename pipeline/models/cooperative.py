@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -13,6 +12,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from headrace.ops.errors import InputError
+from headrace.ops.text import utf8
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import MiniBatch, as_list, exact_digest
 from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_module
@@ -155,11 +156,10 @@ def _warn_of_drift(model: nn.Module, batch: MiniBatch, comm: Comm) -> None:
     parts = ((name, one.detach().reshape(-1)[:MOST_COMPARED]) for name, one in model.named_parameters())
     (others,) = _differing([_number(parts)], batch, comm)
     if others:
-        warnings.warn(
+        warn_user(
             f"cooperative: expected the same parameters on all ranks in epoch {batch.epoch}, got others on rank "
             f"{', '.join(map(str, others))} than on rank 0; call hr.sum_gradients(model) on all ranks between "
             "loss.backward() and the step of the optimiser",
-            stacklevel=5,
         )
 
 
@@ -181,7 +181,7 @@ def _number(tensors: Iterable[tuple[str, Tensor]]) -> int:
 
 
 def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(utf8(text), digest_size=7).digest(), "little")
 
 
 def _with_layers(batch: MiniBatch, num_layers: int) -> MiniBatch:

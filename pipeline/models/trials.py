@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from headrace.ops.forks import ProcessLock
 
 #: What rows may differ by, of the largest element, in this many units in the last place: kernels may add up in another
 #: order.
@@ -17,7 +18,7 @@ UNITS = 16
 #: The least of these units: that of float32 on GPUs, whose products may have 10 bits (TF32).
 _LEAST_UNIT, _LEAST_UNIT_ON_GPUS = 2**-17, 2**-10
 
-_LOCK = threading.Lock()
+_LOCK = ProcessLock()
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def one_trial() -> Iterator[None]:
 
     Nothing is kept for gradients: `torch.utils.checkpoint` counts it, and would miss it when it calls the module again.
     """
-    with _LOCK, torch.no_grad():
+    with _LOCK.held(), torch.no_grad():
         yield
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops import GraphError, InputError, gather_rows
+from headrace.ops.forks import cached_property
 from headrace.ops.partition.owners import edge_owners, grid_columns
 from headrace.pipeline.data import Graph, whole_number
 from headrace.pipeline.partition.partition import Partition

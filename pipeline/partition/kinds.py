@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from headrace.ops import InputError, hash_owners
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data import as_cpu_tensor, as_list, whole_number
-from headrace.pipeline.partition.partition import Partition, digest_of_owners
+from headrace.pipeline.data.integers import as_int64, is_whole
+from headrace.pipeline.partition.partition import MOST_NODES, Partition, digest_of_owners
 
 #: Nodes whose owners are computed at a time where there is no table of them.
 CHUNK = 1 << 20
-
-#: More have no ids of 64 bits.
-MOST_NODES = (1 << 62) - 1
 
 
 class RangePartition(Partition):
@@ -44,6 +43,7 @@ class RangePartition(Partition):
 
     def owned(self, part: int) -> Tensor:
         """Return the nodes of a part."""
+        part = whole_number(part, "Partition.owned: part", 0, InputError, self.num_parts - 1)
         return torch.arange(int(self.bounds[part]), int(self.bounds[part + 1]), device="cpu")
 
     def position(self, ids: Tensor) -> Tensor:
@@ -87,9 +87,11 @@ class TablePartition(Partition):
 
     def __init__(self, owners: Any, num_parts: int | None, *, copy: bool = True) -> None:
         table = as_cpu_tensor(owners, "owners", InputError)
-        if table.dim() != 1 or table.is_floating_point() or table.is_complex() or table.dtype == torch.bool:
+        if table.dim() != 1 or not is_whole(table.dtype):
             came = f"{table.dtype}{list(table.shape)}"
             raise InputError(f"Partition.of: expected owners to be integer[num_nodes], got {came}")
+        if table.dtype != torch.int32:
+            table = as_int64(table, "Partition.of: owners", InputError)
         smallest, largest = (int(table.min()), int(table.max())) if len(table) else (0, 0)
         super().__init__(len(table), largest + 1 if num_parts is None else num_parts)
         if smallest < 0 or largest >= self.num_parts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops import Compactor, InputError, group_by_owner, positions_in_parts
+from headrace.ops.forks import cached_property
 from headrace.ops.partition.louvain import louvain_owners
 from headrace.ops.partition.metis import metis_owners
 from headrace.ops.partition.stream import stream_owners
@@ -24,6 +24,9 @@ from headrace.pipeline.data.types import TypeOffsets
 from headrace.pipeline.partition.report import PartitionReport, report_nodes
 
 MOST_PARTS = 1 << 16
+
+#: More have no ids of 64 bits.
+MOST_NODES = (1 << 62) - 1
 MOST_SEED = (1 << 64) - 1
 
 
@@ -62,7 +65,7 @@ class Partition(ABC):
     """
 
     def __init__(self, num_nodes: int, num_parts: int) -> None:
-        self.num_nodes = whole_number(num_nodes, "Partition: num_nodes", 0, InputError)
+        self.num_nodes = whole_number(num_nodes, "Partition: num_nodes", 0, InputError, MOST_NODES)
         self.num_parts = whole_number(num_parts, "Partition: num_parts", 1, InputError, MOST_PARTS)
 
     @staticmethod
@@ -245,6 +248,8 @@ class Partition(ABC):
 
     def _there(self, table: Tensor, ids: Tensor) -> Tensor:
         """Return a table of this partition where ids are; on a device it stays, to be asked again."""
+        if not isinstance(ids, Tensor) or ids.dtype not in (torch.int32, torch.int64):
+            raise InputError(f"Partition: expected ids of nodes, int64[n] or int32[n], got {describe(ids)}")
         if table.device == ids.device:
             return table
         _, copies = self._copies.setdefault(id(table), (table, {}))  # kept, so that its id stays its own

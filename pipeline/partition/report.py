@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,15 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.names import Named
 from headrace.ops.optional import require
 from headrace.ops.partition.counts import count_parts
 from headrace.pipeline.data import Graph, check_known_by_own_ids
-from headrace.pipeline.data.arrays import as_node_mask
+from headrace.pipeline.data.arrays import as_node_mask, check_kind
+from headrace.pipeline.data.new_folder import check_file, write_file
+
+#: Suffixes of files of pictures.
+PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +92,7 @@ class PartitionReport:
         counts = {"nodes": self.nodes, "edges": self.edges}
         if self.labelled is not None:
             counts["labelled"] = self.labelled
-        return counts | {"copies": self.copies}
+        return Named(f"{type(self).__name__}.by_part", counts | {"copies": self.copies})
 
     def plot(self, path: str | Path) -> None:
         """Draw the counts of each part as bars, and the matrix of edges between parts.
@@ -99,10 +106,19 @@ class PartitionReport:
 
         Raises
         ------
+        InputError
+            If it has another suffix, its folder does not exist, or something else than a file is there.
         ModuleNotFoundError
             If matplotlib is not installed.
+        OSError
+            If it cannot be written; a file of this name stays as it was.
         """
-        _draw(self, Path(path))
+        check_kind(path, (str, os.PathLike), "plot: expected the path of a picture", "name it", InputError)
+        path = Path(path)
+        if path.suffix.lower() not in PICTURES:
+            raise InputError(f"plot: expected a name that ends in {', '.join(PICTURES)}, got {str(path)!r}")
+        check_file(path, "plot", InputError, overwrite=True)
+        write_file(path, "plot", _drawn(self, path.suffix[1:].lower()))
 
     def __repr__(self) -> str:
         lines = [f"{self.num_parts:,} parts of {self.num_nodes:,} nodes and {self.num_edges:,} edges"]
@@ -178,8 +194,8 @@ def _balance(counts: Tensor) -> float:
     return int(counts.max()) * len(counts) / total if total else 1.0
 
 
-def _draw(report: PartitionReport, path: Path) -> None:
-    """Draw one panel of bars for each count, with the mean as a line, and one for the edges between parts."""
+def _drawn(report: PartitionReport, form: str) -> bytes:
+    """Return a picture: a panel of bars for each count, with the mean as a line, and one of edges between parts."""
     require("matplotlib", extra="plot", stage="PartitionReport.plot")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -206,8 +222,10 @@ def _draw(report: PartitionReport, path: Path) -> None:
         fontsize="medium",
     )
     # No date in the file: the same numbers give the same bytes.
-    nameless = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    figure.savefig(path, dpi=110, metadata=nameless.get(path.suffix))
+    nameless = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    picture = BytesIO()
+    figure.savefig(picture, dpi=110, format=form, metadata=nameless[form])
+    return picture.getvalue()
 
 
 def _draw_matrix(figure: Any, panel: Any, report: PartitionReport) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.partition.partition import Partition
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
 from headrace.pipeline.data import FeatureName, GraphView, Seen, TypeOffsets, as_number, is_one_of, whole_number
 from headrace.pipeline.data.arrays import is_mask_of_integers, zeros_and_ones
+from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import listed
-from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Stage
+from headrace.pipeline.plan.source import BatchSource, SourceStage
+from headrace.pipeline.plan.stage import RunSettings, Stage
 from headrace.pipeline.plan.traits import Divided, Watched
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.wanted import Wanted
@@ -51,6 +52,22 @@ def _how_to_make_it(graph: object) -> str:
         if hasattr(graph, sign):
             return f"pass hr.Graph.from_{source}(...) of it, made once before the plan"
     return "make one of the edges, hr.Graph.from_coo(src, dst, num_nodes=...)"
+
+
+def batches_of(stage: SourceStage, settings: RunSettings) -> BatchSource:
+    """Return the object that draws the batches of a source; that of a user's class is checked.
+
+    Raises
+    ------
+    PlanError
+        If it is none.
+    """
+    source = stage.source(settings)
+    if is_of_headrace(source):
+        return source
+    from headrace.pipeline.plan.users_batches import UsersBatches  # loaded where there is one
+
+    return UsersBatches(stage, source)
 
 
 def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, GraphView]]:

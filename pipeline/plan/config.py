@@ -5,7 +5,7 @@ A config holds no data and no code. A value that JSON lacks is an object with on
 ============================  =============================================================
 ``{"$graph": name}``          a graph, given again by this name
 ``{"$store": name}``          a feature store
-``{"$items": text}``          the items of the source; the text describes them for a reader
+``{"$items": text}``          the items of the source; the text says how many, which those given again must be
 ``{"$object": name}``         any other value: times, costs, a partition, a function
 ``{"$map": [[key, value]]}``  a dictionary whose keys are not all text, such as edge types
 ``{"$float": "inf"}``         a number that is not finite
@@ -16,6 +16,7 @@ A config holds no data and no code. A value that JSON lacks is an object with on
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ import torch
 from headrace.ops.errors import PlanError
 from headrace.ops.names import close_name, load
 from headrace.pipeline.data import GraphView
+from headrace.pipeline.data.checks import check_depth
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.later import SOURCES
 from headrace.pipeline.plan.arguments import check_arguments
@@ -62,6 +64,7 @@ def config_of(plan: Plan, *, graphs: Any = None, stores: Any = None) -> dict[str
 
 def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any = None, objects: Any = None) -> Plan:
     """Return the plan of a dictionary; see `Plan.from_config`."""
+    check_depth(config, "from_config", PlanError)
     if not isinstance(config, Mapping) or not isinstance(config.get("stages"), list) or not config["stages"]:
         raise PlanError(
             f"from_config: expected the dictionary that plan.config() returns, got {type(config).__name__}"
@@ -84,6 +87,7 @@ def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any =
     made = source_class(**source.parameters)
     if items is not None and not reader.read_items:
         raise PlanError("from_config: expected no items=, as those of the config are numbers in it; leave out items=")
+    _check_items(made, reader.text_of_items)
     plan: Plan = made
     for one in rest:
         if one.name not in verbs():
@@ -93,6 +97,25 @@ def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any =
             )
         plan = getattr(plan, one.name)(**one.parameters)
     return plan
+
+
+def _check_items(source: SourceStage, noted: Any) -> None:
+    """Compare the items of a source with what the config notes of them: how many, of what kind, with labels or not.
+
+    Texts that a reader has written are not compared, nor are numbers where each rank brings items of its own.
+    """
+    written = re.compile(r"([\d,]+) (.+)")
+    of_config = written.fullmatch(noted) if isinstance(noted, str) else None
+    for items in source.as_written().values():
+        found = written.fullmatch(str(items)) if isinstance(items, ItemSet) else None
+        if of_config is None or found is None or not re.match(r"items|pairs", of_config[2]):
+            continue
+        parts = slice(1, 2) if getattr(source, "items_per_rank", False) else slice(2)
+        if of_config.groups()[parts] != found.groups()[parts]:
+            raise PlanError(
+                f"from_config: expected the items of which the config was written, {noted}, got {found[0]}; pass "
+                "these, or write a config of the plan over the new items"
+            )
 
 
 def _named(given: Any, kind: str, classes: Any, stage: str) -> dict[str, Any]:
@@ -222,6 +245,7 @@ class _Reader:
         self._given = given
         self._items = items
         self.read_items = False
+        self.text_of_items: Any = None
 
     def stage(self, entry: Any, number: int) -> _Entry:
         """Return a stage; the first one is the source."""
@@ -267,7 +291,7 @@ class _Reader:
     def _given_items(self, text: Any) -> Any:
         if self._items is None:
             raise PlanError(f"from_config: expected the items of the source ({text}), got none; pass items=...")
-        self.read_items = True
+        self.read_items, self.text_of_items = True, text
         return self._items
 
 

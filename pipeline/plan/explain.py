@@ -12,6 +12,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops import ByRelation, UsageError
+from headrace.ops.text import printable
 from headrace.pipeline.data import GraphView, check_switches
 from headrace.pipeline.plan.rules import Facts, facts_of
 from headrace.pipeline.plan.stage import Stage
@@ -63,14 +64,14 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
     lines += [one for line in names.described() for one in _wrapped(line, "")]
     detour = detour_of(rewriting.plan, rewriting.final, rewriting.machine)
     lines += [] if detour is None else _wrapped(detour, "")
-    places = ("CPU memory", *(f"cuda:{number}" for number in range(rewriting.machine.gpus)))
-    given = (rewriting.machine.promised, *rewriting.machine.gpu_promised)
+    machine = rewriting.machine
+    on_gpus = {f"cuda:{gpu}": num_bytes for gpu, num_bytes in enumerate(machine.gpu_promised[: machine.gpus])}
     lines += [
         f"caches made before, those of the stores of this plan included, have {num_bytes:,} bytes of {place}"
-        for place, num_bytes in zip(places, given, strict=False)
+        for place, num_bytes in {"CPU memory": machine.promised, **on_gpus}.items()
         if num_bytes
     ]
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def detour_of(plan: Plan, final: Plan, machine: Machine) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from headrace.ops.text import utf8
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.plan.plan import Plan
 
@@ -36,9 +37,9 @@ def _absorb(digest: hashlib.blake2b, value: Any) -> None:
     """Feed a value to a digest, framed by its type and length so that no two values feed the same stream."""
     # Only the contents of data count, so that a checkpoint is valid for a whole array and one in shards.
     kind = "data" if hasattr(value, "content_digest") else type(value).__name__
-    digest.update(f"<{kind}".encode())
+    digest.update(utf8(f"<{kind}"))
     if hasattr(value, "content_digest"):
-        digest.update(value.content_digest().encode())
+        digest.update(utf8(value.content_digest()))
     elif isinstance(value, (torch.Tensor, np.ndarray)):
         digest.update(sampled_digest([("parameter", value)]).encode())
     elif isinstance(value, dict):
@@ -58,7 +59,7 @@ def _absorb(digest: hashlib.blake2b, value: Any) -> None:
         _absorb_code(digest, value.__code__)
     elif isinstance(value, type) or not hasattr(value, "__dict__"):
         text = f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else repr(value)
-        digest.update(f"{len(text)} {text}".encode())
+        digest.update(utf8(f"{len(text)} {text}"))
     else:
         # Any other object: its class and its attributes.
         _absorb(digest, type(value))

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headrace.ops._arrays import MAX_THREADS
 from headrace.ops.errors import InputError
 from headrace.ops.gpu import current_gpu
 from headrace.ops.gpu_memory import free_gpu_memory
 from headrace.ops.memory_limit import own_room, shared_room
 from headrace.ops.memory_promises import promised
 from headrace.pipeline.data import Place, whole_number
+from headrace.pipeline.data.arrays import MOST_BYTES
+from headrace.pipeline.data.place import MOST_DEVICES
 from headrace.pipeline.distributed.job import rank_of_process, ranks_here
 
 if TYPE_CHECKING:
@@ -22,10 +25,21 @@ if TYPE_CHECKING:
     from headrace.pipeline.partition.partition import Partition
 
 
-#: Numbers of a machine, and the least that each can be.
-_LEAST = {"cores": 1, "world_size": 1} | dict.fromkeys(
-    ("gpus", "rank", "memory", "promised", "current_gpu", "bus_threads"), 0
-)
+#: More ranks than any job has: a slip of the keyboard must not plan for a thousand million of them.
+MOST_RANKS = 1 << 20
+#: More threads than any GPU runs at once.
+MOST_BUS_THREADS = 1 << 24
+#: Numbers of a machine, with the least and the most that each can be.
+_LIMITS = {
+    "cores": (1, MAX_THREADS),
+    "gpus": (0, MOST_DEVICES),
+    "world_size": (1, MOST_RANKS),
+    "rank": (0, MOST_RANKS),
+    "memory": (0, MOST_BYTES),
+    "promised": (0, MOST_BYTES),
+    "current_gpu": (0, MOST_DEVICES),
+    "bus_threads": (0, MOST_BUS_THREADS),
+}
 
 
 @dataclass(frozen=True)
@@ -94,15 +108,20 @@ class Machine:
     def __post_init__(self) -> None:
         if isinstance(self.memory, str):
             object.__setattr__(self, "memory", _size(self.memory, "Machine: memory"))
-        for name, least in _LEAST.items():
-            whole_number(getattr(self, name), f"Machine: {name}", least, InputError)
+        for name, (least, most) in _LIMITS.items():
+            check_size(getattr(self, name), f"Machine: {name}", least, most)
         object.__setattr__(self, "gpu_memory", _sizes(self.gpu_memory, self.gpus))
         if not isinstance(self.gpu_channel, bool):
             raise InputError(f"Machine: expected gpu_channel to be True or False, got {self.gpu_channel!r}")
         for name in ("gpu_memory", "gpu_promised"):
             sizes = getattr(self, name)
-            if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
+            if not isinstance(sizes, tuple):
                 raise InputError(f"Machine: expected {name} to be a tuple of bytes, got {type(sizes).__name__}")
+            check_size(len(sizes), f"Machine: the length of {name}", 0, MOST_DEVICES)
+            for size in sizes:
+                check_size(size, f"Machine: each of {name}", 0, MOST_BYTES)
+        if 0 < self.gpus <= self.current_gpu:
+            raise InputError(f"Machine: expected current_gpu below gpus = {self.gpus}, got {self.current_gpu}")
         if self.rank >= self.world_size:
             raise InputError(f"Machine: expected a rank below world_size = {self.world_size}, got {self.rank}")
 
@@ -153,7 +172,7 @@ class Machine:
         if world_size is not None:
             world_size = whole_number(world_size, "Machine.detect: world_size", 1, InputError)
         affinity = getattr(os, "sched_getaffinity", None)  # absent on macOS and Windows
-        cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+        cores = min(len(affinity(0)) if affinity is not None else os.cpu_count() or 1, MAX_THREADS)
         gpus = torch.cuda.device_count() if importlib.util.find_spec("cupy") is not None else 0
         on_gpus = [promised(number) for number in range(gpus)]
         free = _gpu_memory(gpus)
@@ -169,6 +188,12 @@ class Machine:
             gpu_promised=tuple(there.num_bytes for there in on_gpus),
             current_gpu=current_gpu() if gpus else 0,
         )
+
+
+def check_size(value: Any, what: str, least: int, most: int) -> int:
+    """Return a whole number from `least` to `most`; an error names the limit that it exceeds."""
+    number = whole_number(value, what, least, InputError)
+    return number if number <= most else whole_number(value, what, least, InputError, most)
 
 
 def _sizes(given: Any, gpus: int) -> Any:

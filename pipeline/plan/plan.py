@@ -130,14 +130,16 @@ class Plan(_Verbs):
         graphs, stores
             The graphs and stores by their names in the config; or the graph itself, named ``"graph"``.
         items
-            The items of ``ItemSampler``; a number of nodes is in the config instead.
+            The items of ``ItemSampler``, as many as in the config and of the same kind; a number of nodes is in the
+            config instead.
         objects
             Other values by name: times, costs, a partition, functions.
 
         Raises
         ------
         PlanError
-            For a config of another version or form, a verb that does not exist, or data that are missing.
+            For a config of another version or form, a verb that does not exist, or data that are missing; for other
+            items than the config notes: their number, their kind, whether they have labels.
         UsageError
             For a parameter that its verb does not have.
         """

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headrace.ops import FeatureError, TierSizes
 from headrace.ops.gpu import current_gpu
+from headrace.ops.text import printable
 from headrace.pipeline.data import (
     CPU,
     DISK,
@@ -125,10 +126,11 @@ class TierPlan:
             for tier in self.tiers
         ]
         widths = [max(len(line[i]) for line in (header, *lines)) for i in range(4)]
-        return "\n".join(
+        text = "\n".join(
             "  ".join([line[0].ljust(widths[0]), *(line[i].rjust(widths[i]) for i in (1, 2, 3)), line[4]]).rstrip()
             for line in (header, *lines)
         )
+        return printable(text)
 
 
 def plan_tiers(

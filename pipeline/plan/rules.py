@@ -20,12 +20,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from functools import cached_property
 from importlib import import_module
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.ops.errors import PlanError, UsageError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data import CPU, GraphView, Place
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan

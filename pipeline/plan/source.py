@@ -294,3 +294,19 @@ def source_of(plan: Plan) -> SourceStage:
     if not isinstance(first, SourceStage):
         raise PlanError(f"a plan begins with a source such as ItemSampler; this one begins with {describe(first)}")
     return first
+
+
+def check_source(source: SourceStage) -> None:
+    """Refuse a source of a user's class that declares what is no number.
+
+    Raises
+    ------
+    ItemsError
+        Naming the member.
+    """
+    kind = type(source).__name__
+    whole_number(getattr(source, "seed", None), f"{kind}: seed", 0, ItemsError, LARGEST_SEED)
+    for member in ("num_nodes", "largest_id"):
+        value = getattr(source, member)
+        if value is not None:
+            whole_number(value, f"{kind}: {member}", 0, ItemsError)

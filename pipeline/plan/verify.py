@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.ops.errors import InputError, PlanError
+from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.plan.checks import check_items_fit
 from headrace.pipeline.plan.plan import Plan
@@ -54,6 +55,10 @@ def verify(plan: Plan, language: Language = USERS) -> None:
     stages = plan.stages
     facts = Facts()
     for stage in stages:
+        if not is_of_headrace(stage):
+            from headrace.pipeline.plan.users_stage import check_declared  # loaded where there is one
+
+            check_declared(stage)
         problem = _problem(stage, facts) or language.refuses(stage)
         if problem is not None:
             raise PlanError(f"{stage.name} cannot stand here: {problem}. The plan is\n{render(stages, '  ')}")

@@ -69,10 +69,12 @@ class LoaderNode(BaseNode[Any]):
     def __init__(self, loader: Loader[Any]) -> None:
         super().__init__()
         self._loader = loader
-        self._epoch: Iterator[Any] | None = None
+        self._epoch: Any = None  # the iteration that runs
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
+        if self._epoch is not None:
+            self._epoch.supersede()  # also where a thread of the graph of nodes has not ended yet
         if initial_state is not None:
             self._loader.load_state_dict(initial_state)
             self._epoch = None

@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.ops.errors import StateError
 from headrace.pipeline.data.arrays import whole_number
+from headrace.pipeline.data.checks import check_depth
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import LARGEST_SEED, LAST_EPOCH, SourceStage
 
@@ -60,6 +61,7 @@ def check_state(
     """
     if isinstance(state, (str, bytes)):
         raise StateError("expected what loader.state_dict() returned, got text; read it first, as with json.loads")
+    check_depth(state, "the state of a loader", StateError)
     if not isinstance(state, Mapping) or not {"format", "epoch", "source", "batch_size", "plan"} <= set(state):
         raise StateError(
             f"expected the state of a headrace loader, got {type(state).__name__}; pass what loader.state_dict() "

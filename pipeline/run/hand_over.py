@@ -9,7 +9,6 @@ compares numbers, and where one differs it makes the batch anew, from that stage
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.gpu import record, resolved
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import CPU, MiniBatch, Place
 from headrace.pipeline.data.arrays import version_of_tensor
 from headrace.pipeline.plan import BatchSource, InputError, LoaderError, Watched
@@ -127,12 +127,10 @@ class Reading:
         work.records[record].counts["read_again"] = 1
         self._times += 1
         if self._times == MANY:
-            warnings.warn(
+            warn_user(
                 f"{self._name}: {MANY} batches were read ahead, and once more when they were due, as the training loop "
                 f"has written {self._written(note)}; put .prefetch() before {self._name}, so that it reads when a "
                 "batch is due, and sampling alone is ahead",
-                UserWarning,
-                stacklevel=2,
             )
 
     def _expected(self, note: Note, stale: Work) -> str:

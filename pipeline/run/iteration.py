@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from threading import Thread, current_thread, get_ident
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace.ops.errors import LoaderError
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Work, close_node, patience, stop_node
 from headrace.pipeline.storage.terminal import progress_bar
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from headrace.pipeline.distributed.same_place import Turn
 
 
-@dataclass(eq=False, repr=False)
 class Position:
     """Where the next batch is.
 
@@ -31,24 +33,46 @@ class Position:
         The source's state in it; None for its beginning.
     """
 
-    count: Callable[[int], int | None]
-    epoch: int = 0
-    source: Mapping[str, Any] | None = None
+    def __init__(
+        self, count: Callable[[int], int | None], epoch: int = 0, source: Mapping[str, Any] | None = None
+    ) -> None:
+        self.count = count
+        #: The epoch and the source's state in it: one value, so that a checkpoint taken in another thread has both of
+        #: the same batch.
+        self.place = epoch, source
+
+    @property
+    def epoch(self) -> int:
+        """The epoch."""
+        return self.place[0]
+
+    @property
+    def source(self) -> Mapping[str, Any] | None:
+        """The source's state in the epoch; None for its beginning."""
+        return self.place[1]
 
     @property
     def batch(self) -> int:
         """The number of batches of the epoch before it."""
-        return 0 if self.source is None else int(self.source["batch"])
+        source = self.source
+        return 0 if source is None else int(source["batch"])
+
+    def copy(self) -> Position:
+        """Return a position at the same place that moves by itself."""
+        return Position(self.count, *self.place)
 
     def move(self, epoch: int, source: Mapping[str, Any] | None = None) -> None:
         """Go there. The end of an epoch is the beginning of the next one, never an empty rest."""
         if source is not None and source["batch"] == self.count(epoch):
             epoch, source = epoch + 1, None
-        self.epoch, self.source = epoch, source
+        self.place = epoch, source
 
 
 class Iteration(Iterator[Any]):
     """Yields the batches from a position to the end of its epoch and moves the position along.
+
+    It belongs to one thread: the one that takes the first batch, until that thread has ended. Another thread would
+    leave both with a part of the epoch, so it is refused.
 
     Parameters
     ----------
@@ -90,6 +114,8 @@ class Iteration(Iterator[Any]):
         self._superseded = False
         self._finished = False
         self._handed_out: float | None = None
+        self._thread: Thread = current_thread()
+        self._taken_by: int | None = None  # the identifier of the thread, once it has asked for a batch
         self._bar: Any = None
         node.reset({"epoch": position.epoch, "source": position.source})
         if progress:
@@ -111,23 +137,26 @@ class Iteration(Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
+        if self._taken_by != get_ident():
+            self._take()
         if self._superseded:
-            raise LoaderError(
-                "this iteration was ended by a later iter(loader), set_epoch, load_state_dict or close; a loader runs "
-                "one iteration at a time: make a second loader from the plan to run two"
-            )
+            raise _ended_from_outside()
         if self._finished:
             raise StopIteration
         start = time.perf_counter()
         try:
             work = self._next_work() if self._loop is None else self._next_of_loop(self._loop)
         except BaseException as error:
+            if self._superseded:  # its threads were ended, which looks like the end of the epoch from here
+                raise _ended_from_outside() from (None if isinstance(error, StopIteration) else error)
             if self._loop is not None:
                 self._loop.finish(came_to_its_end=isinstance(error, StopIteration))
             if not isinstance(error, StopIteration):
                 self._failed(error)
             self._finish(patience(error))
             raise
+        if self._superseded:  # by another thread, while this one waited
+            raise _ended_from_outside()
         now = time.perf_counter()
         self._received(work, now - start, 0.0 if self._handed_out is None else start - self._handed_out)
         self._position.move(work.state["epoch"], work.state["source"])
@@ -141,12 +170,35 @@ class Iteration(Iterator[Any]):
         """Whether it has come to its end, or was ended."""
         return self._finished
 
+    def check_thread(self, action: str) -> None:
+        """Refuse an action that would end this iteration, of a thread other than the one that runs it."""
+        if not self._finished and self._belongs_elsewhere():
+            raise LoaderError(
+                f"expected one thread at a time to iterate over a loader, got {action} in thread "
+                f"{current_thread().name!r} while thread {self._thread.name!r} iterates; give each thread a loader of "
+                "its own, plan.loader(), or end the running iteration first, by loader.close()"
+            )
+
     def supersede(self, timeout: float | None = None) -> None:
         """End this iteration from outside and wait for its threads, or for some seconds."""
         if not self._finished:
             self._superseded = True
             self._leave()
             self._finish(timeout)
+
+    def _take(self) -> None:
+        """Let the calling thread have this iteration, unless another one has it."""
+        with _TAKING.held():
+            if self._taken_by is not None and self._belongs_elsewhere():
+                raise LoaderError(
+                    f"expected one thread to take the batches of an iteration, got thread {current_thread().name!r} "
+                    f"beside thread {self._thread.name!r}, each of which would see a part of the epoch; take them in "
+                    "one thread and pass them on by a queue.Queue, or give each thread its own loader: plan.loader()"
+                )
+            self._thread, self._taken_by = current_thread(), get_ident()
+
+    def _belongs_elsewhere(self) -> bool:
+        return self._thread is not current_thread() and self._thread.is_alive()
 
     def _next_of_loop(self, loop: Loop | Turn) -> Work:
         loop.ask()
@@ -197,3 +249,53 @@ class Iteration(Iterator[Any]):
             stop_node(self._node)
             if self._bar is not None:
                 self._bar.close()
+
+
+class RunningIteration:
+    """The iteration of a loader that runs: one at a time, and of one thread."""
+
+    def __init__(self) -> None:
+        self._last: weakref.ref[Iteration] | None = None
+        self._changing = ProcessLock()
+
+    @contextmanager
+    def ended_for(self, action: str) -> Iterator[None]:
+        """End it, and let no other thread change it inside the context.
+
+        Raises
+        ------
+        LoaderError
+            If another thread runs it.
+        """
+        with self._changing.held():
+            last = self._get()
+            if last is not None:
+                last.check_thread(action)
+            self.end()
+            yield
+
+    def end(self, timeout: float | None = None) -> None:
+        """End it, whichever thread runs it, and wait for its threads, or for some seconds."""
+        last = self._get()
+        if last is not None:
+            last.supersede(timeout)
+        self._last = None
+
+    def begin(self, iteration: Iteration) -> Iteration:
+        """Note that this one runs from here on, and return it."""
+        self._last = weakref.ref(iteration)
+        return iteration
+
+    def _get(self) -> Iteration | None:
+        return None if self._last is None else self._last()
+
+
+#: Held while an iteration changes hands.
+_TAKING = ProcessLock()
+
+
+def _ended_from_outside() -> LoaderError:
+    return LoaderError(
+        "this iteration was ended by a later iter(loader), set_epoch, load_state_dict or close; a loader runs "
+        "one iteration at a time: make a second loader from the plan to run two"
+    )

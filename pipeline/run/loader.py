@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,22 +9,22 @@ from traceback import format_exception
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from headrace.ops._arrays import MAX_THREADS
 from headrace.ops.errors import PeerError, UsageError
 from headrace.ops.names import no_attribute
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import MiniBatch, check_kind, check_switches, whole_number
 from headrace.pipeline.data.dynamic_sizes import mark_where_compiled
 from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan import LAST_EPOCH, LoaderError, Machine, Plan, RunSettings, source_of
+from headrace.pipeline.plan import LAST_EPOCH, LoaderError, Machine, Plan, source_of
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
 from headrace.pipeline.plan.foreign_words import instead_on_loader
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.checkpoint import check_state, make_state, with_seed, with_seed_of_state
-from headrace.pipeline.run.hand_over import Tables, give_back_caches
-from headrace.pipeline.run.iteration import Iteration, Position
+from headrace.pipeline.run.hand_over import give_back_caches
+from headrace.pipeline.run.iteration import Iteration, Position, RunningIteration
 from headrace.pipeline.run.lower import lower
 from headrace.pipeline.run.nodes import Work, close_node, patience
-from headrace.pipeline.run.ranks import check_ranks, place_of, ranks_of, warn_of_detour, watch_of
+from headrace.pipeline.run.ranks import at_place, place_of, ranks_of, warn_of_detour, watch_of
 from headrace.pipeline.run.rewritten import rewritten
 from headrace.pipeline.run.stats import Counters, Stats, Trace
 
@@ -51,8 +49,8 @@ class Loader(Generic[Batch]):
     A plan that ends in ``to_pyg()`` or ``to_dgl()`` yields objects of PyG or DGL; its loader is a ``Loader[Any]``.
 
     Each ``iter(loader)`` runs one epoch. The first is epoch 0, or the position set by :meth:`load_state_dict` or
-    :meth:`set_epoch`. Each further one is the next epoch, also after a ``break``. One iteration can run at a time; a
-    new one ends the old one.
+    :meth:`set_epoch`. Each further one is the next epoch, also after a ``break``. One iteration can run at a time: a
+    new one ends the old one, and is refused while another thread runs that.
 
     >>> import headrace as hr
     >>> with hr.ItemSampler(10, batch_size=4).loader() as loader:
@@ -77,8 +75,7 @@ class Loader(Generic[Batch]):
             advice = "leave it out, or pass hr.Machine(cores=...)"
             check_kind(machine, Machine, "loader: expected machine to be an hr.Machine", advice, UsageError)
         rank, world_size, in_job = place_of(comm, machine, rank, world_size)
-        machine = Machine.detect(world_size) if machine is None else machine
-        machine = replace(machine, rank=rank, world_size=world_size)
+        machine = at_place(machine, rank, world_size)
         self._fingerprint: dict[str, str] | None = None
         self._passes = passes
         # They come first, so that a rank that cannot go on can say so to the others, who would wait for it.
@@ -86,14 +83,10 @@ class Loader(Generic[Batch]):
         if ranks.comm is not None:
             machine = replace(machine, gpu_channel=ranks.comm.reaches_gpus)
         try:
-            self._rewriting = rewritten(plan, machine, passes or {}, partition)
-            self._tables = Tables(self._rewriting)
-            self._tables.check()
-            given = machine.cores if num_threads is None else num_threads
-            num_threads = whole_number(given, "num_threads", 1, LoaderError, MAX_THREADS)
+            self._rewriting, self._tables, self._settings = rewritten(
+                plan, machine, passes or {}, partition, num_threads=num_threads, comm=ranks.comm
+            )
             source = source_of(self._rewriting.final)
-            self._settings = RunSettings(source.seed, source, num_threads, rank, world_size, ranks.comm, ranks.comm)
-            check_ranks(self._rewriting.final, self._settings)
         except Exception as error:
             ranks.refuse("".join(format_exception(error)))
             raise
@@ -114,7 +107,7 @@ class Loader(Generic[Batch]):
         # Whether batches were handed out since the position was set by something else than handing out batches.
         self._started = False
         self._used = False  # whether it was iterated since its position was set from outside
-        self._active: weakref.ref[Iteration] | None = None
+        self._running = RunningIteration()
 
     @property
     def epoch(self) -> int:
@@ -157,19 +150,21 @@ class Loader(Generic[Batch]):
             raise no_attribute("a loader", name, lambda: dir(type(self)), instead_on_loader)
 
     def __iter__(self) -> Iterator[Batch]:
-        self._end_iteration()
-        for channel in self._channels:
-            channel.open()
-        self._tables.check_begin(self._fail)
-        if self._left_midway():
-            self._position.move(self._position.epoch + 1)
-        self._started = False
-        self._used = True
-        loop = self._ranks.loop(self._position.epoch, self._position.batch)
-        calls = self._received, self._tables.check_end, self._fail
-        iteration = Iteration(self._node, self._position, *calls, loop=loop, progress=self._progress)
-        self._active = weakref.ref(iteration)
-        return iteration
+        with self._running.ended_for("iter(loader)"):
+            for channel in self._channels:
+                channel.open()
+            self._tables.check_begin(self._fail)
+            # A thread that has just lost its iteration to `close` may yet move the position that it had.
+            self._position = self._position.copy()
+            if self._left_midway():
+                self._position.move(self._position.epoch + 1)
+            self._started = False
+            self._used = True
+            loop = self._ranks.loop(self._position.epoch, self._position.batch)
+            calls = self._received, self._tables.check_end, self._fail
+            return self._running.begin(
+                Iteration(self._node, self._position, *calls, loop=loop, progress=self._progress)
+            )
 
     def epochs(self, num_epochs: int) -> Iterator[int]:
         """Yield the remaining epochs of ``num_epochs``, so that a training loop resumes at the position of its state.
@@ -187,11 +182,10 @@ class Loader(Generic[Batch]):
         num_epochs = whole_number(num_epochs, "epochs: the number of epochs", 0, LoaderError)
         first = self.epoch + (1 if self._left_midway() else 0)
         if self._used and first >= num_epochs > 0:
-            warnings.warn(
+            warn_user(
                 f"epochs({num_epochs}): expected a loader whose next epoch is below {num_epochs}, got one whose next "
                 f"epoch is {first}, so nothing is left; call loader.set_epoch(0) to begin anew, or "
                 f"epochs({first + num_epochs}) to go on",
-                stacklevel=2,
             )
         for epoch in range(first, num_epochs):
             if self.epoch != epoch:
@@ -206,12 +200,11 @@ class Loader(Generic[Batch]):
         Raises
         ------
         LoaderError
-            If it is not an integer of at least 0.
+            If it is not an integer of at least 0, or while another thread iterates over the loader.
         """
         epoch = whole_number(epoch, "set_epoch: the epoch", 0, LoaderError, LAST_EPOCH)
-        self._end_iteration()
-        self._position.move(epoch)
-        self._started = self._used = False
+        with self._running.ended_for("set_epoch"):
+            self._go_to(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last batch handed out: a few integers and a fingerprint of the plan.
@@ -219,9 +212,10 @@ class Loader(Generic[Batch]):
         It can be loaded in a new process, with other passes, thread counts and (for ``batch_size``, not
         ``batch_size_per_rank``) another number of ranks.
         """
+        epoch, source = self._position.place
         return make_state(
-            epoch=self._position.epoch,
-            source=self._position.source,
+            epoch=epoch,
+            source=source,
             batch_size=self._source.batch_size,
             seed=self._settings.seed,
             num_ranks=len(self._ranks.own) or None,
@@ -239,6 +233,8 @@ class Loader(Generic[Batch]):
         StateError
             If the state belongs to another plan; the message names the stage that differs. The loader is then
             unchanged.
+        LoaderError
+            While another thread iterates over the loader.
         """
         plan = with_seed_of_state(self._rewriting.plan, state)
         is_other = plan is not self._rewriting.plan
@@ -250,17 +246,15 @@ class Loader(Generic[Batch]):
             num_ranks=len(self._ranks.own) or None,
             plan=self._fingerprint_of(plan) if is_other else self._plan_fingerprint(),
         )
-        self._end_iteration()
-        if is_other:
-            self.close()
-            self._take(plan)
-            self._node, self._source, self._channels = lower(self._rewriting, self._settings)
-            self._position.count = self._source.count
-        source = state["source"]
-        if source is not None:
-            source = {**source, "batch": int(source["batch"])}  # as it was, whatever integers a file has made of it
-        self._position.move(int(state["epoch"]), source)
-        self._started = self._used = False
+        with self._running.ended_for("load_state_dict"):
+            if is_other:
+                self.close()
+                self._take(plan)
+                self._node, self._source, self._channels = lower(self._rewriting, self._settings)
+            source = state["source"]
+            if source is not None:
+                source = {**source, "batch": int(source["batch"])}  # as it was, whatever integers a file has made of it
+            self._go_to(int(state["epoch"]), source)
 
     def explain(self, *, facts: bool = False) -> str:
         """Return a text with the plan that runs, the plan as written, and the changes of each pass.
@@ -296,6 +290,11 @@ class Loader(Generic[Batch]):
         path
             ``.json`` for Perfetto or chrome://tracing; ``.png``, ``.svg`` or ``.pdf`` for a picture (matplotlib, the
             extra ``plot``). With several ranks each writes its own file: ``trace.rank0.json``.
+
+        Raises
+        ------
+        UsageError
+            If the name ends otherwise, or its folder does not exist.
         """
         return self._trace.write(path, self._settings.rank, self._settings.world_size)
 
@@ -344,7 +343,7 @@ class Loader(Generic[Batch]):
         return f"Loader(\n{self._rewriting.plan!r}\n)"
 
     def _close(self, timeout: float | None) -> None:
-        self._end_iteration(timeout)
+        self._running.end(timeout)
         close_node(self._node, timeout)
         if timeout is None:  # otherwise a thread may yet read
             give_back_caches(self._rewriting)
@@ -388,8 +387,8 @@ class Loader(Generic[Batch]):
         """Whether the last iteration was left in the middle of an epoch, which the next one does not go on with."""
         return self._started and self._position.source is not None
 
-    def _end_iteration(self, timeout: float | None = None) -> None:
-        active = None if self._active is None else self._active()
-        if active is not None:
-            active.supersede(timeout)
-        self._active = None
+    def _go_to(self, epoch: int, source: Mapping[str, Any] | None = None) -> None:
+        """Let the next iteration begin there."""
+        self._position = Position(self._source.count)
+        self._position.move(epoch, source)
+        self._started = self._used = False

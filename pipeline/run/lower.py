@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.ops.errors import PlanError
 from headrace.pipeline.data import MiniBatch, Place
+from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.checks import batches_of
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rewriting import Rewriting
@@ -43,7 +45,7 @@ def lower(rewriting: Rewriting, settings: RunSettings) -> tuple[BaseNode[Work], 
         If the plan holds a stage that cannot run (a macro that was not expanded).
     """
     plan = rewriting.final
-    source = source_of(plan).source(settings)
+    source = batches_of(source_of(plan), settings)
     ahead = max((i for i, stage in enumerate(plan.stages) if _runs_ahead(stage)), default=0)
     chain = _Chain(plan, source, settings, ahead=ahead > 0)
     known = list(facts_of(plan.stages))[1:-1]
@@ -97,7 +99,7 @@ class _Chain:
             self._stream = stage  # type: ignore[assignment] # the only such stage
             return
         settings = self._settings_of(stage)
-        run = stage.runner(settings)
+        run = _checked(stage, stage.runner(settings))
         step = step_of(name, origin, stage, run, settings)
         if ahead:
             again = stage.again(settings) if isinstance(stage, WindowStage) else run
@@ -116,7 +118,7 @@ class _Chain:
         steps = list[Step]()
         for name, origin, stage in self._launched:
             settings = self._settings_of(stage)
-            steps.append(step_of(name, origin, stage, stage.launcher(settings), settings))
+            steps.append(step_of(name, origin, stage, _checked(stage, stage.launcher(settings)), settings))
         launch = stream.launcher_of()
 
         def step(work: Work) -> Work:
@@ -200,7 +202,7 @@ class _Anew:
             reading.made_anew_by(
                 tuple(step for _, step in made if step is not None),
                 refused=next(refusing, None),
-                may_change=first > 0 and any(stage.calls_users or not _is_own(stage) for stage in behind),
+                may_change=first > 0 and any(stage.calls_users or not is_of_headrace(stage) for stage in behind),
             )
         return bool(self._readings)
 
@@ -210,8 +212,13 @@ def _runs_ahead(stage: Stage) -> bool:
     return isinstance(stage, WindowStage) or (isinstance(stage, Prefetch) and stage.workers > 0)
 
 
-def _is_own(stage: Stage) -> bool:
-    return type(stage).__module__.partition(".")[0] == __name__.partition(".")[0]
+def _checked(stage: MapStage, run: Any) -> Any:
+    """Return a runner; that of a user's stage checks what it returns."""
+    if is_of_headrace(stage):
+        return run
+    from headrace.pipeline.plan.users_stage import checked_runner  # loaded where there is one
+
+    return checked_runner(stage, run)
 
 
 def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetch, *, lockstep: bool) -> PrefetchNode:
@@ -251,7 +258,7 @@ def one_batch(plan: Plan, *, num_threads: int | None = None) -> Callable[[MiniBa
     Tables(rewriting).check()
     source = source_of(final)
     settings = RunSettings(source.seed, source, machine.cores if num_threads is None else num_threads)
-    runners = [stage.runner(settings) for stage in final.stages if isinstance(stage, MapStage)]
+    runners = [_checked(stage, stage.runner(settings)) for stage in final.stages if isinstance(stage, MapStage)]
 
     def run(batch: MiniBatch) -> Any:
         made: Any = batch

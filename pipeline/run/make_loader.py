@@ -178,8 +178,10 @@ def explain(
     Parameters
     ----------
     machine
-        The machine of a rank, and their number; by default that of this process. Several ranks of a machine with
-        GPUs are taken to have one each, and to exchange tensors from GPU to GPU, as by NCCL.
+        The machine of a rank, and their number; by default that of this process. In a job of torch.distributed the
+        text is that of a loader of this rank, with the channel of the job, unless the machine is that of another rank
+        or of another number of several. Ranks of such a machine with GPUs are taken to have one each, and to exchange
+        tensors from GPU to GPU, as by NCCL.
     partition
         As for `loader`.
     facts
@@ -195,24 +197,22 @@ def explain(
         If the data of two stages do not fit together.
     """
     from headrace.pipeline.distributed import job
-    from headrace.pipeline.plan import Machine, RunSettings, source_of
-    from headrace.pipeline.run.ranks import check_ranks
+    from headrace.pipeline.plan.machine import Machine
+    from headrace.pipeline.run.ranks import at_place, communicates, is_elsewhere, place_of
     from headrace.pipeline.run.rewritten import rewritten
 
-    if machine is None:
-        machine = Machine.detect()
-        reaches_gpus = machine.world_size > 1 and job.reaches_gpus(job.all_ranks())
-        machine = replace(machine, gpu_channel=reaches_gpus)
-    else:
+    if machine is not None:
         advice = "leave it out, or pass hr.Machine(cores=...)"
         check_kind(machine, Machine, "explain: expected machine to be an hr.Machine", advice, UsageError)
+    if machine is not None and is_elsewhere(machine):
         current = machine.current_gpu or machine.rank % max(machine.gpus, 1)
-        reaches_gpus = machine.gpu_channel or (machine.gpus > 0 and machine.world_size > 1)
-        machine = replace(machine, current_gpu=current, gpu_channel=reaches_gpus)
-    rewriting = rewritten(plan, machine, passes, partition)
-    source = source_of(rewriting.final)
-    check_ranks(rewriting.final, RunSettings(source.seed, source, machine.cores, machine.rank, machine.world_size))
-    return rewriting.explain(facts=facts)
+        machine = replace(machine, current_gpu=current, gpu_channel=machine.gpu_channel or machine.gpus > 0)
+    else:
+        rank, world_size, _ = place_of(None, machine, None, None)
+        machine = at_place(machine, rank, world_size)
+        if world_size > 1 and communicates(plan, passes, world_size):
+            machine = replace(machine, gpu_channel=job.reaches_gpus(job.all_ranks()))
+    return rewritten(plan, machine, passes, partition).rewriting.explain(facts=facts)
 
 
 Plan.explain = explain  # type: ignore[method-assign, assignment]

@@ -187,9 +187,15 @@ class SourceNode(BaseNode[Work]):
     def next(self) -> Work:
         start = time.perf_counter()
         versions = None if self._reading is None else self._reading.versions()
-        batch = self._source.draw()
-        self._drawn += 1
-        work = drawn(self._name, batch, self.get_state(), start)
+        try:
+            batch = self._source.draw()
+            self._drawn += 1
+            work = drawn(self._name, batch, self.get_state(), start)
+        except StopIteration:
+            raise
+        except Exception as error:
+            _add_note(error, f"headrace: in stage {self._name}, batch {self._drawn} of epoch {self._epoch}")
+            raise
         if self._reading is not None and versions is not None:
             work.notes = (Note(self._reading, versions, None, (), []),)
         return work

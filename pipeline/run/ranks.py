@@ -5,13 +5,14 @@ A process that is alone loads none of it, which is a tenth of its first loader.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.ops.errors import LoaderError, PlanError
 from headrace.ops.names import load
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
@@ -102,13 +103,26 @@ def place_of(
         rank, world_size = comm.rank, comm.world_size
     in_job = rank is None and world_size is None
     place = rank_of_process(rank, world_size)
-    if in_job and machine is not None and machine.world_size > 1 and place != (machine.rank, machine.world_size):
+    if in_job and machine is not None and is_elsewhere(machine):
         raise PlanError(
             f"loader: expected rank= and world_size= beside a machine of rank {machine.rank} of {machine.world_size}, "
             "got the machine alone; give them for the share of that rank, or see what would run there by "
             "plan.explain(machine=machine)"
         )
     return *place, in_job
+
+
+def is_elsewhere(machine: Machine) -> bool:
+    """Return whether a machine is that of one of several ranks, which this process is not."""
+    return machine.world_size > 1 and rank_of_process(None, None) != (machine.rank, machine.world_size)
+
+
+def at_place(machine: Machine | None, rank: int, world_size: int) -> Machine:
+    """Return the machine of a rank: the one that a user gave, or this one."""
+    from headrace.pipeline.plan.machine import Machine
+
+    machine = Machine.detect(world_size) if machine is None else machine
+    return replace(machine, rank=rank, world_size=world_size)
 
 
 def ranks_of(
@@ -170,11 +184,10 @@ class Unexchanged:
         blocks = [block for one in self._blocks if (block := one()) is not None]
         if last is not None and not last.was_called and any(map(_is_used, blocks)):
             self._is_watching = False
-            warnings.warn(
+            warn_user(
                 "a batch that ranks made together was used without all exchanges of rows; if a model used it, its "
                 "losses are wrong: wrap it, together = hr.cooperative(model), and call together(batch, batch.x, "
                 "batch.blocks), or call batch.exchange(i, h) between its layers and after the last one",
-                stacklevel=2,
             )
         for block in batch.blocks if batch.exchanges else ():
             vars(block).setdefault("_is_used", False)
@@ -274,10 +287,9 @@ def warn_of_detour(rewriting: Rewriting) -> None:
 
     detour = detour_of(rewriting.plan, rewriting.final, rewriting.machine)
     if detour is not None:
-        warnings.warn(
+        warn_user(
             f'loader: {detour}; torch.distributed.init_process_group("nccl"), or "cpu:gloo,cuda:nccl", keeps them on '
             "GPUs",
-            stacklevel=2,
         )
 
 
@@ -305,9 +317,8 @@ class EmptyShares:
             self._warn(f"got a share without seeds of batch {batch.index}")
 
     def _warn(self, what: str) -> None:
-        warnings.warn(
+        warn_user(
             f"rank {self._rank} {what}, over which the mean of losses is NaN: take "
             'cross_entropy(out, batch.y, reduction="sum") / batch.num_global_seeds, and let ranks add up gradients, '
             "ddp.register_comm_hook(None, hr.sum_hook); or leave small batches out, ItemSampler(drop_last=True)",
-            stacklevel=2,
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.distributed.channel import Comm, failure_of
 from headrace.pipeline.distributed.comm import loaders_of_job, texts_of_job, world_comm
 from headrace.pipeline.distributed.job import gpu_of_nccl
@@ -165,10 +165,9 @@ def check_gpus_of_ranks(told: Sequence[Mapping[str, Any]]) -> None:
 def warn_of_shared_gpus(gpus: Sequence[str]) -> None:
     """Name ranks whose batches are on one GPU, "" for none, where others may idle."""
     for gpu, ranks in _ranks_by_gpu(gpus):
-        warnings.warn(
+        warn_user(
             f"loader: batches of ranks {ranks} are all on {gpu}; start them by torchrun, which sets LOCAL_RANK, call "
             "torch.cuda.set_device(...), or name a GPU for each, copy_to(f'cuda:{number}')",
-            stacklevel=2,
         )
 
 

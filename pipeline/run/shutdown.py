@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from headrace.ops.errors import LoaderError
+from headrace.ops.warn_user import remember_user
 from headrace.pipeline.distributed.closing import ends_workers
 
 #: Seconds for the batches that workers have begun.
@@ -45,6 +46,7 @@ class _Workers:
             for other in [other for other in self._stops if not other.is_alive()]:
                 del self._stops[other]
             self._stops[thread] = stop
+            remember_user(thread)
             thread.start()
 
     def end(self) -> None:

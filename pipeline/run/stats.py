@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.ops.errors import UsageError
 from headrace.ops.names import Named, UnknownKeyError
+from headrace.ops.text import in_utf8, printable
 from headrace.pipeline.run.nodes import StageRecord, Work
 
 #: Of the training loop's time: less is not worth a faster loader.
@@ -95,7 +96,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
         seconds = self.waited + self.worked
         totals = {name: self.total(name) for name in ("seeds", "edges", "rows", "bytes")}
         totals = {"batches": max((one["batches"] for one in self.stages.values()), default=0), **totals}
-        return {name: total / seconds for name, total in totals.items() if total and seconds}
+        rates = {name: total / seconds for name, total in totals.items() if total and seconds}
+        return Named("loader.stats().rates", rates)
 
     @property
     def verdict(self) -> str:
@@ -158,7 +160,8 @@ class Stats(Mapping[str, Mapping[str, float]]):
             values = [({"stage": stage, **labels}, total) for stage, total in of_stages.items()]
             lines += _metric(f"headrace_stage_{name}_total", words, values)
         words = "seconds that the training loop waited for batches"
-        return "\n".join([*lines, *_metric("headrace_waited_seconds_total", words, [(labels, self.waited)]), ""])
+        lines += _metric("headrace_waited_seconds_total", words, [(labels, self.waited)])
+        return in_utf8("\n".join([*lines, ""]))
 
     def _totals(self) -> Iterator[tuple[str, str, float]]:
         return ((stage, name, total) for stage, totals in self.stages.items() for name, total in totals.items())
@@ -193,7 +196,7 @@ class Stats(Mapping[str, Mapping[str, float]]):
         ]
         rates = ", ".join(_rate(name, rate) for name, rate in self.rates.items())
         last = f"{self.waited:.2f} s of waiting, {self.worked:.2f} s of work; {self.verdict}"
-        return "\n".join([*lines, *([rates] if rates else []), last])
+        return printable("\n".join([*lines, *([rates] if rates else []), last]))
 
 
 class Counters:
@@ -211,8 +214,8 @@ class Counters:
         for record in records:
             totals = self._lowered.get(record.stage)
             if totals is None:
-                totals = self._lowered[record.stage] = {"batches": 0, "seconds": 0.0}
                 self._origins[record.stage] = record.origin
+                totals = self._lowered[record.stage] = {"batches": 0, "seconds": 0.0}
             totals["batches"] += 1
             totals["seconds"] += record.seconds
             for name, count in record.counts.items():
@@ -220,14 +223,16 @@ class Counters:
 
     def stats(self) -> Stats:
         """Return the totals as they are now."""
+        # Copied at once, since the thread of the training loop may add to them meanwhile.
+        lowered = {name: dict(totals) for name, totals in list(self._lowered.items())}
         stages: dict[str, dict[str, float]] = {}
-        for stage, totals in self._lowered.items():
+        for stage, totals in lowered.items():
             whole = stages.setdefault(self._origins[stage], {})
             for name, total in totals.items():
                 # Each batch goes through all that was made of a stage, and is still one.
                 whole[name] = total if name == "batches" else whole.get(name, 0) + total
-        lowered = {name: dict(totals) for name, totals in self._lowered.items()}
-        return Stats(stages, self.waited, lowered, self.worked)
+        by_stage, by_lowered = Named("loader.stats().stages", stages), Named("loader.stats().lowered", lowered)
+        return Stats(by_stage, self.waited, by_lowered, self.worked)
 
 
 def _metric(name: str, words: str, values: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
@@ -287,7 +292,7 @@ class Trace:
         """Write the timeline of these batches."""
         from headrace.pipeline.run.timeline import HandedOut, Timeline
 
-        batches = [HandedOut(*batch) for batch in self._batches]
+        batches = [HandedOut(*batch) for batch in tuple(self._batches)]
         ran = {record.thread for batch in batches for record in batch.records}
         names = {thread: name for thread, name in self._threads.items() if thread in ran}
         return Timeline(batches, names | {self._loop: "training loop"}, self._loop, rank, world_size).write(path)

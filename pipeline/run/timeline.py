@@ -9,11 +9,13 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from headrace.ops.errors import UsageError
 from headrace.ops.optional import require
+from headrace.pipeline.data.new_folder import check_file, write_file
 from headrace.pipeline.run.nodes import StageRecord
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -73,7 +75,9 @@ class Timeline:
         Raises
         ------
         UsageError
-            For anything but the path of a file whose name ends in one of the formats.
+            For anything but the path of a file whose name ends in one of the formats, in a folder that exists.
+        OSError
+            If the file cannot be written; what was there before stays.
         """
         if not isinstance(path, str | os.PathLike) or Path(path).is_dir():
             what = "a folder" if isinstance(path, str | os.PathLike) else type(path).__name__
@@ -88,10 +92,10 @@ class Timeline:
             )
         if self.world_size > 1:
             path = path.with_name(f"{path.stem}.rank{self.rank}{path.suffix}")
-        if path.suffix.lower() in PICTURES:
-            self._draw(path)
-        else:
-            path.write_text(json.dumps({"traceEvents": self.events()}), encoding="utf-8")
+        check_file(path, "profile", UsageError, overwrite=True)
+        is_picture = path.suffix.lower() in PICTURES
+        content = self._drawn(path.suffix[1:]) if is_picture else json.dumps({"traceEvents": self.events()}).encode()
+        write_file(path, "profile", content)
         return path
 
     def events(self) -> list[dict[str, Any]]:
@@ -139,8 +143,8 @@ class Timeline:
                 found.append(("work", batch, batch.received, later.received - later.waited - batch.received))
         return found
 
-    def _draw(self, path: Path) -> None:
-        """Draw a bar for each stage and batch in the row of its thread, and below how many batches were ready."""
+    def _drawn(self, form: str) -> bytes:
+        """Return a picture: bars for stages and batches in the row of their thread, below it the ready batches."""
         require("matplotlib", extra="plot", stage="profile")
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -184,7 +188,9 @@ class Timeline:
         depth.set_ylabel("batches\nready")
         depth.set_xlabel("milliseconds")
         bars.set_title(f"the last {len(shown.batches)} batches", fontsize="medium")
-        figure.savefig(path, dpi=110)
+        picture = BytesIO()
+        figure.savefig(picture, dpi=110, format=form.lower())
+        return picture.getvalue()
 
     def _named(self, thread: int) -> str:
         return self.threads.get(thread, f"thread {thread}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.plan.stage import WindowRunner
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Step, Work, close_node, stop_node
@@ -42,7 +42,7 @@ class WindowNode(BaseNode[Work]):
         self._enter = enter
         self._step = step
         self._lockstep = lockstep
-        self._running = threading.Lock()
+        self._running = ProcessLock()
         self._held: deque[Work] = deque()
         self._end: Exception | None = None
         self._state: dict[str, Any] | None = None
@@ -55,7 +55,7 @@ class WindowNode(BaseNode[Work]):
         self._upstream.reset(initial_state)
 
     def next(self) -> Work:
-        with self._running:
+        with self._running.held():
             for _ in range(MOST_ENTERING):
                 if self._end is not None or not self._has_room():
                     break
@@ -100,11 +100,12 @@ class WindowNode(BaseNode[Work]):
 
     def _let_go(self) -> None:
         # Where a worker that was given up is still at it, they stay until the next reset.
-        if self._running.acquire(blocking=False):
+        running = self._running.held()
+        if running.acquire(blocking=False):
             try:
                 self._clear()
             finally:
-                self._running.release()
+                running.release()
 
     def _clear(self) -> None:
         self._held.clear()

@@ -10,6 +10,7 @@ import torch
 from headrace.ops.errors import PlanError
 from headrace.ops.gpu import resolved
 from headrace.pipeline.data import MiniBatch, Place
+from headrace.pipeline.data.checks import named_device
 from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, PADDED, Counts, MapStage, Runner, RunSettings
 from headrace.pipeline.plan.traits import RankTraits
@@ -41,7 +42,7 @@ class CopyTo(MapStage):
 
     def __post_init__(self) -> None:
         try:
-            object.__setattr__(self, "device", str(torch.device(self.device)))
+            object.__setattr__(self, "device", str(named_device(self.device)))
         except (RuntimeError, TypeError, ValueError) as error:
             raise PlanError(
                 f'copy_to: expected the name of a device of torch, got {self.device!r}; write "cuda", "cuda:1" or "cpu"'

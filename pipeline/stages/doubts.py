@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import PlanWarning
-from headrace.ops.level_of_user import level_of_user
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import Graph, ItemSet, edge_types_of, node_types_of, type_number
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.lowered import SeedEdges
@@ -38,7 +37,7 @@ def warn_of_doubts(plan: Plan) -> None:
     for position, stage in enumerate(plan.stages):
         if isinstance(stage, Sampler):
             for doubt in _doubts(stage, source, plan.stages[:position]):
-                warnings.warn(doubt, PlanWarning, stacklevel=level_of_user())
+                warn_user(doubt, PlanWarning)
 
 
 def _doubts(sampler: Any, source: SourceStage, before: Sequence[Stage]) -> Iterator[str]:

@@ -185,6 +185,11 @@ def _names(kind: str, names: Any) -> tuple[FeatureName, ...]:
         return (names,)
     listed: tuple[FeatureName, ...]
     if isinstance(names, Mapping):
+        if any(isinstance(some, Mapping) for some in names.values()):
+            raise FeatureError(
+                f"fetch_feature: expected {kind} to list feature names for each type, got dictionaries in one; "
+                f'pass {kind}={{"paper": ["x"]}}'
+            )
         listed = tuple((of_type, str(name)) for of_type, some in names.items() for name in _names(kind, some))
     else:
         listed = tuple(names)

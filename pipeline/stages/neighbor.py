@@ -21,13 +21,13 @@ from headrace.pipeline.plan.checks import (
 from headrace.pipeline.plan.fanouts import rules_of
 from headrace.pipeline.plan.plan import verb
 from headrace.pipeline.plan.stage import MacroStage, Stage
-from headrace.pipeline.stages.hop_sampler import TreeSampler, sampled
+from headrace.pipeline.stages.hop_sampler import HopSampler, sampled
 from headrace.pipeline.stages.sampler import Sampler
 
 
 @verb("sample_neighbor")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleNeighbor(TreeSampler):
+class SampleNeighbor(HopSampler):
     """Sample in-neighbours hop by hop, independently for each node (GraphSAGE, arXiv 1706.02216).
 
     Every k-subset of a node's in-edges is exactly equally likely: the random integers have no modulo bias.
@@ -154,7 +154,7 @@ class SampleInSubgraph(Sampler, MacroStage):
 
 @verb("sample_layer_neighbor")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleLayerNeighbor(TreeSampler):
+class SampleLayerNeighbor(HopSampler):
     """Sample in-neighbours with one random number per *source* node and hop: LABOR (arXiv 2210.13339).
 
     Nodes that share a neighbour agree on whether to draw it. Therefore a batch has fewer nodes than with

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import ItemsError, LoaderError
 from headrace.pipeline.data import GraphView, ItemSet, MiniBatch
 from headrace.pipeline.data.items import seed_batch
 from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage, check_graph
@@ -85,7 +87,8 @@ class NodeSource(SourceStage):
 
     The node owns the order of its items and its own state; a checkpoint of the loader carries that state. Every rank
     must give the plan a node that yields that rank's share, in the same number of batches on all ranks; a `PeerError`
-    names ranks that have others.
+    names ranks that have others. A node has one position, so loaders can take their turns with it, and the first one
+    ends with a `LoaderError` where another one begins before it has come to its end.
 
     Parameters
     ----------
@@ -124,6 +127,10 @@ class NodeSource(SourceStage):
         return NodeDrawer(self, settings)
 
 
+#: The drawer that was the last to begin each torchdata node, by the identity of the node, which the drawer keeps alive.
+_DRAWERS: WeakValueDictionary[int, NodeDrawer] = WeakValueDictionary()
+
+
 class NodeDrawer(BatchSource):
     """Draws batches from a torchdata node."""
 
@@ -140,12 +147,25 @@ class NodeDrawer(BatchSource):
         self._epoch = epoch
         self._batch = 0 if state is None else int(state["batch"])
         self._item = 0 if state is None else int(state["item"])
+        _DRAWERS[id(self._node)] = self
         self._node.reset(None if state is None else state["node"])
 
     def state(self) -> dict[str, Any]:
-        return {"item": self._item, "node": self._node.state_dict()}
+        state = self._node.state_dict()
+        if state is None:
+            raise ItemsError(
+                f"node_source: expected {type(self._node).__name__}.state_dict to return what reset takes, got "
+                "None, by which the node would begin anew; return its position"
+            )
+        return {"item": self._item, "node": copy.deepcopy(state)}  # the node may go on in it
 
     def draw(self) -> MiniBatch:
+        if _DRAWERS.get(id(self._node)) is not self:
+            raise LoaderError(
+                f"node_source: expected a torchdata node that one loader iterates at a time, got a "
+                f"{type(self._node).__name__} that another loader has begun anew since, so that each would have a part "
+                "of its items; give each loader a node of its own"
+            )
         drawn = next(self._node)
         items = ItemSet.of(drawn, allow_empty=True)
         batch = seed_batch(

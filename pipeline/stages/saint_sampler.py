@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from headrace.ops.sampling.saint import (
     node_law,
     subgraph_weights,
 )
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import Block, MiniBatch, trusted
 from headrace.pipeline.data.graph_machinery import kept, table
 from headrace.pipeline.lowered.compact import count_new
@@ -166,7 +166,7 @@ def warn_of_left_out(stage: SaintSampler, num_left_out: int, what: str, advice: 
     """Say how many nodes the norms know nothing of, if any."""
     if num_left_out > 0:
         message = f"{stage.name}: {num_left_out} of {stage.graph.num_nodes} nodes {what}; {advice}"
-        warnings.warn(message, UserWarning, stacklevel=2)
+        warn_user(message)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Lock
 from tokenize import TokenError
 from typing import Any, BinaryIO, Literal, NamedTuple
 from weakref import WeakValueDictionary
@@ -21,12 +20,14 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.narrow_dtypes import bits_dtype, numpy_dtype
+from headrace.pipeline.data.written_file import written_file
 from headrace.pipeline.storage.opened_files import MAGIC, open_regular, what_came
 
 # NumPy parses headers by `ast`, which in CPython 3.11 may fail with SystemError where several threads are in it.
-_HEADER_LOCK = Lock()
+_HEADER_LOCK = ProcessLock()
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 #: What NumPy raises for files that are none of its own.
@@ -76,11 +77,11 @@ def write_array(
     shape = tuple(map(int, shape))
     stored = stored_dtype(dtype)
     num_rows = 0
-    with path.open("xb") as file:
+    with written_file(path) as write:
         header = {"descr": np.lib.format.dtype_to_descr(numpy_dtype(dtype)), "fortran_order": False, "shape": shape}
         head = io.BytesIO()
         np.lib.format.write_array_header_1_0(head, header)
-        file.write(head.getvalue())
+        write(head.getvalue())
         header_written(head.getvalue())
         for piece in pieces:
             num_rows += len(piece)
@@ -90,14 +91,11 @@ def write_array(
                     f"{path.stem}: expected {expected}, got pieces of "
                     f"{describe(piece)}; let its source return the rows that its dtype and shape declare"
                 )
-            content = piece.reshape(-1).view(stored).numpy().data
-            file.write(content)
+            content = piece.resolve_conj().resolve_neg().reshape(-1).view(stored).numpy().data
+            write(content)
             piece_written(content)
         if num_rows != shape[0]:
             raise FeatureError(f"{path.stem}: expected {shape[0]} rows, got {num_rows}; let its source return them all")
-        # What is renamed into place afterwards must not turn up empty after a loss of power.
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def read_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory_map: bool) -> Tensor:
@@ -247,7 +245,7 @@ def _read_header(path: Path, file: BinaryIO, *, is_ours: bool = False) -> tuple[
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"its format is {version}")
-    with _HEADER_LOCK:
+    with _HEADER_LOCK.held():
         shape, fortran_order, dtype = _HEADERS[version](file)
     if dtype.hasobject and is_ours:
         raise ValueError("it holds Python objects, which would have to be unpickled")

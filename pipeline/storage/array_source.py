@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from headrace.ops import FeatureError, gather_rows
+from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, version_reader
 from headrace.pipeline.data.digest import equal, sampled_digest

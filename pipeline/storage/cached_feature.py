@@ -13,11 +13,12 @@ from typing_extensions import Self
 
 from headrace.ops import CacheIndex, FeatureError, _native, gather_rows
 from headrace.ops.cache.index import POLICIES, SLOT_BYTES
+from headrace.ops.forks import ProcessLock
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data import CPU, Place, ProcessLock, as_ids, is_one_of, shown, whole_number
+from headrace.pipeline.data import CPU, Place, as_ids, is_one_of, shown, whole_number
 from headrace.pipeline.data.checks import check_tensor
-from headrace.pipeline.data.ranking import as_scores
+from headrace.pipeline.data.ranking import as_scores, in_float64
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
@@ -79,20 +80,18 @@ class CachedFeature(OverSource):
     rows, bytes
         The largest number of rows in the cache, or its size in bytes: the rows, and an index of some 64 to 128 bytes
         per row, depending on the policy (``SLOT_BYTES`` of ``ops.cache.index``), 24 on a GPU. Give one of the two. A
-        static cache of `ids` needs neither. ``rows=0`` is no cache: all rows are read past it, and counted as misses.
+        static cache of `ids` needs neither.
     place
         Where the copies are: ``"cpu"``, or a GPU, ``"cuda"`` or ``"cuda:0"``.
     ids: int64[n], optional
         For ``static``: the distinct rows to hold; if not all fit, the first ones.
     scores: float64[num_rows], optional
-        For ``static`` and ``look-ahead``: rows with higher scores are kept first, with equal scores those with smaller
-        ids.
+        For ``static`` and ``look-ahead``: rows with higher scores are kept first, of equal ones those of smaller ids.
 
     Raises
     ------
     FeatureError
-        For an unknown policy, for arguments that do not fit it or the source, for scores that are not numbers, and for
-        a budget that holds no row.
+        For an unknown policy, arguments that do not fit it or the source, scores that are no numbers, and no rows.
     """
 
     def __new__(cls, *_: Any, place: Place | str = CPU, **__: Any) -> Self:
@@ -131,8 +130,7 @@ class CachedFeature(OverSource):
         if rows is None and bytes is None and ids is not None:
             rows = source.num_rows
         capacity = capacity_of(source, rows, bytes, bytes_per_row(source, policy))
-        hot = None
-        ranked = None if scores is None else _scores(scores, source.num_rows)
+        hot, ranked = None, None if scores is None else _scores(scores, source.num_rows)
         if policy == "static":
             hot = _hot_rows(ids, ranked, capacity)
             capacity, ranked = len(hot), None
@@ -360,21 +358,21 @@ def capacity_of(source: FeatureSource, rows: int | None, bytes: int | None, row_
     Raises
     ------
     FeatureError
-        If not one size is given, or the bytes hold no row; who wants no cache says ``rows=0``.
+        If not one size is given, or it holds no row.
     """
     if (rows is None) == (bytes is None):
         raise FeatureError(
             f"CachedFeature: expected either rows= or bytes=, the size of the cache, got rows={rows} and bytes={bytes}"
         )
     if bytes is None:
-        return min(whole_number(rows, "CachedFeature: rows", 0, FeatureError), source.num_rows)
-    capacity = min(whole_number(bytes, "CachedFeature: bytes", 0, FeatureError) // row_bytes, source.num_rows)
+        return min(whole_number(rows, "CachedFeature: rows", min(1, source.num_rows), FeatureError), source.num_rows)
+    capacity = whole_number(bytes, "CachedFeature: bytes", 0, FeatureError) // row_bytes
     if capacity == 0 and source.num_rows:
         raise FeatureError(
             f"CachedFeature: expected room for at least one row, got bytes={bytes}; a row takes {row_bytes} bytes with "
-            f"what finds it: give bytes={row_bytes} or more, or use the source without a cache"
+            f"what finds it: give bytes={row_bytes} or more, or leave the cache out"
         )
-    return capacity
+    return min(capacity, source.num_rows)
 
 
 def _filled_bytes(index: CacheIndex, num_bytes: int, capacity: int) -> int:
@@ -389,12 +387,14 @@ def _make(source: FeatureSource, policy: str, arguments: dict[str, Any]) -> Cach
 
 
 def _scores(scores: ArrayLike | Tensor, num_rows: int) -> Tensor:
-    return as_scores(scores, num_rows, stage="CachedFeature", error=FeatureError, each="row").to(torch.float64)
+    return in_float64(as_scores(scores, num_rows, stage="CachedFeature", error=FeatureError, each="row"))
 
 
 def _hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: int) -> Tensor:
     if scores is not None and ids is None:
         return torch.sort(scores, descending=True, stable=True).indices[:capacity]
     if ids is not None and scores is None:
-        return as_ids(ids, "ids", FeatureError).to(torch.int64)[:capacity]
+        if not len(hot := as_ids(ids, "ids", FeatureError)) and capacity:
+            raise FeatureError("CachedFeature: expected ids of rows to hold, got none; leave the cache out")
+        return hot.to(torch.int64)[:capacity]
     raise FeatureError("CachedFeature: expected ids= or scores= of a static cache, got neither or both; pass one")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import FeatureError, InputError
 from headrace.ops.features.disk_rows import DEFAULT_GAP, DiskRows
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data import CPU, DISK, Place, as_cpu_tensor, check_switches
 from headrace.pipeline.data.digest import rows_digest
 from headrace.pipeline.storage.array_file import open_rows

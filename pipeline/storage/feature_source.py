@@ -19,7 +19,7 @@ from headrace.pipeline.data.arrays import version_of_tensor
 from headrace.pipeline.data.digest import content_mark, sampled_digest
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES, WHOLE_BELOW_BYTES
-from headrace.pipeline.storage.rows import Rows, check_to, checked_read
+from headrace.pipeline.storage.rows import Rows, check_to, read_to
 
 if TYPE_CHECKING:
     from headrace.pipeline.storage.decoding import Decoding, Quantization
@@ -144,8 +144,11 @@ class FeatureSource(metaclass=_SourceType):
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids` (int64[num_ids] or int32[num_ids]), repeated ids included, as [num_ids, ...].
 
-        The rows are at the place `to`; a source that only reads to CPU memory refuses any other. The counts, such as
-        the bytes from each place, are added up in ``loader.stats()``.
+        The rows are a dense tensor of the `dtype` and the row `shape` of the source, without a gradient, at the place
+        `to`; a source that only reads to CPU memory refuses any other. The counts, such as the bytes from each place,
+        are finite numbers by name, and added up in ``loader.stats()``. A `FeatureError` that names the source refuses
+        anything else that a user's `read` returns. It may write into `ids`, which are its own. Rows in memory that the
+        source holds as well are copied, so that it may write there again.
         """
         check_to(self, to)
         rows = gather_rows(self._whole("read"), ids, num_threads=num_threads)
@@ -156,7 +159,7 @@ class FeatureSource(metaclass=_SourceType):
 
         A source with its own method decodes them in the pass that gathers them.
         """
-        rows, counts = checked_read(self, ids, num_threads=num_threads)
+        rows, counts = read_to(self, ids, num_threads=num_threads)
         return Rows(decoding(rows, num_threads=num_threads), counts)
 
     def content_digest(self) -> str:
@@ -172,7 +175,7 @@ class FeatureSource(metaclass=_SourceType):
         source with its own method writes rows directly to their destination, at little cost for a repeated row: ranks
         that make batches together then copy nothing between reading rows and sending them.
         """
-        rows, counts = checked_read(self, ids, num_threads=num_threads)
+        rows, counts = read_to(self, ids, num_threads=num_threads)
         out = out[: len(ids)] if places is None else out
         gather_rows(rows, torch.arange(len(ids), device="cpu"), out=out, places=places, num_threads=num_threads)
         return counts
@@ -297,7 +300,7 @@ class FeatureSource(metaclass=_SourceType):
 
 
 class Adapted(FeatureSource):
-    """A source of another class, with the defaults for what it lacks."""
+    """A source that another one has the members of, with the defaults for what that lacks."""
 
     def __init__(self, given: SourceLike) -> None:
         self.given = given
@@ -331,16 +334,12 @@ def is_source_like(given: object) -> bool:
     return not isinstance(given, Tensor) and all(hasattr(given, name) for name in _NEEDED)
 
 
-def in_contract(source: SourceLike) -> FeatureSource:
-    """Return a source that has all members: the same, or one of another class with the defaults of those it lacks."""
-    return source if issubclass(type(source), FeatureSource) else Adapted(source)  # type: ignore[return-value]
-
-
 def given_of(source: FeatureSource) -> FeatureSource:
     """Return the source as its user knows it."""
-    return source.given if type(source) is Adapted else source  # type: ignore[return-value]
+    given: FeatureSource = getattr(source, "as_given", source)
+    return given
 
 
-def name_of(source: FeatureSource) -> str:
-    """Return the name of the class that a source is of."""
-    return type(given_of(source)).__name__
+def name_of(source: object) -> str:
+    """Return the name of the class that a source is of, as its user knows it."""
+    return type(getattr(source, "as_given", source)).__name__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -11,20 +10,68 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError, UsageError
+from headrace.ops.forks import cached_property
+from headrace.ops.text import utf8
 from headrace.pipeline.data.arrays import name_of_first, shown
+from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
 from headrace.pipeline.data.types import TypeOffsets, type_size
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, given_of, in_contract
+from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, given_of
 
 #: Features by name, or by type and name.
 Arrays: TypeAlias = Mapping[Any, ArrayLike | Tensor | SourceLike | Mapping[str, ArrayLike | Tensor | SourceLike]]
 
 
-def as_source(given: SourceLike | ArrayLike | Tensor, name: str = "feature") -> FeatureSource:
+#: What a feature is called that has no name in a store.
+_UNNAMED = "feature"
+
+#: The members of sources that return rows, or write them.
+_READS = ("read", "read_into", "read_decoded", "read_in_place")
+
+
+def in_contract(source: SourceLike, what: str = "") -> FeatureSource:
+    """Return a source that has all members, and whose rows are checked: the same if headrace reads it.
+
+    Parameters
+    ----------
+    source
+        The source.
+    what
+        What to call it in errors, such as "node feature 'x'".
+    """
+    if _is_read_by_headrace(source):
+        return source  # type: ignore[return-value]
+    from headrace.pipeline.storage.users_source import UsersSource  # loaded where there is one
+
+    return UsersSource(source, what)
+
+
+def _is_read_by_headrace(source: object) -> bool:
+    """Whether rows of a source are read by methods of headrace alone, which need no check."""
+    if is_of_headrace(source):
+        return True
+    kind = type(source)
+    methods = [getattr(kind, member, None) for member in _READS]
+    if methods[0] is FeatureSource.read or "read" in getattr(source, "__dict__", {}):
+        return False
+    return all(str(getattr(method, "__module__", None)).partition(".")[0] == "headrace" for method in methods)
+
+
+def as_source(given: SourceLike | ArrayLike | Tensor, name: str = _UNNAMED) -> FeatureSource:
     """Return a source with all members, and an array as the source of its rows; `name` is what to call it in errors."""
-    return in_contract(given) if isinstance(given, FeatureSource) else ArraySource(given, name)  # type: ignore[arg-type]
+    if not isinstance(given, FeatureSource):
+        return ArraySource(given, name)  # type: ignore[arg-type]
+    if name == _UNNAMED:
+        return in_contract(given)
+    source = in_contract(given, name)
+    inner: Any = source  # below a cache, or codes
+    while isinstance(inner, FeatureSource) and not hasattr(inner, "as_given"):
+        inner = vars(inner).get("_source", vars(inner).get("given"))
+    if inner is not None:
+        inner.call(name)
+    return source
 
 
 class FeatureSources(Mapping[FeatureName, FeatureSource]):
@@ -219,7 +266,10 @@ class FeatureStore:
             (self.edge, edge, num_edges, True, of_edges, "edges"),
         ):
             for name in names:
-                num_rows, num_ids = sources[name].num_rows, num_all
+                source: Any = sources.in_contract(name)
+                if hasattr(source, "as_given"):  # a user's
+                    source.check_declared()
+                num_rows, num_ids = source.num_rows, num_all
                 if not isinstance(name, str):
                     num_ids = None if of_type is None else type_size(of_type, name[0])
                 too_many = all_ids and num_ids is not None and num_rows > num_ids
@@ -273,7 +323,7 @@ class FeatureStore:
                 source = sources.in_contract(name)
                 how = "" if source.quantization is None else f" {source.quantization.content_digest()}"
                 names.append(f"{domain}/{name}={source.content_digest()}{how}")
-        text = np.frombuffer("\n".join(names).encode(), dtype=np.uint8)
+        text = np.frombuffer(utf8("\n".join(names)), dtype=np.uint8)
         return sampled_digest([("features", text)])
 
     def __eq__(self, other: object) -> bool:

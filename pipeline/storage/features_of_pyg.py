@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from torch import Tensor
 
 from headrace.ops.errors import FeatureError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.graph_sources import labels_other_edges, warn_of_several_graphs
 from headrace.pipeline.data.type_attributes import rows_in
@@ -43,9 +43,8 @@ def features_of_pyg(data: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
             "FeatureStore(node={'x': x}) takes tensors and arrays"
         )
     if left_out:
-        warnings.warn(
+        warn_user(
             f"FeatureStore.from_pyg: left out {', '.join(left_out)}: no array with a row for each node, or each edge",
-            stacklevel=3,
         )
     return {name: rows for name, rows in node.items() if _any(rows)}, {k: v for k, v in edge.items() if _any(v)}
 

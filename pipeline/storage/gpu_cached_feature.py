@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -15,14 +14,16 @@ from torch import Tensor
 
 from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.ops.errors import DeviceError, FeatureError
+from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import device_of, gpu_at
 from headrace.ops.memory_promises import Promise
-from headrace.pipeline.data import CPU, Place, ProcessLock, shown
+from headrace.ops.warn_user import warn_user
+from headrace.pipeline.data import CPU, Place, shown
 from headrace.pipeline.storage.cached_feature import CachedFeature, capacity_of
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows
-from headrace.pipeline.storage.rows import Rows, add_counts, check_to, checked_read
+from headrace.pipeline.storage.rows import Rows, add_counts, check_to, read_to
 from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
 from headrace.pipeline.storage.whole_on_gpu import WholeOnGpu
 
@@ -55,7 +56,8 @@ class GpuCachedFeature(CachedFeature):
         The largest number of rows in the cache, or its size in bytes: the rows, and 24 bytes more for each unless all
         fit. Give one of the two. If the GPU has less room, the cache is smaller, with a warning.
     place
-        The GPU; ``"cuda"`` means every GPU that reads, each with its own cache.
+        The GPU; ``"cuda"`` means every GPU that reads, each with its own cache. A loader on a machine without it is
+        refused; a plan for another machine can have it.
 
     Raises
     ------
@@ -135,7 +137,7 @@ class GpuCachedFeature(CachedFeature):
             For a place to which it does not read, ids on another GPU, and as for the source.
         """
         if to is CPU or (self.reads_to(to) and to == CPU):
-            return checked_read(self._source, ids, num_threads=num_threads)
+            return read_to(self._source, ids, num_threads=num_threads)
         device = device_of(ids)
         if not self.reads_to(to) or device is None:
             check_to(self, to)
@@ -147,7 +149,7 @@ class GpuCachedFeature(CachedFeature):
             return self.read(ids, num_threads=num_threads, to=to)
 
         def read_source(missing: Tensor) -> Rows:
-            return checked_read(self._source, missing, num_threads=num_threads)
+            return read_to(self._source, missing, num_threads=num_threads)
 
         with self._reading.held():
             self._forget_written()
@@ -208,9 +210,7 @@ class GpuCachedFeature(CachedFeature):
         try:
             self._source.prepare(place)
         except DeviceError as error:
-            warnings.warn(
-                f"CachedFeature: missing rows are read by the CPU and copied, as {error}", UserWarning, stacklevel=3
-            )
+            warn_user(f"CachedFeature: missing rows are read by the CPU and copied, as {error}")
             return False
         return True
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.pipeline.data.shared_memory import ProcessLock
+from headrace.ops.forks import ProcessLock
+from headrace.ops.gpu import resolved
+from headrace.pipeline.data import Place
+from headrace.pipeline.data.checks import as_present_device
 from headrace.pipeline.storage.feature_source import FeatureSource, given_of
 
 if TYPE_CHECKING:
@@ -112,3 +115,18 @@ class CopiedRows:
                 return False
             before, self._mark = self._mark, self._source.content_mark()
             return self._mark != before
+
+
+def refuse_absent_cache(source: object) -> None:
+    """Refuse a cache on a GPU that is not here, through which nothing would be read.
+
+    Raises
+    ------
+    DeviceError
+        If torch finds no such GPU, and nothing stands in for it.
+    """
+    while source is not None:
+        place = getattr(source, "cache_place", None)
+        if isinstance(place, Place) and place.kind == "cuda":
+            as_present_device(resolved(str(place)), "CachedFeature")
+        source = getattr(source, "source", None)

@@ -129,10 +129,14 @@ class QuantizedFeature(Adapted):
 
 
 def _numbers(given: Any, name: str, shape: tuple[int, ...]) -> Tensor:
+    refusal = f"QuantizedFeature: expected {name} to be a number or an array of real numbers, got {given!r}"
     try:
-        numbers = torch.as_tensor(given, device="cpu").detach().to(torch.float32)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise FeatureError(f"QuantizedFeature: expected {name} to be a number or an array, got {given!r}") from error
+        numbers = torch.as_tensor(given, device="cpu").detach()
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise FeatureError(refusal) from error
+    if numbers.is_complex():
+        raise FeatureError(refusal)
+    numbers = numbers.to(torch.float32)
     if tuple(numbers.shape) not in ((), shape):
         raise FeatureError(
             f"QuantizedFeature: expected {name} to be finite, one number or {list(shape)}, got {list(numbers.shape)}"

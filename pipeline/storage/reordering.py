@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops import FeatureError, GraphError, InputError, gather_rows
-from headrace.pipeline.data import CPU, Graph, ItemSet, Place, as_ids, describe, sampled_digest
+from headrace.pipeline.data import CPU, Graph, ItemSet, Place, as_cpu_tensor, as_ids, describe, sampled_digest
+from headrace.pipeline.data.integers import as_int64, is_whole
 from headrace.pipeline.data.ranking import as_scores, ranking
 from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.decoding import Decoding
-from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike, in_contract
-from headrace.pipeline.storage.features import FeatureStore, as_source
+from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
+from headrace.pipeline.storage.features import FeatureStore, as_source, in_contract
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
 from headrace.pipeline.storage.quantized_feature import QuantizedFeature
 from headrace.pipeline.storage.rows import Rows
@@ -292,10 +293,10 @@ def looked_up(table: Tensor, ids: ArrayLike | Tensor, what: str) -> Tensor:
     InputError
         For values that are not integers, or not positions in the table.
     """
-    given = torch.as_tensor(ids, device="cpu")
-    if given.dtype == torch.bool or given.is_floating_point() or given.is_complex():
+    given = as_cpu_tensor(ids.cpu() if isinstance(ids, Tensor) else ids, f"{what}: ids", InputError)
+    if not is_whole(given.dtype):
         raise InputError(f"{what}: expected integer ids, got {given.dtype}; pass mask.nonzero().squeeze(1) of a mask")
-    flat = given.flatten().long()
+    flat = as_int64(given.flatten(), f"{what}: ids", InputError)
     if len(flat) and not (int(flat.min()) >= 0 and int(flat.max()) < len(table)):
         raise InputError(f"{what}: expected ids from 0 to {len(table) - 1}, got {int(flat.min())} to {int(flat.max())}")
     return gather_rows(table, flat).reshape(given.shape)

@@ -59,14 +59,9 @@ def read_rows(
     """Return the rows of `ids`; add their number, their bytes and what the source counted to `totals`.
 
     Rows in CPU memory may be decoded on the way; their bytes are those that are stored.
-
-    Raises
-    ------
-    FeatureError
-        If the source returns anything else than rows and counts.
     """
     if decoding is None:
-        rows, counts = checked_read(source, ids, num_threads=num_threads, to=to)
+        rows, counts = read_to(source, ids, num_threads=num_threads, to=to)
         num_bytes = rows.nbytes
     else:
         rows, counts = source.read_decoded(ids, decoding, num_threads=num_threads)
@@ -78,28 +73,13 @@ def read_rows(
     return rows
 
 
-def checked_read(source: FeatureSource, ids: Tensor, *, num_threads: int, to: Place = CPU) -> Rows:
-    """Return what a source reads.
-
-    Raises
-    ------
-    FeatureError
-        If the source returns anything else than rows and counts.
-    """
-    if to is CPU:  # sources that read there alone need not know of places
-        read = source.read(ids, num_threads=num_threads)
-    elif source.rows_in_place is not None:
-        read = source.read_in_place(ids, to)
-    else:
-        read = source.read(ids, num_threads=num_threads, to=to)
-    if not isinstance(read, tuple):
-        from headrace.pipeline.storage.feature_source import name_of
-
-        raise FeatureError(
-            f"expected {name_of(source)}.read to return rows and counts, got {type(read).__name__}; return "
-            "hr.Rows(rows), or hr.Rows(rows, counts) with what loader.stats() is to show"
-        )
-    return read if type(read) is Rows else Rows(*read)
+def read_to(source: FeatureSource, ids: Tensor, *, num_threads: int, to: Place = CPU) -> Rows:
+    """Return the rows of `ids` at a place, and what was counted."""
+    if to is CPU:
+        return source.read(ids, num_threads=num_threads)
+    if source.rows_in_place is not None:
+        return source.read_in_place(ids, to)
+    return source.read(ids, num_threads=num_threads, to=to)
 
 
 def place_rows(
@@ -111,22 +91,8 @@ def place_rows(
     places: Tensor | None = None,
     num_threads: int,
 ) -> None:
-    """Let a source write the rows of `ids` into `out`, and add what it counted to `totals`.
-
-    Raises
-    ------
-    FeatureError
-        If the source returns no counts.
-    """
-    counts = source.read_into(ids, out, places=places, num_threads=num_threads)
-    if type(counts) is not dict and not isinstance(counts, Mapping):
-        from headrace.pipeline.storage.feature_source import name_of
-
-        raise FeatureError(
-            f"expected {name_of(source)}.read_into to return its counts, got {type(counts).__name__}; return "
-            "{} if it has none"
-        )
-    add_counts(totals, counts)
+    """Let a source write the rows of `ids` into `out`, and add what it counted to `totals`."""
+    add_counts(totals, source.read_into(ids, out, places=places, num_threads=num_threads))
 
 
 def read_by_writing(source: FeatureSource, ids: Tensor, *, num_threads: int, to: Place) -> Rows:

@@ -13,8 +13,12 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import FeatureName, TypeName, TypeOffsets, is_name, whole_number
+from headrace.pipeline.data.narrow_dtypes import are_numbers
 from headrace.pipeline.storage.array_file import stored_dtype
 from headrace.pipeline.storage.feature_source import FeatureSource
+
+#: Bytes of the name of a file, on the file systems that are usual.
+_LONGEST_FILE = 255
 
 #: Nodes, edges and rows that an int64 can count.
 MOST = (1 << 63) - 1
@@ -86,11 +90,10 @@ def dtype_of(name: str) -> torch_dtype:
     if not isinstance(dtype, torch_dtype):
         raise ValueError(f"torch {torch.__version__} has no dtype {name!r}")  # noqa: TRY004 - of a file, not of a caller
     try:
-        # No tensor of quantized numbers is made without a warning.
-        kept = not name.startswith(("qint", "quint")) and stored_dtype(dtype) is not None
+        is_kept = are_numbers(dtype) and stored_dtype(dtype) is not None
     except (KeyError, RuntimeError, TypeError):
-        kept = False
-    if not kept:
+        is_kept = False
+    if not is_kept:
         raise ValueError(f"arrays of {name} are not kept in files")
     return dtype
 
@@ -195,10 +198,35 @@ def file_of(kind: str, name: FeatureName) -> str:
     """Return the file of a feature ("node", "edge") or an attribute, whatever characters its name has.
 
     Type and name of a feature of a type are parted by commas, which names themselves are written without.
+
+    Raises
+    ------
+    InputError
+        If the name is no Unicode, or too long for a file.
     """
     of_type, own = ((), name) if isinstance(name, str) else name
     parts = (of_type,) if isinstance(of_type, str) else of_type
-    return f"{kind}.{','.join(quote(part, safe='') for part in (*parts, own))}.npy"
+    file = f"{kind}.{','.join(quote(as_utf8(part, 'a name'), safe='') for part in (*parts, own))}.npy"
+    if len(file) > _LONGEST_FILE:
+        raise InputError(
+            f"expected a name that makes a file of at most {_LONGEST_FILE} bytes, got {file[:40]}..., of {len(file)}; "
+            "shorten the name"
+        )
+    return file
+
+
+def as_utf8(text: str, what: str) -> bytes:
+    """Return a text as files have it.
+
+    Raises
+    ------
+    InputError
+        If it has surrogates, halves of characters, which no file can keep. `what` says what it is.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as cause:
+        raise InputError(f"expected {what} to be Unicode, got {text[:80]!r}; replace its surrogates") from cause
 
 
 def _type_name(value: Any) -> TypeName:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from torch import Tensor
 from headrace.ops.cache.set_index import SetIndex
 from headrace.ops.features.cached_rows import gather_cached, missing_ids
 from headrace.ops.gpu import Event, record, side_stream, synchronize, use_here
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.storage.rows import Rows
 
 #: Reads rows of ids in CPU memory from where all of them are.
@@ -41,11 +41,9 @@ class RowsOnGpu:
         self._device = device
         self._rows, self._index = _allocate(num_rows, row_shape, dtype, capacity, device)
         if self.capacity < capacity:
-            warnings.warn(
+            warn_user(
                 f"CachedFeature: {device} has room for {self.capacity:,} of {capacity:,} rows, and the cache is "
                 "that much smaller; give it fewer rows= or bytes=",
-                UserWarning,
-                stacklevel=3,
             )
         self._last_use: Event = record(device)
         self._counted = {"hits": 0, "misses": 0}

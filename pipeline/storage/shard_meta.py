@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,9 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import FeatureName, sampled_digest, whole_number
+from headrace.pipeline.data.written_file import written_file
 from headrace.pipeline.partition.partition import MOST_PARTS
-from headrace.pipeline.storage.opened_files import parse_json, read_limited
+from headrace.pipeline.storage.opened_files import MOST_JSON_BYTES, parse_json, read_limited
 from headrace.pipeline.storage.rows_meta import (
     MOST,
     Counts,
@@ -203,7 +204,22 @@ def holds_shards(folder: Path) -> bool:
     return True
 
 
-def part_folder(folder: Path, part: int) -> Path:
+def contents_of_shards(folder: Path) -> set[str] | None:
+    """Return what `write_shards` wrote to a folder, by paths in it; None if it holds no shards, of whatever version."""
+    try:
+        fields = _fields(folder)
+    except InputError:
+        return None
+    shared = fields.get("shared")
+    found = {META, whole_folder(Path()).name, *(shared if isinstance(shared, dict) else ())}
+    for part in folder.glob(part_folder(Path(), "*").name):
+        with suppress(InputError, OSError, ValueError, KeyError, TypeError):
+            files = parse_json(read_limited(part / PART))["files"]
+            found |= {f"{part.name}/{name}" for name in (PART, *files)}
+    return found
+
+
+def part_folder(folder: Path, part: int | str) -> Path:
     """Return the folder of one part."""
     return folder / f"part-{part}"
 
@@ -214,11 +230,21 @@ def whole_folder(folder: Path) -> Path:
 
 
 def write_json(path: Path, fields: dict[str, Any]) -> None:
-    """Write a new file of JSON."""
-    with path.open("x", encoding="utf-8") as file:
-        file.write(json.dumps(fields, indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    """Write a new file of JSON, which can be read again.
+
+    Raises
+    ------
+    InputError
+        If it is larger than what is read.
+    """
+    content = (json.dumps(fields, indent=1, allow_nan=False) + "\n").encode()
+    if len(content) > MOST_JSON_BYTES:
+        raise InputError(
+            f"expected {path.name} of at most {MOST_JSON_BYTES:,} bytes, got {len(content):,}; keep long notes in a "
+            "file beside it, and shorten names"
+        )
+    with written_file(path) as write:
+        write(content)
 
 
 def _checksum(fields: dict[str, Any]) -> str:

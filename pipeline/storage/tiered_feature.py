@@ -12,9 +12,10 @@ from torch import Tensor
 
 from headrace.ops import FeatureError, TierSizes, gather_tables
 from headrace.ops.features.gather import empty_rows
+from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import current_gpu, has_gpu, resolved
 from headrace.ops.memory_promises import HOST, Promise
-from headrace.pipeline.data import CPU, Place, ProcessLock, as_list, check_kind, check_switches, whole_number
+from headrace.pipeline.data import CPU, Place, as_list, check_kind, check_switches, whole_number
 from headrace.pipeline.storage.feature_source import SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource

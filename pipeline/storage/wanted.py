@@ -133,10 +133,10 @@ class Wanted:
 
     def decisive(self) -> dict[str, Any]:
         """Return what decides the rows of a batch, whatever else the store holds."""
-        labels = [(name, self.store.node[name]) for name in self.of_seeds]
+        labels = [(name, self.source(("node", name))) for name in self.of_seeds]
         decided = {
-            "node": {name: self.store.node[name] for name in self.node},
-            "edge": {name: self.store.edge[name] for name in self.edge},
+            "node": {name: self.source(("node", name)) for name in self.node},
+            "edge": {name: self.source(("edge", name)) for name in self.edge},
             "labels": dict(labels) if isinstance(self.labels, Mapping) else next(iter(labels), None),
         }
         if self.dtype is None:

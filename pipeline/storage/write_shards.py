@@ -17,6 +17,8 @@ from torch import dtype as torch_dtype
 from headrace.ops import FeatureError, gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data import FeatureName, Graph, check_switches, edge_types_of, node_types_of, type_number
+from headrace.pipeline.data.file_errors import DISK_FULL
+from headrace.pipeline.data.new_folder import new_folder
 from headrace.pipeline.data.types import type_size
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
@@ -25,15 +27,14 @@ from headrace.pipeline.storage.arguments_of_shards import check_arguments
 from headrace.pipeline.storage.array_file import PIECE_BYTES, read_array, write_array
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.new_folder import DISK_FULL, new_folder
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.rows_meta import FeatureMeta, RowsMeta, counts_of, file_of
 from headrace.pipeline.storage.shard_meta import (
     OWNERS,
     PartMeta,
     ShardMeta,
+    contents_of_shards,
     digest_of_array,
-    holds_shards,
     part_folder,
     whole_folder,
 )
@@ -76,7 +77,8 @@ def write_shards(
         Node features to write once for all ranks, as labels must be: "y", or for features of a type a list of names
         such as ``[("paper", "y")]``. By default those with one number per row.
     overwrite
-        Replace shards at `path`; anything else at `path` stays, and is an error.
+        Replace shards at `path`, at once when the new ones are complete; anything else that is there stays, and is an
+        error with its name.
     progress
         Show a bar of bytes written.
 
@@ -88,7 +90,8 @@ def write_shards(
     FeatureError
         If `whole` does not name node features, or a feature to divide does not have one row per node (of its type).
     InputError
-        If `path` exists and may not be replaced, or an argument has a wrong type, for example in a wrong order.
+        If `path` exists and may not be replaced, another run writes it now, a name is no Unicode or too long for a
+        file, or an argument has a wrong type, for example in a wrong order.
     OSError
         If the disk is full, or `path` cannot be written. For a full disk the message names `path` and the bytes needed.
 
@@ -105,7 +108,7 @@ def write_shards(
     total = _total_bytes(graph, features, meta)
     try:
         with (
-            new_folder(Path(path), overwrite=overwrite, replaceable=holds_shards) as folder,
+            new_folder(Path(path), overwrite=overwrite, contents=contents_of_shards) as folder,
             progress_bar(shown=progress, total=total, desc="write shards", unit="B", unit_scale=True) as bar,
         ):
             writer = _Writer(bar)
@@ -162,6 +165,12 @@ def _describe(
                 f"write_shards: expected a row of node feature {name!r} for each of {num_nodes} nodes, got "
                 f"{source.num_rows}; cut it to that, or name it in whole="
             )
+    for kind, keys in (("edge_attribute", graph.edge_attrs_csc), ("node_attribute", graph.node_attrs)):
+        for key in keys:
+            file_of(kind, key)  # a name that makes no file is refused here
+    for kind, sources in (("node", store.node), ("edge", store.edge)):
+        for name in sources:
+            file_of(kind, name)
     kind = {RangePartition: "range", HashPartition: "hash"}.get(type(partition), "table")
     return ShardMeta(
         graph.num_nodes,

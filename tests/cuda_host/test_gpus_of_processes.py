@@ -41,6 +41,41 @@ torch.distributed.destroy_process_group()
 """
 
 
+COOPERATIVE = """
+import json, os, sys, warnings, torch
+import headrace as hr
+from headrace.cuda.backend import stand_in
+from cuda_host.stand_in import StandIn
+from plans import graph, items, store
+
+rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+os.environ["LOCAL_RANK"] = str(rank)
+torch.cuda.device_count = lambda: world_size
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+plan = items().copy_to("cuda").sample_neighbor(graph(), [3, 2]).fetch_feature(store(), node=["x"])
+machine = hr.Machine(cores=2, gpus=world_size, current_gpu=rank)
+of_rank = hr.Machine(cores=2, gpus=world_size, current_gpu=rank, rank=rank, world_size=world_size)
+others = hr.Machine(cores=2, gpus=8, rank=rank, world_size=8)
+with stand_in(StandIn()), warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    with plan.loader(machine=machine, cooperative=True) as loader:
+        runs = loader.explain()
+    told = [plan.explain(machine=one, cooperative=True) for one in (machine, of_rank, None, others)]
+print(json.dumps({"runs": runs, "told": told}))
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_explain_shows_the_exchanges_of_the_job_there_is(tmp_path):
+    """A plan is told of NCCL only for ranks that are not those of this job, which has gloo."""
+    for one in map(json.loads, run_processes(COOPERATIVE, 2, tmp_path / "meeting")):
+        of_machine, of_rank, of_process, of_others = one["told"]
+        assert of_machine == of_rank == one["runs"]
+        detour = "ranks exchange ids and rows of batches and rows of the model through CPU memory"
+        assert all(detour in " ".join(text.split()) for text in (of_machine, of_process))
+        assert "through CPU memory" not in of_others
+
+
 @pytest.fixture(scope="module", params=["cuda", "cuda:0"])
 def ranks(request, tmp_path_factory) -> tuple[str, list[dict[str, object]]]:
     """What each of two ranks printed."""

@@ -49,9 +49,27 @@ CACHES = (
     ),
     Mutant(
         "ops/native/core/forks.hpp",
-        "if (one->forks == num_forks()) return one->mutex;",
-        "if (true) return one->mutex;",
+        "if (one->forks == num_forks()) return one->shared;",
+        "if (true) return one->shared;",
         _FORKED + "test_a_look_up_in_another_thread_does_not_stop_the_child",
+    ),
+    Mutant(
+        "ops/native/core/forks.hpp",
+        "  ProcessMutex making_;",
+        "  struct Plain {\n    std::mutex one;\n    std::mutex& get() { return one; }\n  } making_;",
+        "tests/ops/sampling/test_forked_tables.py::test_the_first_call_in_another_thread_does_not_stop_the_child",
+    ),
+    Mutant(
+        "ops/native/core/thread_pool.cpp",
+        "if (num_threads_ > num_needed()) break;",
+        "",
+        "tests/ops/core/test_thread_pool.py::test_threads_that_one_call_alone_asked_for_end",
+    ),
+    Mutant(
+        "ops/forks.py",
+        "self._of_process.get(os.getpid())",
+        "next(iter(self._of_process.values()), None)",
+        "tests/ops/core/test_forks.py::test_a_lock_that_a_thread_holds_is_open_in_the_child",
     ),
     Mutant(
         "ops/native/cache/slot_table.hpp",

@@ -34,8 +34,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/cli/cut.py",
-        "    if not options.dry_run:\n        options.out",
-        "    if True:\n        options.out",
+        "    if not options.dry_run:\n        write_shards",
+        "    if True:\n        write_shards",
         _PARTS + "test_a_dry_run_writes_nothing",
     ),
     Mutant(

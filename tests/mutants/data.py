@@ -7,11 +7,37 @@ from mutants.mutant import Mutant
 _CLUSTERS = "tests/pipeline/stages/test_cluster_sampler.py::"
 _DIGEST = "tests/pipeline/data/test_digest.py::"
 _FUSE = "tests/pipeline/passes/test_fuse_sampling.py::"
-_FOLDER = "tests/pipeline/storage/test_new_folder.py::"
+_FOLDER = "tests/pipeline/data/test_new_folder.py::"
 
 _SHARED = "tests/pipeline/data/test_shared_memory.py::"
+_WHOLE = "tests/pipeline/data/test_whole_numbers.py::"
 
 DATA = (
+    # Integers that wrap or are rounded.
+    Mutant(
+        "pipeline/data/integers.py",
+        "if bool(wrapped.any()):",
+        "if False:",
+        _WHOLE + "test_what_is_refused_is_named",
+    ),
+    Mutant(
+        "pipeline/data/arrays.py",
+        "if int(float(one)) != one",
+        "if False",
+        _WHOLE + "test_lists_that_numpy_would_round_are_refused",
+    ),
+    Mutant(
+        "pipeline/data/types.py",
+        "if sum(sizes) >= 1 << 63:",
+        "if False:",
+        _WHOLE + "test_counts_are_exact_or_refused[types-2**62]",
+    ),
+    Mutant(
+        "pipeline/data/ranking.py",
+        "if not scores.is_floating_point() and scores.element_size() == 8:",
+        "if False:",
+        _WHOLE + "test_scores_of_64_bits_rank_rows_exactly",
+    ),
     # Memory that torch moves.
     Mutant(
         "ops/borrowed.py",
@@ -277,31 +303,19 @@ DATA = (
     ),
     # Folders.
     Mutant(
-        "pipeline/storage/new_folder.py",
+        "pipeline/data/new_folder.py",
         "replaced.rename(path)",
         "pass",
         _FOLDER + "test_what_was_there_returns_if_the_new_folder_cannot_be_moved",
     ),
     Mutant(
-        "pipeline/storage/new_folder.py",
-        "check_is_free(path, overwrite=True, replaceable=replaceable, what=what)",
-        "pass",
+        "pipeline/data/new_folder.py",
+        "check_is_free(path, overwrite=overwrite, contents=contents, what=what)\n        if path.exists():",
+        "if path.exists():",
         _FOLDER + "test_what_came_while_the_new_folder_was_written_is_not_replaced",
     ),
     Mutant(
-        "pipeline/storage/array_file.py",
-        "os.fsync(file.fileno())",
-        "pass",
-        _FOLDER + "test_files_are_on_the_disk_before_the_folder_appears",
-    ),
-    Mutant(
-        "pipeline/storage/array_file.py",
-        "file.flush()",
-        "pass",
-        _FOLDER + "test_files_are_on_the_disk_before_the_folder_appears",
-    ),
-    Mutant(
-        "pipeline/storage/shard_meta.py",
+        "pipeline/data/written_file.py",
         "os.fsync(file.fileno())",
         "pass",
         _FOLDER + "test_files_are_on_the_disk_before_the_folder_appears",

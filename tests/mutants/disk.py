@@ -57,6 +57,12 @@ DISK = (
         "tests/ops/features/test_refusing_kernel.py::test_a_kernel_that_refuses_for_a_while_is_asked_less_and_less_often",
     ),
     Mutant(
+        "ops/native/disk/row_file.cpp",
+        "open(there.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);",
+        "fcntl(descriptor, F_DUPFD_CLOEXEC, 0);",
+        _ROWS + "test_the_descriptor_of_the_caller_stays_as_it_is[threads-False]",
+    ),
+    Mutant(
         "pipeline/storage/disk_feature.py",
         "if self._identity != expected:",
         "if False:",

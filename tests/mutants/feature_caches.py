@@ -73,8 +73,8 @@ FEATURE_CACHES = (
     ),
     Mutant(
         "pipeline/storage/features.py",
-        "return in_contract(given) if isinstance(given, FeatureSource) else",
-        "return given if isinstance(given, FeatureSource) else",
+        "source = in_contract(given, name)",
+        "source = given",
         _OWN + "test_rows_on_disk_get_a_cache_and_reads_ahead",
     ),
     Mutant(

@@ -217,6 +217,12 @@ PYG = (
         "tests/pipeline/compat/test_columns.py::test_data_without_edge_types",
     ),
     Mutant(
+        "pipeline/compat/pyg/sampler.py",
+        "                seeds.dtype,\n",
+        "",
+        "tests/pipeline/compat/test_torch_samplers.py::test_later_seeds_are_ids_as_the_first_ones_are",
+    ),
+    Mutant(
         "pipeline/data/arrays.py",
         'if hasattr(array, "tocoo"):',
         "if False:",

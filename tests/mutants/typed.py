@@ -134,7 +134,7 @@ TYPED = (
     ),
     Mutant(
         "pipeline/storage/rows_meta.py",
-        "quote(part, safe='')",
+        "quote(as_utf8(part, 'a name'), safe='')",
         "part.replace('/', '')",
         f"{_ON_DISK}::test_names_with_commas_have_files_of_their_own",
     ),

@@ -169,7 +169,7 @@ class Pool {
   std::size_t kept_ = 0;
 };
 
-// Never destroyed: arrays may outlive the end of main.
+// Never destroyed: arrays may outlive the end of main. A fork in the middle of the first call waits for it (below).
 Pool& pool() {
   static Pool* const instance = new Pool;
   return *instance;

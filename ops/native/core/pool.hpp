@@ -6,10 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/forks.hpp"
+
 namespace headrace {
 
 // A task takes an object, and gives it back at its end; `make()` makes one when there is none. The last one given back
-// is the next one taken, so that a thread mostly finds its own, with the memory that is in the cache of its core.
+// is the next one taken, so that a thread mostly finds its own, with the memory that is in the cache of its core. A
+// forked process begins with none.
 template <class Make>
 class Pool {
  public:
@@ -19,10 +22,11 @@ class Pool {
 
   std::unique_ptr<Object> take() {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!objects_.empty()) {
-        std::unique_ptr<Object> object = std::move(objects_.back());
-        objects_.pop_back();
+      Kept& kept = kept_.get();
+      const std::lock_guard<std::mutex> lock(kept.mutex);
+      if (!kept.objects.empty()) {
+        std::unique_ptr<Object> object = std::move(kept.objects.back());
+        kept.objects.pop_back();
         return object;
       }
     }
@@ -30,21 +34,27 @@ class Pool {
   }
 
   void give_back(std::unique_ptr<Object> object) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    objects_.push_back(std::move(object));
+    Kept& kept = kept_.get();
+    const std::lock_guard<std::mutex> lock(kept.mutex);
+    kept.objects.push_back(std::move(object));
   }
 
   // Of those that no task has now.
   template <class Visit>
   void for_each_kept(const Visit& visit) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& object : objects_) visit(*object);
+    Kept& kept = kept_.get();
+    const std::lock_guard<std::mutex> lock(kept.mutex);
+    for (const auto& object : kept.objects) visit(*object);
   }
 
  private:
+  struct Kept {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Object>> objects;
+  };
+
   Make make_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Object>> objects_;
+  PerProcess<Kept> kept_;
 };
 
 }  // namespace headrace

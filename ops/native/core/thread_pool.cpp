@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <list>
 #include <mutex>
@@ -14,8 +15,15 @@
 #define HEADRACE_POSIX
 #endif
 
+#include "core/forks.hpp"
+
 namespace headrace {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Helpers that no call asked for in so long a time end: a call for many of them may be the only one of its kind.
+constexpr auto kIdle = std::chrono::seconds(1);
 
 // Signals are for the threads that Python knows: helpers start with all of them blocked, as they inherit.
 class NoSignals {
@@ -37,10 +45,9 @@ class NoSignals {
 
 class ThreadPool {
  public:
-  static ThreadPool& of_process();
-
   void share(SharedWork& work) {
     std::unique_lock<std::mutex> lock(mutex_);
+    most_wanted_ = std::max(most_wanted_now(), work.num_wanted_);
     grow(work.num_wanted_);
     works_.push_back(&work);
     const std::size_t num_called = std::min(work.num_wanted_, num_threads_);
@@ -65,6 +72,19 @@ class ThreadPool {
   }
 
  private:
+  // Most helpers that a call asked for in this span of time.
+  std::size_t most_wanted_now() {
+    if (const auto now = Clock::now(); now >= span_end_) {
+      wanted_before_ = now < span_end_ + kIdle ? most_wanted_ : 0;
+      most_wanted_ = 0;
+      span_end_ = now + kIdle;
+    }
+    return most_wanted_;
+  }
+
+  // The same, or in the one before.
+  std::size_t num_needed() { return std::max(most_wanted_now(), wanted_before_); }
+
   // Helpers are never joined: they hold nothing but a piece of work, for which its call waits.
   void grow(std::size_t num_threads) {
     if (num_threads_ >= num_threads) return;
@@ -76,10 +96,14 @@ class ThreadPool {
     }
   }
 
-  [[noreturn]] void help() {
+  void help() {
     std::unique_lock<std::mutex> lock(mutex_);
     for (;;) {
-      shared_.wait(lock, [this] { return !works_.empty(); });
+      if (works_.empty()) {
+        if (num_threads_ > num_needed()) break;
+        shared_.wait_for(lock, kIdle);
+        continue;
+      }
       SharedWork& work = *works_.front();
       if (--work.num_wanted_ == 0) works_.pop_front();
       ++work.num_helping_;
@@ -88,50 +112,35 @@ class ThreadPool {
       lock.lock();
       if (--work.num_helping_ == 0) work.left_.notify_one();
     }
+    --num_threads_;
   }
 
   std::mutex mutex_;
   std::condition_variable shared_;
   std::list<SharedWork*> works_;  // those that want more helpers, the oldest first
   std::size_t num_threads_ = 0;
+  std::size_t most_wanted_ = 0;
+  std::size_t wanted_before_ = 0;
+  Clock::time_point span_end_{};
 };
 
 namespace {
 
 // Never destroyed: helpers sleep in it until the process is gone, and a call may still run while it exits.
-std::atomic<ThreadPool*> pool_of_process{nullptr};
+PerProcess<ThreadPool>& pool_of_process = *new PerProcess<ThreadPool>;
 
 std::atomic<bool> all_work_is_shared{false};
 
-#ifdef HEADRACE_POSIX
-// A fork takes the calling thread alone along. The child leaves the pool as it is, in whatever state its lock was, and
-// makes another one when it needs it.
-[[maybe_unused]] const int registered =
-    pthread_atfork(nullptr, nullptr, [] { pool_of_process.store(nullptr, std::memory_order_relaxed); });
-#endif
-
 }  // namespace
 
-ThreadPool& ThreadPool::of_process() {
-  ThreadPool* pool = pool_of_process.load(std::memory_order_acquire);
-  if (pool != nullptr) return *pool;
-  auto* const fresh = new ThreadPool;
-  if (pool_of_process.compare_exchange_strong(pool, fresh)) return *fresh;
-  delete fresh;
-  return *pool;
-}
-
 void SharedWork::open() {
-  pool_ = &ThreadPool::of_process();
+  pool_ = &pool_of_process.get();
   pool_->share(*this);
 }
 
 SharedWork::~SharedWork() { pool_->withdraw(*this); }
 
-std::size_t threads_in_pool() {
-  ThreadPool* const pool = pool_of_process.load(std::memory_order_acquire);
-  return pool == nullptr ? 0 : pool->num_threads();
-}
+std::size_t threads_in_pool() { return pool_of_process.get().num_threads(); }
 
 bool shares_all_work() { return all_work_is_shared.load(std::memory_order_relaxed); }
 

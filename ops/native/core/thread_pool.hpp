@@ -54,7 +54,7 @@ class SharedWork {
   std::condition_variable left_;
 };
 
-// Threads of the pool in this process: as many as one call ever asked for, none before the first that does.
+// Threads of the pool in this process: as many as one call asked for lately, none before the first that does.
 std::size_t threads_in_pool();
 
 // For the tests, whose graphs are small: whether calls share whatever they are given, however little work it is.

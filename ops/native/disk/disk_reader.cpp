@@ -171,7 +171,8 @@ ReadCounts read_by_ring(const ReadCall& call, RingPool& rings, unsigned depth) {
 
 ReadCounts read_ranges(const ReadCall& call, [[maybe_unused]] RingPool& rings, const DiskReader::Options& options) {
 #ifdef HEADRACE_IO_URING
-  if (options.engine == DiskEngine::kIoUring) return read_by_ring(call, rings, options.queue_depth);
+  if (options.engine == DiskEngine::kIoUring && call.file.waits())
+    return read_by_ring(call, rings, options.queue_depth);
 #endif
   return read_by_threads(call, options.queue_depth);
 }

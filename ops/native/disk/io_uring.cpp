@@ -130,13 +130,17 @@ bool IoUring::can_read() const {
 }
 
 bool has_io_uring() {
-  static const bool has = [] {
-    try {
-      return IoUring(1).can_read();
-    } catch (const std::system_error&) {
-      return false;
-    }
-  }();
+  // Not a local of one initialisation, which a forked process would wait for: threads that look at once find the same.
+  enum : int { kUnknown, kNo, kYes };
+  static std::atomic<int> known{kUnknown};
+  if (const int has = known.load(std::memory_order_relaxed); has != kUnknown) return has == kYes;
+  bool has = false;
+  try {
+    has = IoUring(1).can_read();
+  } catch (const std::system_error&) {
+    has = false;
+  }
+  known.store(has ? kYes : kNo, std::memory_order_relaxed);
   return has;
 }
 

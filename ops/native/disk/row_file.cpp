@@ -34,26 +34,40 @@ void check(const RowLayout& layout) {
 RowFile::RowFile(int descriptor, std::string name, RowLayout layout, bool direct)
     : name_(std::move(name)), layout_(layout) {
   check(layout);
-  descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (descriptor_ < 0) throw FeatureError("cannot keep " + name_ + " open: " + text_of(errno));
-  // The flag that keeps an opening from waiting would make io_uring give up on what is not in memory yet.
-  if (const int flags = fcntl(descriptor_, F_GETFL); flags >= 0) fcntl(descriptor_, F_SETFL, flags & ~O_NONBLOCK);
+  const bool is_own = open_anew(descriptor);
   try {
     opened_ = version();
-    is_direct_ = direct && read_directly();
+    is_direct_ = direct && is_own && read_directly();
   } catch (...) {
     close(descriptor_);
     throw;
   }
 #ifdef POSIX_FADV_RANDOM
   // Rows are anywhere: what follows one is not read ahead.
-#ifdef POSIX_FADV_RANDOM
-  if (!is_direct_) posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
-#endif
+  if (is_own && !is_direct_) posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
 #endif
 }
 
 RowFile::~RowFile() { close(descriptor_); }
+
+// Returns whether it could. A system without /proc, and a file that this process may no longer open, leave a duplicate,
+// whose state is the owner's: it is not touched.
+bool RowFile::open_anew(int descriptor) {
+#ifdef __linux__
+  const std::string there = "/proc/self/fd/" + std::to_string(descriptor);
+  descriptor_ = open(there.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe has nobody to wait for
+  if (descriptor_ >= 0) {
+    const int flags = fcntl(descriptor_, F_GETFL);
+    if (flags >= 0) fcntl(descriptor_, F_SETFL, flags & ~O_NONBLOCK);
+    return true;
+  }
+#endif
+  descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (descriptor_ < 0) throw FeatureError("cannot keep " + name_ + " open: " + text_of(errno));
+  const int flags = fcntl(descriptor_, F_GETFL);
+  waits_ = flags < 0 || (flags & O_NONBLOCK) == 0;
+  return false;
+}
 
 // Some file systems refuse the flag, others take it and refuse to read, so a block is read for a trial.
 bool RowFile::read_directly() {

@@ -22,14 +22,16 @@ class RowFile {
   // Reads past the page cache are of whole blocks, into memory that begins like one: of 4 KiB, which suits every disk.
   static constexpr std::size_t kBlockBytes = 4096;
 
-  // Takes a duplicate of `descriptor`. `name` is for errors. With `direct` it reads past the page cache, if the file
-  // system lets it.
+  // Opens the file of `descriptor` anew: flags, offset and advice of a duplicate would be those of its owner as well.
+  // `name` is for errors. With `direct` it reads past the page cache, if the file system lets it.
   RowFile(int descriptor, std::string name, RowLayout layout, bool direct);
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;
   ~RowFile();
 
   int descriptor() const { return descriptor_; }
+  // Whether a read waits for what is not in memory yet; if not, io_uring gives it up.
+  bool waits() const { return waits_; }
   const RowLayout& layout() const { return layout_; }
   bool is_direct() const { return is_direct_; }
   // What offsets, sizes and memory of reads are multiples of.
@@ -53,9 +55,11 @@ class RowFile {
   };
 
   Version version() const;
+  bool open_anew(int descriptor);
   bool read_directly();
 
   int descriptor_;
+  bool waits_ = true;
   std::string name_;
   RowLayout layout_;
   Version opened_{};

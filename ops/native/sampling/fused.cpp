@@ -86,9 +86,11 @@ FusedSampler<Index>::FusedSampler(const HopGraph<Index>& graph, std::vector<Rela
 
 template <class Index>
 std::size_t FusedSampler<Index>::scratch_bytes() {
-  const std::lock_guard<std::mutex> lock(tables_mutex_);
-  const std::size_t of_parallel_edges = parallel_edges_.has_value() ? parallel_edges_->num_bytes() : 0;
-  return sums_.size() * sizeof(double) + of_parallel_edges + maps_.num_bytes() + element_maps_.num_bytes();
+  const Buffer<double>* const sums = sums_.peek();
+  const ParallelEdges* const parallel_edges = parallel_edges_.peek();
+  const std::size_t of_sums = sums == nullptr ? 0 : sums->size() * sizeof(double);
+  const std::size_t of_parallel_edges = parallel_edges == nullptr ? 0 : parallel_edges->num_bytes();
+  return of_sums + of_parallel_edges + maps_.num_bytes() + element_maps_.num_bytes();
 }
 
 template <class Index>
@@ -152,23 +154,20 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   const bool wants_variates = any_rule([](const Rule& rule) { return rule.has_edge_variates(); });
   const bool wants_sums =
       !graph_.weights.none() && any_rule([](const Rule& rule) { return rule.by_weight && rule.draws_edges(); });
-  if (!wants_variates && !wants_sums) return graph_;
   const CscView<Index>& csc = graph_.csc;
   HopGraph<Index> graph = graph_;
-  const std::lock_guard<std::mutex> lock(tables_mutex_);
   if (wants_variates) {
-    if (!parallel_edges_.has_value()) parallel_edges_ = find_parallel_edges(csc, num_threads);
-    graph.parallel_edges = parallel_edges_->any();
-    graph.known_parallel_edges = &*parallel_edges_;
+    graph.known_parallel_edges = &parallel_edges_.get([&] { return find_parallel_edges(csc, num_threads); });
+    graph.parallel_edges = graph.known_parallel_edges->any();
   }
-  if (!wants_sums) return graph;
-  const std::size_t num_sums = sums_in_graph(csc.num_edges);
-  if (sums_.size() != num_sums) {
-    auto sums = Buffer<double>::long_lived(num_sums);
-    sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, sums.data(), num_threads);
-    sums_ = std::move(sums);
+  if (wants_sums) {
+    const Buffer<double>& sums = sums_.get([&] {
+      auto made = Buffer<double>::long_lived(sums_in_graph(csc.num_edges));
+      sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, made.data(), num_threads);
+      return made;
+    });
+    graph.weights.sums = sums.data();
   }
-  graph.weights.sums = sums_.data();
   return graph;
 }
 

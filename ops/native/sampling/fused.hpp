@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "core/forks.hpp"
 #include "sampling/excluded.hpp"
 #include "sampling/hop.hpp"
 #include "sampling/node_map_pool.hpp"
@@ -88,9 +88,8 @@ class FusedSampler {
   std::size_t num_nodes_;
   NodeMapPool maps_;
   NodeMapPool element_maps_;
-  std::mutex tables_mutex_;
-  Buffer<double> sums_;
-  std::optional<ParallelEdges> parallel_edges_;
+  LazyTable<Buffer<double>> sums_;
+  LazyTable<ParallelEdges> parallel_edges_;
 };
 
 }  // namespace headrace

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from torch_geometric.index import index2ptr, ptr2index
 from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import GraphError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.graph_sources import entries_of_matrix, values_of_matrix
 
 #: The names of matrices whose entries are the edges, in the order in which PyG asks for them.
@@ -91,10 +91,9 @@ def warn_of_other_edges(store: Any, label: str) -> None:
     """
     name = matrix_of(store)
     if name is not None and not entries_of(store, name).fits:
-        warnings.warn(
+        warn_user(
             f"headrace.pyg: {label}.{name} has other edges than {label}.edge_index, which is sampled from, and is left "
             "out of batches; delete one of the two",
-            stacklevel=6,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from torch_geometric.loader.cluster import Partition as PygPartition
 from torch_geometric.sampler import SamplerOutput
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.adjacency import MATRICES
 from headrace.pipeline.compat.pyg.attributes import check_attributes
 from headrace.pipeline.compat.pyg.graph import check_is_data
@@ -23,6 +23,7 @@ from headrace.pipeline.compat.pyg.kept_graphs import kept_graph
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
+from headrace.pipeline.compat.pyg.torch_arguments import as_switch, check_path
 from headrace.pipeline.compat.pyg.torch_samplers import TorchClusters
 from headrace.pipeline.data import Graph, whole_number
 from headrace.pipeline.partition.partition import Partition
@@ -68,6 +69,12 @@ class ClusterData(PygClusterData):  # type: ignore[misc]
         check_clusters(data, sparse_format)
         check_attributes(data, "ClusterData")
         num_parts = whole_number(num_parts, "ClusterData: num_parts", 1, InputError)
+        check_path("ClusterData", save_dir=save_dir, filename=filename)
+        recursive, log = (
+            as_switch(recursive, "ClusterData: recursive"),
+            as_switch(log, "ClusterData: log"),
+        )
+        keep_inter_cluster_edges = as_switch(keep_inter_cluster_edges, "ClusterData: keep_inter_cluster_edges")
         self._made_by: str | None = None  # of parts that are made here
         # Its file holds this class, which torch loads only where it is known.
         with torch.serialization.safe_globals([PygPartition]):
@@ -82,10 +89,9 @@ class ClusterData(PygClusterData):  # type: ignore[misc]
         try:
             partition = Partition.metis(graph, self.num_parts)
         except ModuleNotFoundError:
-            warnings.warn(
+            warn_user(
                 "ClusterData: pymetis is not installed, so a streaming partition is used, which cuts more edges; "
                 "pip install headrace[partition] for METIS",
-                stacklevel=3,
             )
             self._made_by = STREAM
             partition = Partition.stream(graph, self.num_parts)
@@ -135,6 +141,11 @@ class ClusterLoader(PlanLoader, PygClusterLoader):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
+        if not isinstance(cluster_data, PygClusterData):
+            raise InputError(
+                f"ClusterLoader: expected a ClusterData, got {type(cluster_data).__name__}; pass "
+                "headrace.pyg.ClusterData(data, num_parts)"
+            )
         PygClusterLoader.__init__(self, cluster_data, **kwargs)
         self.graph = _graph_of(cluster_data.partition)
         self.prepare()
@@ -237,10 +248,9 @@ def check_saved_parts(data: Any, partition: Any, num_parts: int, sparse_format: 
             "save_dir or filename"
         )
     if getattr(partition, "made_by", None) == STREAM and find_spec("pymetis") is not None:
-        warnings.warn(
+        warn_user(
             "ClusterData: the parts in save_dir are those of a streaming partition, which cuts more edges, though "
             "pymetis is installed now; delete the file for parts of METIS",
-            stacklevel=4,
         )
 
 

@@ -6,13 +6,14 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 
+from headrace.ops.forks import ProcessLock
 from headrace.ops.random.rng import USER, stream_key
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, PlainStage, Runner, RunSettings
@@ -105,21 +106,23 @@ def own_stream(key: int) -> Iterator[None]:
 
 
 #: By the id of a sampler, for as long as somebody samples with it or waits to.
-_locks: WeakValueDictionary[int, Any] = WeakValueDictionary()
-_guard = Lock()
+_locks: WeakValueDictionary[int, ProcessLock] = WeakValueDictionary()
+_guard = ProcessLock()
 
 
-def alone_with(sampler: Any) -> Any:
-    """Return a context in which no other thread samples with a sampler.
+@contextmanager
+def alone_with(sampler: Any) -> Iterator[None]:
+    """Let no other thread sample with a sampler meanwhile.
 
     In PyG each worker process has a copy of it; here all threads, and all loaders that share it, have the one that the
     user made, which may keep state from call to call.
     """
-    with _guard:
+    with _guard.held():
         lock = _locks.get(id(sampler))
         if lock is None:
-            lock = _locks[id(sampler)] = RLock()
-        return lock
+            lock = _locks[id(sampler)] = ProcessLock(RLock)
+    with lock.held():
+        yield
 
 
 @dataclass(frozen=True, eq=False, repr=False)

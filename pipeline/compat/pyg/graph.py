@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +17,7 @@ from torch_geometric.sampler.base import DataType
 from torch_geometric.utils import is_sparse
 
 from headrace.ops.errors import GraphError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.adjacency import MATRICES, edges_of, matrix_of, warn_of_other_edges
 from headrace.pipeline.compat.pyg.attributes import column
 from headrace.pipeline.compat.pyg.kept_graphs import AskedGraph
@@ -110,10 +110,9 @@ def _graph_of_data(data: Data, weight_attr: str | None, time_attr: str | None) -
         (of_nodes if data.is_node_attr(time_attr) else of_edges)[time_attr] = times
     warn_of_other_edges(store, "data")
     if store.get("edge_index") is None and matrix_of(store) is None:
-        warnings.warn(
+        warn_user(
             "headrace.pyg: expected data.edge_index or data.adj_t, got neither, so batches hold their seeds alone, "
             "for any num_neighbors; assign one of them, edges of shape [2, 0] where there are none",
-            stacklevel=5,
         )
 
     def structure() -> Graph:

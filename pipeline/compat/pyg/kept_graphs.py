@@ -15,6 +15,7 @@ from torch_geometric import EdgeIndex
 from torch_geometric.utils import is_sparse
 
 from headrace.ops import GraphError, gather_rows
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.data import Graph, sampled_digest
 from headrace.pipeline.data.graph_view import as_attributes
 from headrace.pipeline.data.seen import note, of_times
@@ -22,7 +23,7 @@ from headrace.pipeline.data.times import seen_times
 
 #: By the id of what owns them, an object of the user; entries go with it.
 _kept: dict[int, _Graphs] = {}
-_guard = RLock()
+_guard = ProcessLock(RLock)
 
 
 @dataclass(eq=False)
@@ -30,7 +31,7 @@ class _Graphs:
     """The graphs of an owner, by what was asked for, each beside what it was made of."""
 
     owner: weakref.ref[Any]
-    lock: Any = field(default_factory=RLock)
+    lock: ProcessLock = field(default_factory=lambda: ProcessLock(RLock))
     by_name: dict[Any, tuple[_Inputs, Graph]] = field(default_factory=dict)
 
 
@@ -58,7 +59,7 @@ def kept_graph(owner: Any, name: Any, inputs: Iterable[Any], make: Callable[[], 
     given = _inputs_of(inputs)
     if given is None:
         return make()
-    with _guard:
+    with _guard.held():
         graphs = _kept.get(id(owner))
         if graphs is None or graphs.owner() is not owner:
             try:
@@ -66,7 +67,7 @@ def kept_graph(owner: Any, name: Any, inputs: Iterable[Any], make: Callable[[], 
             except TypeError:  # nothing would tell that it is gone
                 return make()
             graphs = _kept[id(owner)] = _Graphs(there)
-    with graphs.lock:
+    with graphs.lock.held():
         known = graphs.by_name.get(name)
         if known is not None and known[0].are(given):
             return known[1]

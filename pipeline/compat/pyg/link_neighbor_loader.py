@@ -15,7 +15,7 @@ from torch_geometric.sampler.base import SubgraphType
 from headrace.pipeline.compat.pyg.batches import Output, link_batch
 from headrace.pipeline.compat.pyg.finish import ForeignSampler, alone_with
 from headrace.pipeline.compat.pyg.inputs import check_links
-from headrace.pipeline.compat.pyg.links import link_metadata
+from headrace.pipeline.compat.pyg.links import check_negatives, link_metadata
 from headrace.pipeline.compat.pyg.neighbor_loader import NeighborPlanLoader
 from headrace.pipeline.compat.pyg.sampler import Sampler
 from headrace.pipeline.data.label_range import check_real
@@ -127,6 +127,8 @@ class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ig
                 f"headrace.pyg.Sampler, got {exclude_seed_edges!r} and {type(neighbor_sampler).__name__}, which cannot "
                 "leave out edges"
             )
+        self.check_sampler(neighbor_sampler, "sample_from_edges")
+        check_negatives(neg_sampling, neg_sampling_ratio)
         if isinstance(edge_label, Tensor) and (neg_sampling is not None or neg_sampling_ratio is not None):
             check_real(edge_label)
         check_links(data, edge_label_index, label=edge_label, time=edge_label_time, input_id=kwargs.get("input_id"))

@@ -7,12 +7,36 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch_geometric.sampler.base import SubgraphType
+from torch_geometric.sampler.base import NegativeSampling, SubgraphType
 
 from headrace.pipeline.compat.pyg.graph import EdgeType
 from headrace.pipeline.data import Graph, argument
+from headrace.pipeline.data.arrays import as_number
 from headrace.pipeline.lowered._excluded import seed_edges
 from headrace.pipeline.plan import InputError, Plan
+
+
+def check_negatives(sampling: Any, ratio: Any) -> None:
+    """Refuse what PyG makes no ``NegativeSampling`` of.
+
+    Raises
+    ------
+    InputError
+        Naming the argument.
+    """
+    number = 0.0 if ratio is None else as_number(ratio)
+    if number is None or not 0 <= number < math.inf:
+        raise InputError(
+            f"LinkNeighborLoader: expected neg_sampling_ratio to be a number of at least 0, got {ratio!r}; pass the "
+            "negatives for each link"
+        )
+    try:
+        NegativeSampling.cast(sampling)
+    except Exception as cause:  # PyG's own are of many kinds
+        raise InputError(
+            'LinkNeighborLoader: expected neg_sampling to be "binary", "triplet" or a NegativeSampling of PyG, got '
+            f"{sampling!r}: {cause}"
+        ) from cause
 
 
 def with_negatives(

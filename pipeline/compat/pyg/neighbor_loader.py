@@ -55,6 +55,14 @@ class NeighborPlanLoader(PlanLoader):
             f"workers are threads of this process: {instead}"
         )
 
+    def check_sampler(self, sampler: Any, method: str) -> None:
+        """Refuse a sampler of the user without the method that draws what this loader needs."""
+        if sampler is not None and not callable(getattr(sampler, method, None)):
+            raise InputError(
+                f"{type(self).__name__}: expected neighbor_sampler to be a BaseSampler with {method}, got {sampler!r}; "
+                "leave it out, or pass headrace.pyg.Sampler(...)"
+            )
+
     def check_strictly_before(self, neighbor_sampler: Any) -> None:
         """Refuse `strictly_before` with another sampler, which would ignore it."""
         if self.strictly_before and neighbor_sampler is not None:
@@ -236,6 +244,7 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
         self.check_strictly_before(neighbor_sampler)
         if input_time is not None and time_attr is None:
             raise InputError("NeighborLoader: expected time_attr beside input_time, got none; name the times of edges")
+        self.check_sampler(neighbor_sampler, "sample_from_nodes")
         check_nodes(data, input_nodes, input_time, kwargs.get("input_id"))
         if isinstance(input_nodes, list | tuple) and len(input_nodes) == 2 and input_nodes[1] is None:
             input_nodes = input_nodes[0]  # the same, which PyG reads of stores, too

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -15,10 +14,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from headrace.ops.forks import ProcessLock
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.attributes import check_attributes, check_overrides, is_overridden
 from headrace.pipeline.compat.pyg.finish import Finish, FinishAlone
+from headrace.pipeline.compat.pyg.torch_arguments import check_called, checked_arguments
 from headrace.pipeline.compat.pyg.torch_samplers import TorchSampler
 from headrace.pipeline.compat.pyg.unknown_arguments import check_known
+from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph_sources import warn_of_several_graphs
 from headrace.pipeline.plan import LAST_EPOCH, InputError, Plan
 from headrace.pipeline.run.checkpoint import seed_of_state
@@ -33,9 +36,6 @@ PREFETCH_FACTOR = 2
 
 #: Arguments of torch's DataLoader that are for processes, with the defaults that scripts may as well pass.
 _UNUSED: dict[str, Any] = {"worker_init_fn": None, "timeout": 0, "multiprocessing_context": None, "in_order": True}
-
-#: What counts among the arguments of torch's DataLoader, which takes Python's own integers alone.
-_COUNTS = ("batch_size", "num_workers", "prefetch_factor")
 
 #: What a loader of headrace has and one of PyG has not.
 _OF_RUNNERS = ("close", "epoch", "epochs", "explain", "node", "profile", "stats")
@@ -77,30 +77,29 @@ class PlanLoader(DataLoader[Any]):
         """
         check_known(type(self), arguments)
         check_overrides(self, self.not_called)
+        if not (prefetch is None or isinstance(prefetch, bool)):
+            prefetch = whole_number(prefetch, f"{type(self).__name__}: prefetch", 0, InputError)
         self.seed, self.num_threads, self.prefetch = _python_number(seed), _python_number(num_threads), prefetch
         self.follows_sampler = any(arguments.get(name) is not None for name in ("sampler", "batch_sampler"))
         self._loader: Loader[Any] | None = None
         self._made_by: tuple[Any, ...] = ()  # the settings of that
         self._running: weakref.ref[Any] | None = None  # the last iteration
         self._began = 0  # the epoch of that
+        self._beginning = ProcessLock()  # held while an iteration looks whether another one runs
         if arguments.get("batch_size", 1) is None and arguments.get("batch_sampler") is None:
             raise InputError(
                 f"{type(self).__name__}: expected a batch_size, got None, which turns batches off; leave it out for "
                 "batches of one, or call loader([position]) for a single one"
             )
+        arguments = checked_arguments(type(self).__name__, arguments)
         unused = [name for name, default in _UNUSED.items() if arguments.get(name, default) != default]
         if unused:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__}: expected no {', '.join(unused)}, got it without effect, as workers are "
                 "threads of this process, which make batches in their order and are waited for; leave it out",
-                stacklevel=4,
             )
         # Lightning makes a loader anew of its attributes, these of torch's DataLoader among them.
-        return {
-            name: _python_number(value) if name in _COUNTS else value
-            for name, value in arguments.items()
-            if name not in ("dataset", "collate_fn")
-        }
+        return {name: value for name, value in arguments.items() if name not in ("dataset", "collate_fn")}
 
     @property
     def items(self) -> Any:
@@ -283,8 +282,10 @@ class PlanLoader(DataLoader[Any]):
 
     def prepare(self) -> None:
         """Refuse arguments that do not fit together, at the end of the constructor."""
-        check_attributes(self.sliced, type(self).__name__)
-        warn_of_several_graphs(self.sliced, type(self).__name__)
+        who = type(self).__name__
+        check_called(who, transform=self.transform, transform_sampler_output=self.transform_sampler_output)
+        check_attributes(self.sliced, who)
+        warn_of_several_graphs(self.sliced, who)
         generator = self.generator
         seed = torch.initial_seed() if generator is None else generator.initial_seed()
         self._seed_of_torch = seed & _LARGEST_SEED
@@ -300,9 +301,10 @@ class PlanLoader(DataLoader[Any]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if not self._has_batches():
             return iter(())
-        runner = self._runner_beside() or self._settled_runner()
-        iteration = iter(runner)
-        self._running, self._began = weakref.ref(iteration), runner.epoch
+        with self._beginning.held():
+            runner = self._runner_beside() or self._settled_runner()
+            iteration = iter(runner)
+            self._running, self._began = weakref.ref(iteration), runner.epoch
         return iteration
 
     def state_dict(self) -> dict[str, Any]:
@@ -335,7 +337,7 @@ class PlanLoader(DataLoader[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Threads stay where they are; a copy begins at its first epoch.
-        return {**self.__dict__, "_loader": None, "_made_by": (), "_running": None}
+        return {**self.__dict__, "_loader": None, "_made_by": (), "_running": None, "_beginning": ProcessLock()}
 
     if not TYPE_CHECKING:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from torch_geometric.data import Data
 from torch_geometric.sampler import SamplerOutput
 
 from headrace.ops import InputError, Subgraph
-from headrace.pipeline.compat.pyg.graph import graph_of
+from headrace.pipeline.compat.pyg.graph import check_is_data, graph_of
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data, stacked
+from headrace.pipeline.compat.pyg.torch_arguments import as_length, check_path
 from headrace.pipeline.compat.pyg.torch_samplers import Steps
 from headrace.pipeline.data import exact_digest, whole_number
+from headrace.pipeline.data.new_folder import write_file
 from headrace.pipeline.plan import Plan, RunSettings
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.saint_sampler import SaintSampler
@@ -87,16 +90,18 @@ class GraphSAINTSampler(PlanLoader):
         **kwargs: Any,
     ) -> None:
         kwargs = self.settle(seed, num_threads, prefetch, kwargs)
+        check_is_data(data, type(self).__name__)
+        check_path(type(self).__name__, save_dir=save_dir)
         taken = [name for name in ("node_norm", "edge_norm") if name in data]
         if taken:
             raise InputError(f"{type(self).__name__}: expected data without {taken[0]}, which the sampler sets, got it")
         who = type(self).__name__
-        self.data, self.num_steps = data, whole_number(num_steps, f"{who}: num_steps", 1, InputError)
+        self.data, self.num_steps = data, as_length(num_steps, f"{who}: num_steps", 1)
         self.sample_coverage = whole_number(sample_coverage, f"{who}: sample_coverage", 0, InputError)
         self.save_dir, self.log, self.draws = (
             save_dir,
             log,
-            whole_number(batch_size, f"{who}: batch_size", 1, InputError),
+            as_length(batch_size, f"{who}: batch_size", 1),
         )
         self.graph = graph_of(data)
         kwargs.pop("shuffle", None)  # of steps that are all alike
@@ -166,7 +171,9 @@ class GraphSAINTSampler(PlanLoader):
         norms = self._norms()
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            torch.save((*norms, self.decisive), path)
+            content = BytesIO()
+            torch.save((*norms, self.decisive), content)
+            write_file(path, type(self).__name__, content.getbuffer())
         return norms
 
     def _norms(self) -> tuple[Tensor, Tensor]:

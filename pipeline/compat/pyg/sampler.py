@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -14,11 +13,12 @@ from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampl
 from torch_geometric.sampler.base import SubgraphType
 
 from headrace.ops.errors import GraphError, InputError, ItemsError
-from headrace.ops.level_of_user import level_of_user
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import earliest, graph_of
 from headrace.pipeline.compat.pyg.links import check_exclusion, link_metadata, with_negatives, without_seed_edges
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
+from headrace.pipeline.compat.pyg.torch_arguments import as_switch
 from headrace.pipeline.data import MiniBatch, as_times
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.run.lower import one_batch
@@ -102,7 +102,18 @@ class Sampler(BaseSampler):  # type: ignore[misc]
                 "batches"
             )
         self.sample_direction = sample_direction
+        for name, attribute in (("weight_attr", weight_attr), ("time_attr", time_attr)):
+            if not isinstance(attribute, str | None):
+                raise InputError(f"headrace.pyg: expected {name} to be the name of an attribute, got {attribute!r}")
+        disjoint, directed = (
+            as_switch(value, f"headrace.pyg: {name}")
+            for name, value in (("disjoint", disjoint), ("directed", directed))
+        )
         self.graph = graph_of(data, weight_attr, time_attr)
+        if isinstance(num_neighbors, dict) and not num_neighbors:
+            raise InputError(
+                "headrace.pyg: expected num_neighbors for each hop, got an empty dictionary; pass [10, 10]"
+            )
         self.num_neighbors = num_neighbors
         try:
             kind = SubgraphType(subgraph_type)
@@ -119,10 +130,9 @@ class Sampler(BaseSampler):  # type: ignore[misc]
                 "with time_attr"
             )
         if temporal_strategy == "last" and time_attr is None:
-            warnings.warn(
+            warn_user(
                 'headrace.pyg: temporal_strategy="last" has no effect without time_attr: neighbours are drawn '
                 "uniformly; pass time_attr=, or leave it out",
-                stacklevel=level_of_user(),
             )
         self.temporal_strategy = temporal_strategy
         self.time_attr = time_attr
@@ -328,7 +338,15 @@ class Sampler(BaseSampler):  # type: ignore[misc]
         """Sample for one batch, by a function that is kept as long as the parameters stay what they are."""
         parameters = (
             *self.parameters,
-            *(seeds.ndim, None if time is None else time.dtype, id(negatives), edge_type, repr(exclude), exclude_per),
+            *(
+                seeds.ndim,
+                seeds.dtype,
+                None if time is None else time.dtype,
+                id(negatives),
+                edge_type,
+                repr(exclude),
+                exclude_per,
+            ),
         )
         if parameters not in self._functions:
             # What the source goes through is not drawn here.

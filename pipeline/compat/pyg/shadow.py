@@ -17,7 +17,7 @@ from headrace.pipeline.compat.pyg.inputs import check_mask
 from headrace.pipeline.compat.pyg.plan_loader import PlanLoader
 from headrace.pipeline.compat.pyg.sampler_output import ToSamplerOutput
 from headrace.pipeline.compat.pyg.slicing import sliced_data
-from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
+from headrace.pipeline.data.arrays import as_cpu_tensor, describe, whole_number
 from headrace.pipeline.plan.plan import Plan
 
 #: What a batch of ego nets has of its own.
@@ -79,6 +79,8 @@ class ShaDowKHopSampler(PlanLoader):
         if node_idx.dtype == torch.bool:
             check_mask(node_idx, self.graph.num_nodes, "ShaDowKHopSampler")
             node_idx = node_idx.nonzero().squeeze(1)
+        if node_idx.ndim != 1:
+            raise ItemsError(f"ShaDowKHopSampler: expected node_idx of [num_roots], got {describe(node_idx)}")
         self.node_idx = node_idx
         super().__init__(range(len(node_idx)), **kwargs)  # type: ignore[arg-type]
         self.prepare()

@@ -14,6 +14,7 @@ import torch
 from headrace.ops.errors import ItemsError
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.compat.pyg.finish import seeded
+from headrace.pipeline.compat.pyg.torch_arguments import as_positions
 from headrace.pipeline.data import ItemSet, MiniBatch, as_times
 from headrace.pipeline.data.items import seed_batch
 from headrace.pipeline.data.times import dtype_of_times
@@ -134,7 +135,7 @@ class NamedBatches(BatchSource):
             _told(self._told, self._epochs, own),
             seeded([torch.default_generator, *own_generators], stream_key(self._seed, epoch, 0, 0, SHUFFLE)),
         ):
-            self._batches = [np.asarray(one, dtype=np.int64).reshape(-1) for one in self._sampler]
+            self._batches = [as_positions(one, "batch_sampler") for one in self._sampler]
 
     def state(self) -> dict[str, Any]:
         return {"sampler_epochs": list(self._epochs)} if self._told else {}
@@ -155,6 +156,12 @@ class _Items(NamedBatches):
         self._stage = stage
 
     def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
+        count = len(self._stage.items)
+        if len(positions) and not -count <= positions.min() <= positions.max() < count:
+            raise ItemsError(
+                f"expected the sampler to name positions among {count} items, got {positions.tolist()[:9]}; make it of "
+                "the seeds"
+            )
         return seed_batch(
             self._stage.items,
             positions,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, NamedTuple
@@ -14,6 +13,7 @@ from torch import Tensor
 from headrace.ops import ByRelation, FetchedRows, LineCache, fetch_rows, sample_fetched
 from headrace.ops.gpu import device_of
 from headrace.ops.memory_promises import Promise
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import GraphView, MiniBatch
 from headrace.pipeline.data.graph_machinery import arrays_on
 from headrace.pipeline.lowered._finders import SampledHop
@@ -68,11 +68,9 @@ class GraphCache:
         return None
 
     def _warn(self, outcome: str, device: torch.device) -> None:
-        warnings.warn(
+        warn_user(
             f"graph_cache: expected {self.num_bytes:,} bytes of free memory on {device} for a cache of the graph, "
             f"where there is less; {outcome}",
-            UserWarning,
-            stacklevel=2,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -131,7 +129,7 @@ class FetchRows(PlainStage):
             rows = fetch_rows(arrays.indptr, arrays.indices, nodes, cache=cache)
         except torch.cuda.OutOfMemoryError as error:
             why = str(error).partition(". ")[0]
-            warnings.warn(f"split_sample: rows are sampled in place, as {why}", UserWarning, stacklevel=2)
+            warn_user(f"split_sample: rows are sampled in place, as {why}")
             return FetchedHop(batch, None), {}
         return FetchedHop(batch, rows), {"fetched_edges": len(rows.indices)}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,6 +10,7 @@ from torch import Tensor
 from headrace.ops.errors import DeviceError
 from headrace.ops.features.on_gpu import check_ids
 from headrace.ops.gpu import use_bus_threads
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered._fetch_stage import FetchStage, Read, ReadHere, decoded
 from headrace.pipeline.plan.stage import Runner, RunSettings
@@ -80,7 +80,7 @@ class FetchTo(FetchStage):
         if failed:
             names, (_, why) = ", ".join(map(repr, failed)), next(iter(failed.values()))
             message = f"fetch_feature: rows of {names} are read by the CPU and copied, as {why}"
-            warnings.warn(message, UserWarning, stacklevel=3)
+            warn_user(message)
         return frozenset(source for source, _ in failed.values())
 
 

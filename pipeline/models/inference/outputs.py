@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -15,12 +13,14 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
+from headrace.ops.names import Named
+from headrace.ops.text import as_file_name
 from headrace.pipeline.data import CPU, DISK, as_cpu_tensor
+from headrace.pipeline.data.new_folder import new_file, new_folder
 from headrace.pipeline.models.inference.rows import Kind
 from headrace.pipeline.models.inference.trial import Returned
 from headrace.pipeline.storage.array_file import read_array, write_array
 from headrace.pipeline.storage.array_source import ArraySource
-from headrace.pipeline.storage.new_folder import draft_of, new_folder, remove_abandoned
 
 
 class Outputs(Protocol):
@@ -63,7 +63,7 @@ class InMemory:
 
     def result(self, rows: Mapping[Kind, ArraySource]) -> dict[Kind, Tensor]:
         """Return the rows."""
-        return {kind: source.tensor for kind, source in rows.items()}
+        return Named("inference", {kind: source.tensor for kind, source in rows.items()})
 
 
 class InFiles:
@@ -105,7 +105,8 @@ class InFiles:
 
     def result(self, rows: Mapping[Kind, ArraySource]) -> dict[Kind, Tensor]:
         """Return memory maps of the files, that may be written to, which does not change the files."""
-        return {kind: _mapped(file_of(self._place, kind), source) for kind, source in rows.items()}
+        files = {kind: _mapped(file_of(self._place, kind), source) for kind, source in rows.items()}
+        return Named("inference", files)
 
 
 @contextmanager
@@ -127,37 +128,29 @@ def outputs_of(out: Path | None, *, types: Sequence[Kind] | None, overwrite: boo
             )
         names = {file_of(out, kind).name for kind in types}
 
-        def holds_rows(folder: Path) -> bool:
-            return folder.is_dir() and all(one.is_file() and one.name in names for one in folder.iterdir())
+        def contents(folder: Path) -> set[str] | None:
+            return names if folder.is_dir() else None
 
-        with new_folder(out, overwrite=overwrite, replaceable=holds_rows, what="rows of inference") as draft:
+        if not out.parent.is_dir():
+            raise InputError(
+                f"inference: expected a folder for {out.name}, got {out.parent}, which is none; make it first"
+            )
+        with new_folder(out, overwrite=overwrite, contents=contents, what="rows of inference") as draft:
             files = InFiles(out, draft)
             yield files
             files.move(draft)
     else:
-        _check_file(out, overwrite=overwrite)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(out)
-        with draft_of(out) as draft:
-            files = InFiles(out, draft)
+        if out.suffix != ".npy":
+            raise InputError(f"inference: expected out to be the name of a .npy file, got {out}; name a file, rows.npy")
+        with new_file(out, "inference", overwrite=overwrite) as file:
+            files = InFiles(out, file.parent)
             yield files
-            _check_file(out, overwrite=overwrite)  # something may have come while we were writing
-            files.move(out)
-            shutil.rmtree(draft, ignore_errors=True)
-
-
-def _check_file(out: Path, *, overwrite: bool) -> None:
-    if out.suffix != ".npy":
-        raise InputError(f"inference: expected out to be the name of a .npy file, got {out}; name a file, rows.npy")
-    if out.exists() and not (overwrite and out.is_file()):
-        raise InputError(
-            f"inference: expected nothing at {out}, but it exists; name another file, or overwrite it (overwrite=True)"
-        )
+            files.move(file)
 
 
 def file_of(place: Path, kind: Kind) -> Path:
     """Return the file of a node type, whatever characters its name has; without types it is the place itself."""
-    return place if kind is None else place / f"{quote(str(kind), safe='')}.npy"
+    return place if kind is None else place / f"{as_file_name(str(kind))}.npy"
 
 
 def _mapped(file: Path, source: ArraySource) -> Tensor:

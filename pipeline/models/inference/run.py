@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.gpu import resolved
 from headrace.pipeline.data import Graph, ItemSet, check_switches, node_types_of, whole_number
-from headrace.pipeline.data.checks import as_device
+from headrace.pipeline.data.checks import as_device, as_present_device
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.models.inference.layers import Layer, apply_layer, evaluating, layers_of
 from headrace.pipeline.models.inference.outputs import outputs_of
@@ -114,7 +115,8 @@ def inference(
     out
         Path of a ``.npy`` file for the rows of the last layer, which are then not kept in memory. In a graph with node
         types it is a folder with a file for each node type (``paper.npy``). Rows of at most two layers are in files
-        beside it at a time. The file or folder appears when it is complete, and not after an error.
+        beside it at a time. The file or folder appears when it is complete, and not after an error, in a folder that
+        exists.
     overwrite
         Whether `out` may replace a file, or a folder of such files.
     device
@@ -137,8 +139,10 @@ def inference(
         Before work starts: for a model without known layers; for a layer that does not return a row for each
         destination, or whose rows depend on other nodes of the batch (all layers are tried on a few nodes, of each edge
         type); for pairs or labels in `nodes`; for nodes of a type that the last layer does not return; for a path `out`
-        that cannot be written; and for `overwrite` without `out`. Later: if a layer changes its number of columns, its
-        dtype or the types that it returns between batches.
+        that cannot be written, as in a folder that does not exist; and for `overwrite` without `out`. Later: if a layer
+        changes its number of columns, its dtype or the types that it returns between batches.
+    DeviceError
+        If `device` is none of this machine.
     FeatureError
         If the store lacks a feature, or it is not as long as the graph.
     GraphError
@@ -252,6 +256,10 @@ def _pieces(
 
 def _device_of(model: nn.Module, device: str | torch.device | None) -> torch.device:
     if device is not None:
-        return as_device(device, "inference")
+        wanted = as_device(device, "inference")
+        as_present_device(resolved(wanted), "inference")
+        if wanted.type != "meta":
+            return wanted
+        raise InputError('inference: expected a device with memory, got meta; write "cpu" or "cuda"')
     parameter = next(model.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device

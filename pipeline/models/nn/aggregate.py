@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import weakref
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
@@ -16,6 +15,7 @@ from headrace.ops.aggregate.autograd import Reduce
 from headrace.ops.aggregate.compiling import is_compiling
 from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.precision import autocast_of, dtype_of_sums, widened
+from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import Block, as_number, describe, whole_number

@@ -83,7 +83,7 @@ class TypedEdges:
         types, destinations = types.long()[known], destinations[known]
         if len(types) and not (int(types.min()) >= 0 and int(types.max()) < num_types):
             raise InputError(
-                f"edge types: expected numbers in [0, {num_types}), got {int(types.min())} … {int(types.max())}"
+                f"edge types: expected numbers in [0, {num_types}), got {int(types.min())} to {int(types.max())}"
             )
         num_dst = max(rounds.num_dst, 1)
         keys, groups = torch.unique(types * num_dst + destinations, return_inverse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from torch import Tensor
 from headrace.ops import Extremes, InputError, spmm, spmm_extreme
 from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.precision import widened
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.models.sar.captured import captured_leaves, check_independent, number_before
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
@@ -23,7 +23,7 @@ from headrace.pipeline.models.sar.transfer import Tables
 Message: TypeAlias = Callable[..., Tensor]
 
 #: Ranks that are threads of one process share torch's generator: nobody else draws while one replays.
-_DRAWING = threading.Lock()
+_DRAWING = ProcessLock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +223,7 @@ def drawing(states: dict[int, list[Tensor]], owner: int, *, restore: bool = Fals
     restore
         Whether the first time, too, the generators go on as if nothing was drawn.
     """
-    with _DRAWING:
+    with _DRAWING.held():
         again, before = owner in states, _generators()
         if again:
             _set_generators(states[owner])

@@ -7,12 +7,13 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import GraphError, InputError
+from headrace.ops.forks import cached_property
+from headrace.ops.text import utf8
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.graph_shard import GraphShard, shard
@@ -184,7 +185,7 @@ def check_same(comm: Comm, words: str, problem: str) -> None:
     InputError
         With `problem` and the rank that differs.
     """
-    number = int.from_bytes(hashlib.sha256(words.encode()).digest()[:7], "little")
+    number = int.from_bytes(hashlib.sha256(utf8(words)).digest()[:7], "little")
     with comm.doing(problem):
         others = comm.all_gather(number)
     for rank, other in enumerate(others):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from traceback import format_exception
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import NoReturn
 
 import torch
@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from headrace.ops import InputError, PeerError, gather_rows, gather_rows_with_grad
 from headrace.ops.aggregate.precision import widened
+from headrace.pipeline.data.edge_attrs import attributes_by_name
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.models.message_graph import WholeGraph
 from headrace.pipeline.models.sar.derived import TypedEdges
@@ -39,7 +40,7 @@ class RankGraph(WholeGraph):
         self.comm, self.counts = comm, counts
         self.rank, self.world_size = (0, 1) if comm is None else (comm.rank, comm.world_size)
         self.owned, self.edge_ids = edges.owned, edges.edge_ids
-        self.edge_attrs: Mapping[str, Tensor] = MappingProxyType(dict(edges.edge_attrs))
+        self.edge_attrs: Mapping[str, Tensor] = attributes_by_name(edges.edge_attrs)
         self.num_nodes, self.num_all_edges = edges.num_nodes, edges.num_all_edges
         self._edges = edges
         self._rounds = edges.rounds

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from headrace.ops import Transposed, group_by_owner, transpose_csc
+from headrace.ops.forks import cached_property
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.distributed.graph_shard import GraphShard
 

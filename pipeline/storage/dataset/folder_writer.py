@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +13,7 @@ from torch import dtype as torch_dtype
 
 from headrace.pipeline.storage.array_file import PIECE_BYTES, write_array
 from headrace.pipeline.storage.dataset.manifest import ArrayFile
-from headrace.pipeline.storage.rows_meta import name_of
+from headrace.pipeline.storage.rows_meta import as_utf8, name_of
 
 
 class FolderWriter:
@@ -36,13 +35,12 @@ class FolderWriter:
             digest.update(content)
             self._written(content.nbytes)
 
-        with named_in_errors(path):
-            write_array(path, dtype, shape, pieces, header_written=digest.update, piece_written=count)
+        write_array(path, dtype, shape, pieces, header_written=digest.update, piece_written=count)
         return ArrayFile(path.name, name_of(dtype), tuple(map(int, shape)), digest.hexdigest())
 
     def path(self, parts: Iterable[str]) -> Path:
         """Return the file of an array whose name is made of some parts, and take its name."""
-        file = ".".join(quote(part, safe=",") for part in parts)
+        file = ".".join(quote(as_utf8(part, "a name"), safe=",") for part in parts)
         if file.lower() in self._names or len(file) > 200:  # also where names ignore case, or are too long for a file
             file = f"array-{len(self._names)}"
         self._names.add(file.lower())
@@ -53,17 +51,6 @@ class FolderWriter:
         rows = max(1, PIECE_BYTES // max(1, tensor[:1].nbytes))
         pieces = (tensor[start : start + rows].contiguous() for start in range(0, len(tensor), rows))
         return self.write(parts, tensor.dtype, tuple(tensor.shape), pieces)
-
-
-@contextmanager
-def named_in_errors(path: Path) -> Iterator[None]:
-    """Name a file in errors of the system while it is written: those of writing to an open file name none."""
-    try:
-        yield
-    except OSError as cause:
-        if cause.errno is not None and cause.filename is None:
-            cause.filename = str(path)
-        raise
 
 
 def sha256_of(path: Path) -> str:

@@ -16,7 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.ops.text import utf8
 from headrace.pipeline.data import as_cpu_tensor, as_list, describe
+from headrace.pipeline.data.integers import as_int64, is_whole
+from headrace.pipeline.storage.rows_meta import as_utf8
 
 #: The description of ids that are integers, and the remedy for others.
 _INTEGERS = ("integers, as the ids of this type are", "pass integers: int(id) of each")
@@ -54,16 +57,16 @@ class IdMap:
         if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO":
             ids = ids.tolist()
         if isinstance(ids, list | tuple) and ids and all(isinstance(one, str) for one in ids):
-            encoded = [one.encode() for one in ids]
+            encoded = [as_utf8(one, f"ids of {name}") for one in ids]
             _refuse_repeats([one.decode() for one in encoded], name)
             starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
             order = sorted(range(len(encoded)), key=encoded.__getitem__)
             found = IdMap(np.frombuffer(b"".join(encoded), np.uint8), starts, np.array(order, np.int64))
         else:
             values = as_cpu_tensor(ids, f"ids of {name}", InputError)
-            if values.ndim != 1 or values.dtype.is_floating_point or values.dtype == torch.bool:
+            if values.ndim != 1 or not is_whole(values.dtype):
                 raise InputError(f"expected ids of {name} to be integers or texts, got {describe(values)}")
-            array = values.to(torch.int64).numpy()
+            array = as_int64(values, f"ids of {name}", InputError).numpy()
             _refuse_repeats(array, name)
             found = IdMap(array, None, np.argsort(array, kind="stable"))
         assert found.order is not None
@@ -125,7 +128,7 @@ class IdMap:
         def of_place(place: int) -> bytes:
             return self._text(place if self.order is None else int(self.order[place]))
 
-        key = text.encode()
+        key = utf8(text)
         place = bisect_left(range(len(self)), key, key=of_place)
         if place == len(self) or of_place(place) != key:
             raise InputError(f"ids: expected ids of nodes, got {text!r}, which none has; {_OF_ANOTHER}")
@@ -178,9 +181,9 @@ def _as_int64(ids: Any, wanted: str, remedy: str) -> NDArray[np.int64]:
     if text is not None:
         raise InputError(f"ids: expected {wanted}, got the text {text!r}; {remedy}")
     values = as_cpu_tensor(ids, "ids", InputError)
-    if values.dtype.is_floating_point or values.dtype == torch.bool or values.is_complex():
+    if not is_whole(values.dtype):
         raise InputError(f"ids: expected {wanted}, got {describe(values)}; {remedy}")
-    return np.atleast_1d(values.to(torch.int64).numpy())
+    return np.atleast_1d(as_int64(values, "ids", InputError).numpy())
 
 
 def _first_text(ids: Any) -> str | None:

@@ -25,7 +25,7 @@ below the folder, a dtype by its name in torch, and the checksum of the whole fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.types import TypeName
 from headrace.pipeline.storage.opened_files import parse_json, read_limited
 from headrace.pipeline.storage.rows_meta import Counts, dtype_of
-from headrace.pipeline.storage.shard_meta import write_json
+from headrace.pipeline.storage.shard_meta import contents_of_shards, write_json
 
 MANIFEST, FORMAT, VERSION = "dataset.json", "headrace data set", 1
 
@@ -165,9 +165,38 @@ class Manifest:
 def parts_inside(folder: Path) -> tuple[str, ...]:
     """Return the parts that ``headrace partition`` has put into a data set, which go when it is replaced."""
     try:
-        return tuple(sorted(f"{PARTS}/{one.name}" for one in (folder / PARTS).iterdir() if one.is_dir()))
+        inside = [one for one in (folder / PARTS).iterdir() if one.is_dir() and not one.name.startswith(".")]
+        return tuple(sorted(f"{PARTS}/{one.name}" for one in inside))
     except OSError:
         return ()
+
+
+def contents_of_dataset(folder: Path) -> set[str] | None:
+    """Return what headrace wrote to a data set, its parts too, by paths in it; None of a folder without one.
+
+    Of whatever version it is: each file of one is named by a field ``file``.
+    """
+    try:
+        fields = parse_json(read_limited(folder / MANIFEST))
+    except (InputError, OSError, ValueError):
+        return None
+    if fields.get("format") != FORMAT:
+        return None
+    found = {MANIFEST, PARTS, *_files_named({name: one for name, one in fields.items() if name != "notes"})}
+    for one in parts_inside(folder):
+        found |= {f"{one}/{name}" for name in contents_of_shards(folder / one) or ()}
+    return found
+
+
+def _files_named(value: Any) -> Iterator[str]:
+    """Yield the files that fields of JSON name."""
+    if isinstance(value, dict):
+        if isinstance(value.get("file"), str):
+            yield value["file"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _files_named(one)
 
 
 def holds_dataset(folder: Path) -> bool:

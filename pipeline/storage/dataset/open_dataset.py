@@ -180,7 +180,7 @@ def open_dataset(path: str | os.PathLike[str], *, memory_map: bool = True) -> Da
         FeatureStore(features["node"], features["edge"]),
         Named("Dataset.items", items),
         Named("Dataset.ids", ids),
-        manifest.notes,
+        Named("Dataset.notes", manifest.notes),
         manifest,
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
 
 from headrace.ops import GraphError, check_csc
 from headrace.pipeline.data import Graph, TypeOffsets
+from headrace.pipeline.data.edge_attrs import attributes_by_name
 from headrace.pipeline.data.graph_machinery import Kept
 from headrace.pipeline.data.node_ids import check_node_ids
 
@@ -54,8 +54,8 @@ class OpenedGraph(Graph):
         graph = cls.__new__(cls)
         vars(graph).update(
             edge_permutation=edge_ids,
-            edge_attrs_csc=MappingProxyType(dict(edge_attrs)),
-            node_attrs=MappingProxyType(dict(node_attrs)),
+            edge_attrs_csc=attributes_by_name(edge_attrs),
+            node_attrs=attributes_by_name(node_attrs, "node"),
             node_types=types[0],
             edge_types=types[1],
             edge_times=None,

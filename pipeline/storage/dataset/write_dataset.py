@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +14,11 @@ from torch import Tensor
 from headrace.ops.errors import GraphError, InputError, ItemsError
 from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_switches
+from headrace.pipeline.data.feature_names import is_name
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.items import Items, ItemSet
+from headrace.pipeline.data.new_folder import check_is_free, new_folder
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.typed_items import TypeRuns, joined_rows
 from headrace.pipeline.data.types import TypeName, type_number
@@ -29,12 +32,12 @@ from headrace.pipeline.storage.dataset.manifest import (
     IdFiles,
     ItemFiles,
     Manifest,
-    holds_dataset,
+    contents_of_dataset,
 )
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.new_folder import DISK_FULL, check_is_free, new_folder
-from headrace.pipeline.storage.rows_meta import counts_of
+from headrace.pipeline.storage.json_values import as_json
+from headrace.pipeline.storage.rows_meta import as_utf8, counts_of
 from headrace.pipeline.storage.terminal import progress_bar
 
 _STAGE = "save_dataset"
@@ -55,7 +58,8 @@ def save_dataset(
 
     The folder holds ``.npy`` files and a manifest in JSON, ``dataset.json``, with dtypes, shapes and a SHA-256 of each
     file; the format is documented in `headrace.pipeline.storage.dataset.manifest`. Nothing is pickled. It is written
-    under a hidden name beside `path` and renamed when it is complete, so a run that is killed leaves no half of it.
+    under a hidden name beside `path` and renamed, or swapped with the old folder, when it is complete: a run that is
+    killed at any moment leaves the old data set or the new one.
     Features are read in pieces: memory maps and files larger than memory can be saved.
 
     Parameters
@@ -73,9 +77,11 @@ def save_dataset(
         By node type ("node" in a graph without types), the users' own ids of all its nodes: integers or texts, or the
         ids of another data set, ``data.ids``.
     notes
-        Anything in JSON to keep in the manifest; ``data.notes`` of a conversion keeps the unit of times.
+        Texts, numbers, lists and dictionaries to keep in the manifest, which JSON gives back as they are;
+        ``data.notes`` of a conversion keeps the unit of times.
     overwrite
-        Replace a data set at `path`, with the parts inside it; anything else at `path` stays, and is an error.
+        Replace a data set at `path`, with the parts inside it, at once when the new one is complete; if anything else
+        is there, also beside the files of the data set, that is an error with its name.
     progress
         Show a bar of bytes written.
 
@@ -84,8 +90,8 @@ def save_dataset(
     GraphError
         If `graph` is not a whole graph, or there is no such type.
     InputError
-        If `path` exists and may not be replaced, ids repeat or have another length than their type, or an argument has
-        a wrong type.
+        If `path` exists and may not be replaced, another run writes it now, notes would be read as something else or
+        names are no Unicode, ids repeat or have another length than their type, or an argument has a wrong type.
     ItemsError
         If items are not items, or are not in the graph.
     FeatureError
@@ -117,35 +123,28 @@ def save_dataset(
         kind = (Mapping, type(None))
         check_kind(value, kind, f"{_STAGE}: expected {name} to be a dictionary", "pass {name: value}", InputError)
     sources = _checked_features(graph, features)
+    _refuse_names_of_no_file(graph, features, items or {})
     runs = {_name_of_items(name): _runs(graph, one) for name, one in (items or {}).items()}
     maps = {name: _id_map(graph, name, one) for name, one in (ids or {}).items()}
+    kept_notes = as_json(notes or {}, f"{_STAGE}: notes")
     folder = Path(path)
-    check_is_free(folder, overwrite=overwrite, replaceable=holds_dataset, what="a data set")
-    try:
-        with (
-            new_folder(folder, overwrite=overwrite, replaceable=holds_dataset, what="a data set") as draft,
-            progress_bar(shown=progress, desc="save data set", unit="B", unit_scale=True) as bar,
-        ):
-            writer = FolderWriter(draft, bar.update)
-            Manifest(
-                graph.num_nodes,
-                graph.num_edges,
-                counts_of(graph.node_types),
-                counts_of(graph.edge_types),
-                _write_graph(writer, graph),
-                tuple(_write_feature(writer, of, name, source) for of, name, source in sources),
-                {name: tuple(_write_items(writer, name, run) for run in some) for name, some in runs.items()},
-                tuple(write_ids(writer, name, one) for name, one in maps.items() if not isinstance(one, RowNumbers)),
-                notes or {},
-            ).write(draft)
-    except OSError as cause:
-        if cause.errno in DISK_FULL:
-            raise OSError(cause.errno, f"{_STAGE}: the disk is full; make room, and save again", str(path)) from cause
-        raise
-    except TypeError as cause:
-        if "JSON" not in str(cause):
-            raise
-        raise InputError(f"{_STAGE}: expected notes to be JSON, got {cause}; keep texts and numbers alone") from cause
+    check_is_free(folder, overwrite=overwrite, contents=contents_of_dataset, what="a data set")
+    with (
+        new_folder(folder, overwrite=overwrite, contents=contents_of_dataset, what="a data set") as draft,
+        progress_bar(shown=progress, desc="save data set", unit="B", unit_scale=True) as bar,
+    ):
+        writer = FolderWriter(draft, bar.update)
+        Manifest(
+            graph.num_nodes,
+            graph.num_edges,
+            counts_of(graph.node_types),
+            counts_of(graph.edge_types),
+            _write_graph(writer, graph),
+            tuple(_write_feature(writer, of, name, source) for of, name, source in sources),
+            {name: tuple(_write_items(writer, name, run) for run in some) for name, some in runs.items()},
+            tuple(write_ids(writer, name, one) for name, one in maps.items() if not isinstance(one, RowNumbers)),
+            kept_notes,
+        ).write(draft)
 
 
 def write_ids(writer: FolderWriter, name: str, ids: IdMap) -> IdFiles:
@@ -172,6 +171,14 @@ def _write_graph(writer: FolderWriter, graph: Graph) -> GraphFiles:
         {name: writer.tensor(("edge_attribute", name), rows) for name, rows in graph.edge_attrs_csc.items()},
         {name: writer.tensor(("node_attribute", name), rows) for name, rows in graph.node_attrs.items()},
     )
+
+
+def _refuse_names_of_no_file(graph: Graph, store: FeatureStore, items: Mapping[str, Any]) -> None:
+    """Refuse names that are no Unicode before anything is written."""
+    of_types = [*node_types_of(graph).names, *edge_types_of(graph).names]
+    names = [*of_types, *store.node, *store.edge, *graph.edge_attrs_csc, *graph.node_attrs, *filter(is_name, items)]
+    for name in names:
+        as_utf8(json.dumps(name, ensure_ascii=False), f"{_STAGE}: names")
 
 
 def _checked_features(graph: Graph, store: FeatureStore) -> list[tuple[str, Any, FeatureSource]]:

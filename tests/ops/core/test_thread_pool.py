@@ -16,6 +16,7 @@ import torch
 
 from headrace.ops import BlockSampler, NeighborRule, TierSizes, _native, check_csc, gather_rows, locate_rows
 from headrace.ops.errors import GraphError
+from headrace.ops.features.disk_rows import DiskRows
 
 NUM_NODES = 20_000
 DEGREE = 20
@@ -55,6 +56,34 @@ def test_calls_share_threads_that_stay(sampler):
         sampled(sampler, num_threads)
     gather_rows(rows, SEEDS, num_threads=5)
     assert kernel_threads() == there
+
+
+@on_linux
+def test_threads_that_one_call_alone_asked_for_end(tmp_path):
+    """Also while smaller calls wake threads all the time."""
+    path, width, num_rows = tmp_path / "rows", 8192, 400
+    path.write_bytes(bytes(width * num_rows))
+    with path.open("rb") as file:
+        options = {"engine": "threads", "queue_depth": 1024, "gap_bytes": 0}
+        shape = {"start": 0, "shape": (num_rows, width), "dtype": torch.uint8}
+        rows = DiskRows(file.fileno(), name="rows", **shape, **options)
+    rows.read(torch.arange(0, num_rows, 2))
+    assert _native.threads_in_pool() > 100
+    _native.share_all_work(True)
+    try:
+        until = time.monotonic() + 20
+        while _native.threads_in_pool() > 2 and time.monotonic() < until:
+            locate_rows(torch.arange(5), torch.arange(5), TierSizes(host=5), num_threads=3)
+    finally:
+        _native.share_all_work(False)
+    assert _native.threads_in_pool() == 2
+    until = time.monotonic() + 20
+    while _native.threads_in_pool() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert _native.threads_in_pool() == 0
+    there = kernel_threads()
+    rows.read(torch.arange(3))
+    assert len(kernel_threads()) <= len(there) + 2
 
 
 @on_linux

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from pathlib import Path
@@ -212,6 +213,31 @@ def test_no_descriptor_is_left(tables, engine):
             source.read(torch.tensor([-1]))
         del source
     assert len(list(Path("/proc/self/fd").iterdir())) == len(before)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_the_descriptor_of_the_caller_stays_as_it_is(tables, engine, direct):
+    rows, path = tables[512]
+    with path.open("rb") as file:
+        for nonblocking in (False, True):
+            os.set_blocking(file.fileno(), not nonblocking)
+            file.seek(7)
+            flags = fcntl.fcntl(file, fcntl.F_GETFL)
+            shape = {"start": START, "shape": rows.shape, "dtype": torch.uint8}
+            source = DiskRows(file.fileno(), name=str(path), engine=engine, direct=direct, **shape)
+            assert torch.equal(source.read(torch.tensor([5, 2])).rows, rows[[5, 2]])
+            assert fcntl.fcntl(file, fcntl.F_GETFL) == flags
+            assert file.tell() == 7
+            assert len(file.read(3)) == 3  # not of whole blocks, as O_DIRECT would have it
+
+
+def test_a_file_that_has_no_name_any_more_is_read(tmp_path, engine):
+    path = tmp_path / "rows"
+    path.write_bytes(bytes(START) + bytes(range(200)))
+    with path.open("rb") as file:
+        path.unlink()
+        rows = DiskRows(file.fileno(), name="rows", start=START, shape=(200, 1), dtype=torch.uint8, engine=engine)
+    assert rows.read(torch.tensor([7, 199])).rows.tolist() == [[7], [199]]
 
 
 def test_refusals(tables, engine):

@@ -310,3 +310,16 @@ def test_a_feature_of_the_users_own_renumbers_nothing(tmp_path):
     hr.write_shards(tmp_path / "shards", graph, hr.Partition.hash(4, 1), store)
     shards = hr.load_shards(tmp_path / "shards", 0)
     assert shards.renumbered(torch.tensor([0, 3])).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--parts", 4], "expected --by partition"),
+        (["--by", "partition", "--parts", 0], "--parts to be an integer from 1"),
+    ],
+)
+def test_parts_that_no_order_has(plain, tmp_path, capsys, options, message):
+    assert run("reorder", plain.path, tmp_path / "out", *options) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("*out*"))

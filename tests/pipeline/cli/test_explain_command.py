@@ -35,6 +35,9 @@ def test_explain_for_a_machine_that_is_not_here(data, capsys):
     assert "--cooperative: expected --ranks" in capsys.readouterr().err
     assert run(*given, "--measure", 2) == 2
     assert "--measure: expected the machine that is here" in capsys.readouterr().err
+    for name, value in (("--measure", -1), ("--measure", 0), ("--gpus", -1), ("--ranks", 0), ("--gpus", 10**9)):
+        assert run(*given[:2], name, value) == 2
+        assert f"expected {name} to be an integer " in capsys.readouterr().err
     assert run("explain", data.path, "--gpu-memory", "80GB") == 2
     assert "--gpu-memory: expected --gpus" in capsys.readouterr().err
     assert run(*given, "--gpu-memory", "much") == 2

@@ -7,7 +7,9 @@ import pickle
 import pytest
 import torch
 from torch.utils.data import DistributedSampler
+from torch_geometric.sampler import NodeSamplerInput
 
+from headrace.ops.errors import HeadraceError, ItemsError
 from headrace.pyg import (
     ClusterData,
     ClusterLoader,
@@ -15,6 +17,7 @@ from headrace.pyg import (
     GraphSAINTRandomWalkSampler,
     LinkNeighborLoader,
     NeighborLoader,
+    Sampler,
     ShaDowKHopSampler,
 )
 
@@ -181,3 +184,18 @@ def test_several_steps_in_a_batch_are_refused(data):
 def test_ego_nets_come_as_a_sampler_says(data):
     loader = ShaDowKHopSampler(data, 1, 2, node_idx=torch.arange(30, 60), sampler=[3, 0, 7], batch_size=2)
     assert [batch.x[batch.root_n_id, 0].tolist() for batch in loader] == [[99.0, 90.0], [111.0]]
+
+
+@pytest.mark.parametrize("named", [[0.5, 1.9], [2**63 + 5, 1], [2**64 - 7], [200], [-121]])
+def test_positions_that_are_none_are_refused(data, named):
+    with pytest.raises(ItemsError, match="sampler"):
+        list(NeighborLoader(data, [2], batch_sampler=[named]))
+
+
+def test_later_seeds_are_ids_as_the_first_ones_are(data):
+    """A sampler keeps the function of its first call: the next one may have another dtype."""
+    sampler = Sampler(data, [2])
+    sampler.sample_from_nodes(NodeSamplerInput(None, torch.tensor([0, 1])))
+    for seeds in (torch.tensor([0.5, 1.9]), torch.tensor([True, False]), torch.tensor([1 + 0j])):
+        with pytest.raises(HeadraceError):
+            sampler.sample_from_nodes(NodeSamplerInput(None, seeds))

@@ -229,6 +229,10 @@ ONE = edges_of(np.array([0]), np.array([1]), t=np.array(["a"], object), w=np.one
         (Description([EdgeTable(ONE), EdgeTable(ONE, BUYS)]), "to have types, or none"),
         (Description([EdgeTable(ONE)], [NodeTable("a"), NodeTable("b")]), "expected edges with types"),
         (Description([EdgeTable(ONE, BUYS)], [NodeTable("user"), NodeTable("user")]), "several of"),
+        *(
+            (Description([EdgeTable(ONE)], options=Options(time_unit=one)), "expected time_unit to be a text, or None")
+            for one in (3, "", [], True)
+        ),
         (Description([EdgeTable(ONE)], options=Options(loops="all")), "expected loops to be 'keep' or 'drop' or 'add'"),
         (Description([EdgeTable(ONE)], options=Options(reverse=1)), "expected reverse to be True or False"),
         (

@@ -38,7 +38,8 @@ def test_devices_are_places():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1:2", "rank", "cpu:0", "disk:1", "CPU"]
+    "text",
+    ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1:2", "cuda:128", "cuda:256", "rank", "cpu:0", "disk:1", "CPU"],
 )
 def test_other_texts_are_refused(text):
     with pytest.raises(hr.InputError, match=r"expected a place, one of cpu, pinned, cuda:i, peer, disk, rank:r, got"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -89,6 +90,80 @@ def test_reverse_types_of_other_names_are_found_by_their_edges(num_back, found):
     assert (not left) == found
     assert len(known.edge_types.id_range(likes)) == 110
     assert len(hr.split_links(graph, edge_type=BUYS, reverse=False).graphs["train"].edge_types.id_range(back)) == 100
+
+
+def num_found(split, name):
+    """Return how many pairs that a model is not to see an edge of any type joins, in either direction."""
+    count = 0
+    for part, later in (("train", ("val", "test")), ("val", ("val", "test")), ("test", ("test",))):
+        seen = pairs(ends_of(split.graphs[part]))
+        held = [split.items[one] for one in later if one in split.items]
+        count += sum(len(seen & pairs(items.ids if name is None else items.ids[name])) for items in held)
+    return count
+
+
+CITES, CITED, PAPERS = ("paper", "cites", "paper"), ("paper", "cited by", "paper"), {"paper": 100}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("names", [(CITES, CITED), ("cites", "cited by")])
+def test_reverses_among_nodes_of_one_type_are_found_by_their_edges(share, names):
+    """Whatever share of the edges has its reverse in the type itself; loops and repeats included."""
+    src, dst = random_ends(100, 100, 300, 3)
+    count = int(share * 300)
+    own = torch.cat((src, dst[:count], src[:9], src[:5])), torch.cat((dst, src[:count], dst[:9], src[:5]))
+    name, back = names
+    if isinstance(name, tuple):
+        graph = hr.Graph.from_coo({name: own, back: own[::-1]}, num_nodes=PAPERS)
+    else:
+        ends = torch.cat((own[0], own[1])), torch.cat((own[1], own[0]))
+        graph = hr.Graph.from_coo(*ends, num_nodes=100, edge_types={name: len(own[0]), back: len(own[0])})
+    split = hr.split_links(graph, edge_type=name)
+    assert num_found(split, name) == 0
+    assert num_found(hr.split_links(graph, edge_type=back), back) == 0
+    kept = hr.split_links(graph, edge_type=name, reverse=False).graphs["train"]
+    assert len(kept.edge_types.id_range(back)) == len(own[0])
+
+
+def test_another_relation_of_the_same_pairs_is_warned_of():
+    src, dst = random_ends(100, 100, 300, 3)
+    both, friends, calls = torch.cat((src, dst)), ("paper", "near", "paper"), ("paper", "like", "paper")
+    order = torch.randperm(600)
+    edges = {friends: (both, both.roll(300)), calls: (both[order], both.roll(300)[order])}
+    graph = hr.Graph.from_coo(edges, num_nodes=PAPERS)
+    with pytest.warns(hr.PlanWarning, match=r"'like', 'paper'\) joins the same pairs .* pass reverse=") as caught:
+        hr.split_links(graph, edge_type=friends)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert num_found(hr.split_links(graph, edge_type=friends, reverse=calls), friends) == 0
+        hr.split_links(graph, edge_type=friends, reverse=False)
+        same = hr.Graph.from_coo({CITES: (src, dst), calls: (src[:200], dst[:200])}, num_nodes=PAPERS)
+        assert len(hr.split_links(same, edge_type=CITES).graphs["train"].edge_types.id_range(calls)) == 200
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_times_of_nodes_put_both_directions_into_one_part(typed):
+    src, dst = random_ends(100, 100, 300, 5)
+    times = torch.arange(100).flip(0)
+    if typed:
+        kinds = {"user": 100, "item": 100}
+        attrs = {"user": {"time": times}, "item": {"time": times}}
+        graph = hr.Graph.from_coo({BUYS: (src, dst), BOUGHT: (dst, src)}, num_nodes=kinds, node_attrs=attrs)
+    else:
+        graph = hr.Graph.from_coo(src, dst, num_nodes=100, node_attrs={"time": times}).undirected()
+    split = hr.split_links(graph, edge_type=BUYS if typed else None, time="time")
+    if not typed:
+        assert num_found(split, None) == 0
+        return
+    for part, later in (("train", ("val", "test")), ("test", ("test",))):
+        known = split.graphs[part]
+        own, items = known.edge_types.id_range(BOUGHT), known.node_types.id_range("item")
+        ends = ends_of(known)[own.start : own.stop] - torch.tensor(
+            [items.start, known.node_types.id_range("user").start]
+        )
+        held = {tuple(pair) for one in later for pair in split.items[one].ids[BUYS].tolist()}
+        assert not held & {(user, item) for item, user in ends.tolist()}
 
 
 def test_few_common_pairs_and_relations_of_one_node_type_are_no_reverses():
@@ -181,6 +256,14 @@ def test_features_and_ids_of_a_reordered_graph_are_the_users():
         ({"edge_type": BUYS, "reverse": "back"}, "there is no type 'back'"),
         ({"edge_type": BUYS, "reverse": True}, "got True; leave it out, and the type is found"),
         ({"edge_type": BUYS, "seed": -1}, "seed to be an integer"),
+        ({"edge_type": BUYS, "reverse": SEES}, "a type from the destinations of .* got .*'sees'"),
+        ({"edge_type": BUYS, "val": 0.001}, "expected val to be at least one item, got 0.001 of"),
+        ({"edge_type": BUYS, "test": 0.001, "time": "time"}, "expected test to be at least one item, got 0.001 of"),
+        (
+            {"graph": hr.Graph.from_coo([0, 1], [1, 2]), "val": 1, "test": 0, "reverse": "a"},
+            "no name of a reverse type",
+        ),
+        ({"graph": hr.Graph.from_coo([0, 1], [1, 2])}, "expected val to be at least one item, got 0.1 of 2"),
         ({"graph": None}, "expected an hr.Graph, got NoneType"),
         ({"graph": SimpleNamespace(graph=hr.Graph.from_coo([0], [1]))}, "got SimpleNamespace; pass data.graph"),
         ({"graph": hr.Graph.from_coo([0, 1], [1, 2]), "edge_type": "a"}, "no edge_type for a graph without them"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -13,6 +14,10 @@ import headrace as hr
 @given(st.integers(1, 300), st.sampled_from([0, 0.1, 0.35]), st.sampled_from([0.0, 0.25]), st.integers(0, 99))
 def test_parts_are_disjoint_and_all_together(count, val, test, seed):
     ids = torch.randperm(1000, generator=torch.Generator().manual_seed(seed))[:count]
+    if any(share and not round(share * count) for share in (val, test)):
+        with pytest.raises(hr.InputError, match=f"of {count}, which is none; raise it"):
+            hr.split_nodes(ids, val=val, test=test, seed=seed)
+        return
     split = hr.split_nodes(ids, val=val, test=test, seed=seed)
     assert sorted(torch.cat([one.ids for one in split.values()]).tolist()) == sorted(ids.tolist())
     for part, share in (("val", val), ("test", test)):
@@ -35,6 +40,12 @@ def test_each_class_has_its_share():
         of_class = int((classes == own).sum())
         assert int((classes[split["val"].ids] == own).sum()) == round(0.2 * of_class)
         assert int((classes[split["test"].ids] == own).sum()) == round(0.2 * of_class)
+
+
+@pytest.mark.parametrize("number", [60, np.int64(60), torch.tensor(60)])
+def test_numbers_of_all_kinds_are_shares_of_classes(number):
+    split = hr.split_nodes(300, val=number, test=0, stratify=torch.arange(300) % 3)
+    assert torch.bincount(split["val"].ids % 3).tolist() == [20, 20, 20]
 
 
 @given(st.integers(0, 99))
@@ -63,6 +74,11 @@ def test_a_loader_takes_a_part_with_labels_and_times():
         ({"nodes": {"a": [1]}}, "expected the nodes of one type"),
         ({"nodes": torch.zeros(3, 2, dtype=torch.int64)}, "expected nodes, got 3 pairs"),
         ({"val": 0.5, "test": 0.5}, "to leave items for training, got 5 and 5 of 10"),
+        ({"nodes": 3}, "expected val to be at least one item, got 0.1 of 3, which is none"),
+        ({"nodes": 3, "val": 1}, "expected test to be at least one item, got 0.1 of 3"),
+        ({"nodes": 4, "test": 0, "time": torch.arange(4)}, "expected val to be at least one item, got 0.1 of 4"),
+        ({"nodes": 4, "val": 0, "stratify": [0, 0, 1, 1]}, "expected test to be at least one item"),
+        ({"val": 1e-9, "test": 0}, "expected val to be at least one item, got 1e-09 of 10"),
         ({"val": "half"}, "split_nodes: expected val to be a fraction in"),
         ({"time": torch.arange(3)}, r"expected time of \[10\], one for each item, got int64\[3\]"),
         ({"time": torch.arange(10), "stratify": torch.arange(10)}, "time or stratify, got both"),

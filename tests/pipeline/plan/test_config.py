@@ -243,3 +243,36 @@ def test_any_config_is_a_plan_or_refused_by_name(stages):
     except hr.HeadraceError:
         return
     assert isinstance(plan, hr.Plan)
+
+
+@pytest.mark.parametrize(
+    ("noted", "others"),
+    [
+        (torch.arange(9), torch.arange(8)),
+        (torch.arange(9), torch.arange(1_000)),
+        (torch.arange(9), torch.arange(18).reshape(9, 2)),
+        (torch.arange(9), (torch.arange(9), torch.zeros(9))),
+        ((torch.arange(9), torch.zeros(9)), torch.arange(9)),
+        (torch.tensor([True, False, True]), torch.tensor([True, False, False])),
+        ({"user": [0, 1], "item": [2]}, {"user": [0, 1], "item": [2, 3]}),
+    ],
+)
+def test_items_are_those_that_the_config_notes(noted, others):
+    plan = hr.ItemSampler(noted, batch_size=2, seed=1)
+    config = json.loads(json.dumps(plan.config()))
+    assert hr.Plan.from_config(config, items=noted) == plan
+    with pytest.raises(hr.PlanError, match=r"from_config: expected the items of which the config was written, \d"):
+        hr.Plan.from_config(config, items=others)
+
+
+def test_items_of_each_rank_may_be_as_many_as_it_has():
+    config = hr.ItemSampler([3, 4, 5], batch_size=2, seed=1, items_per_rank=True).config()
+    assert len(hr.Plan.from_config(config, items=[6, 7]).stages[0].items) == 2
+    with pytest.raises(hr.PlanError, match="3 items, got 2 pairs"):
+        hr.Plan.from_config(config, items=torch.tensor([[6, 7], [1, 2]]))
+
+
+def test_a_text_that_a_reader_has_written_is_not_compared():
+    config = hr.ItemSampler([3, 4], batch_size=2, seed=1).config()
+    config["stages"][0]["items"] = {"$items": "those of training"}
+    assert len(hr.Plan.from_config(config, items=[3, 4, 5]).stages[0].items) == 3

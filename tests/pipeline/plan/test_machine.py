@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -197,3 +198,40 @@ def test_a_process_that_is_held_on_one_core_has_one():
     program = DETECT.format(core={core}, count=1)
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"gpus": 10**9}, "expected gpus to be an integer from 0 to 128, got 1000000000"),
+        ({"gpus": 10**9, "gpu_memory": "80GB"}, "expected gpus to be an integer from 0 to 128"),
+        ({"gpus": 1, "gpu_memory": (1,) * 10**6}, "expected the length of gpu_memory to be an integer from 0 to 128"),
+        ({"gpus": 1, "gpu_memory": (1 << 64,)}, "expected each of gpu_memory to be an integer from 0 to"),
+        ({"gpus": 1, "gpu_promised": (-1,)}, "expected each of gpu_promised to be an integer of at least 0, got -1"),
+        ({"gpus": 2, "current_gpu": 2}, "expected current_gpu below gpus = 2, got 2"),
+        ({"gpus": 2, "bus_threads": 1 << 40}, "expected bus_threads to be an integer from 0"),
+        ({"cores": 10**9}, "expected cores to be an integer from 1 to 4096"),
+        ({"cores": 10**5000}, "expected cores to be an integer from 1 to 4096, got one of more than 300 digits"),
+        ({"world_size": 10**9}, "expected world_size to be an integer from 1"),
+        ({"world_size": 10**9, "rank": 10**9 - 1}, "expected world_size to be an integer from 1"),
+        ({"memory": 1 << 63}, "expected memory to be an integer from 0"),
+        ({"memory": "9" * 400 + "GB"}, "memory: expected memory to be bytes or a text"),
+        ({"memory": "9" * 90 + "GB"}, r"memory: expected at most 9,223,372,036,854,775,807 bytes, got '9{70,}\.\.\."),
+        ({"promised": 1 << 63}, "expected promised to be an integer from 0"),
+    ],
+)
+def test_no_machine_is_larger_than_any(fields, message):
+    with pytest.raises(hr.InputError, match=f"Machine: {message}"):
+        Machine(**fields)
+
+
+def test_the_largest_machine_is_planned_for_at_once():
+    largest = Machine(
+        cores=4096, gpus=128, memory=(1 << 63) - 1, gpu_memory="80GB", world_size=1 << 16, rank=(1 << 16) - 1
+    )
+    plan = hr.ItemSampler(90, batch_size=10).sample_neighbor(graph(), [2]).fetch_feature(store(), node=["x"])
+    begin = time.monotonic()
+    for cooperative in (False, True):
+        text = plan.copy_to("cuda").explain(machine=largest, cooperative=cooperative)
+        assert "gpu_memory=(128 x 74.51 GiB)" in " ".join(text.split())
+    assert time.monotonic() - begin < 10  # a hundred times what it takes

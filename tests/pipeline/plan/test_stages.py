@@ -283,6 +283,9 @@ def test_bad_prefetch(arguments):
 def test_bad_devices():
     with pytest.raises(hr.PlanError, match="expected the name of a device of torch, got 'gpu0'"):
         items().copy_to("gpu0")
+    for wraps in ("cuda:128", "cuda:255", "cuda:256", f"cuda:{10**9}"):  # torch takes them for cuda:0 and others
+        with pytest.raises(hr.PlanError, match=f"expected the name of a device of torch, got '{wraps}'"):
+            items().copy_to(wraps)
     with pytest.raises(hr.PlanError, match=r"can use here, got 'hpu' \([^\n.]*torch.hpu'\); leave copy_to out"):
         items().copy_to("hpu").loader()
     plan = items().copy_to("cuda")

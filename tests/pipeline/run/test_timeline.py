@@ -110,6 +110,14 @@ def test_other_formats(tmp_path, name):
     assert not (tmp_path / name).exists()
 
 
+def test_a_folder_that_is_missing(tmp_path):
+    with pytest.raises(
+        hr.UsageError, match=r"profile: expected a folder for trace.json, got .*/missing, which is none"
+    ):
+        items().loader().profile(tmp_path / "missing" / "trace.json")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_picture_without_matplotlib(tmp_path):
     program = f"""
 import sys

@@ -16,7 +16,7 @@ from headrace.ops.cache.index import POLICIES
 from headrace.pipeline.data.place import CPU
 
 NUM_ROWS = 40
-CAPACITIES = (0, 1, 3, NUM_ROWS, 2 * NUM_ROWS)
+CAPACITIES = (1, 3, NUM_ROWS, 2 * NUM_ROWS)
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 
 
@@ -103,7 +103,7 @@ def test_rows_of_any_shape(policy, shape):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("rows", [1, 3])
 def test_writes_rows_where_they_are_wanted(policy, rows):
     x = table()
     cache = cached(policy, x, rows=rows)
@@ -330,7 +330,7 @@ def test_refuses_what_does_not_fit():
         ("mru", {"rows": 1}, "lru"),
         ("lru", {}, "rows= or bytes="),
         ("lru", {"rows": 1, "bytes": 1}, "rows= or bytes="),
-        ("lru", {"rows": -1}, "at least 0"),
+        ("lru", {"rows": -1}, "at least 1"),
         ("lru", {"rows": 1, "ids": [1]}, "ids are those of a static cache"),
         ("lru", {"rows": 1, "scores": scores}, "scores"),
         ("static", {"rows": 1}, "ids= or scores="),

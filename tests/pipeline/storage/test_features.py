@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 import headrace as hr
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.storage.array_source import ArraySource
+from headrace.pipeline.storage.features import in_contract
 from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.rows import place_rows
@@ -126,7 +127,7 @@ def test_a_source_that_counts_nothing_is_refused_by_name():
     ):
         next(iter(loader))
     with pytest.raises(hr.FeatureError, match=r"expected Old.read_into to return its counts, got NoneType"):
-        place_rows(old, torch.tensor([0]), torch.empty(1, 2), totals={}, num_threads=1)
+        place_rows(in_contract(old), torch.tensor([0]), torch.empty(1, 2), totals={}, num_threads=1)
 
 
 def test_rows_are_read_to_cpu_memory_alone():

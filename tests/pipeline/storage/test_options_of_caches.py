@@ -41,6 +41,24 @@ def test_a_budget_that_holds_no_row_is_refused(policy):
         hr.cached(store, bytes=9, policy=policy)
 
 
+@pytest.mark.parametrize("options", [{}, {"place": "cuda"}, {"policy": "static", "scores": torch.ones(4)}])
+def test_a_cache_of_no_rows_is_refused(options):
+    with pytest.raises(hr.FeatureError, match="rows to be an integer of at least 1, got 0"):
+        hr.CachedFeature(torch.eye(4), rows=0, **options)
+    with pytest.raises(hr.FeatureError, match="expected ids of rows to hold, got none"):
+        hr.CachedFeature(torch.eye(4), "static", ids=torch.empty(0, dtype=torch.int64))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_cache_on_a_gpu_that_is_not_here_is_refused_when_the_loader_is_made():
+    graph = hr.Graph.from_coo([0, 1], [1, 0])
+    store = hr.cached(hr.FeatureStore(node={"x": torch.eye(4)[:2]}), bytes=1000, place="cuda:1")
+    plan = hr.ItemSampler(2, batch_size=1).sample_neighbor(graph, [1]).fetch_feature(store, node=["x"])
+    assert "place='cuda:1'" in plan.explain(machine=hr.Machine(gpus=2))
+    with pytest.raises(hr.HeadraceError, match="CachedFeature: expected a device of this machine, got cuda:1"):
+        plan.loader()
+
+
 def test_a_gpu_budget_that_holds_no_row_is_refused():
     with pytest.raises(hr.FeatureError, match=r"CachedFeature: .* got bytes=1; a row takes 40 bytes"):
         GpuCachedFeature(torch.eye(4), bytes=1)

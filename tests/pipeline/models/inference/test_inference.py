@@ -62,7 +62,7 @@ def test_rows_of_some_nodes(nodes, out, tmp_path):
     ids = torch.as_tensor(list(nodes)) if not isinstance(nodes, torch.Tensor) else nodes.nonzero()[:, 0]
     expected = on_whole_graph(model, graph, store, [])[ids]
     for batch_size in (3, 100):
-        given = None if out is None else tmp_path / f"{batch_size}" / out
+        given = None if out is None else tmp_path / f"{batch_size}-{out}"
         rows = hr.inference(model, graph, store, nodes=nodes, batch_size=batch_size, out=given)
         torch.testing.assert_close(rows, expected, **CLOSE)
 

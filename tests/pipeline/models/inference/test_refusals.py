@@ -183,8 +183,10 @@ def test_places_where_rows_cannot_be(tmp_path):
     refused(hr.InputError, "it exists", layers=[counting], out=tmp_path / "there.npy")
     (tmp_path / "folder.npy").mkdir()
     refused(hr.InputError, "it exists", layers=[counting], out=tmp_path / "folder.npy", overwrite=True)
+    refused(hr.InputError, "a folder for rows.npy, got .*/no", layers=[counting], out=tmp_path / "no" / "rows.npy")
     assert counting.calls == 0
     assert (tmp_path / "there.npy").read_text() == "kept"
+    assert not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -247,7 +249,7 @@ def test_nodes_of_the_trial():
     assert (u, {v, w}) == (1, {2, 3}), "nodes have the ids by which items name them"
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:x", "", [0], 1.5])
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "cuda:256", "", [0], 1.5])
 def test_devices_that_are_none(device):
     refused(
         hr.InputError,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import pytest
 
 import headrace as hr
-from headrace.pipeline.storage.new_folder import hold, new_folder
+from headrace.pipeline.data.drafts import hold
+from headrace.pipeline.data.new_folder import new_folder
 
 from copies import Process
 from plans import graph, store
@@ -28,11 +29,12 @@ pytestmark = [
 OWNERS = hr.Partition.hash(graph().num_nodes, 2)
 
 _WRITE = """
-import sys, time
+import os, sys, time
 from pathlib import Path
-from headrace.pipeline.storage.new_folder import new_folder
+from headrace.pipeline.data.new_folder import new_folder
+from headrace.pipeline.storage.shard_meta import contents_of_shards
 
-with new_folder(Path(sys.argv[1]), overwrite=True, replaceable=lambda path: True) as draft:
+with new_folder(Path(sys.argv[1]), overwrite=True, contents=contents_of_shards) as draft:
     (draft / "half.npy").write_bytes(bytes(1000))
     print("writing", flush=True)
     time.sleep(60)
@@ -41,15 +43,18 @@ with new_folder(Path(sys.argv[1]), overwrite=True, replaceable=lambda path: True
 _REPLACE = """
 import os, signal, sys
 from pathlib import Path
-from headrace.pipeline.storage.new_folder import new_folder
+from headrace.pipeline.data import new_folder as module
+from headrace.pipeline.data.new_folder import new_folder
+from headrace.pipeline.storage.shard_meta import contents_of_shards
 
+module._exchange = lambda *_: False  # as of a file system that cannot
 rename = Path.rename
 def die_midway(self, target):
     if str(target) == sys.argv[1]:
         os.kill(os.getpid(), signal.SIGKILL)
     return rename(self, target)
 Path.rename = die_midway
-with new_folder(Path(sys.argv[1]), overwrite=True, replaceable=lambda path: True) as draft:
+with new_folder(Path(sys.argv[1]), overwrite=True, contents=contents_of_shards) as draft:
     (draft / "new").touch()
 """
 
@@ -74,23 +79,23 @@ def start(path: Path) -> Process:
 @pytest.mark.slow
 def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
     path = tmp_path / "my-shards"
-    processes = [start(path) for _ in range(3)]
+    start(path).kill()
+    (left,) = hidden(tmp_path)
+    token, _ = left.rsplit(".", 1)[1].split("-")
+    shutil.copytree(tmp_path / left, tmp_path / left.replace(token, f"{int(token, 16) ^ 1:08x}"))
+    other = tmp_path / ".another-shards.0123abcd-0123456789ab"
+    other.mkdir()
+    with pytest.warns(UserWarning, match=rf"{path}: removed 2 unfinished drafts of ended runs, 2,000 bytes"):
+        write(path)
+    assert hidden(tmp_path) == [other.name]
+    hr.load_shards(path, 0)
+    process = start(path)
     try:
-        assert len(hidden(tmp_path)) == 3
-        for one in processes[:2]:
-            one.kill()
-        other = tmp_path / ".another-shards.0123abcd-0123456789ab"
-        other.mkdir()
-        with pytest.warns(UserWarning, match=rf"{path}: removed 2 unfinished drafts of ended runs, 2,000 bytes"):
-            write(path)
+        with pytest.raises(hr.InputError, match=r"expected nobody else to write .*my-shards, but another run is writ"):
+            write(path, overwrite=True)
         assert len(hidden(tmp_path)) == 2, "the draft in use, and that of another folder"
-        hr.load_shards(path, 0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            write(path, overwrite=True)  # what is in use is nothing to tell
     finally:
-        for one in processes:
-            one.kill()
+        process.kill()
     with pytest.warns(UserWarning, match="removed 1 unfinished drafts"):
         write(path, overwrite=True)
     assert hidden(tmp_path) == [other.name]
@@ -136,7 +141,7 @@ def test_files_and_links_that_are_named_like_drafts_stay(tmp_path):
 
 
 def _live_draft(path: Path) -> list[str]:
-    with new_folder(path, overwrite=True, replaceable=lambda _: True):
+    with new_folder(path, overwrite=True, contents=os.listdir):
         names = hidden(path.parent)
     for one in path.iterdir():
         one.unlink()
@@ -166,7 +171,7 @@ def test_two_runs_do_not_replace_one_folder_at_a_time(tmp_path):
     held = hold(path)  # as another run does while it replaces
     try:
         with pytest.raises(
-            hr.InputError, match=r"expected nobody else to write .*shards, but another run is replacing it"
+            hr.InputError, match=r"expected nobody else to write .*shards, but another run is writing it"
         ):
             write(path, overwrite=True)
     finally:
@@ -179,12 +184,12 @@ def test_without_locks_folders_are_written_and_drafts_are_told_of(tmp_path, monk
     def no_lock(descriptor, operation):
         raise OSError(errno.ENOLCK, "no locks here")
 
-    monkeypatch.setattr("headrace.pipeline.storage.new_folder.fcntl.flock", no_lock)
+    monkeypatch.setattr("headrace.pipeline.data.drafts.fcntl.flock", no_lock)
     path = tmp_path / "shards"
     write(path)
     write(path, overwrite=True)
     assert not hidden(tmp_path)
-    with new_folder(tmp_path / "other", overwrite=False, replaceable=lambda _: False) as draft:
+    with new_folder(tmp_path / "other", overwrite=False, contents=lambda _: None) as draft:
         assert draft.name.count("-") == 0, "a name by which a run with locks would remove it"
 
 
@@ -220,11 +225,60 @@ def test_a_full_disk_names_the_folder_and_what_was_needed(tmp_path, monkeypatch,
     assert path.exists() == there
 
 
-def test_other_errors_of_the_system_are_left_alone(tmp_path, monkeypatch):
+def test_other_errors_of_the_system_name_the_folder(tmp_path, monkeypatch):
     def broken(descriptor):
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(OSError, match=r"^\[Errno 5\] input/output error$"):
+    with pytest.raises(OSError, match=r"^\[Errno 5\] input/output error: '.*/shards'$"):
         write(tmp_path / "shards")
     assert not list(tmp_path.iterdir())
+
+
+_AT_ANY_MOMENT = """
+import os, signal, sys, warnings
+import torch, headrace as hr
+from pathlib import Path
+
+path = Path(sys.argv[1])
+graph = hr.Graph.from_coo([0, 1], [1, 0])
+
+def save(value, **options):
+    store = hr.FeatureStore(node={"x": torch.full((2, 1), value)})
+    hr.save_dataset(path, graph, store, items={"train": [0]}, overwrite=True, progress=False, **options)
+
+save(0.0)
+warnings.simplefilter("ignore")
+events = {"open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.scandir", "shutil.rmtree", "os.fsync"}
+left = None
+
+def die_at(event, arguments):
+    global left
+    if left is not None and event in events:
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(die_at)
+moment, value, status, seen = 0, 0.0, None, set()
+while status != 0:
+    child = os.fork()
+    if child == 0:
+        left = moment
+        save(value + 1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    rows = float(hr.open_dataset(path).store.node["x"].read(torch.tensor([0])).rows[0, 0])
+    assert rows in (value, value + 1), (moment, rows, value)
+    seen.add(rows - value)
+    value, moment = rows, moment + 1
+save(0.0)
+assert seen == {0.0, 1.0} and moment > 20, (seen, moment)
+assert os.listdir(path.parent) == [path.name], os.listdir(path.parent)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_any_moment_leaves_the_old_data_set_or_the_new_one(tmp_path):
+    process = Process(_AT_ANY_MOMENT, tmp_path / "data")
+    assert process.wait(120) == 0, process.communicate()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from headrace.pipeline.storage.new_folder import new_folder
+from headrace.pipeline.data.new_folder import new_folder
 
 from plans import graph, store
 
@@ -26,8 +26,8 @@ def names(path: Path) -> list[str]:
     return sorted(one.name for one in path.iterdir())
 
 
-def replace(path: Path, replaceable=lambda path: True):
-    with new_folder(path, overwrite=True, replaceable=replaceable) as draft:
+def replace(path: Path, contents=os.listdir):
+    with new_folder(path, overwrite=True, contents=contents) as draft:
         (draft / "new").write_text("new")
 
 
@@ -38,7 +38,8 @@ def test_a_folder_is_replaced_whole(tmp_path, there):
 
 
 def test_what_was_there_returns_if_the_new_folder_cannot_be_moved(tmp_path, there, monkeypatch):
-    """The second of the two renames fails: the first one is undone."""
+    """Where two folders cannot be swapped, the second of two renames fails: the first one is undone."""
+    monkeypatch.setattr("headrace.pipeline.data.new_folder._exchange", lambda *_: False)
     rename = Path.rename
     moved = []
 
@@ -60,7 +61,7 @@ def test_what_came_while_the_new_folder_was_written_is_not_replaced(tmp_path, th
     """Whether a folder may be replaced is asked again right before."""
     with (
         pytest.raises(hr.InputError, match="but it holds something else"),
-        new_folder(there, overwrite=True, replaceable=lambda path: (path / "old").exists()),
+        new_folder(there, overwrite=True, contents=lambda path: {"old"} if (path / "old").exists() else None),
     ):
         (there / "old").rename(there / "thesis")
     assert names(tmp_path) == ["there"]
@@ -71,7 +72,7 @@ def test_a_foreign_folder_that_came_meanwhile_is_not_replaced(tmp_path):
     path = tmp_path / "late"
     with (
         pytest.raises(hr.InputError, match="but it holds something else"),
-        new_folder(path, overwrite=True, replaceable=lambda path: False),
+        new_folder(path, overwrite=True, contents=lambda path: None),
     ):
         path.mkdir()
         (path / "thesis").touch()

@@ -1,0 +1,251 @@
+"""Sources of users' classes: headrace reads them through a check of what they declare and return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import FeatureError
+from headrace.ops.gpu import device_of
+from headrace.pipeline.data.arrays import describe, expected, refuse_gradient, whole_number
+from headrace.pipeline.data.checks import as_counts
+from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.storage.feature_source import Adapted, FeatureSource, SourceLike
+from headrace.pipeline.storage.rows import Rows
+from headrace.pipeline.storage.rows_of_users import ReturnedMemory
+
+if TYPE_CHECKING:
+    from headrace.pipeline.storage.decoding import Decoding
+
+
+class UsersSource(Adapted):
+    """A source of a user's class: its members, the defaults of those it lacks, and a check of each answer.
+
+    Reads get ids of their own, so that writes to them change no batch. Rows in memory that the source holds as well are
+    copied.
+
+    Parameters
+    ----------
+    given
+        The source.
+    what
+        What to call it in errors, such as "node feature 'x'".
+    """
+
+    def __init__(self, given: SourceLike, what: str = "") -> None:
+        super().__init__(given)
+        self._what = what
+        self._memory = ReturnedMemory()
+
+    @property
+    def as_given(self) -> SourceLike:
+        """The source as its user knows it."""
+        return self.given
+
+    def call(self, what: str) -> None:
+        """Take a name for errors: that of the store that the source was put into last."""
+        self._what = what
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UsersSource, (self.given, self._what)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of all rows together; see `FeatureSource`."""
+        shape = self._asked("shape")
+        if not isinstance(shape, tuple | list) or not len(shape):
+            raise self._refused("shape to be a tuple of sizes, the number of rows first", shape)
+        return tuple([self._count("shape", size) for size in shape])
+
+    @property
+    def dtype(self) -> torch_dtype:
+        """Element type of the rows; see `FeatureSource`."""
+        dtype = self._asked("dtype")
+        if not isinstance(dtype, torch_dtype):
+            raise self._refused("dtype to be a dtype of torch", dtype)
+        return dtype
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows; see `FeatureSource`."""
+        num_rows, shape = self._count("num_rows", self._asked("num_rows")), self.shape
+        if num_rows != shape[0]:
+            raise self._refused(f"num_rows to be that of its shape, {list(shape)}", num_rows)
+        return num_rows
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row; see `FeatureSource`."""
+        return self._count("row_bytes", self._asked("row_bytes"))
+
+    @property
+    def place(self) -> Place:
+        """The place of the rows; see `FeatureSource`."""
+        place = self._asked("place")
+        if not isinstance(place, Place):
+            raise self._refused("place to be an hr.Place", place)
+        return place
+
+    @property
+    def foresight(self) -> int:
+        """Rows of coming reads to announce; see `FeatureSource`."""
+        return self._count("foresight", self._asked("foresight"))
+
+    @property
+    def rows_in_place(self) -> Tensor | None:
+        """All rows as one tensor; see `FeatureSource`."""
+        rows = self._asked("rows_in_place")
+        if rows is None:
+            return None
+        shape, dtype = self.shape, self.dtype
+        if not isinstance(rows, Tensor) or rows.shape != shape or rows.dtype != dtype or not _is_dense(rows):
+            raise self._refused(f"rows_in_place to be {_text(dtype, shape)}, as its dtype and shape are", rows)
+        refuse_gradient(rows, self._name("rows_in_place"), FeatureError)
+        return rows
+
+    def check_declared(self) -> None:
+        """Check all that the source declares, before anything is read.
+
+        Raises
+        ------
+        FeatureError
+            Naming the source and the member.
+        """
+        if not callable(self._asked("read")):
+            raise self._refused("read to be a method", self._asked("read"))
+        for member in ("shape", "dtype", "num_rows", "row_bytes", "place", "foresight", "rows_in_place"):
+            getattr(self, member)
+
+    def content_digest(self) -> str:
+        """Return a string that differs when the rows differ; it may be an attribute."""
+        digest = self._asked("content_digest")
+        digest = digest() if callable(digest) else digest
+        if not isinstance(digest, str | int):
+            raise self._refused("content_digest to return a string", digest)
+        return str(digest)
+
+    def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
+        """Return the rows of `ids`, checked; see `FeatureSource`."""
+        places = {} if to is CPU else {"to": to}  # sources that read there alone need not know of places
+        return self._rows("read", ids, to, self.dtype, num_threads=num_threads, **places)
+
+    def read_in_place(self, ids: Tensor, to: Place) -> Rows:
+        """Return rows that a GPU read, checked; see `FeatureSource`."""
+        if not self._has_own("read_in_place"):
+            return FeatureSource.read_in_place(self, ids, to)
+        return self._rows("read_in_place", ids, to, self.dtype, to)
+
+    def read_decoded(self, ids: Tensor, decoding: Decoding, *, num_threads: int = 1) -> Rows:
+        """Return rows as they are wanted, checked; see `FeatureSource`."""
+        if not self._has_own("read_decoded"):
+            return FeatureSource.read_decoded(self, ids, decoding, num_threads=num_threads)
+        return self._rows("read_decoded", ids, CPU, decoding.dtype, decoding, num_threads=num_threads)
+
+    def read_into(
+        self, ids: Tensor, out: Tensor, *, places: Tensor | None = None, num_threads: int = 1
+    ) -> Mapping[str, int]:
+        """Write rows to their destination; its counts are checked. See `FeatureSource`."""
+        if not self._has_own("read_into"):
+            return FeatureSource.read_into(self, ids, out, places=places, num_threads=num_threads)
+        places = None if places is None else places.clone()
+        counts = self._call("read_into", ids.clone(), out, places=places, num_threads=num_threads)
+        return as_counts(counts, self._name("read_into"), FeatureError)
+
+    def reading_order(self, ids: Tensor) -> Tensor:
+        """Return the order in which to read rows, each once; see `FeatureSource`."""
+        order = self._call("reading_order", ids.clone())
+        numbers = torch.arange(len(ids), device="cpu")
+        if (
+            not isinstance(order, Tensor)
+            or order.dtype != torch.int64
+            or order.shape != numbers.shape
+            or not torch.equal(order.sort().values.cpu(), numbers)
+        ):
+            raise self._refused(f"reading_order to return the numbers 0 to {len(ids) - 1}, each once, as int64", order)
+        return order
+
+    def expect(self, ids: Tensor) -> None:
+        """Announce a coming read; see `FeatureSource`."""
+        self._call("expect", ids.clone())
+
+    def _rows(self, member: str, ids: Tensor, to: Place, dtype: torch_dtype, /, *args: Any, **options: Any) -> Rows:
+        """Return the rows of ids that a member returns, if they are that, in memory that nobody else holds."""
+
+        def read() -> tuple[Any, ...]:
+            returned = self._call(member, ids.clone(), *args, **options)
+            if not isinstance(returned, tuple) or not 1 <= len(returned) <= 2:
+                kind = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
+                raise FeatureError(
+                    f"{self._expected(member)} to return rows and counts, got {kind}; return hr.Rows(rows), or "
+                    "hr.Rows(rows, counts) with what loader.stats() is to show"
+                )
+            self._check(member, returned[0], ids, to, dtype)
+            return returned
+
+        rows, counts = self._memory.own_rows(read)
+        return Rows(rows, as_counts(counts, self._name(member), FeatureError))
+
+    def _check(self, member: str, rows: object, ids: Tensor, to: Place, dtype: torch_dtype) -> None:
+        """Refuse what are not the rows of ids that the source declares."""
+        shape = (len(ids), *self.shape[1:])
+        if (
+            isinstance(rows, Tensor)
+            and rows.shape == shape
+            and rows.dtype == dtype
+            and _is_dense(rows)
+            and _is_at(rows, to)
+        ):
+            refuse_gradient(rows, f"{self._name(member)}: rows", FeatureError)
+            return
+        kind = describe(rows) if isinstance(rows, Tensor) else type(rows).__name__
+        layout = f" of layout {rows.layout}" if isinstance(rows, Tensor) and not _is_dense(rows) else ""
+        raise FeatureError(
+            f"{self._expected(member)} to return {_text(dtype, shape)} on {to} for {len(ids)} ids, as its dtype and "
+            f"shape declare, got {kind}{layout}; return a row for each id, in their order, or declare what "
+            "it returns"
+        )
+
+    def _count(self, member: str, value: Any) -> int:
+        return value if type(value) is int and value >= 0 else whole_number(value, self._name(member), 0, FeatureError)
+
+    def _has_own(self, member: str) -> bool:
+        """Whether the class of the source has a member of its own."""
+        own = getattr(type(self.given), member, None)
+        return hasattr(self.given, member) and own is not getattr(FeatureSource, member)
+
+    def _asked(self, member: str) -> Any:
+        return getattr(super(), member)
+
+    def _call(self, member: str, /, *args: Any, **options: Any) -> Any:
+        method: Callable[..., Any] = self._asked(member)
+        return method(*args, **options)
+
+    def _name(self, member: str) -> str:
+        of_store = f"{self._what}: " if self._what else ""
+        return f"{of_store}{type(self.given).__name__}.{member}"
+
+    def _expected(self, member: str) -> str:
+        return expected(self._name(member))
+
+    def _refused(self, wanted: str, got: object) -> FeatureError:
+        member, _, rest = wanted.partition(" ")
+        text = repr(got) if got is None or isinstance(got, int | float | str | tuple | list) else describe(got)
+        return FeatureError(f"{self._expected(member)} {rest}, got {text}; see help(hr.FeatureSource)")
+
+
+def _is_at(rows: Tensor, place: Place) -> bool:
+    if place.on_host:
+        return rows.is_cpu
+    return device_of(rows) is not None and (rows.is_cpu or place.index in (None, rows.device.index))
+
+
+def _is_dense(rows: Tensor) -> bool:
+    return rows.layout == torch.strided and not rows.is_nested
+
+
+def _text(dtype: torch_dtype, shape: tuple[int, ...]) -> str:
+    return f"{str(dtype).removeprefix('torch.')}{list(shape)}"

@@ -1,0 +1,150 @@
+"""Warnings name a line of the user's program, however headrace was called: never its own, nor `sys:1`."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+#: The line of each program that ends in "# here" is the one that is to be named.
+PROGRAMS = {
+    "a name of before": """
+        from headrace import GpuCachedFeature  # here
+    """,
+    "a name of before, by getattr": """
+        import functools
+        import headrace as hr
+        ask = functools.partial(getattr, hr, "GpuCachedFeature")
+        list(map(lambda _: ask(), range(1)))  # here
+    """,
+    "a generator of headrace's": """
+        import headrace as hr
+        loader = hr.ItemSampler(4, batch_size=2).loader()
+        for _ in loader.epochs(1):
+            list(loader)
+        for _ in loader.epochs(1):  # here
+            pass
+    """,
+    "a generator that a thread runs": """
+        from concurrent.futures import ThreadPoolExecutor
+        import headrace as hr
+        loader = hr.ItemSampler(4, batch_size=2).loader()
+        list(loader)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(list, loader.epochs(1)).result()  # here
+    """,
+    "a progress bar between": """
+        import headrace as hr
+        from tqdm import tqdm
+        loader = hr.ItemSampler(4, batch_size=2).loader()
+        list(loader)
+        for _ in tqdm(loader.epochs(1), disable=True):  # here
+            pass
+    """,
+    "a stage": """
+        import headrace as hr
+        graph = hr.Graph.from_coo([0], [1], num_nodes=9)
+        plan = hr.ItemSampler(9, batch_size=3).sample_saint_node(graph, 2)
+        next(iter(plan.loader()))  # here
+    """,
+    "a worker": """
+        import functools
+        import headrace as hr
+        warns = functools.partial(getattr, hr, "GpuCachedFeature")
+        loader = hr.ItemSampler(9, batch_size=3).transform(warns).prefetch(workers=1).loader()
+        try:
+            for batch in loader:  # here
+                pass
+        except hr.HeadraceError:
+            pass  # what the function returns is no batch
+    """,
+    "the end of a program": """
+        import atexit, headrace as hr  # here
+        loader = hr.ItemSampler(4, batch_size=2).loader()
+        list(loader)
+        atexit.register(list, loader.epochs(1))
+    """,
+    "a destructor": """
+        import headrace as hr
+        class Holder:
+            def __del__(self):
+                hr.GpuCachedFeature  # here
+        holder = Holder()
+        del holder
+    """,
+    "a hook of torch's": """
+        import headrace as hr, torch
+        loader = hr.ItemSampler(4, batch_size=2).loader()
+        list(loader)
+        layer = torch.nn.Identity()
+        layer.forward = lambda epochs: epochs
+        layer.register_forward_hook(lambda *_: None)
+        layer.forward = list
+        layer(loader.epochs(1))  # here
+    """,
+    "a loader of PyG's names": """
+        from torch_geometric.data import Data
+        import torch, headrace.pyg as pyg
+        data = Data(x=torch.ones(3, 1))
+        pyg.NeighborLoader(data, [1])  # here
+    """,
+    "edges that a matrix does not have": """
+        from torch_geometric.data import Data
+        import torch, headrace.pyg as pyg
+        from headrace.pipeline.compat.pyg.graph import graph_of
+        data = Data(x=torch.ones(3, 1), num_nodes=3)
+        graph_of(data)  # here
+    """,
+    "another process with data of PyG": """
+        import multiprocessing, torch  # here
+        import headrace as hr
+        from torch_geometric.data import Data
+        if __name__ == "__main__":
+            data = Data(x=torch.ones(3, 1), name="a graph")
+            process = multiprocessing.get_context("spawn").Process(target=hr.FeatureStore.from_pyg, args=(data,))
+            process.start()
+            process.join()
+    """,
+}
+
+
+def warned_lines(script: Path, *arguments: str) -> list[tuple[str, int]]:
+    ran = subprocess.run(
+        [sys.executable, "-W", "always", *arguments, script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = re.findall(r"^(.*?):(\d+): (?:User|Deprecation)Warning: (.*)", ran.stderr, re.MULTILINE)
+    ours = [
+        (path, int(line)) for path, line, text in found if "torch.jit" not in text and "torch_geometric" not in path
+    ]
+    assert ours, ran.stderr
+    return ours
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_warning_names_a_line_of_the_program(name, tmp_path):
+    if "PyG" in name or "matrix" in name:
+        pytest.importorskip("torch_geometric")
+    lines = PROGRAMS[name].strip("\n").split("\n")
+    script = tmp_path / "training.py"
+    script.write_text("\n".join(line[8:] for line in lines))
+    here = [number for number, line in enumerate(lines, 1) if line.endswith("# here")]
+    assert set(warned_lines(script)) == {(str(script), number) for number in here}
+
+
+def test_warnings_are_shown_by_one_function():
+    """A number of frames is right for one way to be called, and another one shows a line of headrace, or `sys:1`."""
+    by_themselves = set()
+    for folder in ("pipeline", "ops", "cuda"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute) and ast.unparse(node) in ("warnings.warn", "warnings.warn_explicit"):
+                    by_themselves.add(path.relative_to(ROOT).as_posix())
+    assert by_themselves == {"ops/warn_user.py"}
