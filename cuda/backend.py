@@ -44,7 +44,8 @@ class Backend(Protocol):
         words
             What the kernel takes: addresses and numbers, of eight bytes each by `word_of`.
         arguments
-            What these were made of: tensors, which must live until the kernel has run.
+            What these were made of: tensors, which must live until the kernel has run. Behind them may be some that the
+        kernel reaches by addresses.
         """
 
 
@@ -79,6 +80,9 @@ class Streams(Protocol):
     def synchronize(self) -> None:
         """Let the host wait for all that the current stream was given."""
 
+    def catch_up(self) -> None:
+        """Let all that the current stream was given be done, of which the host does not know."""
+
     def capture(self, work: Callable[[], Made]) -> tuple[Made, Callable[[], None]]:
         """Return what work returns, which has not run, and a function that runs it."""
 
@@ -101,6 +105,9 @@ class StandIn(Backend, Protocol):
 
     def pin(self, tensor: Tensor) -> Callable[[], None]:
         """Pin memory of a tensor where it is, and return what unpins it."""
+
+    def keep(self, tensor: Tensor) -> None:
+        """Keep pinned memory that the current stream reads, though its tensors may be gone before that."""
 
 
 _stand_in: StandIn | None = None
@@ -134,6 +141,11 @@ def pin(tensor: Tensor) -> Callable[[], None]:
     from headrace.cuda.memory import pin
 
     return pin(tensor)
+
+
+def stand_in_of(device: torch.device) -> StandIn | None:
+    """Return what stands in for a GPU on a device, if anything does."""
+    return _stand_in if device.type == "cpu" else None
 
 
 def streams_of_stand_in() -> Streams | None:

@@ -281,8 +281,8 @@ def on_device(
 ) -> torch.Tensor:
     """Return a one-dimensional array that kernels on a device can read, contiguous, or refuse it.
 
-    Pinned memory is copied to the device, so that the caller may drop it before the kernel that reads it has run. With
-    `in_place`, for arrays of a graph, which lives, it is read where it is.
+    Pinned memory is copied to the device. With `in_place`, for arrays of a graph, it is read where it is. The caller
+    may drop it before the kernel that reads it has run.
 
     Raises
     ------
@@ -299,8 +299,12 @@ def on_device(
             return value.detach().contiguous()
         # A contiguous copy of pinned memory would not be pinned, and nobody would keep one in memory of a peer.
         if reach is not None:
-            kept = in_place and value.is_contiguous()
-            return value.detach() if kept else copied(value.detach(), device).contiguous()
+            if not (in_place and value.is_contiguous()):
+                return copied(value.detach(), device).contiguous()
+            from headrace.cuda.kept import keep
+
+            keep(value, device)
+            return value.detach()
     words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
     expected = f"{stage}: expected {name} to be a 1-d tensor of {words} on {device}, or in pinned memory"
     if not isinstance(value, torch.Tensor):

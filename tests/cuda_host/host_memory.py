@@ -27,12 +27,14 @@ class HostMemory:
         self._storages: dict[int, StorageWeakRef] = {}
         self.runtime = Runtime(limit=1 << 40)
         self._ranges = PinnedRanges(self.runtime)
+        self._kept: dict[int, set[int]] = {}
 
     def mark(self, *tensors: Tensor) -> None:
         """Take memory of tensors for the host's."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             self._storages[storage._cdata] = StorageWeakRef(storage)
+            self._kept.pop(storage._cdata, None)
 
     def has(self, tensor: Tensor) -> bool:
         """Whether a tensor is in memory of the host."""
@@ -47,6 +49,14 @@ class HostMemory:
     def pin(self, tensor: Tensor):
         """Pin memory of a tensor as a GPU's would be, if it is the host's."""
         return memory.pin(tensor, self._ranges) if self.has(tensor) else memory._nothing
+
+    def keep(self, tensor: Tensor, stream: object) -> None:
+        """Note that memory is given to others only behind what a stream has been given."""
+        self._kept.setdefault(tensor.untyped_storage()._cdata, set()).add(id(stream))
+
+    def is_kept(self, tensor: Tensor, stream: object) -> bool:
+        """Whether memory is kept for a stream."""
+        return id(stream) in self._kept.get(tensor.untyped_storage()._cdata, ())
 
     def copy(self, tensor: Tensor) -> Tensor:
         """Return a copy in memory of the GPU."""

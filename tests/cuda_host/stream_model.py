@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
@@ -28,12 +29,25 @@ class _Memory:
     users: list[Queue | None] = field(default_factory=list)
 
 
+@dataclass
+class _Copy:
+    """A copy to the host, and what is copied."""
+
+    there: Tensor
+    read: Tensor
+    has_arrived: bool = False
+
+
 class StreamModel:
     """Side streams, one for each thread, whose work is put off as long as it can be.
 
     A real one may have done its work when nobody has waited. This one never has, so whoever forgets to wait reads what
     is not there yet. Only the host and the main stream, whose work runs at once, let it run: what a side stream waits
     for is put off with its own work. Copies that block nobody (`copy_`) are put off as well.
+
+    Copies to the host for which it does not wait, ``to("cpu", non_blocking=True)``, it does not see on any stream, the
+    main one included, before it waits for that stream or sees that an event behind them is done. Until then -1, or NaN,
+    is there. The CPU is named by a string there, and a GPU by a `torch.device`.
 
     Memory belongs to the side stream that made it. A GPU's allocator gives it to others once its tensors are gone,
     whatever other streams still do with it, unless it was told of them: `check` refuses uses of which it was not.
@@ -43,6 +57,7 @@ class StreamModel:
         self._local = threading.local()
         self._lock = threading.RLock()
         self._memory: dict[int, _Memory] = {}
+        self._late: dict[int, list[_Copy]] = {}
 
     @property
     def queue(self) -> Queue | None:
@@ -64,16 +79,26 @@ class StreamModel:
         """Return what lets the stream that calls it wait for all that the current one was given, and whether it ran."""
         queue = self.queue
         if queue is None:
-            return _done, lambda: True
+            late = list(self._late_on(None))
+            return lambda: self._late_on(self.queue).extend(late), lambda: _arrive(late)
         position = len(queue)
 
-        def wait() -> None:
-            if self.queue is None:
-                self._run(queue, position)
-            elif self.queue is not queue:
-                self.queue.append(lambda: self._run(queue, position))
+        def run(waiting: Queue | None) -> None:
+            self._run(queue, position)
+            if waiting is not queue:
+                self._late_on(waiting).extend(self._late_on(queue))
 
-        return wait, lambda: all(work is _done for work in queue[:position])
+        def wait() -> None:
+            waiting = self.queue
+            if waiting is None:
+                run(None)
+            elif waiting is not queue:
+                waiting.append(lambda: run(waiting))
+
+        def is_done() -> bool:
+            return all(work is _done for work in queue[:position]) and _arrive(self._late_on(queue))
+
+        return wait, is_done
 
     @property
     def graph(self) -> Graph | None:
@@ -94,8 +119,37 @@ class StreamModel:
         """Let the host wait for all that the current stream was given."""
         if self.graph is not None:
             raise RuntimeError("the host waits while a graph is captured")
+        self.catch_up()
+        _arrive(self._late_on(self.queue))
+
+    def catch_up(self) -> None:
+        """Do all that the current stream was given, of which the host does not know."""
         if self.queue is not None:
             self._run(self.queue, len(self.queue))
+
+    def copy_to_host(self, tensor: Tensor) -> Tensor:
+        """Return a copy for the host, which does not wait for it."""
+        queue = self.queue
+        with _disable_current_modes():
+            memory = torch.full((tensor.nbytes,), 255, dtype=torch.uint8)
+            copy = _Copy(memory.view(tensor.dtype).view(tensor.shape), tensor.detach())
+        self.made_here(copy.there, on_host=True)
+
+        def run() -> None:
+            with _disable_current_modes():
+                copy.read = copy.read.clone()
+            self._late_on(queue).append(copy)
+
+        if queue is None:
+            run()
+        else:
+            self.check([tensor], "a copy to the host")
+            queue.append(run)
+        return copy.there
+
+    def _late_on(self, queue: Queue | None) -> list[_Copy]:
+        """Return the copies to the host behind which a stream is, and of which the host does not know."""
+        return self._late.setdefault(id(queue), [])
 
     def use(self, tensor: Tensor) -> None:
         """Note that the current stream uses memory of a tensor: `Tensor.record_stream`."""
@@ -152,10 +206,11 @@ class _InOrder(TorchDispatchMode):
         name = function.name()
         given = list(_tensors((args, kwargs)))
         if name == "aten::copy_" and (kwargs.get("non_blocking") or args[2:3] == (True,)):
+            self._streams.check(given, name)
             self._put_off(function, args, kwargs)
             return args[0]
         if not function.is_view and "empty" not in name:
-            self._streams.synchronize()
+            self._streams.catch_up()
             self._streams.check(given, name)
         made = function(*args, **kwargs)
         known = {tensor.untyped_storage()._cdata for tensor in given}
@@ -169,7 +224,6 @@ class _InOrder(TorchDispatchMode):
             with _disable_current_modes():
                 function(*args, **kwargs)
 
-        self._streams.made_here(args[0], on_host=True)
         assert self._streams.queue is not None
         self._streams.queue.append(copy)
 
@@ -198,6 +252,17 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(one)
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()))
+
+
+def _arrive(copies: list[_Copy]) -> bool:
+    """Let the host see copies."""
+    for copy in copies:
+        if not copy.has_arrived:
+            copy.has_arrived = True
+            with _disable_current_modes():
+                copy.there.copy_(copy.read)
+    copies.clear()
+    return True
 
 
 def _done() -> None:
