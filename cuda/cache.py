@@ -88,6 +88,7 @@ class SetIndex:
 
     def clear(self) -> None:
         """Let all slots be free."""
+        use_here((self.ids, self._used))
         in_order()
         self.ids.fill_(-1)
         self._used.zero_()

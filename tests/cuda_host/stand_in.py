@@ -28,7 +28,7 @@ import hashlib
 import itertools
 import os
 import subprocess
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 
 import torch
@@ -127,6 +127,7 @@ class StandIn:
 _to = torch.Tensor.to
 
 
+@wraps(_to)  # torch finds it by its name
 def _moved(tensor: torch.Tensor, *args, **kwargs):
     """Copy where a GPU would: to the host, which is named by a string, without a wait; and from what tests mark."""
     backend = stand_in_of(torch.device("cpu"))
@@ -136,7 +137,10 @@ def _moved(tensor: torch.Tensor, *args, **kwargs):
         if is_late and not backend.is_on_host(tensor):
             return backend.streams.copy_to_host(tensor)
         if isinstance(device, torch.device) and device.type == "cpu" and backend.is_on_host(tensor):
-            return tensor.clone()
+            made = tensor.clone()
+            if not kwargs.get("non_blocking"):
+                backend.streams.synchronize()
+            return made
     return _to(tensor, *args, **kwargs)
 
 

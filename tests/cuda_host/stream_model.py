@@ -27,6 +27,8 @@ class _Memory:
     alive: StorageWeakRef
     is_on_host: bool = False
     users: list[Queue | None] = field(default_factory=list)
+    maker: Queue | None = None
+    position: int = 0  # of the maker, behind which it is made
 
 
 @dataclass
@@ -49,6 +51,9 @@ class StreamModel:
     main one included, before it waits for that stream or sees that an event behind them is done. Until then -1, or NaN,
     is there. The CPU is named by a string there, and a GPU by a `torch.device`.
 
+    What torch's operations make on a side stream is there at once, as sizes depend on it; `check` refuses uses of it by
+    streams that have not waited for it.
+
     Memory belongs to the side stream that made it. A GPU's allocator gives it to others once its tensors are gone,
     whatever other streams still do with it, unless it was told of them: `check` refuses uses of which it was not.
     """
@@ -58,6 +63,8 @@ class StreamModel:
         self._lock = threading.RLock()
         self._memory: dict[int, _Memory] = {}
         self._late: dict[int, list[_Copy]] = {}
+        #: How far in the work of others each stream is known to be behind it; and how far the host has waited, by None.
+        self._behind: dict[int | None, dict[int, int]] = {}
 
     @property
     def queue(self) -> Queue | None:
@@ -79,9 +86,17 @@ class StreamModel:
         """Return what lets the stream that calls it wait for all that the current one was given, and whether it ran."""
         queue = self.queue
         if queue is None:
-            late = list(self._late_on(None))
-            return lambda: self._late_on(self.queue).extend(late), lambda: _arrive(late)
+            late, known = list(self._late_on(None)), dict(self._behind_of(None))
+
+            def follow() -> None:
+                self._late_on(self.queue).extend(late)
+                _merge(self._behind_of(self.queue), known)
+
+            return follow, lambda: _arrive(late)
         position = len(queue)
+
+        queue.append(_done)  # so that what is made from now on is behind the event
+        behind = {**self._behind_of(queue), id(queue): position}
 
         def run(waiting: Queue | None) -> None:
             self._run(queue, position)
@@ -90,13 +105,17 @@ class StreamModel:
 
         def wait() -> None:
             waiting = self.queue
+            _merge(self._behind_of(waiting), behind)
             if waiting is None:
                 run(None)
             elif waiting is not queue:
                 waiting.append(lambda: run(waiting))
 
         def is_done() -> bool:
-            return all(work is _done for work in queue[:position]) and _arrive(self._late_on(queue))
+            if not all(work is _done for work in queue[:position]):
+                return False
+            _merge(self._behind.setdefault(None, {}), behind)
+            return _arrive(self._late_on(queue))
 
         return wait, is_done
 
@@ -121,6 +140,9 @@ class StreamModel:
             raise RuntimeError("the host waits while a graph is captured")
         self.catch_up()
         _arrive(self._late_on(self.queue))
+        if self.queue is not None:
+            behind = {**self._behind_of(self.queue), id(self.queue): len(self.queue)}
+            _merge(self._behind.setdefault(None, {}), behind)
 
     def catch_up(self) -> None:
         """Do all that the current stream was given, of which the host does not know."""
@@ -147,6 +169,17 @@ class StreamModel:
             queue.append(run)
         return copy.there
 
+    def _behind_of(self, queue: Queue | None) -> dict[int, int]:
+        return self._behind.setdefault(id(queue), {})
+
+    def _is_behind(self, memory: _Memory) -> bool:
+        """Whether the current stream, or the host, has waited until memory was made."""
+        maker, here = memory.maker, self.queue
+        if maker is None or maker is here:
+            return True
+        waited = (self._behind_of(here), self._behind.setdefault(None, {}))
+        return any(one.get(id(maker), -1) >= memory.position for one in waited)
+
     def _late_on(self, queue: Queue | None) -> list[_Copy]:
         """Return the copies to the host behind which a stream is, and of which the host does not know."""
         return self._late.setdefault(id(queue), [])
@@ -164,6 +197,8 @@ class StreamModel:
             if memory is not None and not memory.is_on_host:
                 message = f"{what}: memory of another stream is used here, and nobody has called record_stream"
                 assert any(user is self.queue for user in memory.users), message
+                message = f"{what}: memory is used here that another stream is about to make, and nobody has waited"
+                assert self._is_behind(memory), message
 
     def made_here(self, tensor: Tensor, *, on_host: bool = False) -> None:
         """Let memory of a tensor belong to the current stream, or to the host."""
@@ -171,7 +206,8 @@ class StreamModel:
             if len(self._memory) > 4096:
                 self._memory = {key: one for key, one in self._memory.items() if not one.alive.expired()}
             storage = tensor.untyped_storage()
-            self._memory[storage._cdata] = _Memory(StorageWeakRef(storage), on_host, [self.queue])
+            position = 0 if self.queue is None else len(self.queue)
+            self._memory[storage._cdata] = _Memory(StorageWeakRef(storage), on_host, [self.queue], self.queue, position)
 
     def _memory_of(self, tensor: Tensor) -> _Memory | None:
         # The address of a storage is its own as long as there is a weak reference to it.
@@ -252,6 +288,11 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(one)
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()))
+
+
+def _merge(known: dict[int, int], other: dict[int, int]) -> None:
+    for key, position in other.items():
+        known[key] = max(known.get(key, -1), position)
 
 
 def _arrive(copies: list[_Copy]) -> bool:
