@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -9,7 +11,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from headrace.cuda import backend
 
 #: Of memory of the host that is alive: the addresses and streams that torch's allocator of it knows of.
-_known: dict[int, tuple[StorageWeakRef, set[tuple[int, int, int]]]] = {}
+_known: dict[int, tuple[Any, set[tuple[int, int, int]]]] = {}
 #: Memory that is gone is forgotten when there is so much of it.
 _MOST_KNOWN = 1024
 

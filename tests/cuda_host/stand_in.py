@@ -1,10 +1,11 @@
 """CUDA kernels compiled for the CPU, with `cuda_host.hpp` in CUDA's place, as a backend that stands in for a GPU.
 
 It finds missing barriers, updates that are no atomic operations (threads of a block change places at each access to
-memory), addresses that are not aligned, offsets beyond 32 bits (`test_addresses.py`), kernels that never end, missing
-waits between streams, memory that one stream made and another one uses without `record_stream`, and numbers that the
-host reads before it has waited for them (`stream_model.py`). Of what a test marks as memory of the host
-(`host_memory.py`) it finds what is read and is not pinned, and what is pinned, and gone before a kernel reads it.
+memory), addresses that are not aligned, offsets beyond 32 bits (`test_addresses.py`, `test_far_addresses.py`), borders
+that constants of kernels draw (`test_borders.py`), kernels that never end, missing waits between streams, memory that
+one stream made and another one uses without `record_stream`, and numbers that the host reads before it has waited for
+them (`stream_model.py`). Of what a test marks as memory of the host (`host_memory.py`) it finds what is read and is not
+pinned, and what is pinned, and gone before a kernel reads it.
 
 It does not find:
 
@@ -16,6 +17,11 @@ It does not find:
 - loops that never end without an access to memory
 - limits of a GPU (shared memory, registers, threads), and how CuPy passes arguments: for these `test_compile.py`
   compiles all kernels, and `bench/gpu.sh` runs the same tests on a GPU
+- numbers of items beyond 32 bits, such as entries of the output of `spmm` and rows that `scatter_add_rows` adds: a CPU
+  does not get through them
+- the wrong one of several devices, as all are the CPU; and code for a `torch.device` of CUDA alone, as events, and what
+  tells torch's allocator of pinned memory: `test_launch.py`, `test_memory.py` and `test_waits.py` call that with fakes
+- writes to memory, once it is made, that another stream does not wait for, where torch's own operations make them
 - peers, CUDA IPC, copy engines, and time
 - of CUDA graphs, what `graph_model.py` lists
 """

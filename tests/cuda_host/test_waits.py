@@ -16,7 +16,7 @@ from headrace.cuda.backend import stand_in
 from headrace.cuda.kept import keep
 from headrace.cuda.late import read_later
 from headrace.ops.gpu import record, side_stream, synchronize
-from headrace.pipeline.storage.rows_on_gpu import RowsOnGpu
+from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
 from headrace.pipeline.storage.whole_on_gpu import WholeOnGpu
 
 from cuda_host.host_memory import host_copy
@@ -300,3 +300,14 @@ def test_no_line_is_read_and_filled_at_once(seed):
         assert not slots & fills
         num_found += len(slots)
     assert num_found
+
+
+def test_reads_to_come_are_waited_for(backend):
+    """Their ids are copied on a stream of their own, and used on others."""
+    ids = host_copy(torch.arange(20))
+    backend.host.mark(ids)
+    expected = ExpectedReads()
+    expected.add(ids, CPU)
+    for use in (expected.on, lambda device: elsewhere(lambda: expected.on(device))[0]):
+        (there,) = use(CPU)
+        ops.gather_rows(torch.rand(30, 2), there, trusted=True)
