@@ -52,9 +52,10 @@ def elsewhere(function):
 
 
 def pinned(backend, tensor):
+    """Return a copy that torch has pinned, so that nobody but tensors keeps its memory."""
     there = host_copy(tensor)
     backend.host.mark(there)
-    backend.host.pin(there)
+    backend.host.runtime.pinned[there.data_ptr()] = there.nbytes
     return there
 
 
@@ -300,6 +301,18 @@ def test_no_line_is_read_and_filled_at_once(seed):
         assert not slots & fills
         num_found += len(slots)
     assert num_found
+
+
+def test_slots_of_a_read_are_kept_where_others_are_wanted_more():
+    """Ids that are missing and expected soon take the slots of others, but not of those that are found."""
+    index = ops.SetIndex(32, CPU)
+    index.look_up(torch.arange(32))
+    ids = torch.cat([torch.arange(20), torch.arange(100, 130)])
+    lookup = index.look_up(ids, [torch.arange(100, 130)])
+    slots, fills = (set(one[one >= 0].tolist()) for one in (lookup.slots, lookup.fills))
+    assert len(slots) == 20
+    assert len(fills) == 12
+    assert not slots & fills
 
 
 def test_reads_to_come_are_waited_for(backend):
