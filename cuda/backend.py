@@ -6,12 +6,15 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
 Made = TypeVar("Made")
+
+#: How kernels reach memory: it is that of their device, or they read it in place, pinned or of a peer.
+Reach: TypeAlias = Literal["there", "in place"]
 
 
 class Backend(Protocol):
@@ -41,7 +44,8 @@ class Backend(Protocol):
         words
             What the kernel takes: addresses and numbers, of eight bytes each by `word_of`.
         arguments
-            What these were made of: tensors, which must live until the kernel has run.
+            What these were made of: tensors, which must live until the kernel has run. Behind them may be some that the
+        kernel reaches by addresses.
         """
 
 
@@ -76,6 +80,9 @@ class Streams(Protocol):
     def synchronize(self) -> None:
         """Let the host wait for all that the current stream was given."""
 
+    def catch_up(self) -> None:
+        """Let all that the current stream was given be done, of which the host does not know."""
+
     def capture(self, work: Callable[[], Made]) -> tuple[Made, Callable[[], None]]:
         """Return what work returns, which has not run, and a function that runs it."""
 
@@ -84,6 +91,23 @@ class StandIn(Backend, Protocol):
     """Stands in for a GPU."""
 
     streams: Streams
+
+    free_memory: int
+
+    def is_on_host(self, tensor: Tensor) -> bool:
+        """Whether a tensor is to be taken for one of the host; all others are in memory of the GPU."""
+
+    def reaches(self, tensor: Tensor) -> bool:
+        """Whether kernels read a tensor in place: it is not of the host, or pinned."""
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """Return a copy of a tensor of the host in memory of the GPU."""
+
+    def pin(self, tensor: Tensor) -> Callable[[], None]:
+        """Pin memory of a tensor where it is, and return what unpins it."""
+
+    def keep(self, tensor: Tensor) -> None:
+        """Keep pinned memory that the current stream reads, though its tensors may be gone before that."""
 
 
 _stand_in: StandIn | None = None
@@ -103,6 +127,25 @@ def stand_in(backend: StandIn) -> Iterator[None]:
 def is_gpu(device: torch.device) -> bool:
     """Whether kernels of this folder run where tensors of the device are."""
     return device.type == "cuda" or (device.type == "cpu" and _stand_in is not None)
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the free bytes of a device."""
+    return torch.cuda.mem_get_info(device)[0] if _stand_in is None else _stand_in.free_memory
+
+
+def pin(tensor: Tensor) -> Callable[[], None]:
+    """Pin the memory of a tensor where it is, and return what unpins it; see `headrace.cuda.memory.pin`."""
+    if _stand_in is not None:
+        return _stand_in.pin(tensor)
+    from headrace.cuda.memory import pin
+
+    return pin(tensor)
+
+
+def stand_in_of(device: torch.device) -> StandIn | None:
+    """Return what stands in for a GPU on a device, if anything does."""
+    return _stand_in if device.type == "cpu" else None
 
 
 def streams_of_stand_in() -> Streams | None:
@@ -147,15 +190,39 @@ def _gpu(device: torch.device) -> Backend:
     return gpu(device)
 
 
+def is_on(tensor: Tensor, device: torch.device) -> bool:
+    """Whether a tensor is in memory of a device itself."""
+    return tensor.device == device and not (_stand_in is not None and _stand_in.is_on_host(tensor))
+
+
+def copied(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor in memory of a device: itself, or a copy that the current stream makes.
+
+    Memory that torch has pinned is not given to others before the copy is made.
+    """
+    if is_on(tensor, device):
+        return tensor
+    return tensor.to(device, non_blocking=True) if _stand_in is None else _stand_in.copy(tensor)
+
+
 def is_reachable(tensor: Tensor, device: torch.device) -> bool:
     """Whether kernels on a device can read a tensor in place."""
-    if tensor.nbytes == 0 or tensor.device == device or (tensor.is_cpu and _stand_in is not None):
-        return True
+    return reach_of(tensor, device) is not None
+
+
+def reach_of(tensor: Tensor, device: torch.device) -> Reach | None:
+    """Return how kernels on a device reach a tensor: where they run, in place elsewhere, or not at all."""
+    if tensor.device == device and (_stand_in is None or not _stand_in.is_on_host(tensor)):
+        return "there"
+    if tensor.nbytes == 0:
+        return "in place"
+    if tensor.is_cpu and _stand_in is not None:
+        return "in place" if _stand_in.reaches(tensor) else None
     if device.type != "cuda":
-        return False
+        return None
     from headrace.cuda.memory import is_pinned, reach_peer
 
     if tensor.is_cuda:
         with torch.cuda.device(device):
-            return reach_peer(device.index, tensor.device.index)
-    return is_pinned(tensor)
+            return "in place" if reach_peer(device.index, tensor.device.index) else None
+    return "in place" if is_pinned(tensor) else None

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headrace.cuda.late import read_later
 from headrace.cuda.launch import launch
-from headrace.cuda.streams import read_back, use_here, wait_here
+from headrace.cuda.streams import in_order, read_back, use_here
 
 #: Ways of a set: lanes of a warp.
 WAYS = 32
@@ -67,7 +67,7 @@ class SetIndex:
         missing_of = torch.empty(num_ids, dtype=torch.int32, device=device)
         found = (self.ids, self._used, now, slots, fills, missing_of, self._counts)
         launch("find_ids", (ids.dtype,), WAYS * num_ids, ids, num_ids, *sets, *found, device=device)
-        wait_here()  # what stands in for a GPU sorts at once
+        in_order()
         set_of, order = torch.sort(missing_of, stable=True)
         missing = (ids, order, set_of, num_ids)
         next_of = None
@@ -88,7 +88,8 @@ class SetIndex:
 
     def clear(self) -> None:
         """Let all slots be free."""
-        wait_here()  # what stands in for a GPU clears at once
+        use_here((self.ids, self._used))
+        in_order()
         self.ids.fill_(-1)
         self._used.zero_()
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from headrace.cuda.instances import WORDS
+from headrace.cuda.kept import keep
 from headrace.cuda.launch import launch
 from headrace.cuda.rows import LONG_ROW
 from headrace.cuda.streams import wait_here
@@ -37,15 +38,14 @@ def gather_cached(cache: Tensor, slots: Tensor, source: Tensor, ids: Tensor, out
         return
     stride = (source.stride(0) if source.shape[0] > 1 else math.prod(source.shape[1:])) * source.element_size()
     size = math.gcd(row_bytes, stride, cache.data_ptr(), source.data_ptr(), out.data_ptr(), 16)
-    # Whole tables may be made for this read alone: they must live until it is done.
-    table = source if source.is_contiguous() else source.data_ptr()
-    arguments = (cache, slots, table, stride // size, ids, num_ids, row_bytes // size, out)
-    types = (ids.dtype, _WORD_BYTES[size])
+    keep(source, out.device)
+    arguments = (cache, slots, source.data_ptr(), stride // size, ids, num_ids, row_bytes // size, out)
+    types, also = (ids.dtype, _WORD_BYTES[size]), (source,)
     # Not capped by threads_of_bus: how many rows come over the bus is not known here, and those of the device want all.
     if row_bytes >= LONG_ROW:
-        launch("gather_cached", types, 32 * num_ids, *arguments, device=out.device)
+        launch("gather_cached", types, 32 * num_ids, *arguments, device=out.device, also=also)
     else:
-        launch("gather_short_cached", types, row_bytes // size * num_ids, *arguments, device=out.device)
+        launch("gather_short_cached", types, row_bytes // size * num_ids, *arguments, device=out.device, also=also)
 
 
 def fill_cache(cache: Tensor, fills: Tensor, rows: Tensor) -> None:

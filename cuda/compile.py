@@ -63,11 +63,25 @@ def module(file: str, device: int) -> Module:
 
 
 def architecture(capability: str) -> str:
-    """Return what to compile for: a GPU newer than the compiler takes PTX for the newest that it knows."""
+    """Return what to compile for: a GPU that the compiler does not know takes PTX for the newest one before it.
+
+    What a compiler knows has holes: NVRTC 12.8 knows 10.0, 10.1 and 12.0, and no 10.3.
+
+    Raises
+    ------
+    DeviceError
+        If all that the compiler knows is newer than the GPU.
+    """
     from cupy.cuda import nvrtc
 
-    newest = max(map(int, nvrtc.getSupportedArchs()))
-    return f"sm_{capability}" if int(capability) <= newest else f"compute_{newest}"
+    known = [one for one in map(int, nvrtc.getSupportedArchs()) if one <= int(capability)]
+    if not known:
+        version = ".".join(map(str, nvrtc.getVersion()))
+        raise DeviceError(
+            f"expected a GPU that NVRTC {version} compiles for, got one of compute capability {capability}, which is "
+            "older; install the CuPy and NVRTC of an older CUDA, or use the CPU"
+        )
+    return f"sm_{capability}" if max(known) == int(capability) else f"compute_{max(known)}"
 
 
 def compiled(text: str, file: str, architecture: str, names: list[str]) -> list[bytes]:

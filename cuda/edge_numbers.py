@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from headrace.cuda.rows import gather_rows
-from headrace.cuda.streams import wait_here
+from headrace.cuda.streams import in_order
 
 #: About so many edges are sorted at once, which takes some 100 bytes each; a longer row is sorted as a whole.
 EDGES_AT_ONCE = 1 << 22
@@ -85,7 +85,7 @@ class EdgeNumbers:
         positions = place.add_(shifts[row.clamp(max=num_dst - 1)]).clamp_(0, num_edges - 1)
         sources = torch.empty(room, dtype=indices.dtype, device=device)
         gather_rows(indices, positions, sources, None, trusted=True)
-        wait_here()  # what stands in for a GPU sorts at once
+        in_order()
         return EdgeNumbers(number_edges(row, sources), first)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from headrace.cuda.streams import record
@@ -18,8 +17,7 @@ def read_later(numbers: Tensor) -> Callable[[], list[int] | None]:
     known
         Returns the numbers once they are there, and None before.
     """
-    here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=numbers.is_cuda, device="cpu")
-    here.copy_(numbers, non_blocking=True)
+    here = numbers.to("cpu", non_blocking=True)  # in pinned memory
     event = record(numbers.device)
 
     def known() -> list[int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -29,6 +30,7 @@ def launch(
     *arguments: Tensor | float | bool | None,
     device: torch.device,
     block_size: int = BLOCK_SIZE,
+    also: Sequence[Tensor] = (),
 ) -> None:
     """Run a kernel for a number of items.
 
@@ -46,6 +48,8 @@ def launch(
         Where it runs.
     block_size
         Threads of a block, a multiple of 32.
+    also
+        Tensors that the kernel reaches by addresses.
     """
     if num_items <= 0:
         return
@@ -59,7 +63,8 @@ def launch(
             words.append(value)
         else:
             words.append(0 if value is None else word_of(value))
-    backend_of(device).launch(file, expression, num_items, block_size, words, arguments)
+    known = (*arguments, *also) if also else arguments
+    backend_of(device).launch(file, expression, num_items, block_size, words, known)
 
 
 @cache

@@ -46,8 +46,7 @@ def pin(tensor: Tensor, ranges: PinnedRanges | None = None) -> Callable[[], None
         raise DeviceError(f"pin: expected a contiguous tensor of the host, got one on {tensor.device}")
     if tensor.nbytes == 0:
         return _nothing
-    storage = tensor.untyped_storage()
-    return (_pinned_ranges() if ranges is None else ranges).pin(storage.data_ptr(), storage.nbytes())
+    return (_pinned_ranges() if ranges is None else ranges).pin(tensor.untyped_storage())
 
 
 @cache
@@ -57,7 +56,7 @@ def _pinned_ranges() -> PinnedRanges:
 
 
 @cache
-def reach_peer(device: int, other: int, runtime: Any = None) -> bool:
+def reach_peer(device: int, other: int, runtime: Any = None, copy: Callable[[int, int], object] | None = None) -> bool:
     """Let the current GPU, `device`, read memory of another one, and say whether it can. It is asked once.
 
     Parameters
@@ -66,15 +65,24 @@ def reach_peer(device: int, other: int, runtime: Any = None) -> bool:
         Their numbers.
     runtime
         CUDA's functions as CuPy has them; default: CuPy's.
+    copy
+        Lets torch copy something to `device` from `other`.
     """
     functions, failed = _functions(runtime)
     if not functions.deviceCanAccessPeer(device, other):
         return False
+    # CUDA's own switch is for memory of cudaMalloc alone. With expandable_segments torch maps memory itself, for peers
+    # to which it has copied once as well: what there is and what is to come.
+    (copy or _copy_from_peer)(device, other)
     try:
         functions.deviceEnablePeerAccess(other)
     except failed as error:
         return bool(error.status == _REACHED_ALREADY)
     return True
+
+
+def _copy_from_peer(device: int, other: int) -> Tensor:
+    return torch.zeros(1, device=torch.device("cuda", other)).to(torch.device("cuda", device))
 
 
 def shared(tensor: Tensor) -> bytes:

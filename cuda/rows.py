@@ -12,8 +12,9 @@ from torch import Tensor
 from headrace.cuda.bus import threads_of_bus
 from headrace.cuda.faults import Faults
 from headrace.cuda.instances import WORDS
+from headrace.cuda.kept import keep
 from headrace.cuda.launch import launch
-from headrace.cuda.streams import wait_here
+from headrace.cuda.streams import in_order
 
 #: Kinds of faults, by their numbers in ``kernels/gather.cu``.
 FAULTS = ("no row", "no place")
@@ -56,9 +57,10 @@ def gather_rows(source: Tensor, ids: Tensor, out: Tensor, places: Tensor | None,
         size, word = _word(row_bytes, stride, source.data_ptr(), out.data_ptr())
         row = (row_bytes // size, places, out, items)
         kernel, threads = _kernel(row_bytes // size, row_bytes, len(ids), device, on_host=source.device != device)
-        # A table in one piece is given as a tensor, which lives until its rows are read.
-        table = source if source.is_contiguous() else source.data_ptr()
-        launch(kernel, (ids.dtype, word), threads, table, stride // size, ids, len(ids), *row, device=device)
+        if trusted:  # else the host waits
+            keep(source, device)
+        copied = (source.data_ptr(), stride // size, ids, len(ids), *row)
+        launch(kernel, (ids.dtype, word), threads, *copied, device=device, also=(source,))
     if faults is not None:
         faults.check()
 
@@ -118,7 +120,10 @@ def gather_tables(
     if row_bytes and len(row):
         size, word = _word(row_bytes, out.data_ptr(), *(one.data_ptr() for one in tables.tensors))
         copied = (tables.addresses, table, row, len(row), row_bytes // size, places, out, items)
-        launch("gather_tables", (word,), 32 * len(row), *copied, device=device)
+        if trusted:
+            for one in tables.tensors:
+                keep(one, device)
+        launch("gather_tables", (word,), 32 * len(row), *copied, device=device, also=tables.tensors)
     if faults is not None:
         faults.check()
 
@@ -141,7 +146,7 @@ def locate_rows(
     sizes = (replicated, interleaved, num_devices, host, here)
     arguments = (rank, len(rank), ids, len(ids), *sizes, table, row, faults.items)
     launch("locate_rows", (rank.dtype, ids.dtype), len(ids), *arguments, device=device)
-    wait_here()  # for a stand-in alone: what torch does on a GPU comes behind the kernel
+    in_order()
     # bincount would wait; of a faulty id the table may be any number.
     counts = (table[:, None] == torch.arange(num_devices + 2, dtype=torch.int32, device=device)).sum(0)
     return table, row, faults.check(counts)

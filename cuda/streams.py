@@ -101,8 +101,15 @@ def read_back(tensor: Tensor) -> list[int]:
     return found
 
 
+def in_order() -> None:
+    """Let what stands in for a GPU do what the current stream was given: what torch does next comes behind that."""
+    stand_in = backend.streams_of_stand_in()
+    if stand_in is not None:
+        stand_in.catch_up()
+
+
 def wait_here() -> None:
-    """Let what stands in for a GPU do what the current stream was given: the host is about to look."""
+    """Let what stands in for a GPU know that the host waits for the current stream."""
     stand_in = backend.streams_of_stand_in()
     if stand_in is not None:
         stand_in.synchronize()

@@ -111,9 +111,7 @@ def pin(tensor: torch.Tensor) -> Callable[[], None]:
     DeviceError
         If it cannot be pinned.
     """
-    if resolved("cuda").type == "cpu":
-        return _nothing
-    from headrace.cuda.memory import pin as pin_memory
+    from headrace.cuda.backend import pin as pin_memory
 
     with device_errors():
         return pin_memory(tensor)
@@ -130,12 +128,14 @@ def placed(tensors: Sequence[torch.Tensor | None], device: torch.device) -> list
     DeviceError
         If they can neither be copied nor pinned.
     """
-    if device.type == "cpu":
-        return list(tensors)
-    given = [tensor for tensor in tensors if tensor is not None]
-    free, _ = torch.cuda.mem_get_info(device)
-    if has_room(sum(tensor.nbytes for tensor in given), free):
-        return [None if tensor is None else tensor.to(device) for tensor in tensors]
+    from headrace.cuda.backend import copied, free_memory, is_on
+
+    given = [tensor for tensor in tensors if tensor is not None and not is_on(tensor, device)]
+    if has_room(sum(tensor.nbytes for tensor in given), free_memory(device)):
+        there = [None if tensor is None else copied(tensor, device) for tensor in tensors]
+        if given:
+            synchronize(device)
+        return there
     for tensor in given:
         # With the storage: it is there until it is unpinned.
         weakref.finalize(tensor, release_pinned, pin(tensor), tensor.untyped_storage())
@@ -195,10 +195,6 @@ def opened_memory(handle: str) -> torch.Tensor:
 
     with device_errors():
         return opened(bytes.fromhex(handle))
-
-
-def _nothing() -> None:
-    """Unpin nothing: what stands in for a GPU reads all memory."""
 
 
 class Event(Protocol):
@@ -281,20 +277,34 @@ def on_device(
     stage: str,
     dtypes: Sequence[torch.dtype] = (torch.int64,),
     error: type[InputError] = InputError,
+    in_place: bool = False,
 ) -> torch.Tensor:
     """Return a one-dimensional array that kernels on a device can read, contiguous, or refuse it.
+
+    Pinned memory is copied to the device. With `in_place`, for arrays of a graph, it is read where it is. The caller
+    may drop it before the kernel that reads it has run.
 
     Raises
     ------
     InputError
         (or `error`) for another type, number of dimensions or dtype, or memory that the device cannot read in place.
     """
-    from headrace.cuda.backend import is_reachable
+    from headrace.cuda.backend import copied, reach_of
 
     if isinstance(value, np.ndarray) and device.type == "cpu":
         value = torch.from_numpy(np.require(value, requirements=["C", "A", "W", "O"]))
-    if isinstance(value, torch.Tensor) and value.ndim == 1 and value.dtype in dtypes and is_reachable(value, device):
-        return value.detach().resolve_neg().contiguous()
+    if isinstance(value, torch.Tensor) and value.ndim == 1 and value.dtype in dtypes:
+        reach = reach_of(value, device)
+        if reach == "there":
+            return value.detach().resolve_neg().contiguous()
+        # A contiguous copy of pinned memory would not be pinned, and nobody would keep one in memory of a peer.
+        if reach is not None:
+            if not (in_place and value.is_contiguous() and not value.is_neg()):
+                return copied(value.detach(), device).resolve_neg().contiguous()
+            from headrace.cuda.kept import keep
+
+            keep(value, device)
+            return value.detach()
     words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
     expected = f"{stage}: expected {name} to be a 1-d tensor of {words} on {device}, or in pinned memory"
     if not isinstance(value, torch.Tensor):

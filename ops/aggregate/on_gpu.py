@@ -49,11 +49,13 @@ def edge_rows(rows: EdgeRows, device: torch.device, *, num_others: int, num_posi
     from headrace.cuda.faults import Fault
 
     stage = rows.stage
-    starts = on_device(rows.indptr, "indptr", device, stage=stage, error=GraphError)
-    others = on_device(rows.indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
+    starts = on_device(rows.indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
+    others = on_device(rows.indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
     places = None
     if rows.positions is not None:
-        places = on_device(rows.positions, "positions", device, stage=stage, dtypes=_IDS, error=GraphError)
+        places = on_device(
+            rows.positions, "positions", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True
+        )
         rows.check_positions(len(places), len(others))
         if places.dtype != others.dtype:
             others, places = others.long(), places.long()

@@ -81,7 +81,7 @@ def locate(
     from headrace.cuda.faults import Fault
     from headrace.cuda.rows import locate_rows
 
-    ranks = on_device(rank, "rank", device, stage=stage, dtypes=_IDS, error=FeatureError)
+    ranks = on_device(rank, "rank", device, stage=stage, dtypes=_IDS, error=FeatureError, in_place=True)
     nodes = on_device(ids, "ids", device, stage=stage, dtypes=_IDS, error=FeatureError)
     counts = (sizes.replicated, sizes.interleaved, sizes.num_devices, sizes.host)
     try:

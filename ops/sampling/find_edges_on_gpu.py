@@ -37,13 +37,13 @@ def find_edges(
     from headrace.cuda.find_edges import Pairs, Rows
     from headrace.cuda.find_edges import find_edges as find
 
-    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError)
-    neighbors = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
+    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
+    neighbors = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
     if len(starts) == 0:
         raise GraphError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
     ids = None
     if edge_ids is not None:
-        ids = on_device(edge_ids, "edge_ids", device, stage=stage, dtypes=_IDS, error=GraphError)
+        ids = on_device(edge_ids, "edge_ids", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
         if len(ids) != len(neighbors):
             raise GraphError(
                 f"{stage}: expected edge_ids to have one entry per edge ({len(neighbors)}), got {len(ids)}"

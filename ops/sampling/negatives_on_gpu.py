@@ -36,21 +36,18 @@ def draw_negatives(
     from headrace.cuda import negatives as twin
     from headrace.cuda.faults import Fault
 
-    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError)
-    sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
+    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
+    sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
     of_pairs = on_device(counts, "counts", device, stage=stage)
     laws = {type(None): twin.UNIFORM, str: twin.IN_DEGREE}
     law = laws.get(type(weight), twin.WEIGHT)
     sums = None
     if weight is not None and not isinstance(weight, str):
-        sums = on_device(weight, "weight", device, stage=stage, dtypes=(torch.float64,))
-    reject, order, prefix = (
-        None if array is None else on_device(array, name, device, stage=stage, error=error)
-        for name, array, error in (
-            ("reject", reject, ItemsError),
-            ("order", order, InputError),
-            ("prefix", prefix, InputError),
-        )
+        sums = on_device(weight, "weight", device, stage=stage, dtypes=(torch.float64,), in_place=True)
+    reject = None if reject is None else on_device(reject, "reject", device, stage=stage, error=ItemsError)
+    order, prefix = (
+        None if array is None else on_device(array, name, device, stage=stage, in_place=True)
+        for name, array in (("order", order), ("prefix", prefix))
     )
     size = nodes[1] - nodes[0]
     if law == twin.IN_DEGREE and (order is not None or prefix is not None):

@@ -45,8 +45,8 @@ def graph_on(
     """Return the arrays of a graph as kernels on a device read them; with types `indptr` is that of the rows."""
     from headrace.cuda.hop import GpuGraph, Relations
 
-    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError)
-    sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError)
+    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
+    sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
     if len(starts) == 0:
         raise GraphError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
     ends = starts[[0, -1]].tolist()
@@ -59,7 +59,9 @@ def graph_on(
     views: dict[str, torch.Tensor | None] = {}
     for name, (array, dtypes) in of_edges.items():
         views[name] = (
-            None if array is None else on_device(array, name, device, stage=stage, dtypes=dtypes, error=GraphError)
+            None
+            if array is None
+            else on_device(array, name, device, stage=stage, dtypes=dtypes, error=GraphError, in_place=True)
         )
         view = views[name]
         if view is not None and len(view) != len(sources):

@@ -219,11 +219,10 @@ def block_sampler(graph: GraphView, weight: str | None = None, device: torch.dev
     """
     samplers = kept(graph).samplers
     known = samplers.get((weight, device))
-    if device is not None:
-        arrays_on(graph, device)  # pins them anew where they were moved
-    if known is None:
+    if known is None or device is not None:  # a GPU's are pinned anew where they were moved
         weights = None if weight is None else weights_on(graph, weight, device)
         indptr, indices, edge_ids, times, rows = arrays_on(graph, device)
+    if known is None:
         made = BlockSampler(
             indptr, indices, edge_ids, weights, times=times, trust_weights=True, device=device, rows=rows
         )

@@ -16,7 +16,8 @@ class Runtime:
 
     CUDARuntimeError = CudaError
 
-    def __init__(self, limit=1 << 20, read_only=(), by_others=()):
+    def __init__(self, limit=1 << 20, read_only=(), by_others=(), same_addresses=(1, 1)):
+        self.same_addresses = same_addresses  # of each device
         self.pinned, self.limit = {}, limit
         self.read_only, self.by_others = read_only, dict(by_others)
         self.flags = []
@@ -30,6 +31,13 @@ class Runtime:
         if size > self.limit or (address in self.read_only and not flags & 8):
             raise CudaError(2 if size > self.limit else 1)
         self.pinned[address] = size
+
+    def getDeviceCount(self):  # noqa: N802
+        return len(self.same_addresses)
+
+    def deviceGetAttribute(self, attribute, device):  # noqa: N802
+        assert attribute == 91
+        return self.same_addresses[device]
 
     def hostUnregister(self, address):  # noqa: N802
         if address not in self.pinned:

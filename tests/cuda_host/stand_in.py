@@ -1,20 +1,27 @@
 """CUDA kernels compiled for the CPU, with `cuda_host.hpp` in CUDA's place, as a backend that stands in for a GPU.
 
 It finds missing barriers, updates that are no atomic operations (threads of a block change places at each access to
-memory), addresses that are not aligned, offsets beyond 32 bits (`test_addresses.py`), kernels that never end, missing
-waits between streams, and memory that one stream made and another one uses without `record_stream`.
+memory), addresses that are not aligned, offsets beyond 32 bits (`test_addresses.py`, `test_far_addresses.py`), borders
+that constants of kernels draw (`test_borders.py`), kernels that never end, missing waits between streams, memory that
+one stream made and another one uses without `record_stream`, and numbers that the host reads before it has waited for
+them (`stream_model.py`). Of what a test marks as memory of the host (`host_memory.py`) it finds what is read and is not
+pinned, and what is pinned, and gone before a kernel reads it.
 
 It does not find:
 
 - what blocks do to each other at the same time: one runs after the other; nor the order in which a GPU's memory shows
   writes to other blocks
-- accesses beyond an array, for which `make sanitize` runs some of the tests, and memory of the host that is not pinned:
-  all memory is the CPU's
+- accesses beyond an array, for which `make sanitize` runs some of the tests
 - work of the main stream that a side stream does not wait for, as that of the main one runs at once, and its memory
   that side streams use without `record_stream`
 - loops that never end without an access to memory
 - limits of a GPU (shared memory, registers, threads), and how CuPy passes arguments: for these `test_compile.py`
   compiles all kernels, and `bench/gpu.sh` runs the same tests on a GPU
+- numbers of items beyond 32 bits, such as entries of the output of `spmm` and rows that `scatter_add_rows` adds: a CPU
+  does not get through them
+- the wrong one of several devices, as all are the CPU; and code for a `torch.device` of CUDA alone, as events, and what
+  tells torch's allocator of pinned memory: `test_launch.py`, `test_memory.py` and `test_waits.py` call that with fakes
+- writes to memory, once it is made, that another stream does not wait for, where torch's own operations make them
 - peers, CUDA IPC, copy engines, and time
 - of CUDA graphs, what `graph_model.py` lists
 """
@@ -27,15 +34,17 @@ import hashlib
 import itertools
 import os
 import subprocess
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from headrace.cuda.backend import word_of
+from headrace.cuda.backend import stand_in_of, word_of
 from headrace.cuda.instances import FILES, instances_in
 from headrace.cuda.source import KERNELS, NATIVE
 
+from cuda_host.host_memory import HostMemory
 from cuda_host.stream_model import StreamModel
 
 HERE = Path(__file__).resolve().parent
@@ -57,23 +66,45 @@ class StandIn:
         self._most_blocks = most_blocks
         self.launches: list[str] = []
         self.streams = StreamModel()
+        self.host = HostMemory()
+        self.free_memory = 1 << 40
+
+    def is_on_host(self, tensor):
+        return self.host.has(tensor)
+
+    def reaches(self, tensor):
+        return not self.host.has(tensor) or self.host.is_pinned(tensor)
+
+    def copy(self, tensor):
+        return self.host.copy(tensor)
+
+    def pin(self, tensor):
+        return self.host.pin(tensor)
+
+    def keep(self, tensor):
+        self.host.keep(tensor, self.streams.queue)
 
     def launch(self, file, name, num_items, block_size, words, arguments):
         seed = next(self._seeds)
         self.launches.append(name)
         self.streams.check(arguments, name)
-        assert all(one.is_contiguous() for one in arguments if isinstance(one, torch.Tensor))
+        tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+        assert all(one.is_contiguous() for one in arguments[: len(words)] if isinstance(one, torch.Tensor))
+        assert all(map(self.reaches, tensors)), f"{name}: memory of the host is read that is not pinned"
         kernel = getattr(self._library, symbol(file, name))
         kernel.restype = ctypes.c_char_p
         array = (ctypes.c_uint64 * max(len(words), 1))()
         for place, word in enumerate(words):
             array[place] = word_of(word)
+        alive, lent = self._held(tensors)
         # Fewer threads than items, so that they take several, or more.
         blocks = 1 + seed % self._most_blocks
 
         def run() -> None:
+            gone = [one for one in lent if one.expired()]
+            assert not gone, f"{name}: pinned memory is read that others may have by now"
             error = kernel(array, ctypes.c_uint64(len(words)), blocks, block_size, ctypes.c_uint64(seed))
-            assert len(arguments) == len(words)  # they are alive
+            assert isinstance(alive, list)  # and all that is in it
             if error is not None:
                 raise AssertionError(f"{name}: {error.decode()}")
 
@@ -84,6 +115,42 @@ class StandIn:
             run()
         else:
             queue.append(run)
+
+    def _held(self, tensors: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[StorageWeakRef]]:
+        """Return tensors that are there until a kernel has run, and memory that others get once its tensors are gone.
+
+        Of a GPU, what the current stream uses is not given to others before it is done.
+        """
+        held, lent = [], []
+        for one in tensors:
+            if self.host.has(one) and not self.host.is_kept(one, self.streams.queue):
+                lent.append(StorageWeakRef(one.untyped_storage()))
+            else:
+                held.append(one)
+        return held, lent
+
+
+_to = torch.Tensor.to
+
+
+@wraps(_to)  # torch finds it by its name
+def _moved(tensor: torch.Tensor, *args, **kwargs):
+    """Copy where a GPU would: to the host, which is named by a string, without a wait; and from what tests mark."""
+    backend = stand_in_of(torch.device("cpu"))
+    device = kwargs.get("device", args[0] if args else None)
+    if isinstance(backend, StandIn) and backend.streams.graph is None:
+        is_late = isinstance(device, str) and device == "cpu" and kwargs.get("non_blocking")
+        if is_late and not backend.is_on_host(tensor):
+            return backend.streams.copy_to_host(tensor)
+        if isinstance(device, torch.device) and device.type == "cpu" and backend.is_on_host(tensor):
+            made = tensor.clone()
+            if not kwargs.get("non_blocking"):
+                backend.streams.synchronize()
+            return made
+    return _to(tensor, *args, **kwargs)
+
+
+torch.Tensor.to = _moved
 
 
 def symbol(file: str, name: str) -> str:

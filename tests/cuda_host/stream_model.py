@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
@@ -26,6 +27,17 @@ class _Memory:
     alive: StorageWeakRef
     is_on_host: bool = False
     users: list[Queue | None] = field(default_factory=list)
+    maker: Queue | None = None
+    position: int = 0  # of the maker, behind which it is made
+
+
+@dataclass
+class _Copy:
+    """A copy to the host, and what is copied."""
+
+    there: Tensor
+    read: Tensor
+    has_arrived: bool = False
 
 
 class StreamModel:
@@ -35,6 +47,13 @@ class StreamModel:
     is not there yet. Only the host and the main stream, whose work runs at once, let it run: what a side stream waits
     for is put off with its own work. Copies that block nobody (`copy_`) are put off as well.
 
+    Copies to the host for which it does not wait, ``to("cpu", non_blocking=True)``, it does not see on any stream, the
+    main one included, before it waits for that stream or sees that an event behind them is done. Until then -1, or NaN,
+    is there. The CPU is named by a string there, and a GPU by a `torch.device`.
+
+    What torch's operations make on a side stream is there at once, as sizes depend on it; `check` refuses uses of it by
+    streams that have not waited for it.
+
     Memory belongs to the side stream that made it. A GPU's allocator gives it to others once its tensors are gone,
     whatever other streams still do with it, unless it was told of them: `check` refuses uses of which it was not.
     """
@@ -43,6 +62,9 @@ class StreamModel:
         self._local = threading.local()
         self._lock = threading.RLock()
         self._memory: dict[int, _Memory] = {}
+        self._late: dict[int, list[_Copy]] = {}
+        #: How far in the work of others each stream is known to be behind it; and how far the host has waited, by None.
+        self._behind: dict[int | None, dict[int, int]] = {}
 
     @property
     def queue(self) -> Queue | None:
@@ -64,16 +86,38 @@ class StreamModel:
         """Return what lets the stream that calls it wait for all that the current one was given, and whether it ran."""
         queue = self.queue
         if queue is None:
-            return _done, lambda: True
+            late, known = list(self._late_on(None)), dict(self._behind_of(None))
+
+            def follow() -> None:
+                self._late_on(self.queue).extend(late)
+                _merge(self._behind_of(self.queue), known)
+
+            return follow, lambda: _arrive(late)
         position = len(queue)
 
-        def wait() -> None:
-            if self.queue is None:
-                self._run(queue, position)
-            elif self.queue is not queue:
-                self.queue.append(lambda: self._run(queue, position))
+        queue.append(_done)  # so that what is made from now on is behind the event
+        behind = {**self._behind_of(queue), id(queue): position}
 
-        return wait, lambda: all(work is _done for work in queue[:position])
+        def run(waiting: Queue | None) -> None:
+            self._run(queue, position)
+            if waiting is not queue:
+                self._late_on(waiting).extend(self._late_on(queue))
+
+        def wait() -> None:
+            waiting = self.queue
+            _merge(self._behind_of(waiting), behind)
+            if waiting is None:
+                run(None)
+            elif waiting is not queue:
+                waiting.append(lambda: run(waiting))
+
+        def is_done() -> bool:
+            if not all(work is _done for work in queue[:position]):
+                return False
+            _merge(self._behind.setdefault(None, {}), behind)
+            return _arrive(self._late_on(queue))
+
+        return wait, is_done
 
     @property
     def graph(self) -> Graph | None:
@@ -94,8 +138,51 @@ class StreamModel:
         """Let the host wait for all that the current stream was given."""
         if self.graph is not None:
             raise RuntimeError("the host waits while a graph is captured")
+        self.catch_up()
+        _arrive(self._late_on(self.queue))
+        if self.queue is not None:
+            behind = {**self._behind_of(self.queue), id(self.queue): len(self.queue)}
+            _merge(self._behind.setdefault(None, {}), behind)
+
+    def catch_up(self) -> None:
+        """Do all that the current stream was given, of which the host does not know."""
         if self.queue is not None:
             self._run(self.queue, len(self.queue))
+
+    def copy_to_host(self, tensor: Tensor) -> Tensor:
+        """Return a copy for the host, which does not wait for it."""
+        queue = self.queue
+        with _disable_current_modes():
+            memory = torch.full((tensor.nbytes,), 255, dtype=torch.uint8)
+            copy = _Copy(memory.view(tensor.dtype).view(tensor.shape), tensor.detach())
+        self.made_here(copy.there, on_host=True)
+
+        def run() -> None:
+            with _disable_current_modes():
+                copy.read = copy.read.clone()
+            self._late_on(queue).append(copy)
+
+        if queue is None:
+            run()
+        else:
+            self.check([tensor], "a copy to the host")
+            queue.append(run)
+        return copy.there
+
+    def _behind_of(self, queue: Queue | None) -> dict[int, int]:
+        return self._behind.setdefault(id(queue), {})
+
+    def _is_behind(self, memory: _Memory) -> bool:
+        """Whether the current stream, or the host, has waited until memory was made."""
+        maker, here = memory.maker, self.queue
+        if maker is None or maker is here:
+            return True
+        waited = (self._behind_of(here), self._behind.setdefault(None, {}))
+        return any(one.get(id(maker), -1) >= memory.position for one in waited)
+
+    def _late_on(self, queue: Queue | None) -> list[_Copy]:
+        """Return the copies to the host behind which a stream is, and of which the host does not know."""
+        return self._late.setdefault(id(queue), [])
 
     def use(self, tensor: Tensor) -> None:
         """Note that the current stream uses memory of a tensor: `Tensor.record_stream`."""
@@ -110,6 +197,8 @@ class StreamModel:
             if memory is not None and not memory.is_on_host:
                 message = f"{what}: memory of another stream is used here, and nobody has called record_stream"
                 assert any(user is self.queue for user in memory.users), message
+                message = f"{what}: memory is used here that another stream is about to make, and nobody has waited"
+                assert self._is_behind(memory), message
 
     def made_here(self, tensor: Tensor, *, on_host: bool = False) -> None:
         """Let memory of a tensor belong to the current stream, or to the host."""
@@ -117,7 +206,8 @@ class StreamModel:
             if len(self._memory) > 4096:
                 self._memory = {key: one for key, one in self._memory.items() if not one.alive.expired()}
             storage = tensor.untyped_storage()
-            self._memory[storage._cdata] = _Memory(StorageWeakRef(storage), on_host, [self.queue])
+            position = 0 if self.queue is None else len(self.queue)
+            self._memory[storage._cdata] = _Memory(StorageWeakRef(storage), on_host, [self.queue], self.queue, position)
 
     def _memory_of(self, tensor: Tensor) -> _Memory | None:
         # The address of a storage is its own as long as there is a weak reference to it.
@@ -152,10 +242,11 @@ class _InOrder(TorchDispatchMode):
         name = function.name()
         given = list(_tensors((args, kwargs)))
         if name == "aten::copy_" and (kwargs.get("non_blocking") or args[2:3] == (True,)):
+            self._streams.check(given, name)
             self._put_off(function, args, kwargs)
             return args[0]
         if not function.is_view and "empty" not in name:
-            self._streams.synchronize()
+            self._streams.catch_up()
             self._streams.check(given, name)
         made = function(*args, **kwargs)
         known = {tensor.untyped_storage()._cdata for tensor in given}
@@ -169,7 +260,6 @@ class _InOrder(TorchDispatchMode):
             with _disable_current_modes():
                 function(*args, **kwargs)
 
-        self._streams.made_here(args[0], on_host=True)
         assert self._streams.queue is not None
         self._streams.queue.append(copy)
 
@@ -198,6 +288,22 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(one)
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()))
+
+
+def _merge(known: dict[int, int], other: dict[int, int]) -> None:
+    for key, position in other.items():
+        known[key] = max(known.get(key, -1), position)
+
+
+def _arrive(copies: list[_Copy]) -> bool:
+    """Let the host see copies."""
+    for copy in copies:
+        if not copy.has_arrived:
+            copy.has_arrived = True
+            with _disable_current_modes():
+                copy.there.copy_(copy.read)
+    copies.clear()
+    return True
 
 
 def _done() -> None:

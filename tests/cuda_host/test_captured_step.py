@@ -178,6 +178,21 @@ def test_what_a_side_stream_returns_may_be_used_here(gpu):
     assert torch.equal(found, first.x * 2)
 
 
+@pytest.mark.parametrize("num_calls", [1, 2, 3])
+def test_results_are_waited_for(num_calls):
+    """Of the last kernel, too, behind which torch does nothing."""
+
+    def rows(batch):
+        out = torch.full((5, 6), torch.nan)
+        return hr.ops.gather_rows(batch.x, torch.arange(5), out=out, trusted=True)
+
+    first, *_ = loader()
+    step = hr.nn.CapturedStep(rows, warm_up=2)
+    for _ in range(num_calls):
+        found = step(first)
+    assert torch.equal(found, first.x[:5])
+
+
 def test_a_gpu_captures_on_the_stream_that_the_thread_has_warmed_up(monkeypatch):
     """And lets threads of the loader allocate meanwhile."""
     done = []

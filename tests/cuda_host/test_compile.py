@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
+import tempfile
 from types import SimpleNamespace
 
 import pytest
@@ -105,6 +107,41 @@ def test_a_gpu_newer_than_the_compiler_takes_ptx():
     newest = max(nvrtc.getSupportedArchs())
     assert compiling.architecture(str(newest)) == f"sm_{newest}"
     assert compiling.architecture("999") == f"compute_{newest}"
+
+
+def test_a_gpu_between_those_that_the_compiler_knows_takes_ptx(monkeypatch):
+    monkeypatch.setattr(nvrtc, "getSupportedArchs", lambda: [75, 80, 90, 100, 101, 120])  # as NVRTC 12.8
+    targets = {one: compiling.architecture(one) for one in ("80", "86", "89", "101", "103", "121")}
+    assert targets == {
+        "80": "sm_80",
+        "86": "compute_80",
+        "89": "compute_80",
+        "101": "sm_101",
+        "103": "compute_101",
+        "121": "compute_120",
+    }
+    with pytest.raises(DeviceError, match=r"expected a GPU that NVRTC .* got one of compute capability 70, .* older"):
+        compiling.architecture("70")
+
+
+def test_kernels_of_a_user_without_a_home_are_kept_in_a_folder_of_its_own(modules, monkeypatch, tmp_path):
+    monkeypatch.delenv("CUPY_CACHE_DIR")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: {}[number])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def load():
+        compiling.module.cache_clear()
+        return compiling.module("owners.cu", 0)
+
+    load()
+    load()
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert len(modules.compilations) == 1
+    folder.chmod(0o777)  # where others write, nothing is loaded
+    load()
+    assert len(modules.compilations) == 2
 
 
 def test_every_file_and_kernel_is_listed():

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import torch
 
+from headrace.cuda import backend, memory
 from headrace.cuda import gpu as gpu_module
 from headrace.cuda.backend import stand_in, word_of
 from headrace.cuda.launch import launch
@@ -97,3 +98,43 @@ def test_arguments_become_words():
     bits = int.from_bytes(struct.pack("<d", 0.5), "little")
     words = [ids.data_ptr(), (1 << 64) - 1, 1 << 63, 1, 0, bits, parameter.data_ptr()]
     assert given == [("compact.cu", "headrace::begin_ids", 3, 128, words, arguments)]
+
+
+class Devices:
+    """GPUs of which one is current, and what was asked of it."""
+
+    def __init__(self, monkeypatch):
+        self.current, self.asked = 0, []
+        monkeypatch.setattr(torch.cuda, "device", self.device)
+
+    @contextmanager
+    def device(self, which):
+        before, self.current = self.current, which if isinstance(which, int) else which.index
+        yield
+        self.current = before
+
+    def ask(self, *what):
+        self.asked.append((self.current, *what))
+        return True
+
+
+def test_the_driver_has_the_gpu_current_of_which_it_frees_nothing(monkeypatch):
+    """By that its context is the current one of the thread, for what CuPy loads and launches."""
+    devices = Devices(monkeypatch)
+    driver = object.__new__(gpu_module.CupyDriver)
+    driver.index, driver._free = 1, devices.ask
+    with driver.current():
+        devices.ask("inside")
+    assert devices.asked == [(1, 0), (1, "inside")]
+    assert devices.current == 0
+
+
+def test_a_gpu_is_current_when_it_is_to_reach_a_peer(monkeypatch):
+    """CUDA lets the current one read the memory of the other."""
+    devices = Devices(monkeypatch)
+    monkeypatch.setattr(memory, "reach_peer", devices.ask)
+    table = SimpleNamespace(device=torch.device("cuda", 2), is_cuda=True, is_cpu=False, nbytes=8)
+    for reader in (1, 0):
+        assert backend.reach_of(table, torch.device("cuda", reader)) == "in place"
+    assert devices.asked == [(1, 1, 2), (0, 0, 2)]
+    assert devices.current == 0

@@ -17,6 +17,7 @@ from headrace.ops import InputError, LineCache, fetch_rows, reference
 from headrace.ops.cache.line_cache import LINE_EDGES
 from headrace.ops.cache.set_index import SLOT_BYTES
 from headrace.ops.features.pinned import Pinned
+from headrace.ops.gpu import synchronize
 from headrace.ops.reference.set_cache import SetCache
 
 from cuda_host.stand_in import StandIn
@@ -58,6 +59,12 @@ def fetch_rows_pinned(indptr, indices, frontier, *, cache):
 def slots_of(num_slots, indices):
     """A cache with so many slots, or with as many as there are lines."""
     return LineCache(indices, num_slots * (LINE_EDGES * indices.element_size() + SLOT_BYTES), DEVICE)
+
+
+def counts_of(rows):
+    """Hits and misses, for which the host waits."""
+    synchronize(DEVICE)
+    return rows.counts.read()
 
 
 def lines_of(indptr, indices, frontier):
@@ -111,14 +118,14 @@ def test_rows_and_counts_equal_the_reference(graph, num_slots, data):
         assert_rows(rows, graph.indptr, graph.indices, frontier)
         oracle.look_up(list(lines_of(graph.indptr, graph.indices, frontier)))
         expected = {name: oracle.counts()[name] - before[name] for name in ("hits", "misses")}
-        assert rows.counts.read() == expected
+        assert counts_of(rows) == expected
 
 
 def test_what_has_room_is_read_once():
     indptr, indices = rows_of_every_length()
     cache = slots_of(1 << 20, indices)
     every = torch.arange(120)
-    first, second = (fetch_rows(indptr, indices, every, cache=cache).counts.read() for _ in range(2))
+    first, second = (counts_of(fetch_rows(indptr, indices, every, cache=cache)) for _ in range(2))
     assert first["hits"] == 0
     assert second["misses"] == 0
     changed = indices.clone()
@@ -151,7 +158,7 @@ def test_a_fetch_that_fails_leaves_no_line_that_is_not_there(monkeypatch):
         fetch_rows(indptr, indices, every, cache=cache)
     rows = fetch_rows(indptr, indices, every, cache=cache)
     assert_rows(rows, indptr, indices, every)
-    assert rows.counts.read()["hits"] == 0
+    assert counts_of(rows)["hits"] == 0
 
 
 def test_threads_share_a_cache():

@@ -24,8 +24,11 @@ from cuda_host.stand_in import StandIn
 
 @pytest.mark.parametrize(("status", "reached"), [(None, True), (704, True), (217, False)])
 def test_memory_of_peers(status, reached):
+    copied = []
+
     def enable(other):
         assert other == 2
+        assert copied == [(1, 2)]  # torch has mapped its expandable segments for the peer before
         if status is not None:
             raise CudaError(status)
 
@@ -38,10 +41,13 @@ def test_memory_of_peers(status, reached):
     class Runtime(SimpleNamespace):
         __hash__ = object.__hash__  # what was found out is kept for it
 
+    def copy(device, other):
+        copied.append((device, other))
+
     runtime = Runtime(CUDARuntimeError=CudaError, deviceCanAccessPeer=can_access, deviceEnablePeerAccess=enable)
     for _ in range(3):  # each read of rows asks
-        assert reach_peer(1, 2, runtime) == reached
-        assert not reach_peer(1, 3, runtime)
+        assert reach_peer(1, 2, runtime, copy) == reached
+        assert not reach_peer(1, 3, runtime, copy)
     assert asked == [(1, 2), (1, 3)]
 
 

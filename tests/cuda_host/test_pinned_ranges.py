@@ -108,6 +108,57 @@ def test_more_memory_than_can_be_pinned(ranges):
         pin(torch.zeros(1 << 20), ranges)
 
 
+class Moving:
+    """Memory of a tensor that torch may move, and give its old address to another one."""
+
+    def __init__(self, address, size):
+        self.address, self.size = address, size
+
+    def data_ptr(self):
+        return self.address
+
+    def nbytes(self):
+        return self.size
+
+
+def test_memory_at_an_address_that_was_pinned_for_other_memory_is_pinned_anew(runtime, ranges):
+    moved = Moving(4096, 400)
+    unpin = ranges.pin(moved)
+    moved.address = 8192  # share_memory_(): the old memory is freed, and given to somebody else
+    registered = runtime.flags.copy()
+    others = ranges.pin(Moving(4096, 400))
+    assert len(runtime.flags) == len(registered) + 1
+    again = ranges.pin(moved)
+    assert runtime.pinned == {4096: 400, 8192: 400}
+    unpin()  # of what is not there any more
+    assert runtime.pinned == {4096: 400, 8192: 400}
+    again()
+    others()
+    assert not runtime.pinned
+
+
+def test_memory_that_was_given_back_is_not_pinned(runtime, ranges):
+    resized = Moving(4096, 400)
+    ranges.pin(resized)
+    resized.size = 0
+    ranges.pin(Moving(4200, 100))
+    assert runtime.pinned == {4200: 100}
+
+
+def test_a_shared_tensor_is_pinned_where_it_is_now(runtime, ranges):
+    x = torch.zeros(1000)
+    pin(x, ranges)
+    x.share_memory_()
+    pin(x, ranges)
+    assert runtime.pinned == {x.data_ptr(): 4000}
+
+
+def test_gpus_that_see_pinned_memory_elsewhere_are_refused():
+    ranges = PinnedRanges(Runtime(same_addresses=(1, 0)))
+    with pytest.raises(DeviceError, match=r"got cuda:1, which does not, as under WSL; pass tensors made by pin_memory"):
+        pin(torch.zeros(8), ranges)
+
+
 def test_nothing_to_pin():
     pin(torch.zeros(0), PinnedRanges(Runtime(limit=-1)))()
 

@@ -53,7 +53,7 @@ def test_what_had_room_is_given_back_before_less_is_tried(monkeypatch):
     assert len(alive) == 2
 
 
-@pytest.mark.parametrize("rows", [0, 40])
+@pytest.mark.parametrize("rows", [1, 40])
 def test_updates_wait_for_reads_that_are_on_their_way(rows):
     x = table()
     before = x.clone()

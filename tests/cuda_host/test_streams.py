@@ -154,7 +154,8 @@ def test_reads_to_come_are_recorded_where_they_are_used():
     """Their ids are made on a stream of their own."""
     with stand_in(StandIn()):
         expected = ExpectedReads()
-        ids, _ = on_a_side_stream(lambda: torch.arange(5))
+        ids, event = on_a_side_stream(lambda: torch.arange(5))
+        event.wait()
         expected.add(ids, CPU)
         (found,) = expected.on(CPU)
         check_ids(found, 10)

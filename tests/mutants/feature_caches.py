@@ -31,8 +31,8 @@ FEATURE_CACHES = (
     ),
     Mutant(
         "cuda/cache.py",
-        "wait_here()  # what stands in for a GPU sorts at once",
-        "",
+        "in_order()\n        set_of",
+        "set_of",
         _FEATURE + "test_reads_on_two_streams_wait_for_each_other",
     ),
     Mutant(

@@ -10,6 +10,7 @@ from mutants.data import DATA
 from mutants.decoded import DECODED
 from mutants.disk import DISK
 from mutants.exclusion import EXCLUSION
+from mutants.far import FAR
 from mutants.feature_caches import FEATURE_CACHES
 from mutants.graph_fetch import GRAPH_FETCH
 from mutants.hybrid import HYBRID
@@ -27,6 +28,7 @@ from mutants.sar import SAR
 from mutants.scores import SCORES
 from mutants.tiers import TIERS
 from mutants.typed import TYPED
+from mutants.waits import WAITS
 from mutants.written import WRITTEN
 
 MUTANTS = (
@@ -52,6 +54,8 @@ MUTANTS = (
     *DISK,
     *DECODED,
     *CUDA,
+    *FAR,
+    *WAITS,
     *GRAPH_FETCH,
     *PADDING,
     *PYG,
