@@ -85,6 +85,10 @@ class BatchSource(ABC):
         """
         return {}
 
+    def saved(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a value of `state` as checkpoints hold it; called for those that are saved alone."""
+        return state
+
     def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
         """Return the seeds of a batch over all ranks, as one process would draw them, from any position.
 

@@ -131,7 +131,10 @@ def _check_changes(name: str, writes: frozenset[str] | None, before: MiniBatch, 
         for field in changed:
             ids = getattr(behind, field)
             if field in ("seeds", "n_id") and (
-                not isinstance(ids, Tensor) or ids.dtype != torch.int64 or ids.ndim == 0 or (field == "n_id" and ids.ndim > 1)
+                not isinstance(ids, Tensor)
+                or ids.dtype != torch.int64
+                or ids.ndim == 0
+                or (field == "n_id" and ids.ndim > 1)
             ):
                 raise PlanError(
                     f"expected {name} to return {field} of int64, got {describe(ids)}; pass ids.to(torch.int64)"
@@ -159,7 +162,9 @@ def _misfit(before: MiniBatch, behind: MiniBatch) -> str | None:
             rows, num_rows = behind.node.get(feature), _length(behind.n_id)
             if isinstance(feature, str) and _length(old) == _length(before.n_id) and isinstance(rows, Tensor):
                 if _length(rows) != num_rows:
-                    return f"a row of node[{feature!r}] for each of the {num_rows} n_id, got {describe(rows)}; change both"
+                    return (
+                        f"a row of node[{feature!r}] for each of the {num_rows} n_id, got {describe(rows)}; change both"
+                    )
     if behind.y is not before.y or behind.seeds is not before.seeds:
         # Labels of the batch, or of more than its seeds, are a user's own.
         num_rows, num_seeds = _length(behind.y), _length(behind.seeds)

@@ -28,6 +28,9 @@ class OverSource(FeatureSource):
         """The source of all rows."""
         return given_of(self._source)
 
+    def _take_name(self, what: str) -> None:
+        self._source._take_name(what)
+
     @property
     def num_rows(self) -> int:
         """Return the number of rows."""

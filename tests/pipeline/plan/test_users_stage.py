@@ -111,7 +111,9 @@ def test_what_harms_nobody_need_not_be_declared(change, is_last):
         assert torch.equal(batch.n_id, like.n_id)
 
 
-@pytest.mark.parametrize("made", [lambda batch: {"x": batch.x}, lambda batch: (batch.x, batch.y), lambda batch: batch.x])
+@pytest.mark.parametrize(
+    "made", [lambda batch: {"x": batch.x}, lambda batch: (batch.x, batch.y), lambda batch: batch.x]
+)
 def test_the_last_stage_may_return_anything(made):
     own = stage(lambda batch: (made(batch), {}))
     assert all(isinstance(one, dict | tuple | torch.Tensor) for one in planned(own).loader())
