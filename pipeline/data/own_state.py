@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 #: What an object may go on to change, and is quick to look into.
@@ -13,7 +14,7 @@ _CONTAINERS = (dict, list, tuple)
 _VALUES = frozenset({int, float, str, bool, type(None), bytes, complex})
 
 
-def own_state(state: Any) -> Any:
+def own_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a state that nobody else changes: what is held elsewhere is copied, what was made for it is not.
 
     Call it with what a function has just returned, under no other name.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -85,7 +86,7 @@ class BatchSource(ABC):
         """
         return {}
 
-    def saved(self, state: dict[str, Any]) -> dict[str, Any]:
+    def saved(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a value of `state` as checkpoints hold it; called for those that are saved alone."""
         return state
 

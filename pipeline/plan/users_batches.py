@@ -96,9 +96,9 @@ class UsersBatches(BatchSource):
         key = batch.epoch, batch.index
         if key == self._last or (self._last is None and key == self._first_before):
             raise PlanError(
-                f"expected {self._name}.draw to return batch {self._drawn} of epoch {self._epoch}, got another one with "
-                f"index={batch.index!r} and epoch={batch.epoch!r}, which key what samplers draw; count batches of an "
-                "epoch from 0"
+                f"expected {self._name}.draw to return batch {self._drawn} of epoch {self._epoch}, got another one "
+                f"with index={batch.index!r} and epoch={batch.epoch!r}, which key what samplers draw; count batches of "
+                "an epoch from 0"
             )
         if self._last is None:
             self._first = key
@@ -126,7 +126,7 @@ class UsersBatches(BatchSource):
             )
         return own_state(dict(state))
 
-    def saved(self, state: dict[str, Any]) -> dict[str, Any]:
+    def saved(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a state as checkpoints in JSON hold it."""
         what = f"{self._name}.state"
         check_depth(state, what, PlanError)

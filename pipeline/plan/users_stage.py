@@ -125,8 +125,8 @@ def _check_changes(name: str, writes: frozenset[str] | None, before: MiniBatch, 
         if undeclared and (before.y is not None or before.blocks or before.node or {"epoch", "index"} & {*undeclared}):
             raise PlanError(
                 f"expected {name} to change the fields of a batch that its writes names, {sorted(writes)}, but "
-                f"{' and '.join(undeclared)} changed as well; add {', '.join(map(repr, undeclared))} to writes, by which "
-                "passes and later stages know"
+                f"{' and '.join(undeclared)} changed as well; add {', '.join(map(repr, undeclared))} to writes, by "
+                "which passes and later stages know"
             )
         for field in changed:
             ids = getattr(behind, field)
@@ -158,19 +158,19 @@ def _is_another(old: Any, new: Any) -> bool:
 def _misfit(before: MiniBatch, behind: MiniBatch) -> str | None:
     """Return which rows had an entry for each node, or seed, and have not any more; None where all have."""
     if behind.node is not before.node or behind.n_id is not before.n_id:
+        num_nodes = _length(behind.n_id)
         for feature, old in before.node.items():
-            rows, num_rows = behind.node.get(feature), _length(behind.n_id)
-            if isinstance(feature, str) and _length(old) == _length(before.n_id) and isinstance(rows, Tensor):
-                if _length(rows) != num_rows:
-                    return (
-                        f"a row of node[{feature!r}] for each of the {num_rows} n_id, got {describe(rows)}; change both"
-                    )
+            rows = behind.node.get(feature)
+            if not isinstance(feature, str) or not isinstance(rows, Tensor) or _length(old) != _length(before.n_id):
+                continue
+            if _length(rows) != num_nodes:
+                return f"a row of node[{feature!r}] for each of the {num_nodes} n_id, got {describe(rows)}; change both"
     if behind.y is not before.y or behind.seeds is not before.seeds:
-        # Labels of the batch, or of more than its seeds, are a user's own.
-        num_rows, num_seeds = _length(behind.y), _length(behind.seeds)
-        if num_rows is not None and num_seeds is not None and _length(before.y) == _length(before.seeds):
-            if num_rows != 1 and num_rows < num_seeds:
-                return f"a row of y for each of the {num_seeds} seeds, got {describe(behind.y)}; change both"
+        labels, seeds = _length(behind.y), _length(behind.seeds)
+        was_aligned = _length(before.y) == _length(before.seeds)
+        # Labels of the whole batch, or of more than its seeds, are a user's own.
+        if labels is not None and seeds is not None and was_aligned and labels != 1 and labels < seeds:
+            return f"a row of y for each of the {seeds} seeds, got {describe(behind.y)}; change both"
     return None
 
 

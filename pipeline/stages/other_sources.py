@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -154,7 +155,7 @@ class NodeDrawer(BatchSource):
         # The node may go on in what it returned.
         return own_state({"item": self._item, "node": self._node.state_dict()})
 
-    def saved(self, state: dict[str, Any]) -> dict[str, Any]:
+    def saved(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         if state.get("node", {}) is None:
             raise ItemsError(
                 f"node_source: expected {type(self._node).__name__}.state_dict to return what reset takes, got "

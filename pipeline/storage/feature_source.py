@@ -310,7 +310,7 @@ class Adapted(FeatureSource):
 
     def _take_name(self, what: str) -> None:
         if isinstance(self.given, FeatureSource):
-            self.given._take_name(what)
+            self.given._take_name(what)  # noqa: SLF001 - of the same class
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Adapted) and bool(self.given == other.given)

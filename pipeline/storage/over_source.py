@@ -29,7 +29,7 @@ class OverSource(FeatureSource):
         return given_of(self._source)
 
     def _take_name(self, what: str) -> None:
-        self._source._take_name(what)
+        self._source._take_name(what)  # noqa: SLF001 - of the same class
 
     @property
     def num_rows(self) -> int:

@@ -111,7 +111,7 @@ class ReturnedMemory:
     def _is_new(self, box: list[tuple[Any, ...]], storage: Any) -> bool:
         """Whether rows are in memory that only the answer holds."""
         if _num_uses is None or _holders(box, storage) != _ALONE:
-            return box[0][0].numel() == 0
+            return bool(box[0][0].numel() == 0)
         if storage.device.type != "cpu":
             return True
         if storage.resizable():

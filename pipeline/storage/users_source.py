@@ -197,7 +197,6 @@ class UsersSource(Adapted):
 
     def _rows(self, member: str, ids: Tensor, to: Place, dtype: torch_dtype, /, *args: Any, **options: Any) -> Rows:
         """Return the rows of ids that a member returns, if they are that, in memory that nobody else holds."""
-
         method = self._asked(member)
 
         def read() -> tuple[Any, ...]:
