@@ -19,26 +19,32 @@ def own_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
     Call it with what a function has just returned, under no other name.
     """
-    return {name: _own(value, sys.getrefcount(value)) for name, value in state.items()}
+    return _own_dict(state)
+
+
+def _own_dict(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _own(values[name], sys.getrefcount(values[name])) for name in values}
 
 
 def _own(value: Any, num_holders: int) -> Any:
-    """Return a value of a container, copied if anything but the container, and the names here, holds it."""
+    """Return a value of a container, copied if anything but the container and the call holds it."""
     if type(value) in _VALUES:
         return value
     if num_holders > _ALONE or type(value) not in _CONTAINERS:
         return copy.deepcopy(value)
     if type(value) is dict:
-        return {name: _own(inner, sys.getrefcount(inner)) for name, inner in value.items()}
+        return _own_dict(value)
     if _VALUES.issuperset(map(type, value)):
         return value
-    return type(value)([_own(inner, sys.getrefcount(inner)) for inner in value])
+    return type(value)([_own(value[i], sys.getrefcount(value[i])) for i in range(len(value))])
 
 
-def _count_alone() -> int:
-    """Return how many hold a value of a dictionary in such a loop: it depends on the version of Python."""
-    counts = [sys.getrefcount(inner) for _, inner in {"": [object()]}.items()]
-    return counts[0]
+def _count(value: Any, num_holders: int) -> int:
+    del value
+    return num_holders
 
 
-_ALONE = _count_alone()
+_BOX = [object()]
+
+#: Of a value that only its container holds, counted in a call: this number depends on the version of Python.
+_ALONE = _count(_BOX[0], sys.getrefcount(_BOX[0]))

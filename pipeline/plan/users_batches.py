@@ -124,7 +124,7 @@ class UsersBatches(BatchSource):
                 f"expected {self._name}.state to return a dictionary of what seek needs beside the number of batches, "
                 f"which the loader counts as 'batch': {self._drawn}, got {got}; return {{}} where that is nothing"
             )
-        return own_state(dict(state))
+        return own_state(state)
 
     def saved(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a state as checkpoints in JSON hold it."""
@@ -232,16 +232,16 @@ def _plain(value: Any, what: str) -> Any:
 
 def _misfit(batch: MiniBatch) -> str | None:
     """Return which field of a drawn batch does not fit its seeds; None if all do."""
-    num_seeds = len(batch.seeds)
+    num_seeds = batch.seeds.shape[0]
     for name in ("item_index", "y", "seed_time", "seed_slot"):
         value = getattr(batch, name)
         if value is None or (name == "y" and not isinstance(value, Tensor)):
             continue
-        if not isinstance(value, Tensor) or value.ndim == 0 or len(value) != num_seeds:
+        if not isinstance(value, Tensor) or value.ndim == 0 or value.shape[0] != num_seeds:
             return f"{name} of a row for each of {num_seeds} seeds, got {describe(value)}"
     index, nodes = batch.seed_index, batch.n_id
     if index.shape != batch.seeds.shape or nodes.dtype != torch.int64 or nodes.ndim != 1:
         return f"seed_index of the shape of its seeds and n_id of int64, got {describe(index)} and {describe(nodes)}"
-    if index.numel() and not (int(index.max()) < len(nodes) and torch.equal(nodes[index], batch.seeds)):
+    if index.numel() and not (int(index.max()) < nodes.shape[0] and torch.equal(nodes[index], batch.seeds)):
         return "seeds that are n_id[seed_index], got others"
     return None

@@ -176,4 +176,4 @@ def _misfit(before: MiniBatch, behind: MiniBatch) -> str | None:
 
 def _length(rows: Any) -> int | None:
     """Return the number of rows of a tensor; None of anything else."""
-    return len(rows) if isinstance(rows, Tensor) and rows.ndim else None
+    return rows.shape[0] if isinstance(rows, Tensor) and rows.ndim else None

@@ -13,7 +13,6 @@ import torch
 from headrace.ops.errors import ItemsError, LoaderError
 from headrace.pipeline.data import GraphView, ItemSet, MiniBatch
 from headrace.pipeline.data.items import seed_batch
-from headrace.pipeline.data.own_state import own_state
 from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage, check_graph
 
 
@@ -152,6 +151,8 @@ class NodeDrawer(BatchSource):
         self._node.reset(None if state is None else state["node"])
 
     def state(self) -> dict[str, Any]:
+        from headrace.pipeline.data.own_state import own_state  # loaded where there is a node
+
         # The node may go on in what it returned.
         return own_state({"item": self._item, "node": self._node.state_dict()})
 
