@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -123,7 +124,7 @@ def as_counts(counts: object, who: str, error: type[HeadraceError]) -> dict[str,
     error
         Naming `who` returned them, for what is no mapping of names to finite numbers.
     """
-    if not isinstance(counts, Mapping):
+    if type(counts) is not dict and not isinstance(counts, Mapping):
         raise error(
             f"{expected(who)} to return its counts, got {type(counts).__name__}; return {{}} where there is "
             "nothing to count"
@@ -149,7 +150,7 @@ def as_counts(counts: object, who: str, error: type[HeadraceError]) -> dict[str,
 def _as_finite(count: Any) -> int | float | None:
     if isinstance(count, Tensor) and count.is_meta:
         return None
-    number = as_number(count)
+    number = as_number(int(count) if isinstance(count, bool | np.bool_) else count)
     return None if number is None or not math.isfinite(number) else number
 
 

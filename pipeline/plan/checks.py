@@ -79,7 +79,7 @@ def batches_of(stage: SourceStage, settings: RunSettings) -> BatchSource:
         return source
     from headrace.pipeline.plan.users_batches import UsersBatches  # loaded where there is one
 
-    return UsersBatches(stage, source)
+    return UsersBatches(stage, source, settings.world_size)
 
 
 def graphs_of(stages: Iterable[Stage]) -> list[tuple[str, GraphView]]:

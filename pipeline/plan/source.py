@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -84,6 +85,10 @@ class BatchSource(ABC):
         They are numbers, texts, lists and mappings, for checkpoints.
         """
         return {}
+
+    def saved(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a value of `state` as checkpoints hold it; called for those that are saved alone."""
+        return state
 
     def whole_seeds(self, epoch: int, index: int) -> torch.Tensor:
         """Return the seeds of a batch over all ranks, as one process would draw them, from any position.

@@ -15,6 +15,7 @@ from headrace.pipeline.data.arrays import as_number, describe, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import check_depth
 from headrace.pipeline.data.own_methods import check_methods
+from headrace.pipeline.data.own_state import own_state
 from headrace.pipeline.plan.source import BatchSource, SourceStage
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class UsersBatches(BatchSource):
         The source in the plan.
     given
         What draws its batches.
+    world_size
+        The number of ranks, which make as many batches as each other.
 
     Raises
     ------
@@ -37,7 +40,7 @@ class UsersBatches(BatchSource):
         If it lacks a member.
     """
 
-    def __init__(self, stage: SourceStage, given: Any) -> None:
+    def __init__(self, stage: SourceStage, given: Any, world_size: int = 1) -> None:
         self._name = type(given).__name__
         missing = [one for one in ("num_batches", "seek", "draw", "state", "count") if not hasattr(given, one)]
         if missing:
@@ -50,7 +53,11 @@ class UsersBatches(BatchSource):
         self.num_batches = self._count("num_batches", given.num_batches)
         self.batch_size = self._count("batch_size", getattr(given, "batch_size", None), least=1)
         self._largest_id = stage.largest_id
+        self._world_size = world_size
         self._epoch = self._drawn = 0
+        self._last: tuple[int, int] | None = None  # epoch and index of the last batch,
+        self._first: tuple[int, int] | None = None  # and of the first one of the epoch
+        self._first_before: tuple[int, int] | None = None  # and of the epoch before
 
     @property
     def smallest_share(self) -> int | None:
@@ -63,36 +70,64 @@ class UsersBatches(BatchSource):
 
     def seek(self, epoch: int, state: dict[str, Any] | None) -> None:
         """Go to the first batch of an epoch, or to the position in a state."""
+        self._first_before = self._first if epoch > self._epoch else None
+        self._first = self._last = None
         self._epoch, self._drawn = epoch, 0 if state is None else state["batch"]
         self._given.seek(epoch, copy.deepcopy(state))
 
     def draw(self) -> MiniBatch:
-        """Return the next batch of the epoch, as many as the source says."""
+        """Return the next batch of the epoch, at most as many as the source says, by which checkpoints go."""
         num_batches = self.count(self._epoch)
         try:
             batch = self._given.draw()
         except StopIteration:
-            if num_batches is not None and self._drawn < num_batches:
+            if self._world_size > 1 and num_batches is not None and self._drawn < num_batches:
                 raise self._another_number(num_batches, f"{self._drawn}; draw the others, or set") from None
             raise
         if num_batches is not None and self._drawn >= num_batches:
             raise self._another_number(num_batches, "one more; raise StopIteration behind the last, or set")
+        batch = self._checked("draw", batch)
+        self._check_key(batch)
         self._drawn += 1
-        return self._checked("draw", batch, self._epoch, self._drawn - 1)
+        return batch
+
+    def _check_key(self, batch: MiniBatch) -> None:
+        """Refuse the epoch and index of another batch, by which samplers would draw the same once more."""
+        key = batch.epoch, batch.index
+        if key == self._last or (self._last is None and key == self._first_before):
+            raise PlanError(
+                f"expected {self._name}.draw to return batch {self._drawn} of epoch {self._epoch}, got another one "
+                f"with index={batch.index!r} and epoch={batch.epoch!r}, which key what samplers draw; count batches of "
+                "an epoch from 0"
+            )
+        if self._last is None:
+            self._first = key
+        self._last = key
 
     def batch_at(self, epoch: int, index: int) -> MiniBatch:
         """Return a batch, from any position."""
-        return self._checked("batch_at", self._given.batch_at(epoch, index), epoch, index)
+        batch = self._checked("batch_at", self._given.batch_at(epoch, index))
+        if (batch.epoch, batch.index) != (epoch, index):
+            raise PlanError(
+                f"expected {self._name}.batch_at to return batch {index} of epoch {epoch}, got one with "
+                f"index={batch.index!r} and epoch={batch.epoch!r}"
+            )
+        return batch
 
     def state(self) -> dict[str, Any]:
-        """Return a copy of what `seek` needs, beside the number of batches."""
+        """Return what `seek` needs, beside the number of batches; the source may go on in what it returned."""
         state = self._given.state()
-        if not isinstance(state, Mapping) or "batch" in state:
-            got = "one with 'batch', which the loader counts" if isinstance(state, Mapping) else type(state).__name__
+        count = state.get("batch", self._drawn) if isinstance(state, Mapping) else None
+        if count != self._drawn:
+            got = f"one with 'batch': {count!r}" if isinstance(state, Mapping) else type(state).__name__
             raise PlanError(
                 f"expected {self._name}.state to return a dictionary of what seek needs beside the number of batches, "
-                f"got {got}; return {{}} where that is nothing"
+                f"which the loader counts as 'batch': {self._drawn}, got {got}; return {{}} where that is nothing"
             )
+        return own_state(state)
+
+    def saved(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a state as checkpoints in JSON hold it."""
         what = f"{self._name}.state"
         check_depth(state, what, PlanError)
         return {name: _plain(value, what) for name, value in state.items()}
@@ -116,29 +151,31 @@ class UsersBatches(BatchSource):
         """Refuse a source that has no `whole_seeds`."""
         self._given.check_whole_seeds()
 
-    def _checked(self, method: str, batch: object, epoch: int, index: int) -> MiniBatch:
+    def _checked(self, method: str, batch: object) -> MiniBatch:
         if not isinstance(batch, MiniBatch):
             raise PlanError(
                 f"expected {self._name}.{method} to return a MiniBatch, got {type(batch).__name__}; return "
                 "hr.MiniBatch.of_seeds(seeds, epoch=epoch, index=index)"
             )
-        if (batch.epoch, batch.index) != (epoch, index):
-            raise PlanError(
-                f"expected {self._name}.{method} to return batch {index} of epoch {epoch}, got one with "
-                f"index={batch.index!r} and epoch={batch.epoch!r}, which key what samplers draw; count batches of an "
-                "epoch from 0"
-            )
-        self._seeds(f"{method}, the seeds of its batch,", batch.seeds)
+        own: dict[str, Any] = {"seeds": self._seeds(f"{method}, the seeds of its batch,", batch.seeds)}
+        # The source may write into its own tensors again.
+        for name in ("seeds", "seed_index", "item_index", "n_id", "y", "seed_time", "seed_slot"):
+            value = own.get(name, before := getattr(batch, name))
+            if value is before and isinstance(value, Tensor):
+                own[name] = value.clone()
+        batch = batch.replace(**own)
         problem = _misfit(batch)
         if problem is not None:
             raise ItemsError(
                 f"expected {self._name}.{method} to return a batch with {problem}; make it by "
                 "hr.MiniBatch.of_seeds(seeds, epoch=epoch, index=index, ...)"
             )
-        return batch._map(torch.clone)  # noqa: SLF001 - the source may write its own again
+        return batch
 
     def _seeds(self, what: str, seeds: object) -> Tensor:
-        """Refuse seeds that are no ids."""
+        """Return seeds as int64, or refuse what are no ids."""
+        if isinstance(seeds, Tensor) and seeds.dtype in _NARROW:
+            seeds = seeds.to(torch.int64)
         if (
             not isinstance(seeds, Tensor)
             or seeds.dtype != torch.int64
@@ -162,6 +199,8 @@ class UsersBatches(BatchSource):
         return seeds
 
     def _count(self, member: str, value: Any, least: int = 0) -> int | None:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         return None if value is None else whole_number(value, f"{self._name}.{member}", least, PlanError)
 
     def _another_number(self, num_batches: int, got: str) -> PlanError:
@@ -169,6 +208,10 @@ class UsersBatches(BatchSource):
             f"expected {self._name}.draw to return {num_batches} batches in epoch {self._epoch}, by num_batches or "
             f"count, got {got} num_batches = None where the number is unknown"
         )
+
+
+#: Integers that ids may have beside int64.
+_NARROW = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
 def _plain(value: Any, what: str) -> Any:
@@ -189,16 +232,16 @@ def _plain(value: Any, what: str) -> Any:
 
 def _misfit(batch: MiniBatch) -> str | None:
     """Return which field of a drawn batch does not fit its seeds; None if all do."""
-    num_seeds = len(batch.seeds)
+    num_seeds = batch.seeds.shape[0]
     for name in ("item_index", "y", "seed_time", "seed_slot"):
         value = getattr(batch, name)
-        if value is None or (name == "y" and isinstance(value, Mapping)):
+        if value is None or (name == "y" and not isinstance(value, Tensor)):
             continue
-        if not isinstance(value, Tensor) or value.ndim == 0 or len(value) != num_seeds:
+        if not isinstance(value, Tensor) or value.ndim == 0 or value.shape[0] != num_seeds:
             return f"{name} of a row for each of {num_seeds} seeds, got {describe(value)}"
     index, nodes = batch.seed_index, batch.n_id
     if index.shape != batch.seeds.shape or nodes.dtype != torch.int64 or nodes.ndim != 1:
         return f"seed_index of the shape of its seeds and n_id of int64, got {describe(index)} and {describe(nodes)}"
-    if index.numel() and not (int(index.max()) < len(nodes) and torch.equal(nodes[index], batch.seeds)):
+    if index.numel() and not (int(index.max()) < nodes.shape[0] and torch.equal(nodes[index], batch.seeds)):
         return "seeds that are n_id[seed_index], got others"
     return None

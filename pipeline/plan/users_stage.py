@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -70,8 +69,10 @@ def checked_parts(macro: MacroStage) -> tuple[Stage, ...]:
     )
 
 
-def checked_runner(stage: MapStage, run: Any) -> Any:
+def checked_runner(stage: MapStage, run: Any, *, is_last: bool) -> Any:
     """Return the runner of a stage of a user, with a check of each batch and of its counts.
+
+    The last stage of a plan may return anything but None: nothing follows that reads it.
 
     Raises
     ------
@@ -87,69 +88,92 @@ def checked_runner(stage: MapStage, run: Any) -> Any:
             f"{type(run).__name__}; see help(hr.MapStage)"
         )
     check_takes(run, f"what {name}.runner returns", PlanError, "batch", *["epoch", "index"][: 2 * stage.keyed])
-    writes = frozenset(stage.writes)
+    writes = None if is_last else frozenset(stage.writes)
+    gives_batch = not is_last and stage.gives in (None, MINIBATCH, PADDED)
 
     def checked(before: Any, *where: int) -> Any:
         returned = run(before, *where)
         if not isinstance(returned, tuple) or len(returned) != 2:
             return returned  # which is refused for all stages
         behind, counts = returned
-        if isinstance(before, MiniBatch) and stage.gives in (None, MINIBATCH, PADDED):
-            if not isinstance(behind, MiniBatch):
+        if behind is not before:
+            if isinstance(behind, MiniBatch):
+                if isinstance(before, MiniBatch):
+                    _check_changes(name, writes, before, behind)
+            elif behind is None or (gives_batch and isinstance(before, MiniBatch)):
                 raise PlanError(
                     f"expected {name} to return a MiniBatch and its counts, got {type(behind).__name__}; return "
-                    "batch.replace(...), {}"
+                    "batch.replace(...), {}, or name in its gives what else a later stage takes"
                 )
-            if behind is not before:
-                _check_changes(name, writes, before, behind)
-        elif behind is None:
-            raise PlanError(f"expected {name} to return what it makes of a batch, and its counts, got None")
         return behind, as_counts(counts, name, PlanError)
 
     return checked
 
 
-def _check_changes(name: str, writes: frozenset[str], before: MiniBatch, behind: MiniBatch) -> None:
-    """Refuse fields that were changed and not declared, and such as do not fit the batch."""
-    old, new = before.__dict__, behind.__dict__
-    changed = [field for field in _FIELDS if new[field] is not old[field]]
-    for field in changed:
-        if field not in writes and not _is_harmless(field, before, behind):
+#: Fields that key what later stages draw: a change that passes do not know of would make wrong batches.
+_KEYS = ("seeds", "n_id", "epoch", "index")
+
+
+def _check_changes(name: str, writes: frozenset[str] | None, before: MiniBatch, behind: MiniBatch) -> None:
+    """Refuse changes that later stages, or a model, would not see: of keys that are not declared, and of rows alone.
+
+    Without `writes` no stage follows that would take keys.
+    """
+    if writes is not None:
+        changed = [field for field in _KEYS if _is_another(getattr(before, field), getattr(behind, field))]
+        undeclared = [field for field in changed if field not in writes]
+        if undeclared and (before.y is not None or before.blocks or before.node or {"epoch", "index"} & {*undeclared}):
             raise PlanError(
-                f"expected {name} to change the fields of a batch that its writes names, {sorted(writes)}, got another "
-                f"{field}; add {field!r} to writes, by which passes and later stages know"
+                f"expected {name} to change the fields of a batch that its writes names, {sorted(writes)}, but "
+                f"{' and '.join(undeclared)} changed as well; add {', '.join(map(repr, undeclared))} to writes, by "
+                "which passes and later stages know"
             )
-    problem = _problem(behind, changed)
-    if problem is not None:
-        raise PlanError(f"expected {name} to return {problem}")
+        for field in changed:
+            ids = getattr(behind, field)
+            if field in ("seeds", "n_id") and (
+                not isinstance(ids, Tensor)
+                or ids.dtype != torch.int64
+                or ids.ndim == 0
+                or (field == "n_id" and ids.ndim > 1)
+            ):
+                raise PlanError(
+                    f"expected {name} to return {field} of int64, got {describe(ids)}; pass ids.to(torch.int64)"
+                )
+    if not behind.exchanges:  # ranks that share a batch have rows for each other
+        problem = _misfit(before, behind)
+        if problem is not None:
+            raise PlanError(f"expected {name} to return {problem}")
 
 
-def _is_harmless(field: str, before: MiniBatch, behind: MiniBatch) -> bool:
-    """Whether a field may change that a stage does not name: equal values, and seeds of which nothing is known yet."""
-    old, new = getattr(before, field), getattr(behind, field)
-    if field == "seeds":
-        return before.y is None and not before.blocks and not before.node
-    if field in ("node", "edge"):
-        return old.keys() == new.keys() and all(new[name] is old[name] for name in old)
-    return not isinstance(new, Tensor) and type(new) is type(old) and bool(new == old)
+def _is_another(old: Any, new: Any) -> bool:
+    """Whether a field has other values; a copy on another device has the same."""
+    if new is old:
+        return False
+    if isinstance(old, Tensor) and isinstance(new, Tensor):
+        is_alike = old.dtype == new.dtype and old.shape == new.shape
+        return not is_alike or (old.device == new.device and not torch.equal(old, new))
+    return type(new) is not type(old) or bool(new != old)
 
 
-def _problem(batch: MiniBatch, changed: list[str]) -> str | None:
-    """Return what a batch should have in the fields that changed, and has; None where they fit."""
-    if "seeds" in changed and (batch.seeds.dtype != torch.int64 or batch.seeds.ndim == 0):
-        return f"seeds of int64[num_seeds], got {describe(batch.seeds)}; pass ids.to(torch.int64)"
-    n_id = batch.n_id
-    if "n_id" in changed and (not isinstance(n_id, Tensor) or n_id.dtype != torch.int64 or n_id.ndim != 1):
-        return f"n_id of int64[num_nodes], got {describe(n_id)}; pass ids.to(torch.int64)"
-    if batch.exchanges or not {"node", "n_id", "y", "seeds"}.intersection(changed):
-        return None  # ranks that share a batch have rows for each other
-    if "y" in changed and not isinstance(batch.y, Tensor | Mapping | None):
-        return f"y as a tensor, by type in a dictionary, or None, got {describe(batch.y)}"
-    rows = {f"node[{name!r}]": (one, "n_id") for name, one in batch.node.items() if isinstance(name, str)}
-    if batch.y is not None and isinstance(batch.y, Tensor):
-        rows["y"] = batch.y, "seeds"
-    for what, (one, field) in rows.items():
-        num_rows = len(getattr(batch, field))
-        if not isinstance(one, Tensor) or one.ndim == 0 or len(one) != num_rows:
-            return f"a row of {what} for each of the {num_rows} {field}, got {describe(one)}; change both"
+def _misfit(before: MiniBatch, behind: MiniBatch) -> str | None:
+    """Return which rows had an entry for each node, or seed, and have not any more; None where all have."""
+    if behind.node is not before.node or behind.n_id is not before.n_id:
+        num_nodes = _length(behind.n_id)
+        for feature, old in before.node.items():
+            rows = behind.node.get(feature)
+            if not isinstance(feature, str) or not isinstance(rows, Tensor) or _length(old) != _length(before.n_id):
+                continue
+            if _length(rows) != num_nodes:
+                return f"a row of node[{feature!r}] for each of the {num_nodes} n_id, got {describe(rows)}; change both"
+    if behind.y is not before.y or behind.seeds is not before.seeds:
+        labels, seeds = _length(behind.y), _length(behind.seeds)
+        was_aligned = _length(before.y) == _length(before.seeds)
+        # Labels of the whole batch, or of more than its seeds, are a user's own.
+        if labels is not None and seeds is not None and was_aligned and labels != 1 and labels < seeds:
+            return f"a row of y for each of the {seeds} seeds, got {describe(behind.y)}; change both"
     return None
+
+
+def _length(rows: Any) -> int | None:
+    """Return the number of rows of a tensor; None of anything else."""
+    return rows.shape[0] if isinstance(rows, Tensor) and rows.ndim else None

@@ -215,7 +215,7 @@ class Loader(Generic[Batch]):
         epoch, source = self._position.place
         return make_state(
             epoch=epoch,
-            source=source,
+            source=None if source is None else self._source.saved(source),
             batch_size=self._source.batch_size,
             seed=self._settings.seed,
             num_ranks=len(self._ranks.own) or None,

@@ -76,6 +76,7 @@ class _Chain:
     """
 
     def __init__(self, plan: Plan, source: BatchSource, settings: RunSettings, *, ahead: bool) -> None:
+        self._plan = plan
         name = plan.names[0]
         drawing = Drawing(name, source) if ahead and source.watched() else None
         self._anew = _Anew(drawing)
@@ -99,7 +100,7 @@ class _Chain:
             self._stream = stage  # type: ignore[assignment] # the only such stage
             return
         settings = self._settings_of(stage)
-        run = _checked(stage, stage.runner(settings))
+        run = _checked(stage, stage.runner(settings), self._plan)
         step = step_of(name, origin, stage, run, settings)
         if ahead:
             again = stage.again(settings) if isinstance(stage, WindowStage) else run
@@ -118,7 +119,7 @@ class _Chain:
         steps = list[Step]()
         for name, origin, stage in self._launched:
             settings = self._settings_of(stage)
-            steps.append(step_of(name, origin, stage, _checked(stage, stage.launcher(settings)), settings))
+            steps.append(step_of(name, origin, stage, _checked(stage, stage.launcher(settings), self._plan), settings))
         launch = stream.launcher_of()
 
         def step(work: Work) -> Work:
@@ -212,13 +213,14 @@ def _runs_ahead(stage: Stage) -> bool:
     return isinstance(stage, WindowStage) or (isinstance(stage, Prefetch) and stage.workers > 0)
 
 
-def _checked(stage: MapStage, run: Any) -> Any:
-    """Return a runner; that of a user's stage checks what it returns."""
+def _checked(stage: MapStage, run: Any, plan: Plan) -> Any:
+    """Return a runner; that of a user's stage checks what it returns, as far as a stage of the plan follows."""
     if is_of_headrace(stage):
         return run
     from headrace.pipeline.plan.users_stage import checked_runner  # loaded where there is one
 
-    return checked_runner(stage, run)
+    last = [one for one in plan.stages if isinstance(one, MapStage)][-1]
+    return checked_runner(stage, run, is_last=stage is last)
 
 
 def _prefetch_node(node: BaseNode[Work], steps: tuple[Step, ...], stage: Prefetch, *, lockstep: bool) -> PrefetchNode:
@@ -258,7 +260,7 @@ def one_batch(plan: Plan, *, num_threads: int | None = None) -> Callable[[MiniBa
     Tables(rewriting).check()
     source = source_of(final)
     settings = RunSettings(source.seed, source, machine.cores if num_threads is None else num_threads)
-    runners = [_checked(stage, stage.runner(settings)) for stage in final.stages if isinstance(stage, MapStage)]
+    runners = [_checked(stage, stage.runner(settings), final) for stage in final.stages if isinstance(stage, MapStage)]
 
     def run(batch: MiniBatch) -> Any:
         made: Any = batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -151,13 +151,18 @@ class NodeDrawer(BatchSource):
         self._node.reset(None if state is None else state["node"])
 
     def state(self) -> dict[str, Any]:
-        state = self._node.state_dict()
-        if state is None:
+        from headrace.pipeline.data.own_state import own_state  # loaded where there is a node
+
+        # The node may go on in what it returned.
+        return own_state({"item": self._item, "node": self._node.state_dict()})
+
+    def saved(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        if state.get("node", {}) is None:
             raise ItemsError(
                 f"node_source: expected {type(self._node).__name__}.state_dict to return what reset takes, got "
                 "None, by which the node would begin anew; return its position"
             )
-        return {"item": self._item, "node": copy.deepcopy(state)}  # the node may go on in it
+        return state
 
     def draw(self) -> MiniBatch:
         if _DRAWERS.get(id(self._node)) is not self:

@@ -287,6 +287,9 @@ class FeatureSource(metaclass=_SourceType):
     def share_memory(self) -> None:
         """Move the rows to shared memory, if the source supports that."""
 
+    def _take_name(self, what: str) -> None:
+        """Take a name for errors: that of the store that the source was put into last."""
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_pinned"}
 
@@ -304,6 +307,10 @@ class Adapted(FeatureSource):
 
     def __init__(self, given: SourceLike) -> None:
         self.given = given
+
+    def _take_name(self, what: str) -> None:
+        if isinstance(self.given, FeatureSource):
+            self.given._take_name(what)  # noqa: SLF001 - of the same class
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Adapted) and bool(self.given == other.given)

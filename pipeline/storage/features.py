@@ -50,11 +50,13 @@ def in_contract(source: SourceLike, what: str = "") -> FeatureSource:
 
 def _is_read_by_headrace(source: object) -> bool:
     """Whether rows of a source are read by methods of headrace alone, which need no check."""
+    if "read" in getattr(source, "__dict__", ()):  # of this object alone
+        return False
     if is_of_headrace(source):
         return True
     kind = type(source)
     methods = [getattr(kind, member, None) for member in _READS]
-    if methods[0] is FeatureSource.read or "read" in getattr(source, "__dict__", {}):
+    if methods[0] is FeatureSource.read:
         return False
     return all(str(getattr(method, "__module__", None)).partition(".")[0] == "headrace" for method in methods)
 
@@ -66,18 +68,8 @@ def as_source(given: SourceLike | ArrayLike | Tensor, name: str = _UNNAMED) -> F
     if name == _UNNAMED:
         return in_contract(given)
     source = in_contract(given, name)
-    users = _users_source(source)
-    if users is not None:
-        users.call(name)
+    source._take_name(name)  # noqa: SLF001 - of a class of headrace
     return source
-
-
-def _users_source(source: FeatureSource) -> Any:
-    """Return the source of a user that a source is, or reads from: below a cache, or codes; None if there is none."""
-    inner: Any = source
-    while isinstance(inner, FeatureSource) and not hasattr(inner, "as_given"):
-        inner = vars(inner).get("_source", vars(inner).get("given"))
-    return inner
 
 
 class FeatureSources(Mapping[FeatureName, FeatureSource]):

@@ -25,6 +25,9 @@ class OverSource(FeatureSource):
         """The source of all rows."""
         return given_of(self._source)
 
+    def _take_name(self, what: str) -> None:
+        self._source._take_name(what)  # noqa: SLF001 - of the same class
+
     @property
     def num_rows(self) -> int:
         """Return the number of rows."""

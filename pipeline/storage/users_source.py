@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
@@ -41,14 +42,14 @@ class UsersSource(Adapted):
         super().__init__(given)
         self._what = what
         self._memory = ReturnedMemory()
+        self._declared: tuple[Any, tuple[int, ...]] = None, ()  # a shape, and that as a tuple of sizes
 
     @property
     def as_given(self) -> SourceLike:
         """The source as its user knows it."""
         return self.given
 
-    def call(self, what: str) -> None:
-        """Take a name for errors: that of the store that the source was put into last."""
+    def _take_name(self, what: str) -> None:
         self._what = what
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -58,9 +59,15 @@ class UsersSource(Adapted):
     def shape(self) -> tuple[int, ...]:
         """Shape of all rows together; see `FeatureSource`."""
         shape = self._asked("shape")
-        if not isinstance(shape, tuple | list) or not len(shape):
+        last, sizes = self._declared
+        if shape is last and type(shape) is tuple:
+            return sizes
+        listed = shape.tolist() if isinstance(shape, np.ndarray | Tensor) else shape
+        if not isinstance(listed, tuple | list) or not len(listed):
             raise self._refused("shape to be a tuple of sizes, the number of rows first", shape)
-        return tuple([self._count("shape", size) for size in shape])
+        sizes = tuple([self._count("shape", size) for size in listed])
+        self._declared = shape, sizes
+        return sizes
 
     @property
     def dtype(self) -> torch_dtype:
@@ -118,6 +125,9 @@ class UsersSource(Adapted):
         """
         # A source that reads to CPU memory alone need not know of places; a digest may be an attribute.
         check_methods(self.given, FeatureSource, self._name("read").removesuffix(".read"), FeatureError, free=_FREE)
+        rows = self._asked("rows_in_place")  # by which others may be declared
+        if rows is not None and not isinstance(rows, Tensor):
+            raise self._refused("rows_in_place to be a tensor of all rows, or None", rows)
         for member in ("shape", "dtype", "num_rows", "row_bytes", "place", "foresight", "rows_in_place"):
             getattr(self, member)
 
@@ -182,11 +192,14 @@ class UsersSource(Adapted):
 
     def _rows(self, member: str, ids: Tensor, to: Place, dtype: torch_dtype, /, *args: Any, **options: Any) -> Rows:
         """Return the rows of ids that a member returns, if they are that, in memory that nobody else holds."""
+        method = self._asked(member)
 
         def read() -> tuple[Any, ...]:
-            returned = self._call(member, ids.clone(), *args, **options)
-            if not isinstance(returned, tuple) or not 1 <= len(returned) <= 2:
+            returned = method(ids.clone(), *args, **options)
+            if not isinstance(returned, tuple) or not 1 <= len(returned) <= 2 or isinstance(returned[0], tuple):
                 kind = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
+                if isinstance(returned, tuple) and returned and isinstance(returned[0], tuple):
+                    kind = f"a tuple around {type(returned[0]).__name__}, as of a comma behind it"
                 raise FeatureError(
                     f"{self._expected(member)} to return rows and counts, got {kind}; return hr.Rows(rows), or "
                     "hr.Rows(rows, counts) with what loader.stats() is to show"
@@ -194,26 +207,34 @@ class UsersSource(Adapted):
             self._check(member, returned[0], ids, to, dtype)
             return returned
 
-        rows, counts = self._memory.own_rows(read)
-        return Rows(rows, as_counts(counts, self._name(member), FeatureError))
+        returned = self._memory.own_rows(read)
+        counts = returned[1] if len(returned) > 1 else _NO_COUNTS
+        if counts is _NO_COUNTS:
+            return Rows(returned[0])
+        return Rows(returned[0], as_counts(counts, self._name(member), FeatureError))
 
-    def _check(self, member: str, rows: object, ids: Tensor, to: Place, dtype: torch_dtype) -> None:
+    def _check(self, member: str, rows: Any, ids: Tensor, to: Place, dtype: torch_dtype) -> None:
         """Refuse what are not the rows of ids that the source declares."""
-        shape = (len(ids), *self.shape[1:])
+        shape = (ids.shape[0], *self.shape[1:])
         if (
             isinstance(rows, Tensor)
             and _is_dense(rows)
-            and rows.shape == shape
             and rows.dtype == dtype
+            and rows.shape == shape
             and _is_at(rows, to)
         ):
-            refuse_gradient(rows, f"{self._name(member)}: rows", FeatureError)
+            if rows.requires_grad:
+                refuse_gradient(rows, f"{self._name(member)}: rows", FeatureError)
             return
         kind = describe(rows) if isinstance(rows, Tensor) else type(rows).__name__
         layout = f" of layout {rows.layout}" if isinstance(rows, Tensor) and not _is_dense(rows) else ""
+        wrong = ""
+        if isinstance(rows, Tensor):
+            differs = {"device": not _is_at(rows, to), "layout": not _is_dense(rows), "dtype": rows.dtype != dtype}
+            wrong = f", of another {next((name for name, is_wrong in differs.items() if is_wrong), 'shape')}"
         raise FeatureError(
             f"{self._expected(member)} to return {_text(dtype, shape)} on {to} for {len(ids)} ids, as its dtype and "
-            f"shape declare, got {kind}{layout}; return a row for each id, in their order, or declare what "
+            f"shape declare, got {kind}{layout}{wrong}; return a row for each id, in their order, or declare what "
             "it returns"
         )
 
@@ -226,7 +247,8 @@ class UsersSource(Adapted):
         return hasattr(self.given, member) and own is not getattr(FeatureSource, member)
 
     def _asked(self, member: str) -> Any:
-        return getattr(super(), member)
+        value = getattr(self.given, member, _ABSENT)
+        return getattr(super(), member) if value is _ABSENT else value
 
     def _call(self, member: str, /, *args: Any, **options: Any) -> Any:
         method: Callable[..., Any] = self._asked(member)
@@ -244,6 +266,11 @@ class UsersSource(Adapted):
         text = repr(got) if got is None or isinstance(got, int | float | str | tuple | list) else describe(got)
         return FeatureError(f"{self._expected(member)} {rest}, got {text}; see help(hr.FeatureSource)")
 
+
+_ABSENT = object()
+
+#: The counts of rows that have none.
+_NO_COUNTS = Rows._field_defaults["counts"]
 
 #: What sources need not have as `FeatureSource` has it.
 _FREE = frozenset({"to", "content_digest"})

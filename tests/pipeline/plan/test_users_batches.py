@@ -68,7 +68,7 @@ DRAWN = {
     "another": (
         lambda self: hr.MiniBatch.of_seeds(ids([1]), epoch=0, index=0),
         hr.PlanError,
-        "Own.draw to return batch 1 of epoch 0, got one with index=0 and epoch=0",
+        "Own.draw to return batch 1 of epoch 0, got another one with index=0 and epoch=0",
     ),
 }
 
@@ -96,19 +96,65 @@ def test_a_tensor_that_is_drawn_again_changes_no_batch(options):
     ("members", "match"),
     [
         ({"num_batches": 2}, "Own.draw to return 2 batches in epoch 0, by num_batches or count, got one more"),
-        ({"num_batches": 5}, "Own.draw to return 5 batches in epoch 0, .* got 3"),
         ({"num_batches": "3"}, "Own.num_batches to be an integer of at least 0, got '3'"),
-        ({"num_batches": 3.0}, "Own.num_batches to be an integer of at least 0, got 3.0"),
+        ({"num_batches": 3.5}, "Own.num_batches to be an integer of at least 0, got 3.5"),
         ({"count": lambda self, epoch: "3"}, "Own.count to be an integer of at least 0, got '3'"),
-        ({"count": lambda self, epoch: 4}, "Own.draw to return 4 batches in epoch 0, .* got 3"),
+        ({"count": lambda self, epoch: 2}, "Own.draw to return 2 batches in epoch 0, .* got one more"),
         ({"batch_size": "2"}, "Own.batch_size to be an integer of at least 1, got '2'"),
         ({"state": lambda self: None}, "Own.state to return a dictionary .* got NoneType"),
-        ({"state": lambda self: {"batch": 9}}, "Own.state .* got one with 'batch', which the loader counts"),
+        ({"state": lambda self: {"batch": 9}}, "Own.state .* counts as 'batch': 1, got one with 'batch': 9"),
     ],
 )
 def test_what_a_source_says_of_its_batches_is_checked(members, match):
     with pytest.raises(hr.PlanError, match=match):
         seeds_of(source(**members))
+
+
+LEGAL = {
+    "float": {"num_batches": 3.0},
+    "fewer": {"num_batches": 5},
+    "fewer by count": {"count": lambda self, epoch: 4},
+    "the loader's count": {"state": lambda self: {"batch": self.drawn}},
+    "narrow": {"batch": lambda self: Pairs.batch(self).replace(seeds=Pairs.batch(self).seeds.int())},
+    "list": {"batch": lambda self: Pairs.batch(self).replace(y=[1, 2, 3])},
+    "running": {"batch": lambda self: Pairs.batch(self).replace(index=self.drawn + 100 * self.epoch)},
+    "running in one epoch": {
+        "batch": lambda self: Pairs.batch(self).replace(index=self.drawn + 3 * self.epoch, epoch=0)
+    },
+}
+
+
+@pytest.mark.parametrize("members", LEGAL)
+@pytest.mark.parametrize("options", [{}, {"prefetch": False}])
+def test_what_harms_nobody_is_drawn(members, options):
+    plan = source(**LEGAL[members])
+    assert seeds_of(plan, **options) == [[number, 10 * number] for number in (1, 2, 3)] * 2
+    assert seeds_of(plan.sample_neighbor(graph(), [2]), **options) == seeds_of(plan, **options)
+    with plan.loader(**options) as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+    with plan.loader(**options) as resumed:
+        resumed.load_state_dict(state)
+        assert [batch.seeds.tolist() for batch in resumed] == [[2, 20], [3, 30]]
+    assert next(iter(plan.loader(**options))).seeds.dtype == torch.int64
+
+
+def test_ranks_draw_as_many_batches_as_they_say():
+    with pytest.raises(hr.PlanError, match=r"Own.draw to return 5 batches in epoch 0, .* got 3"):
+        list(source(num_batches=5).loader(rank=0, world_size=2))
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_an_epoch_with_the_keys_of_another_is_refused(epoch):
+    plan = source(lambda self: Pairs.batch(self).replace(epoch=epoch))
+    with pytest.raises(hr.PlanError, match=rf"batch 0 of epoch 1, got another one with index=0 and epoch={epoch}"):
+        seeds_of(plan)
+
+
+def test_features_that_a_source_draws_are_not_copied():
+    x = torch.randn(2, 3)
+    batch = next(iter(source(lambda self: Pairs.batch(self).replace(node={"x": x})).loader(prefetch=False)))
+    assert batch.x.data_ptr() == x.data_ptr()
 
 
 def test_an_unknown_number_of_batches_is_what_is_drawn():
@@ -163,7 +209,9 @@ def test_a_state_stays_as_it_was():
 @pytest.mark.parametrize("value", [torch.tensor(1), {1}, object(), b"x", [object()], {"a": torch.ones(2)}, 1j])
 def test_a_state_that_checkpoints_cannot_hold_is_refused(value):
     with pytest.raises(hr.PlanError, match=r"Own\.state to return numbers, texts, lists and mappings"):
-        list(source(state=lambda self: {"value": value}).loader())
+        loader = source(state=lambda self: {"value": value}).loader()
+        next(iter(loader))
+        loader.state_dict()
 
 
 def test_a_state_goes_to_json_and_back():
@@ -202,4 +250,6 @@ def test_the_state_of_a_node_stays_as_it_was():
 
 def test_a_node_without_a_state_is_refused():
     with pytest.raises(hr.ItemsError, match=r"expected Node.state_dict to return what reset takes, got None"):
-        list(hr.NodeSource(Node(has_state=False), seed=0).loader())
+        loader = hr.NodeSource(Node(has_state=False), seed=0).loader()
+        next(iter(loader))
+        loader.state_dict()

@@ -32,12 +32,10 @@ RETURNED = {
     "nothing": (lambda batch: None, "a batch and what it counted, got NoneType"),
     "three": (lambda batch: (batch, {}, 1), "a batch and what it counted, got tuple"),
     "no batch": (lambda batch: (None, {}), r"Own to return a MiniBatch and its counts, got NoneType"),
-    "features": (lambda batch: (batch.x, {}), r"Own to return a MiniBatch and its counts, got Tensor"),
     "no counts": (lambda batch: (batch, None), "a batch and what it counted|to return its counts, got NoneType"),
     "text": (lambda batch: (batch, {"n": "1"}), "Own to count in finite numbers by name, got 'n': '1'"),
     "nan": (lambda batch: (batch, {"n": float("nan")}), "Own to count in finite numbers by name, got 'n': nan"),
     "inf": (lambda batch: (batch, {"n": float("inf")}), "Own to count in finite numbers by name, got 'n': inf"),
-    "bool": (lambda batch: (batch, {"n": True}), "Own to count in finite numbers by name, got 'n': True"),
     "several": (lambda batch: (batch, {"n": torch.ones(2)}), r"got 'n': float32\[2\]"),
     "number": (lambda batch: (batch, {7: 7}), "got 7: 7"),
     "batches": (lambda batch: (batch, {"batches": 100}), "Own to count by names of its own, got 'batches'"),
@@ -61,24 +59,73 @@ def test_numbers_of_any_kind_are_counted():
     with planned(stage(lambda batch: (batch, collections.Counter("ab")))).loader() as loader:
         list(loader)
         assert loader.stats()["own"]["a"] == num_batches
+    for count in (True, np.bool_(True)):
+        with planned(stage(lambda batch, count=count: (batch, {"n": count}))).loader() as loader:
+            list(loader)
+            assert loader.stats()["own"]["n"] == num_batches
 
 
 UNDECLARED = {
-    "y": writing(y=lambda batch: batch.y + 1),
     "n_id": writing(n_id=lambda batch: batch.n_id.flip(0)),
-    "node": writing(node=lambda batch: {**batch.node, "x": batch.x * 2}),
-    "blocks": writing(blocks=lambda batch: batch.blocks[:0]),
     "seeds": writing(seeds=lambda batch: batch.seeds.flip(0)),
     "epoch": writing(epoch=lambda batch: batch.epoch + 1),
     "index": writing(index=lambda batch: batch.index + 1),
+    "seeds and n_id": writing(seeds=lambda batch: batch.seeds.flip(0), n_id=lambda batch: batch.n_id.flip(0)),
 }
 
 
-@pytest.mark.parametrize("field", UNDECLARED)
-def test_a_field_is_written_that_is_not_declared(field):
-    match = rf"Own to change the fields of a batch that its writes names, \['edge'\], got another {field}; add"
+@pytest.mark.parametrize("fields", UNDECLARED)
+def test_keys_of_later_stages_are_written_that_are_not_declared(fields):
+    match = rf"Own to change the fields of a batch that its writes names, \['edge'\], but {fields} changed as well; add"
+    own = stage(UNDECLARED[fields], writes=frozenset({"edge"}))
     with pytest.raises(hr.PlanError, match=match):
-        list(planned(stage(UNDECLARED[field], writes=frozenset({"edge"}))).loader())
+        list(planned(own).then(stage()).loader())
+
+
+def moved(batch):
+    return batch._map(torch.clone), {}  # as .to() and .pin_memory() do
+
+
+LEGAL = {
+    "y": writing(y=lambda batch: batch.y + 1),
+    "node": writing(node=lambda batch: {**batch.node, "x": batch.x * 2}),
+    "blocks": writing(blocks=lambda batch: batch.blocks[:0]),
+    "one label": writing(y=lambda batch: batch.y.float().mean()),
+    "one label of a row": writing(y=lambda batch: batch.y.float().mean(keepdim=True, dim=0)),
+    "labels in a tuple": writing(y=lambda batch: (batch.y, batch.y)),
+    "array": writing(y=lambda batch: batch.y.numpy()),
+    "more labels": writing(y=lambda batch: torch.zeros(5 * len(batch.seeds))),
+    "texts": writing(node=lambda batch: {**batch.node, "text": ["a"] * len(batch.n_id)}),
+    "another tensor": writing(node=lambda batch: {**batch.node, "k": torch.zeros(3)}),
+    "fewer features": writing(node=lambda batch: {}),
+    "the device": lambda batch: (batch.to("cpu"), {}),
+    "copy": moved,
+}
+
+
+@pytest.mark.parametrize("change", LEGAL)
+@pytest.mark.parametrize("is_last", [False, True])
+def test_what_harms_nobody_need_not_be_declared(change, is_last):
+    own = planned(stage(LEGAL[change]))
+    for batch, like in zip((own if is_last else own.then(stage())).loader(), planned(stage()).loader(), strict=True):
+        assert torch.equal(batch.n_id, like.n_id)
+
+
+@pytest.mark.parametrize(
+    "made", [lambda batch: {"x": batch.x}, lambda batch: (batch.x, batch.y), lambda batch: batch.x]
+)
+def test_the_last_stage_may_return_anything(made):
+    own = stage(lambda batch: (made(batch), {}))
+    assert all(isinstance(one, dict | tuple | torch.Tensor) for one in planned(own).loader())
+    assert len(list(planned(own).prefetch().loader())) == len(list(planned(own).loader()))
+    with pytest.raises(hr.PlanError, match=r"Own to return a MiniBatch and its counts, got .* or name in its gives"):
+        list(planned(own).then(stage()).loader())
+
+
+def test_the_last_stage_may_write_ids_of_the_user():
+    own = stage(writing(n_id=lambda batch: batch.n_id.int() * 10, index=lambda batch: batch.index + 100))
+    for batch, like in zip(planned(own).loader(), planned(stage()).loader(), strict=True):
+        assert torch.equal(batch.n_id, like.n_id * 10)
 
 
 def test_the_same_values_are_no_change():
@@ -89,9 +136,9 @@ def test_the_same_values_are_no_change():
 
 
 UNFIT = {
-    "y": (writing(y=lambda batch: batch.y[1:]), r"a row of y for each of the \d+ seeds, got int64\[\d+\]"),
-    "array": (writing(y=lambda batch: batch.y.numpy()), r"y as a tensor, by type in a dictionary, or None, got int64"),
+    "y": (writing(y=lambda batch: batch.y[2:]), r"a row of y for each of the \d+ seeds, got int64\[\d+\]"),
     "node": (writing(node=lambda batch: {"x": batch.x[1:]}), r"a row of node\['x'\] for each of the \d+ n_id, got"),
+    "n_id": (writing(n_id=lambda batch: batch.n_id[1:]), r"a row of node\['x'\] for each of the \d+ n_id, got"),
 }
 
 

@@ -164,8 +164,11 @@ def test_rows_belong_to_their_batch(path, rows):
 
 WRONG = {
     "too few": (lambda table, ids: table[ids][:-1], "to return .* for .* ids, as its dtype and shape declare, got"),
-    "too many": (lambda table, ids: torch.cat([table[ids], table[:1]]), "as its dtype and shape declare, got"),
-    "of another dtype": (lambda table, ids: table[ids].to(torch.float16), r"declare, got float16\["),
+    "too many": (lambda table, ids: torch.cat([table[ids], table[:1]]), "declare, got .*, of another shape;"),
+    "of another dtype": (
+        lambda table, ids: table[ids].to(torch.float16),
+        r"declare, got float16\[.*, of another dtype;",
+    ),
     "of another width": (lambda table, ids: table[ids][:, None], "as its dtype and shape declare, got"),
     "elsewhere": (lambda table, ids: table[ids].to("meta"), "on cpu for .*, got .* on meta"),
     "sparse": (lambda table, ids: table[ids].to_sparse(), "of layout torch.sparse_coo"),
@@ -176,6 +179,7 @@ WRONG = {
     "nan": (lambda table, ids: (table[ids], {"n": float("nan")}), "to count in finite numbers by name, got 'n': nan"),
     "text": (lambda table, ids: (table[ids], {"n": "1"}), "to count in finite numbers by name, got 'n': '1'"),
     "several": (lambda table, ids: (table[ids], {"n": torch.ones(2)}), r"got 'n': float32\[2\]"),
+    "tuple around": (lambda table, ids: (hr.Rows(table[ids]),), "got a tuple around Rows, as of a comma behind it"),
     "number": (lambda table, ids: (table[ids], {1: 1}), "to count in finite numbers by name, got 1: 1"),
 }
 
@@ -245,15 +249,14 @@ def test_other_readers_refuse_them(tmp_path):
             r"rows_in_place to be float32\[60, 4\], as its dtype and shape are, got float64",
         ),
         ({"rows_in_place": X[:7]}, r"rows_in_place to be float32\[60, 4\], .* got float32\[7, 4\]"),
-        ({"rows_in_place": X.numpy()}, "rows_in_place to be float32"),
-        ({"read": None}, "Source.read to be a method, got None"),
+        ({"rows_in_place": X.numpy()}, r"rows_in_place to be a tensor of all rows, or None, got float32\[60, 4\]"),
+        ({"read": None}, r"Source.read to be a function of \(ids, .*, got NoneType"),
     ],
 )
 def test_what_is_declared_is_checked_before_work_starts(members, match):
-    features = hr.FeatureStore(node={"x": Source(X, gathered, **members)})
-    fetched = hr.ItemSampler(NUM_NODES, seed=0).sample_neighbor(GRAPH, [2]).fetch_feature(features, node=["x"])
+    sampled = hr.ItemSampler(NUM_NODES, seed=0).sample_neighbor(GRAPH, [2])
     with pytest.raises(hr.FeatureError, match=f"node feature 'x': expected .*{match}"):
-        fetched.loader()
+        sampled.fetch_feature(hr.FeatureStore(node={"x": Source(X, gathered, **members)}), node=["x"]).loader()
 
 
 def test_sizes_of_any_kind_are_sizes():
