@@ -1,8 +1,8 @@
 """A plugin of pytest for runs on a GPU: a module whose tests pass without a kernel on the device fails the run.
 
-Such a module has tested the CPU: its arguments stayed there, or what it looks at fell back to torch. Kernels are counted
-where a GPU is given them, and where there is none at what stands in for it. Give it to pytest as `-p gpu.launches`, with
-`tests` on PYTHONPATH.
+Such a module has tested the CPU: its arguments stayed there, or what it looks at fell back to torch. Kernels are
+counted where a GPU is given them, and where there is none at what stands in for it. Give it to pytest as
+`-p gpu.launches`, with `tests` on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Launches:
 
 
 def pytest_configure(config: Any) -> None:
-    """Count what is launched from now on; let the time limit, an interrupt, end a run that was begun in the background."""
+    """Count what is launched from now on; let an interrupt, the time limit, end a run begun in the background too."""
     launches = Launches()
     config.pluginmanager.register(launches, "launches")
     backend = _backend()
