@@ -122,7 +122,7 @@ def gpu_arguments(description: str | None, *, rounds: int = 15) -> argparse.Argu
 def gpu_of(options: argparse.Namespace) -> Iterator[Gpu]:
     """Find the GPU, and print what it is: the first lines of what a benchmark prints."""
     if not torch.cuda.is_available() and not options.smoke:
-        sys.exit("torch finds no GPU here; bench/gpu.sh says how benchmarks of GPUs are run, and --smoke tries this one")
+        sys.exit("torch finds no GPU here; bench/gpu.sh says how benchmarks of GPUs are run, and --smoke tries them")
     harness.REST = 0.0  # a GPU needs none
     if options.smoke:
         options.rounds = 1
