@@ -18,5 +18,5 @@ fi
 bench gather 35
 bench sampling 40
 bench plans 30
-bench training 60 --timeline "$records/gpu_training.trace"
+bench training 60 --timeline "$records/timeline.json"
 finish

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import headrace as hr
+
 ROOT = Path(__file__).parents[2]
 FIRST = ["torch", "build", "compile", "try", "device", "suite", "gather", "sampling", "plans", "training"]
 SECOND = ["torch", "build", "compile", "sanitizer", "memcheck-gather", "memcheck-sampling", "racecheck-cache"]
@@ -66,6 +68,8 @@ def test_steps_that_fail_or_hang_have_their_lines_and_the_others_run(tmp_path):
     assert records["try.txt"].startswith("  1 bench/on_gpu.py try ")
     assert records["build.txt"].startswith("1  1 -m pip wheel ")
     assert table.startswith(records["steps.txt"])
+    assert records["figures.txt"].startswith("  1 bench/on_gpu.py table ")
+    assert "--timeline" in records["training.txt"]
     assert re.search(r"^planned in all +530 of 540 s$", printed, re.MULTILINE)
     assert re.search(r"^files +1 of 64 MiB \(\d+ bytes\)$", printed, re.MULTILINE)
     assert "not measured, as it takes two GPUs: reads of a peer's memory, CUDA IPC" in table
@@ -173,4 +177,12 @@ def test_files_that_do_not_compile_are_named(bench):
     compiling = bench("compile_kernels")
     found = dict(compiling.errors(compiling.compile_alone, ["none.cu", "nor_this.cu"], 2))
     assert set(found) == {"none.cu", "nor_this.cu"}
-    assert all("No such file" in error for error in found.values())
+    assert all("is in none of" in error for error in found.values())
+
+
+def test_a_loader_writes_the_timeline_that_the_script_asks_for(tmp_path):
+    name = re.search(r'--timeline "\$records/([\w.]+)"', (ROOT / "bench/gpu.sh").read_text())[1]
+    with hr.ItemSampler(4, batch_size=2).loader() as loader:
+        list(loader)
+        assert loader.profile(tmp_path / name) == tmp_path / name
+    assert not name.startswith("gpu_"), "those are records"
