@@ -9,12 +9,17 @@ source "$(dirname "${BASH_SOURCE[0]}")/gpu_steps.sh"
 begin
 beside try 50 "$python" bench/on_gpu.py try "$records" $((25 * slower))
 suite device 45 tests/gpu
-# In the order of how long their files take.
+# In the order of how long they take on the stand-in: the last two as long as all others.
+fast=(tests/ops/random tests/ops/partition tests/ops/aggregate tests/ops/features)
+slow=(tests/ops/cache tests/cuda_host/test_line_cache.py)
+for name in compact blended_picks fetch_rows excluded_by_tree excluded trees negatives picks weighted_picks parallel_edges \
+  labor_importance segments typed_hop sample; do
+  slow+=("tests/ops/sampling/test_$name.py")
+done
 if $rehearse; then
-  suite suite 65 tests/ops/random/test_dropout.py tests/ops/features/test_scatter.py
-else
-  suite suite 65 tests/ops/{random,partition,features,cache} tests/cuda_host/test_line_cache.py tests/ops/{aggregate,sampling}
+  slow=()
 fi
+suite suite 65 "${fast[@]}" "${slow[@]}"
 bench gather 35
 bench sampling 40
 bench plans 30

@@ -85,6 +85,18 @@ def test_steps_fit_into_nine_minutes(script, steps):
     assert sum(seconds.values()) < 540
 
 
+def test_all_tests_of_operations_on_a_gpu_run_there(tmp_path):
+    python = PYTHON.replace("*gpu_plans*) sleep 60", "*gpu_plans*) sleep 0")
+    *_, records = run_script(tmp_path, "gpu", programs={"python": python}, STEP_SECONDS="9")
+    named = re.findall(r" (tests/[\w/.]+)", records["suite.txt"])
+    assert all((ROOT / name).exists() for name in named)
+    files = [path for path in (ROOT / "tests/ops").rglob("test_*.py") if "mark.twins" in path.read_text()]
+    files += [path for path in (ROOT / "tests").rglob("test_*.py") if "kinds import" + " GPUS" in path.read_text()]
+    paths = [path.relative_to(ROOT) for path in files]
+    assert len(paths) > 25
+    assert not [path for path in paths if not {str(path), str(path.parent)} & set(named)]
+
+
 def test_every_benchmark_is_a_step():
     text = "".join((ROOT / f"bench/{name}.sh").read_text() for name in ("gpu", "gpu_second"))
     scripts = {path.stem[4:] for path in (ROOT / "bench").glob("gpu_*.py") if "def main" in path.read_text()}
