@@ -1,7 +1,7 @@
-"""What bench/gpu.sh does with all benchmarks of GPUs at once: try them side by side, and list the figures of a run.
+"""What scripts for GPUs do with all benchmarks at once: try them side by side, and list the figures of a run.
 
-``smoke FOLDER`` runs each with ``--smoke``, which on a GPU compiles every kernel. ``table FOLDER`` prints a line for
-each figure that says how good a run was.
+``try FOLDER SECONDS`` runs each with ``--smoke``, so long at most, and prints how that went as they end.
+``table FOLDER`` prints a line for each figure that says how good a run was.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from harness import read_json
 
 HERE = Path(__file__).resolve().parent
+#: What is said of a benchmark that is fine.
+RUNS = "runs"
 #: Figures that the table has.
 METRICS = ("row rate", "edge rate", "batch rate", "GPU busy", "waits", "launch time")
 
@@ -24,21 +27,34 @@ def scripts() -> list[Path]:
     return [path for path in sorted(HERE.glob("gpu_*.py")) if "def main(" in path.read_text()]
 
 
-def smoke(folder: Path) -> int:
-    """Try all benchmarks, with their records and what they print in a folder; return an exit status."""
-    waiting, running, status = scripts(), dict[Path, subprocess.Popen[bytes]](), 0
-    while waiting or running:
-        while waiting and len(running) < max((os.cpu_count() or 2) // 2, 1):
-            script = waiting.pop()
-            command = [sys.executable, str(script), "--smoke", "--json", str(folder / f"smoke_{script.stem}.json")]
-            with (folder / f"smoke_{script.stem}.txt").open("wb") as output:
-                running[script] = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        script, process = next(iter(running.items()))
-        code = process.wait()
-        del running[script]
-        print(f"{script.stem}: {'runs' if code == 0 else f'failed ({code})'}", flush=True)
-        status = status or code
-    return status
+def try_all(folder: Path, seconds: float) -> int:
+    """Try all benchmarks, with their records and what they print in a folder; return an exit status.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    seconds
+        How long one may take.
+    """
+    status = 0
+    with ThreadPoolExecutor(max((os.cpu_count() or 2) // 2, 1)) as pool:
+        futures = {pool.submit(verdict_of, script, folder, seconds): script for script in scripts()}
+        for future in as_completed(futures):
+            print(f"{futures[future].stem}: {future.result()}", flush=True)
+            status = status or future.result() != RUNS
+    return int(status)
+
+
+def verdict_of(script: Path, folder: Path, seconds: float) -> str:
+    """Try a benchmark, and say how that went."""
+    command = [sys.executable, str(script), "--smoke", "--json", str(folder / f"smoke_{script.stem}.json")]
+    with (folder / f"smoke_{script.stem}.txt").open("wb") as output:
+        try:
+            run = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            return "out of time"
+    return RUNS if run.returncode == 0 else f"failed ({run.returncode})"
 
 
 def lines(folder: Path) -> Iterator[str]:
@@ -52,9 +68,9 @@ def lines(folder: Path) -> Iterator[str]:
 
 
 def main(given: Sequence[str]) -> int:
-    command, folder = given
-    if command == "smoke":
-        return smoke(Path(folder))
+    command, folder, *limits = given
+    if command == "try":
+        return try_all(Path(folder), float(limits[0]))
     print(*lines(Path(folder)), sep="\n")
     return 0
 

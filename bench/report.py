@@ -20,7 +20,7 @@ from published import COLUMNS, PUBLISHED
 
 BENCH = Path(__file__).resolve().parent
 BEGIN, END = "<!-- by hand: begin -->", "<!-- by hand: end -->"
-#: Benchmarks of GPUs, which bench/gpu.sh runs.
+#: Benchmarks of GPUs, which bench/gpu.sh and bench/gpu_second.sh run.
 GPU = (
     "gpu_gather",
     "gpu_sampling",
@@ -217,7 +217,7 @@ def never_run(names: Iterable[str]) -> list[str]:
     left = [name for name in GPU if name not in names]
     if not left:
         return []
-    where = "no figure of theirs is here. `bench/gpu.sh` runs them. These bars wait for them:"
+    where = "no figure of theirs is here. `bench/gpu.sh` and `bench/gpu_second.sh` run them. These bars wait for them:"
     rows = [f"| {claim} | `{bench}` | {bar} |" for claim, bench, bar in BARS_OF_GPUS if bench in left]
     return [
         f"**Never run on a GPU:** {', '.join(f'`{name}`' for name in left)}; {where}",

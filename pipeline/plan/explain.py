@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from headrace.pipeline.plan.rewriting import Rewriting
 
 WIDTH = 120
+#: Of plans that use a GPU, until one has run `bench/gpu.sh`.
+UNTRIED = "kernels for GPUs have been tested on CPUs only; no GPU has run them yet"
 
 
 def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
@@ -64,6 +66,7 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
     lines += [one for line in names.described() for one in _wrapped(line, "")]
     detour = detour_of(rewriting.plan, rewriting.final, rewriting.machine)
     lines += [] if detour is None else _wrapped(detour, "")
+    lines += [UNTRIED] if any(map(_on_gpu, known)) else []
     machine = rewriting.machine
     on_gpus = {f"cuda:{gpu}": num_bytes for gpu, num_bytes in enumerate(machine.gpu_promised[: machine.gpus])}
     lines += [

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -169,109 +164,6 @@ def test_gathers_through_a_cache_take_the_threads_they_are_given(bench, monkeypa
             caches.cached_rows.launch("fill_cache", (), 500, device=None)
     assert items == [1000, 500, 64, 500]
     assert caches.cached_rows.launch is before
-
-
-PYTHON = """#!/bin/sh
-case "$*" in
-  *import?torch*) exit 0;;
-  *gpu_sampling*) echo "no such rows" >&2; exit 3;;
-  *gpu_plans*) sleep 60;;
-esac
-echo "$PYTHONSAFEPATH $HEADRACE_MOVED $@"
-"""
-
-
-def run_script(tmp_path, *arguments, sanitizer=None, **settings):
-    """Run the script with what stands in Python's place: its status, its table, and what is in its archive."""
-    programs = {"python": PYTHON, **({} if sanitizer is None else {"compute-sanitizer": sanitizer})}
-    for name, text in programs.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    out = tmp_path / "out"
-    own = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": str(tmp_path / "python"), "OUT": str(out)}
-    environment = {**os.environ, "PYTHONSAFEPATH": "1", **own, **settings}
-    command = ["bash", ROOT / "bench/gpu.sh", *arguments]
-    code = subprocess.run(command, env=environment, capture_output=True, check=False).returncode
-    assert sorted(path.name for path in out.iterdir()) == ["gpu.tar.gz", "gpu_table.txt"]
-    with tarfile.open(out / "gpu.tar.gz") as archive:
-        archive.extractall(tmp_path / "records", filter="data")
-    records = {path.name: path.read_text() for path in (tmp_path / "records").glob("*.txt")}
-    return code, (out / "gpu_table.txt").read_text(), records
-
-
-def test_the_shell_script_is_tried_without_a_gpu(tmp_path):
-    """A step that fails or hangs has its line, and the others run."""
-    code, table, records = run_script(tmp_path, "--smoke", STEP_SECONDS="2")
-    assert code == 1
-    verdicts = re.findall(r"^(\w+) +(done|failed \(\d+\)|out of time) +\d+ of 2 s$", table, re.MULTILINE)
-    assert dict(verdicts) == {
-        "smoke": "done",
-        "suite": "done",
-        "gather": "done",
-        "sampling": "failed (3)",
-        "plans": "out of time",
-        "training": "done",
-    }
-    assert "    no such rows\n" in table
-    assert "bench/gpu_gather.py --json " in records["gather.txt"]
-    assert records["gather.txt"].endswith(" --smoke\n")
-    assert records["suite.txt"].startswith("1 1 -m pytest")
-    assert records["smoke.txt"].startswith("  bench/on_gpu.py smoke ")
-    assert records["steps.txt"] == table
-
-
-def test_steps_can_be_run_alone(tmp_path):
-    code, table, records = run_script(tmp_path, "--smoke", "gather")
-    assert code == 0
-    assert [line.split()[:2] for line in table.splitlines()[:1]] == [["gather", "done"]]
-    assert set(records) == {"gather.txt", "steps.txt"}
-
-
-def test_the_steps_fit_into_nine_minutes():
-    text, _, full = (ROOT / "bench/gpu.sh").read_text().partition("if $full; then")
-    measured = re.findall(r"^ *(?:step|bench|suite) (\w+) (\d+)", text, re.MULTILINE)
-    seconds = {name: int(number) for name, number in measured}
-    assert {"build", "smoke", "suite", "gather", "sampling", "plans", "training"} < set(seconds)
-    assert sum(seconds.values()) <= 540
-    scripts = {path.stem[4:] for path in (ROOT / "bench").glob("gpu_*.py") if "def main" in path.read_text()}
-    assert scripts <= set(seconds) | set(re.findall(r"^ *bench (\w+) \d+", full, re.MULTILINE))
-
-
-def test_sanitizers_run_without_torchs_allocator_and_profiler(tmp_path):
-    """The one would give reads past the end of a tensor the memory of others, the other takes the sanitizer's place."""
-    sanitizer = '#!/bin/sh\necho "$2 $PYTORCH_NO_CUDA_MEMORY_CACHING $HEADRACE_NO_PROFILER"\n'
-    _, table, records = run_script(tmp_path, "--full", sanitizer=sanitizer, STEP_SECONDS="2")
-    for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
-        for name in ("gather", "sampling", "cache", "aggregate"):
-            assert records[f"{tool}-{name}.txt"] == f"{tool} 1 1\n"
-    assert {"build", "own-stream", "offsets", "shared"} < {
-        line.split()[0] for line in table.splitlines() if line.strip()
-    }
-
-
-@pytest.mark.slow
-def test_the_suite_runs_as_if_on_a_gpu():
-    """Arguments are copied, and what stands in for a GPU works on the copies."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile", "quick"]
-    command += ["-m", "twins and not slow", "tests/ops/features/test_scatter.py"]
-    environment = {**os.environ, "PYTHONSAFEPATH": "1", "HEADRACE_MOVED": "1"}
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert run.returncode == 0
-    assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 5
-
-
-def test_all_benchmarks_are_tried_side_by_side(bench, tmp_path, monkeypatch, capsys):
-    on_gpu = bench("on_gpu")
-    for name, text in (
-        ("gpu_one", "def main(): ...\nprint('as it should')"),
-        ("gpu_two", "raise ValueError('def main(')"),
-    ):
-        (tmp_path / f"{name}.py").write_text(text)
-    monkeypatch.setattr(on_gpu, "HERE", tmp_path)
-    assert on_gpu.smoke(tmp_path) == 1
-    assert set(capsys.readouterr().out.splitlines()) == {"gpu_one: runs", "gpu_two: failed (1)"}
-    assert (tmp_path / "smoke_gpu_one.txt").read_text() == "as it should\n"
-    assert "ValueError" in (tmp_path / "smoke_gpu_two.txt").read_text()
 
 
 def test_figures_are_written_as_they_are_measured(bench, tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import headrace as hr
@@ -63,6 +64,17 @@ def test_memory_of_caches_is_not_said_to_be_of_other_plans():
     loader = items().sample_neighbor(graph(), [2]).loader(machine=hr.Machine(promised=1_234))
     line = "caches made before, those of the stores of this plan included, have 1,234 bytes of CPU memory"
     assert loader.explain().splitlines()[-1] == line
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_no_gpu_has_run_is_said_once_of_plans_that_use_one(gpus, first):
+    sampled = items().copy_to("cuda") if first else items()
+    plan = sampled.sample_neighbor(graph(), [2]).fetch_feature(store(), node=["x"])
+    machine = hr.Machine(cores=2, gpus=gpus)
+    used = (plan if first else plan.copy_to("cuda")).explain(machine=machine).splitlines()
+    assert used.count("kernels for GPUs have been tested on CPUs only; no GPU has run them yet") == 1
+    assert not any("no GPU has run" in line for line in items().copy_to("cpu").explain(machine=machine).splitlines())
 
 
 def test_facts_switched_off_and_nothing_to_do():
