@@ -290,6 +290,9 @@ class FeatureSource(metaclass=_SourceType):
     def _take_name(self, what: str) -> None:
         """Take a name for errors: that of the store that the source was put into last."""
 
+    def _check_declared(self) -> None:
+        """Check what a user's class declares, before work starts; headrace's own is right."""
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_pinned"}
 
@@ -311,6 +314,10 @@ class Adapted(FeatureSource):
     def _take_name(self, what: str) -> None:
         if isinstance(self.given, FeatureSource):
             self.given._take_name(what)  # noqa: SLF001 - of the same class
+
+    def _check_declared(self) -> None:
+        if isinstance(self.given, FeatureSource):
+            self.given._check_declared()  # noqa: SLF001 - of the same class
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Adapted) and bool(self.given == other.given)

@@ -265,9 +265,7 @@ class FeatureStore:
         ):
             for name in names:
                 source: Any = sources.in_contract(name)
-                users = _users_source(source)
-                if users is not None:
-                    users.check_declared()
+                source._check_declared()  # noqa: SLF001 - of a class of headrace
                 num_rows, num_ids = source.num_rows, num_all
                 if not isinstance(name, str):
                     num_ids = None if of_type is None else type_size(of_type, name[0])

@@ -28,6 +28,9 @@ class OverSource(FeatureSource):
     def _take_name(self, what: str) -> None:
         self._source._take_name(what)  # noqa: SLF001 - of the same class
 
+    def _check_declared(self) -> None:
+        self._source._check_declared()  # noqa: SLF001 - of the same class
+
     @property
     def num_rows(self) -> int:
         """Return the number of rows."""

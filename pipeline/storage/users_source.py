@@ -115,7 +115,7 @@ class UsersSource(Adapted):
         refuse_gradient(rows, self._name("rows_in_place"), FeatureError)
         return rows
 
-    def check_declared(self) -> None:
+    def _check_declared(self) -> None:
         """Check all that the source declares, before anything is read.
 
         Raises
