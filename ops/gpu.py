@@ -131,10 +131,11 @@ def placed(tensors: Sequence[torch.Tensor | None], device: torch.device) -> list
     from headrace.cuda.backend import copied, free_memory, is_on
 
     given = [tensor for tensor in tensors if tensor is not None and not is_on(tensor, device)]
+    if not given:
+        return list(tensors)
     if has_room(sum(tensor.nbytes for tensor in given), free_memory(device)):
         there = [None if tensor is None else copied(tensor, device) for tensor in tensors]
-        if given:
-            synchronize(device)
+        synchronize(device)
         return there
     for tensor in given:
         # With the storage: it is there until it is unpinned.
