@@ -46,7 +46,7 @@ def serve_build() -> None:
     import headrace as hr
     from headrace import ops
 
-    state: dict[str, Any] = {}
+    state: dict[Any, Any] = {}
 
     def load(folder: str, weights: str, batch_size: int, fanouts: list[int]) -> None:
         indptr, indices = (torch.from_numpy(np.load(Path(folder) / f"{name}.npy")) for name in ("indptr", "indices"))
