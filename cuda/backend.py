@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
@@ -94,6 +94,9 @@ class StandIn(Backend, Protocol):
 
     free_memory: int
 
+    def active(self) -> AbstractContextManager[None]:
+        """Hold what else stands in for something, as long as this does."""
+
     def is_on_host(self, tensor: Tensor) -> bool:
         """Whether a tensor is to be taken for one of the host; all others are in memory of the GPU."""
 
@@ -118,8 +121,10 @@ def stand_in(backend: StandIn) -> Iterator[None]:
     """Let a backend stand in for a GPU, in all threads: work on tensors in CPU memory goes to it."""
     global _stand_in  # noqa: PLW0603 - the one switch
     before, _stand_in = _stand_in, backend
+    active = getattr(backend, "active", nullcontext)
     try:
-        yield
+        with active():
+            yield
     finally:
         _stand_in = before
 

@@ -301,7 +301,8 @@ def test_only_the_loader_runs_stages():
     assert callers(r"(?<!def )\bstep_of\(") == ["lower.py"]
     assert callers(r"(?<!def )(?<!\.)\blower\(") == ["loader.py"]
     text = (pipeline / "run/loader.py").read_text()
-    assert text.index("check_ranks(self") < text.index("= lower(")
+    assert text.index("= rewritten(") < text.index("= lower(")
+    assert "check_ranks(rewriting.final" in (pipeline / "run/rewritten.py").read_text()
 
 
 def test_without_a_process_group_the_error_says_what_to_do():

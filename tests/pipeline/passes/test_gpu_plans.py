@@ -10,7 +10,7 @@ from headrace.pipeline.plan.explain import UNTRIED
 from headrace.pipeline.storage.wanted import Wanted
 
 from gpu_plans import copied_first, names
-from plans import PLANS, graph, items, store, store_on_disk
+from plans import PLANS, graph, items, store, store_on_disk, unchanged
 
 
 def trained(device="cuda"):
@@ -51,11 +51,11 @@ def test_functions_of_users_stay_on_the_stream_of_their_thread(num_behind):
     """They may read what the training loop writes there."""
     plan = items().copy_to("cuda").sample_neighbor(graph(), [3])
     if num_behind:
-        plan = plan.transform(dict)
+        plan = plan.transform(unchanged)
         assert names(plan)[-5:] == ["copy_to", "sample_fused", "prefetch", "wait_stream", "transform"]
         assert "on_stream" not in names(plan.prefetch())
     else:
-        assert names(items().copy_to("cuda").transform(dict)) == ["item_sampler", "copy_to", "transform"]
+        assert names(items().copy_to("cuda").transform(unchanged)) == ["item_sampler", "copy_to", "transform"]
 
 
 LARGE_GRAPH = {

@@ -49,7 +49,7 @@ def circular() -> dict:
         np.str_("a"),
         Number.ONE,
         Text.A,
-        nested(90),
+        nested(60),
         collections.OrderedDict(a=[1, {"b": None}]),
         collections.defaultdict(int, a=1),
     ],
