@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from combinations import pytest_addoption, pytest_collection_modifyitems  # noqa: F401 - hooks
+from idle_modules import IdleModules
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
@@ -39,11 +40,13 @@ Run the tests with the `pytest` command (`make test`), not with `python -m pytes
 PYTHONPATH must not name the repository root either."""
 
 
-def pytest_configure():
+def pytest_configure(config):
     """Refuse to run where a pass would say nothing about an installed headrace."""
     # An empty entry is the working directory.
     if any(Path(entry or ".").resolve() == ROOT for entry in sys.path):
         raise pytest.UsageError(HAZARD)
+    if not config.pluginmanager.has_plugin("gpu.launches"):  # which judges by itself
+        config.pluginmanager.register(IdleModules())
 
 
 def pytest_collection_finish():

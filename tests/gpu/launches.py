@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections import Counter
 from typing import Any
 
 import pytest
 import torch
-
-#: What a run prints when a module has launched nothing.
-NOTHING = "its tests have passed, and launched nothing on the device"
+from idle_modules import IdleModules
 
 
-class Launches:
+class Launches(IdleModules):
     """Counts kernels in the process that runs tests, and judges modules in the one that collects reports."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._count = 0
-        self._passed: set[str] = set()
-        self._launched = Counter[str]()
 
     def counting(self, launch: Any) -> Any:
         """Return a method that launches kernels and counts them."""
@@ -43,28 +39,10 @@ class Launches:
         report.launches, self._count = self._count, 0
         return report
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Add up what the tests of a module have launched."""
-        module = report.nodeid.partition("::")[0]
-        self._launched[module] += report.launches
-        if report.when == "call" and report.passed:
-            self._passed.add(module)
-
-    def idle(self) -> list[str]:
-        """Return the modules whose tests have passed, and that have launched nothing."""
-        return sorted(module for module in self._passed if not self._launched[module])
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: Any, exitstatus: int) -> None:
-        """Fail a run that went well otherwise."""
-        if self.idle() and exitstatus == pytest.ExitCode.OK and not hasattr(session.config, "workerinput"):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what each module has launched, and those first that are to blame."""
         terminalreporter.section("kernels on the device")
-        for module in self.idle():
-            terminalreporter.line(f"FAILED {module}: {NOTHING}")
+        super().pytest_terminal_summary(terminalreporter)
         for module, count in sorted(self._launched.items()):
             terminalreporter.line(f"{count:>8,} {module}")
 
@@ -72,7 +50,7 @@ class Launches:
 def pytest_configure(config: Any) -> None:
     """Count what is launched from now on; let an interrupt, the time limit, end a run begun in the background too."""
     launches = Launches()
-    config.pluginmanager.register(launches, "launches")
+    config.pluginmanager.register(launches)
     backend = _backend()
     backend.launch = launches.counting(backend.launch)
     if threading.current_thread() is threading.main_thread():

@@ -43,12 +43,21 @@ def implementation(request):
         torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = True
         with stand_in(backend):
-            yield
+            yield backend
         torch.use_deterministic_algorithms(False)
-        assert backend.launches or request.config.option.keyword, "no test of this module has run a kernel"
     else:
         with nullcontext() if torch.cuda.is_available() else stand_in(StandIn()), moved_to_gpu(request.module):
             yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Report how many kernels the stand-in has launched for this module so far, for idle_modules.py."""
+    report = yield
+    backend = item.funcargs.get("implementation") if hasattr(item, "funcargs") else None
+    if isinstance(backend, StandIn) and report.when == "call":
+        report.launches = len(backend.launches)
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)
