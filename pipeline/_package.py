@@ -32,6 +32,7 @@ if _TYPE_CHECKING:
         StateError,
         UsageError,
     )
+    from headrace.ops.features.freed_memory import keep_freed_memory
     from headrace.ops.features.tiers import TierSizes
     from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
     from headrace.pipeline.convert.convert import convert
@@ -144,6 +145,7 @@ __all__ = [
     "cooperative",
     "gcn_norm",
     "inference",
+    "keep_freed_memory",
     "load_shards",
     "nn",
     "open_dataset",
@@ -228,6 +230,7 @@ _MODULES = {
     "cooperative": "headrace.pipeline.models.cooperative",
     "gcn_norm": "headrace.pipeline.data.gcn_norm",
     "inference": "headrace.pipeline.models.inference.run",
+    "keep_freed_memory": "headrace.ops.features.freed_memory",
     "load_shards": "headrace.pipeline.storage.load_shards",
     "open_dataset": "headrace.pipeline.storage.dataset.open_dataset",
     "plan_tiers": "headrace.pipeline.plan.plan_tiers",
@@ -242,10 +245,12 @@ _MODULES = {
     "write_shards": "headrace.pipeline.storage.write_shards",
 }
 _SUBMODULES = {
+    "ext": "headrace.ext",
     "nn": "headrace.nn",
     "ops": "headrace.ops",
     "sar": "headrace.sar",
     "scores": "headrace.scores",
+    "testing": "headrace.testing",
 }
 # Names of before, as docs/upgrading.md promises. They are not in __all__.
 _FORMER = {

@@ -1,0 +1,33 @@
+"""The classes that extend headrace: stages, samplers and their rules, sources of batches, feature sources, passes.
+
+`docs/extending.md` has an example of each. `hr.FeatureSource`, `hr.Rows` and `hr.Comm`, which programs that extend
+nothing use as well, are in `headrace` itself.
+"""
+
+from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
+from headrace.pipeline.plan.plan import verb, verbs
+from headrace.pipeline.plan.source import BatchSource, SourceStage
+from headrace.pipeline.plan.stage import MacroStage, MapStage, RunSettings, Stage
+from headrace.pipeline.stages.hop_sampler import HopSampler
+from headrace.pipeline.stages.other_sources import NodeSource
+from headrace.pipeline.storage.source_protocols import ExpectingSource, PlacingSource
+
+__all__ = [
+    "BatchSource",
+    "ExpectingSource",
+    "HopSampler",
+    "LaborImportanceRule",
+    "LaborRule",
+    "LadiesRule",
+    "LatestRule",
+    "MacroStage",
+    "MapStage",
+    "NeighborRule",
+    "NodeSource",
+    "PlacingSource",
+    "RunSettings",
+    "SourceStage",
+    "Stage",
+    "verb",
+    "verbs",
+]
