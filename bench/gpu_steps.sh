@@ -1,5 +1,5 @@
 # Sourced by gpu.sh and gpu_second.sh: steps with a limit each, what they leave, and what both begin with.
-#   SCRIPT [--rehearse] [STEP ...]    all steps, or those alone
+#   [PYTHON=...] SCRIPT [--rehearse] [STEP ...]    all steps, or those alone; by python3, or by PYTHON
 # --rehearse walks through the steps without a GPU, on few rows and on what stands in for one, says what each may take and
 # took, and fails where the steps are planned for more than nine minutes, or leave more than 64 MiB. There a step may take
 # SLOWER=8 times as long, as the machine may have two cores and other work. STEP_SECONDS=20 gives every step as many seconds.
@@ -12,7 +12,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PYTHONSAFEPATH=1 PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 MOST_SECONDS=540 MOST_MIB=64
 script=$(basename "$0" .sh)
-python=${PYTHON:-python3}
 out=${OUT:-bench/results}
 rehearse=false smoke=() alone=() slower=1
 for argument in "$@"; do
@@ -25,6 +24,8 @@ for argument in "$@"; do
     *) alone+=("$argument") ;;
   esac
 done
+# A rehearsal uses what `make` has installed, if that is there.
+python=${PYTHON:-$($rehearse && [ -x .venv/bin/python ] && echo .venv/bin/python || echo python3)}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 records=$(mktemp -d)
@@ -123,7 +124,7 @@ begin() {
 
   step torch 60 "$python" -c "import torch; print(torch.__version__, torch.version.cuda)
 raise SystemExit(not ($($rehearse && echo True || echo False) or torch.cuda.is_available()))"
-  [ "$verdict" = done ] || [ -z "$verdict" ] || stop "torch finds no GPU here"
+  [ "$verdict" = done ] || [ -z "$verdict" ] || stop "torch cannot be imported by $python, or finds no GPU"
   $rehearse || say "$(nvidia-smi --query-gpu=name,driver_version,memory.total,pcie.link.gen.max,pcie.link.width.max \
     --format=csv,noheader 2>&1)"
   if compgen -G "wheels/*.whl" > /dev/null; then
