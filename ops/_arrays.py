@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from headrace.ops.borrowed import check_memory
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ def as_numpy(
     *,
     stage: str,
     dtypes: Sequence[str] = ("int64",),
-    error: type[InputError] = InputError,
     contiguous: bool = True,
 ) -> NDArray[Any]:
     """View a one-dimensional CPU tensor or array as NumPy, or refuse it.
@@ -45,33 +44,31 @@ def as_numpy(
         What the argument is called, and by which function: both appear in the error.
     dtypes
         Accepted dtypes.
-    error
-        Class of the error.
     contiguous
         Whether the kernel needs contiguous memory.
 
     Raises
     ------
     InputError
-        (or `error`) for another type, device, number of dimensions or dtype.
+        For another type, device, number of dimensions or dtype.
     """
     if isinstance(value, torch.Tensor):
         if not value.is_cpu:
-            raise error(f"{_expected(name, stage, dtypes)}, got a tensor on {value.device}; pass {name}.cpu()")
+            raise InputError(f"{_expected(name, stage, dtypes)}, got a tensor on {value.device}; pass {name}.cpu()")
         kind = _NAMES.get(value.dtype) or str(value.dtype).removeprefix("torch.")
     elif isinstance(value, np.ndarray):
         kind = value.dtype.name if value.dtype.isnative else f"byte-swapped {value.dtype.name}"
     else:
         message = f"{_expected(name, stage, dtypes)}, got {type(value).__name__}; pass torch.as_tensor({name})"
-        raise error(message)
+        raise InputError(message)
     if kind not in dtypes:
         message = (
             f"{_expected(name, stage, dtypes)}, got {kind}{list(value.shape)}; convert it, for example with "
             f".to(torch.{dtypes[-1]})"
         )
-        raise error(message)
+        raise InputError(message)
     if value.ndim != 1:
-        raise error(f"{_expected(name, stage, dtypes)}, got {kind}{list(value.shape)}")
+        raise InputError(f"{_expected(name, stage, dtypes)}, got {kind}{list(value.shape)}")
     # By force: also where a gradient is asked for, and what a lazily negated view stands for.
     array: NDArray[Any] = value.numpy(force=True) if isinstance(value, torch.Tensor) else value
     # Kernels step by whole elements; records of structured arrays and of files may have other strides and addresses.
@@ -110,53 +107,53 @@ def as_num_threads(num_threads: int | None, *, stage: str) -> int:
     return int(num_threads)
 
 
-def as_count(value: int, name: str, *, stage: str, error: type[InputError] = InputError) -> int:
+def as_count(value: int, name: str, *, stage: str) -> int:
     """Check that a number of things is an int of at least 0."""
     if not (type(value) is int or is_int(value)) or not 0 <= value < 1 << 63:
         below = " and below 2**63" if is_int(value) and value > 0 else ""
         message = f"{stage}: expected {name} to be an int of at least 0{below}, got {value!r}"
-        raise error(message)
+        raise InputError(message)
     return int(value)
 
 
 def graph_arrays(indptr: Array, indices: Array, stage: str) -> tuple[_native.Int64Array, _native.IdArray]:
     """Check the dtypes, lengths and ends of a CSC graph, in O(1): rows and ids are checked where they are read."""
-    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
-    sources = as_numpy(indices, "indices", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+    starts = as_numpy(indptr, "indptr", stage=stage)
+    sources = as_numpy(indices, "indices", stage=stage, dtypes=ID_DTYPES)
     for name, array in (("indptr", indptr), ("indices", indices)):
         if isinstance(array, torch.Tensor):
-            check_memory(array, name, stage, GraphError)
+            check_memory(array, name, stage)
     if starts.size == 0:
         message = f"{stage}: expected indptr to have num_nodes + 1 entries, got none"
-        raise GraphError(message)
+        raise InputError(message)
     if starts[0] != 0 or starts[-1] != sources.size:
         message = (
             f"{stage}: expected indptr to run from 0 to len(indices) = {sources.size}, "
             f"got {starts[0]} to {starts[-1]}; run check_csc on the graph"
         )
-        raise GraphError(message)
+        raise InputError(message)
     return starts, sources
 
 
 def edge_array(array: Array, name: str, num_edges: int, stage: str, dtypes: Sequence[str] = ("int64",)) -> NDArray[Any]:
     """Check dtype and length of integers of edges, such as their ids or times."""
-    values = as_numpy(array, name, stage=stage, dtypes=dtypes, error=GraphError)
+    values = as_numpy(array, name, stage=stage, dtypes=dtypes)
     if isinstance(array, torch.Tensor):
-        check_memory(array, name, stage, GraphError)
+        check_memory(array, name, stage)
     if values.size != num_edges:
         message = f"{stage}: expected {name} to have one entry per edge ({num_edges}), got {values.size}"
-        raise GraphError(message)
+        raise InputError(message)
     return values
 
 
 def weight_array(weights: Array, num_edges: int, stage: str) -> _native.WeightArray:
     """Check dtype and length of edge weights."""
-    values = as_numpy(weights, "weights", stage=stage, dtypes=("float32", "float64"), error=GraphError)
+    values = as_numpy(weights, "weights", stage=stage, dtypes=("float32", "float64"))
     if isinstance(weights, torch.Tensor):
-        check_memory(weights, "weights", stage, GraphError)
+        check_memory(weights, "weights", stage)
     if values.size != num_edges:
         message = f"{stage}: expected weights to have one entry per edge ({num_edges}), got {values.size}"
-        raise GraphError(message)
+        raise InputError(message)
     return values
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headrace.ops.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from headrace.ops.errors import InputError
 
 
 class Borrowed:
@@ -38,12 +38,12 @@ class Borrowed:
         return list(map(torch.Tensor.data_ptr, self._tensors)) != self._addresses
 
 
-def check_memory(tensor: torch.Tensor, name: str, stage: str, error: type[InputError]) -> None:
+def check_memory(tensor: torch.Tensor, name: str, stage: str) -> None:
     """Refuse a tensor whose memory was given back: kernels would read what is not theirs.
 
     Raises
     ------
-    error
+    InputError
         If the storage is smaller than the tensor, as behind ``tensor.untyped_storage().resize_(0)``.
     """
     there = tensor.untyped_storage().nbytes()
@@ -54,7 +54,7 @@ def check_memory(tensor: torch.Tensor, name: str, stage: str, error: type[InputE
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     wanted = (tensor.storage_offset() + last + 1) * tensor.element_size()
     if wanted > there:
-        raise error(
+        raise InputError(
             f"{stage}: expected {name} to have its memory of {wanted:,} bytes, got a storage that was resized to "
             f"{there:,}; make it anew"
         )

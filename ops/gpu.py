@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from headrace.ops._arrays import Array, is_packed
-from headrace.ops.errors import DeviceError, InputError
+from headrace.ops.errors import HeadraceError, InputError
 
 Made = TypeVar("Made")
 
@@ -91,15 +91,15 @@ def gpu_at(device: torch.device | str) -> torch.device:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If there are no kernels for the device, or it cannot be used.
     """
     try:
         found = device_of(torch.empty(0, device=resolved(device)))
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise DeviceError(f"expected a GPU, got {device}, which cannot be used here: {error}") from error
+        raise HeadraceError(f"expected a GPU, got {device}, which cannot be used here: {error}") from error
     if found is None:
-        raise DeviceError(f"expected a GPU, got {device}")
+        raise HeadraceError(f"expected a GPU, got {device}")
     return found
 
 
@@ -108,7 +108,7 @@ def pin(tensor: torch.Tensor) -> Callable[[], None]:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If it cannot be pinned.
     """
     from headrace.cuda.backend import pin as pin_memory
@@ -125,7 +125,7 @@ def placed(tensors: Sequence[torch.Tensor | None], device: torch.device) -> list
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If they can neither be copied nor pinned.
     """
     from headrace.cuda.backend import copied, free_memory, is_on
@@ -175,7 +175,7 @@ def shared_memory(tensor: torch.Tensor) -> str:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If that memory cannot be shared.
     """
     from headrace.cuda.memory import shared
@@ -189,7 +189,7 @@ def opened_memory(handle: str) -> torch.Tensor:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If it cannot be opened.
     """
     from headrace.cuda.memory import opened
@@ -277,7 +277,6 @@ def on_device(
     *,
     stage: str,
     dtypes: Sequence[torch.dtype] = (torch.int64,),
-    error: type[InputError] = InputError,
     in_place: bool = False,
 ) -> torch.Tensor:
     """Return a one-dimensional array that kernels on a device can read, contiguous, or refuse it.
@@ -288,7 +287,7 @@ def on_device(
     Raises
     ------
     InputError
-        (or `error`) for another type, number of dimensions or dtype, or memory that the device cannot read in place.
+        For another type, number of dimensions or dtype, or memory that the device cannot read in place.
     """
     from headrace.cuda.backend import copied, reach_of
 
@@ -309,10 +308,12 @@ def on_device(
     words = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
     expected = f"{stage}: expected {name} to be a 1-d tensor of {words} on {device}, or in pinned memory"
     if not isinstance(value, torch.Tensor):
-        raise error(f"{expected}, got {type(value).__name__}; pass torch.as_tensor({name}, device={str(device)!r})")
+        raise InputError(
+            f"{expected}, got {type(value).__name__}; pass torch.as_tensor({name}, device={str(device)!r})"
+        )
     if value.ndim != 1 or value.dtype not in dtypes:
-        raise error(f"{expected}, got {str(value.dtype).removeprefix('torch.')}{list(value.shape)}")
-    raise error(f"{expected}, got a tensor on {value.device}; move it with .to({str(device)!r}), or pin it")
+        raise InputError(f"{expected}, got {str(value.dtype).removeprefix('torch.')}{list(value.shape)}")
+    raise InputError(f"{expected}, got a tensor on {value.device}; move it with .to({str(device)!r}), or pin it")
 
 
 class device_errors:  # noqa: N801 - used as a function is, and by each small batch, which feels the calls of a generator
@@ -320,7 +321,7 @@ class device_errors:  # noqa: N801 - used as a function is, and by each small ba
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         In the place of that of `headrace.cuda`.
     """
 
@@ -334,4 +335,4 @@ class device_errors:  # noqa: N801 - used as a function is, and by each small ba
         from headrace.cuda.errors import DeviceError as Failed
 
         if isinstance(error, Failed):
-            raise DeviceError(str(error)) from error
+            raise HeadraceError(str(error)) from error

@@ -145,7 +145,7 @@ def _process_limits() -> list[tuple[int, str]]:
     return [(limit, taken) for limit, taken in limits if limit != resource.RLIM_INFINITY]
 
 
-def check_fits_memory(num_bytes: int, what: str, advice: str, error: type[InputError] = InputError) -> None:
+def check_fits_memory(num_bytes: int, what: str, advice: str) -> None:
     """Refuse what takes more than all memory that this process can have.
 
     What takes less may still not fit beside other things: this catches slips, it does not plan.
@@ -156,13 +156,11 @@ def check_fits_memory(num_bytes: int, what: str, advice: str, error: type[InputE
         What is needed at least.
     what, advice : str
         Who asks for what, and what to do, for the message.
-    error : type
-        Class of the error.
 
     Raises
     ------
     InputError
-        (or `error`) with what was asked for and the limit.
+        with what was asked for and the limit.
     """
     limit = most_memory_bytes() if num_bytes >= _LEAST_LOOKED_AT else memory_bytes()
     if limit is not None and num_bytes > limit:
@@ -170,7 +168,7 @@ def check_fits_memory(num_bytes: int, what: str, advice: str, error: type[InputE
             f"{what}, which takes at least {_readable(num_bytes)}; expected at most the memory of this machine, or "
             f"what limits leave this process, {_readable(limit)}; {advice}"
         )
-        raise error(message)
+        raise InputError(message)
 
 
 def _readable(num_bytes: int) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from headrace.ops.errors import InputError
 from headrace.ops.text import printable
@@ -31,61 +31,39 @@ def load(module: str) -> ModuleType:
             gc.enable()
 
 
-class Former(NamedTuple):
-    """A former name of something, which is to be removed: where it is, what to write in its place, and since when."""
-
-    module: str
-    now: str
-    since: str
-
-
-def later(
-    package: str,
-    modules: Mapping[str, str],
-    submodules: Mapping[str, str],
-    advice: Callable[[str], str | None] | None = None,
-    former: Mapping[str, Former] | None = None,
+def names_of(
+    package: str, public: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package whose names are loaded at their first use.
+    """Return ``__getattr__`` and ``__dir__`` of a package that has the names of another module.
 
     Parameters
     ----------
     package
         Its full name.
+    public
+        The module with the names, in ``__all__``, imported when one is asked for. It may have ``instead_of``, which
+        returns what to write in place of a name that does not exist, or None.
     modules
-        For each name the module that has it.
-    submodules
-        For each name that is a module itself that module.
-    advice
-        Says what to write in place of a name that does not exist, or None; by default the nearest name.
-    former
-        Names that are shown no more. Each line that uses one is warned once.
+        Modules that are names of the package as well, with their full names; each is imported when it is asked for.
     """
-    names = {*modules, *submodules}
 
     def value_of(name: str) -> object:
         if name in modules:
-            value = getattr(load(modules[name]), name)
-        elif name in submodules:
-            value = load(submodules[name])
-        elif former is not None and name in former:
-            from headrace.ops.warn_user import warn_user  # which imports of headrace alone do not need
-
-            module, now, since = former[name]
-            value = getattr(load(module), name)
-            # After imports, which may change filters: Python then forgets which lines were warned.
-            message = f"{package}.{name} is deprecated since {since}; write {now}"
-            warn_user(message, DeprecationWarning)
-            return value  # and is asked for here again, from other lines
-        else:
-            raise no_attribute(f"module {package!r}", name, lambda: names, advice)
-        setattr(sys.modules[package], name, value)  # so that it is asked for here once
-        return value
+            return import_module(modules[name])
+        if name.startswith("_") and name != "__all__":
+            raise no_attribute(f"module {package!r}", name, list)
+        module = load(public)
+        values = {one: getattr(module, one) for one in ("__all__", *module.__all__)}
+        vars(sys.modules[package]).update(values)
+        if name not in values:
+            advice = getattr(module, "instead_of", None)
+            raise no_attribute(f"module {package!r}", name, lambda: [*module.__all__, *modules], advice)
+        return values[name]
 
     def shown() -> list[str]:
         # What is public, and what Python itself looks for.
-        values = vars(sys.modules[package])
-        return sorted({*values["__all__"], *(name for name in values if name.startswith("__"))})
+        dunder = [name for name in vars(sys.modules[package]) if name.startswith("__")]
+        return sorted({*load(public).__all__, *modules, *dunder})
 
     return value_of, shown
 

@@ -6,15 +6,19 @@ nothing use as well, are in `headrace` itself.
 
 from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
 from headrace.pipeline.plan.plan import verb, verbs
+from headrace.pipeline.plan.rules import Facts, Pass, Promise, Rule
 from headrace.pipeline.plan.source import BatchSource, SourceStage
 from headrace.pipeline.plan.stage import MacroStage, MapStage, RunSettings, Stage
 from headrace.pipeline.stages.hop_sampler import HopSampler
 from headrace.pipeline.stages.other_sources import NodeSource
 from headrace.pipeline.storage.source_protocols import ExpectingSource, PlacingSource
+from headrace.pipeline.storage.users_policy import CachePolicy
 
 __all__ = [
     "BatchSource",
+    "CachePolicy",
     "ExpectingSource",
+    "Facts",
     "HopSampler",
     "LaborImportanceRule",
     "LaborRule",
@@ -24,7 +28,10 @@ __all__ = [
     "MapStage",
     "NeighborRule",
     "NodeSource",
+    "Pass",
     "PlacingSource",
+    "Promise",
+    "Rule",
     "RunSettings",
     "SourceStage",
     "Stage",

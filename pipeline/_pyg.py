@@ -1,9 +1,9 @@
 """Loaders with PyG's names and parameters: see `headrace.pipeline.compat.pyg`."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from headrace.pipeline.compat.pyg import *  # noqa: F403 - the same names
 from headrace.pipeline.compat.pyg import __all__  # noqa: F401
 
-if not _TYPE_CHECKING:
+if not TYPE_CHECKING:
     from headrace.pipeline.compat.pyg import __getattr__  # noqa: F401 - it refuses others

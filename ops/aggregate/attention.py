@@ -11,7 +11,7 @@ from headrace.ops._arrays import Array
 from headrace.ops.aggregate import on_cpu, on_gpu, on_torch
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
 from headrace.ops.aggregate.edges import EdgeRows, by_device, check_shape, check_table, check_written, new_rows
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 
 __all__ = [
     "Attended",
@@ -78,7 +78,7 @@ def attend(
 
     Raises
     ------
-    GraphError, FeatureError
+    InputError
         As for `spmm`.
     """
     rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "attend")
@@ -91,7 +91,7 @@ def attend(
     if state is not None:
         if not isinstance(state, Attended):
             message = f"{stage}: expected state to be Attended, got {type(state).__name__}"
-            raise FeatureError(message)
+            raise InputError(message)
         for name, part, of in zip(Attended._fields, state, ((num_rows, *x.shape[1:]), shape, shape), strict=True):
             check_written(part, name, stage, of, x)
     found = state or Attended(new_rows(num_rows, x), *(x.new_empty(shape) for _ in range(2)))
@@ -137,7 +137,7 @@ def attend_backward_destinations(
 
     Raises
     ------
-    GraphError, FeatureError
+    InputError
         As for `attend`.
     """
     rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "attend_backward_destinations")
@@ -185,7 +185,7 @@ def attend_backward_sources(
 
     Raises
     ------
-    GraphError, FeatureError
+    InputError
         As for `attend`.
     """
     rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "attend_backward_sources")
@@ -212,7 +212,7 @@ def attend_backward_sources(
 def _check_scores(scores: AttentionScores, x: torch.Tensor, stage: str) -> None:
     if not isinstance(scores, AttentionScores):
         message = f"{stage}: expected scores to be AttentionScores, got {type(scores).__name__}"
-        raise FeatureError(message)
+        raise InputError(message)
     scores.check(x, stage)
 
 
@@ -225,7 +225,7 @@ def _check_backward(
     rows, heads = (num_dst, *x.shape[1:]), (num_dst, scores.heads)
     if not isinstance(attended, Attended):
         message = f"{stage}: expected attended to be Attended, got {type(attended).__name__}"
-        raise FeatureError(message)
+        raise InputError(message)
     for name, part, shape in zip(
         ("gradient", *Attended._fields), (gradient, *attended), (rows, rows, heads, heads), strict=True
     ):

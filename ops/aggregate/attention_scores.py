@@ -11,7 +11,7 @@ import torch
 from headrace.ops._arrays import Array, as_key
 from headrace.ops.aggregate.compiling import IS_CAPTURED, is_compiling
 from headrace.ops.aggregate.edges import check_shape, check_table
-from headrace.ops.errors import FeatureError, InputError, UsageError
+from headrace.ops.errors import InputError, PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +52,13 @@ class AttentionDropout:
         ------
         InputError
             For a probability outside of [0, 1).
-        UsageError
+        PlanError
             In a step that a GPU may repeat.
         """
         if isinstance(probability, (int, float)) and probability == 0:
             return None
         if not is_compiling() and IS_CAPTURED.get():
-            raise UsageError(
+            raise PlanError(
                 "dropout of attention: expected none in hr.nn.CapturedStep, as a GPU repeats the masks of a call, got "
                 f"a probability of {probability}; drop rows by torch.nn.Dropout, or call the step itself"
             )
@@ -132,7 +132,7 @@ class AttentionScores:
 
         Raises
         ------
-        FeatureError
+        InputError
             If they do not.
         """
         check_table(self.source, "source", stage, like=x)
@@ -141,7 +141,7 @@ class AttentionScores:
                 f"{stage}: expected source scores [num_src, heads] and x [num_src, heads, ...], "
                 f"got {list(self.source.shape)} and {list(x.shape)}"
             )
-            raise FeatureError(message)
+            raise InputError(message)
         check_table(self.destination, "destination", stage, like=x)
         check_shape(self.destination, "destination", stage, (len(self.destination), self.heads), x)
         if self.edge is not None:

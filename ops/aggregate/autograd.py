@@ -58,9 +58,8 @@ def aggregate_with_grad(
 
     Raises
     ------
-    GraphError, FeatureError
-        As for `spmm`.
     InputError
+        As for `spmm`.
         For an unknown `reduce`.
 
     Examples
@@ -241,7 +240,7 @@ def attend_with_grad(
 
     Raises
     ------
-    GraphError, FeatureError
+    InputError
         As for `attend`.
     """
     _check_vectors("attend_with_grad", indptr=indptr, indices=indices)

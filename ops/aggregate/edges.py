@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, graph_arrays
-from headrace.ops.errors import FeatureError, GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import empty_rows
 from headrace.ops.gpu import kernels_for
 
@@ -47,12 +47,12 @@ class EdgeRows:
 
         Raises
         ------
-        GraphError
+        InputError
             For an `indptr` without entries.
         """
         if len(self.indptr) == 0:
             message = f"{self.stage}: expected indptr to have num_nodes + 1 entries, got none"
-            raise GraphError(message)
+            raise InputError(message)
         return len(self.indptr) - 1
 
     def on_cpu(self) -> tuple[_native.EdgeRows, int]:
@@ -60,13 +60,13 @@ class EdgeRows:
 
         Raises
         ------
-        GraphError
+        InputError
             For other types, dtypes, lengths or devices.
         """
         starts, others = graph_arrays(self.indptr, self.indices, self.stage)
         places = None
         if self.positions is not None:
-            places = as_numpy(self.positions, "positions", stage=self.stage, dtypes=ID_DTYPES, error=GraphError)
+            places = as_numpy(self.positions, "positions", stage=self.stage, dtypes=ID_DTYPES)
             self.check_positions(places.size, others.size)
             if places.dtype != others.dtype:
                 others, places = others.astype(np.int64, copy=False), places.astype(np.int64, copy=False)
@@ -77,11 +77,11 @@ class EdgeRows:
 
         Raises
         ------
-        GraphError
+        InputError
             If they are not as many as edges.
         """
         if count != num_edges:
-            raise GraphError(f"{self.stage}: expected positions to have one entry per edge ({num_edges}), got {count}")
+            raise InputError(f"{self.stage}: expected positions to have one entry per edge ({num_edges}), got {count}")
 
 
 def check_table(value: torch.Tensor, name: str, stage: str, *, rows: int | None = None, like: Any = None) -> None:
@@ -89,27 +89,27 @@ def check_table(value: torch.Tensor, name: str, stage: str, *, rows: int | None 
 
     Raises
     ------
-    FeatureError
+    InputError
         For another type, dtype, device than that of `like`, or number of rows.
     """
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         what = value.layout if isinstance(value, torch.Tensor) else type(value).__name__
         message = f"{stage}: expected {name} to be a dense tensor of float32 or float64, got {what}"
-        raise FeatureError(message)
+        raise InputError(message)
     if value.dtype not in DTYPES or value.ndim == 0:
         message = (
             f"{stage}: expected {name} to be [rows, ...] of float32 or float64, got {value.dtype}{list(value.shape)}"
         )
-        raise FeatureError(message)
+        raise InputError(message)
     if rows is not None and value.shape[0] != rows:
         message = f"{stage}: expected {name} to have {rows} rows, got {value.dtype}{list(value.shape)}"
-        raise FeatureError(message)
+        raise InputError(message)
     if like is not None and (value.dtype != like.dtype or value.device != like.device):
         message = (
             f"{stage}: expected {name} to be of {like.dtype} on {like.device}, as the rows are, "
             f"got {value.dtype} on {value.device}; convert it"
         )
-        raise FeatureError(message)
+        raise InputError(message)
 
 
 def check_shape(value: torch.Tensor, name: str, stage: str, shape: tuple[int, ...], like: torch.Tensor) -> None:
@@ -117,13 +117,13 @@ def check_shape(value: torch.Tensor, name: str, stage: str, shape: tuple[int, ..
 
     Raises
     ------
-    FeatureError
+    InputError
         For any other.
     """
     check_table(value, name, stage, like=like)
     if tuple(value.shape) != shape:
         message = f"{stage}: expected {name} to be {list(shape)}, got {list(value.shape)}"
-        raise FeatureError(message)
+        raise InputError(message)
 
 
 def check_written(value: torch.Tensor, name: str, stage: str, shape: tuple[int, ...], like: torch.Tensor) -> None:
@@ -131,13 +131,13 @@ def check_written(value: torch.Tensor, name: str, stage: str, shape: tuple[int, 
 
     Raises
     ------
-    FeatureError
+    InputError
         For any other.
     """
     check_shape(value, name, stage, shape, like)
     if not is_readable(value):
         message = f"{stage}: expected {name} to be contiguous and aligned, got strides {list(value.stride())}"
-        raise FeatureError(message)
+        raise InputError(message)
 
 
 def is_readable(value: torch.Tensor) -> bool:
@@ -150,16 +150,16 @@ def check_winners(value: torch.Tensor, stage: str, shape: tuple[int, ...], like:
 
     Raises
     ------
-    FeatureError
+    InputError
         If they are not int64 of a shape, where `like` is.
     """
     if not isinstance(value, torch.Tensor) or value.dtype != torch.int64 or tuple(value.shape) != shape:
         got = f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
         message = f"{stage}: expected winners to be a tensor of int64{list(shape)}, got {got}"
-        raise FeatureError(message)
+        raise InputError(message)
     if value.device != like.device:
         message = f"{stage}: expected winners to be on {like.device}, as the rows are, got a tensor on {value.device}"
-        raise FeatureError(message)
+        raise InputError(message)
 
 
 def readable(value: torch.Tensor) -> torch.Tensor:
@@ -176,7 +176,7 @@ def check_weight(weight: torch.Tensor | None, x: torch.Tensor, stage: str) -> No
 
     Raises
     ------
-    FeatureError
+    InputError
         For another shape, dtype or device.
     """
     if weight is None:
@@ -187,7 +187,7 @@ def check_weight(weight: torch.Tensor | None, x: torch.Tensor, stage: str) -> No
             f"{stage}: expected weight to be [num_edges], or [num_edges, heads] where rows are [heads, ...], "
             f"got {list(weight.shape)} for rows {list(x.shape[1:])}"
         )
-        raise FeatureError(message)
+        raise InputError(message)
 
 
 def heads_of(weight: torch.Tensor) -> int | None:

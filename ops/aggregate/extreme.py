@@ -19,7 +19,7 @@ from headrace.ops.aggregate.edges import (
     is_readable,
     new_rows,
 )
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 
 
 class Extremes(NamedTuple):
@@ -70,7 +70,7 @@ def spmm_extreme(
 
     Raises
     ------
-    GraphError, FeatureError
+    InputError
         As for `spmm`.
     """
     rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "spmm_extreme")
@@ -80,12 +80,12 @@ def spmm_extreme(
     if state is not None:
         if not isinstance(state, Extremes):
             message = f"{stage}: expected state to be Extremes, got {type(state).__name__}"
-            raise FeatureError(message)
+            raise InputError(message)
         check_written(state.values, "values", stage, shape, x)
         check_winners(state.winners, stage, shape, x)
         if not is_readable(state.winners):
             message = f"{stage}: expected winners to be contiguous, got strides {list(state.winners.stride())}"
-            raise FeatureError(message)
+            raise InputError(message)
     check_weight(weight, x, stage)
     found = state or Extremes(new_rows(shape[0], x), torch.empty(shape, dtype=torch.int64, device=x.device))
     find = by_device(x, on_cpu.spmm_extreme, on_gpu.spmm_extreme, on_torch.spmm_extreme)
@@ -123,7 +123,7 @@ def spmm_winners(
 
     Raises
     ------
-    GraphError, FeatureError
+    InputError
         As for `spmm`.
     """
     rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "spmm_winners")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from headrace.ops.aggregate.edges import EdgeRows, readable
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_errors, on_device
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def edge_rows(rows: EdgeRows, device: torch.device, *, num_others: int, num_posi
 
     Raises
     ------
-    GraphError
+    InputError
         If they are none.
     """
     from headrace.cuda.edge_rows import EdgeRows as GpuEdgeRows
@@ -49,18 +49,16 @@ def edge_rows(rows: EdgeRows, device: torch.device, *, num_others: int, num_posi
     from headrace.cuda.faults import Fault
 
     stage = rows.stage
-    starts = on_device(rows.indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
-    others = on_device(rows.indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
+    starts = on_device(rows.indptr, "indptr", device, stage=stage, in_place=True)
+    others = on_device(rows.indices, "indices", device, stage=stage, dtypes=_IDS, in_place=True)
     places = None
     if rows.positions is not None:
-        places = on_device(
-            rows.positions, "positions", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True
-        )
+        places = on_device(rows.positions, "positions", device, stage=stage, dtypes=_IDS, in_place=True)
         rows.check_positions(len(places), len(others))
         if places.dtype != others.dtype:
             others, places = others.long(), places.long()
     if places is None and num_positions is not None and num_positions < len(others):
-        raise GraphError(f"{stage}: expected an entry for each of {len(others)} edges, got {num_positions}")
+        raise InputError(f"{stage}: expected an entry for each of {len(others)} edges, got {num_positions}")
     found = GpuEdgeRows(starts, others, places)
     if rows.trusted is not True:  # nothing else is a promise
         most = _UNCOUNTED if num_positions is None else num_positions
@@ -72,21 +70,21 @@ def edge_rows(rows: EdgeRows, device: torch.device, *, num_others: int, num_posi
     return found
 
 
-def _wrong_rows(fault: Fault, rows: GpuEdgeRows, num_others: int, num_positions: int, stage: str) -> GraphError:
+def _wrong_rows(fault: Fault, rows: GpuEdgeRows, num_others: int, num_positions: int, stage: str) -> InputError:
     i, indptr = fault.item, rows.indptr
     match fault.kind:
         case "wrong ends":
             what = f"expected indptr to run from 0 to len(indices) = {len(rows.indices)}, got {int(indptr[0])} to "
-            return GraphError(f"{stage}: {what}{int(indptr[-1])}; run check_csc on the graph")
+            return InputError(f"{stage}: {what}{int(indptr[-1])}; run check_csc on the graph")
         case "decreases":
             what = f"indptr[{i}] = {int(indptr[i])}, indptr[{i + 1}] = {int(indptr[i + 1])}"
-            return GraphError(f"{stage}: indptr decreases: {what}; expected the running sum of degrees")
+            return InputError(f"{stage}: indptr decreases: {what}; expected the running sum of degrees")
         case "no row":
             what, bound = f"indices[{i}] = {int(rows.indices[i])}", num_others
         case _:
             assert rows.positions is not None
             what, bound = f"positions[{i}] = {int(rows.positions[i])}", num_positions
-    return GraphError(f"{stage}: {what} has no row: expected 0 <= it < {bound}")
+    return InputError(f"{stage}: {what} has no row: expected 0 <= it < {bound}")
 
 
 def spmm(
@@ -182,7 +180,7 @@ def attend_backward(
     num_others = len(scores.source if by_x is None else scores.destination)
     edges = edge_rows(rows, x.device, num_others=num_others, num_positions=num_positions)
     if edges.num_rows != len(by_score):
-        raise GraphError(f"{rows.stage}: expected a row of edges for each row of scores, got {edges.num_rows}")
+        raise InputError(f"{rows.stage}: expected a row of edges for each row of scores, got {edges.num_rows}")
     written = [None if one is None else readable(one) for one in (by_edge, by_x)]
     with device_errors():
         attend_backward(
@@ -221,7 +219,7 @@ def _scores(
     num_positions = next(iter(lengths.values()), None)
     for name, length in lengths.items():
         if length != num_positions:
-            raise GraphError(f"{stage}: expected {name} to have one entry per edge ({num_positions}), got {length}")
+            raise InputError(f"{stage}: expected {name} to have one entry per edge ({num_positions}), got {length}")
     options = (0, 0, 1.0) if dropout is None else (dropout.key, dropout.threshold, dropout.kept_scale)
     return (
         Scores(readable(scores.source), readable(scores.destination), edge, weight, float(scores.slope), *options, ids),

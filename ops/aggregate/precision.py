@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 
 Maybe = TypeVar("Maybe", torch.Tensor, torch.Tensor | None)
 
@@ -43,7 +43,7 @@ def check_narrow(stage: str, x: Any, **others: Any) -> None:
 
     Raises
     ------
-    FeatureError
+    InputError
         For a tensor that is of another dtype than rows in float32, where one of the two is narrow.
     """
     for name, value in others.items():
@@ -54,7 +54,7 @@ def check_narrow(stage: str, x: Any, **others: Any) -> None:
                 f"{stage}: expected {name} to be of {x.dtype} on {x.device}, as the rows are, got {value.dtype} on "
                 f"{value.device}; convert it"
             )
-            raise FeatureError(message)
+            raise InputError(message)
 
 
 def as_narrow_as(out: torch.Tensor, x: Any) -> torch.Tensor:

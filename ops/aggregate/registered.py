@@ -21,7 +21,7 @@ from headrace.ops.aggregate.extreme import spmm_extreme, spmm_winners
 from headrace.ops.aggregate.spmm import sddmm, spmm
 from headrace.ops.aggregate.transpose import transpose_csc
 from headrace.ops.aggregate.way_back import Options
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 
 #: Any: torch has no types for it.
 LIBRARY: Any = torch.library.Library("headrace", "DEF")  # type: ignore[no-untyped-call]
@@ -65,7 +65,7 @@ def _on(*, trusted: bool) -> Options:
 
 def _check_rows(indptr: Tensor, num_rows: int) -> None:
     if len(indptr) != num_rows + 1:
-        raise GraphError(f"headrace: expected indptr of {num_rows + 1} entries, one more than rows, got {len(indptr)}")
+        raise InputError(f"headrace: expected indptr of {num_rows + 1} entries, one more than rows, got {len(indptr)}")
 
 
 @_registered(

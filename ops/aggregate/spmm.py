@@ -17,7 +17,7 @@ from headrace.ops.aggregate.edges import (
     check_written,
     new_rows,
 )
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 
 
 def spmm(
@@ -65,9 +65,8 @@ def spmm(
 
     Raises
     ------
-    GraphError
+    InputError
         For invalid rows of edges. Nothing is written then.
-    FeatureError
         For tensors of wrong shapes, dtypes or devices.
 
     Examples
@@ -85,7 +84,7 @@ def spmm(
         check_written(out, "out", rows.stage, shape, x)
         if x.numel() and out.data_ptr() == x.data_ptr():
             message = f"{rows.stage}: expected out not to be x, whose rows are read while it is written"
-            raise FeatureError(message)
+            raise InputError(message)
     if divisors is not None:
         check_shape(divisors, "divisors", rows.stage, shape[:1], x)
     check_weight(weight, x, rows.stage)
@@ -129,7 +128,7 @@ def sddmm(
 
     Raises
     ------
-    GraphError, FeatureError
+    InputError
         As for `spmm`.
     """
     rows = EdgeRows(indptr, indices, positions, num_threads, trusted, "sddmm")
@@ -138,7 +137,7 @@ def sddmm(
     check_table(b, "b", stage, like=a)
     if a.shape[1:] != b.shape[1:] or (heads is not None and (a.ndim < 2 or a.shape[1] != heads or heads < 1)):
         message = f"{stage}: expected rows of one shape, [heads = {heads}, ...], got {list(a.shape)}, {list(b.shape)}"
-        raise FeatureError(message)
+        raise InputError(message)
     shape: tuple[int, ...] = (len(indices),) if heads is None else (len(indices), heads)
     if winners is not None:
         check_winners(winners, stage, tuple(a.shape), a)

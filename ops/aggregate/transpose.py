@@ -11,7 +11,7 @@ from headrace.ops import _native
 from headrace.ops._arrays import Array, as_count, as_num_threads, graph_arrays
 from headrace.ops.aggregate import on_gpu
 from headrace.ops.aggregate.edges import EdgeRows
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import kernels_for
 from headrace.ops.memory_limit import check_fits_memory
 
@@ -54,12 +54,12 @@ def transpose_csc(
 
     Raises
     ------
-    GraphError
+    InputError
         For wrong dtypes or lengths, an indptr that decreases, a source out of range, more sources than fit in memory.
     """
     stage = "transpose_csc"
-    num_src = as_count(num_src, "num_src", stage=stage, error=GraphError)
-    check_fits_memory(8 * (num_src + 1), f"{stage}: got num_src = {num_src:,}", "is it a slip?", GraphError)
+    num_src = as_count(num_src, "num_src", stage=stage)
+    check_fits_memory(8 * (num_src + 1), f"{stage}: got num_src = {num_src:,}", "is it a slip?")
     rows = EdgeRows(indptr, indices, None, num_threads, trusted, stage)
     num_dst = rows.num_rows
     device = kernels_for(indices)
@@ -76,12 +76,12 @@ def transpose_csc(
             f"{stage}: indptr decreases: indptr[{row}] = {starts[row]}, indptr[{row + 1}] = {starts[row + 1]}; "
             "expected the running sum of degrees"
         )
-        raise GraphError(message)
+        raise InputError(message)
     largest = int(sources.max(initial=-1))
     if largest >= num_src or sources.min(initial=0) < 0:
         wrong = int(((sources < 0) | (sources >= num_src)).argmax())
         message = f"{stage}: indices[{wrong}] = {sources[wrong]} is no source: expected 0 <= it < num_src = {num_src}"
-        raise GraphError(message)
+        raise InputError(message)
     destinations = np.repeat(np.arange(num_dst, dtype=sources.dtype), degrees)
     # As an edge list in the other direction; the ids of both sides are below one bound there.
     begins, ends, places = _native.coo_to_csc(

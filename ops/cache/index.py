@@ -9,7 +9,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_numpy
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +61,7 @@ class CacheIndex:
 
     Raises
     ------
-    FeatureError
+    InputError
         For an unknown policy, and for arguments that do not fit it.
     """
 
@@ -71,13 +71,13 @@ class CacheIndex:
         stage = "CacheIndex"
         if policy not in POLICIES:
             message = f"{stage}: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}"
-            raise FeatureError(message)
-        capacity = as_count(capacity, "capacity", stage=stage, error=FeatureError)
-        num_rows = as_count(num_rows, "num_rows", stage=stage, error=FeatureError)
+            raise InputError(message)
+        capacity = as_count(capacity, "capacity", stage=stage)
+        num_rows = as_count(num_rows, "num_rows", stage=stage)
         if (ids is not None) != (policy == "static") or (scores is not None and policy != "look-ahead"):
             message = f"{stage}: a static cache takes ids, look-ahead may take scores, and no other policy takes either"
-            raise FeatureError(message)
-        fixed = None if ids is None else as_numpy(ids, "ids", stage=stage, error=FeatureError)
+            raise InputError(message)
+        fixed = None if ids is None else as_numpy(ids, "ids", stage=stage)
         levels = None if scores is None else _levels(scores, num_rows, stage)
         self._native = _native.CacheIndex(POLICIES[policy], capacity, num_rows, fixed, levels)
 
@@ -125,16 +125,16 @@ class CacheIndex:
 
 
 def _as_ids(ids: Array, stage: str) -> NDArray[np.int64]:
-    rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES)
     return rows.astype(np.int64, copy=False)
 
 
 def _levels(scores: Array, num_rows: int, stage: str) -> NDArray[np.uint8]:
     """Cut the ranking of rows into levels of equal size, the highest scores in the highest level."""
-    values = as_numpy(scores, "scores", stage=stage, dtypes=("float64",), error=FeatureError)
+    values = as_numpy(scores, "scores", stage=stage, dtypes=("float64",))
     if values.size != num_rows:
         message = f"{stage}: expected a score for each of {num_rows} rows, got {values.size}"
-        raise FeatureError(message)
+        raise InputError(message)
     levels = np.empty(num_rows, np.uint8)
     levels[np.argsort(values, kind="stable")] = np.arange(num_rows) * _NUM_LEVELS // max(num_rows, 1)
     return levels

@@ -9,7 +9,7 @@ import torch
 
 from headrace.ops._arrays import Array, as_count
 from headrace.ops.cache import on_gpu
-from headrace.ops.errors import DeviceError
+from headrace.ops.errors import HeadraceError
 from headrace.ops.gpu import device_errors, gpu_at, on_device
 
 #: Bytes that an index takes for each slot, at most and but for some 32.
@@ -59,7 +59,7 @@ class SetIndex:
     ------
     InputError
         If a number is below 0.
-    DeviceError
+    HeadraceError
         If the device is not a GPU, or cannot be used.
     """
 
@@ -69,9 +69,9 @@ class SetIndex:
         fits = num_ids is not None and as_count(num_ids, "num_ids", stage=stage) <= num_slots
         try:
             self._device = gpu_at(device)
-        except DeviceError as error:
+        except HeadraceError as error:
             message = f"{stage}: {error}; in CPU memory ops.CacheIndex is the cache"
-            raise DeviceError(message) from error
+            raise HeadraceError(message) from error
         self._num_passed = 0  # ids, where there are no slots
         self._twin = on_gpu.made(num_slots, self._device, is_mixed=not fits) if num_slots else None
 

@@ -6,7 +6,7 @@ import torch
 
 from headrace.ops._arrays import Array
 from headrace.ops.cache.set_index import SetLookup
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features import on_gpu
 from headrace.ops.gpu import on_device, reads
 
@@ -37,27 +37,27 @@ def gather_cached(cache: torch.Tensor, lookup: SetLookup, source: torch.Tensor, 
 
     Raises
     ------
-    FeatureError
+    InputError
         If the cache, the source, ids or look-up do not fit each other, or the GPU cannot read one of them.
     """
     stage = "gather_cached"
     device = lookup.slots.device
-    wanted = on_device(ids, "ids", device, stage=stage, dtypes=_IDS, error=FeatureError)
+    wanted = on_device(ids, "ids", device, stage=stage, dtypes=_IDS)
     if cache.device != device or not cache.is_contiguous():
         message = f"{stage}: expected a contiguous cache on {device}, got one on {cache.device} {cache.stride()}"
-        raise FeatureError(message)
+        raise InputError(message)
     if cache.dtype != source.dtype or cache.shape[1:] != source.shape[1:]:
         message = (
             f"{stage}: expected a source with rows as of the cache, {cache.dtype}{list(cache.shape[1:])}, got "
             f"{source.dtype}{list(source.shape[1:])}"
         )
-        raise FeatureError(message)
+        raise InputError(message)
     if not reads(source, device):
         message = f"{stage}: expected a source that {device} reads in place, got one on {source.device}; pin it"
-        raise FeatureError(message)
+        raise InputError(message)
     if len(wanted) != len(lookup.slots):
         message = f"{stage}: expected the look-up of {len(wanted)} ids, got that of {len(lookup.slots)}"
-        raise FeatureError(message)
+        raise InputError(message)
     return on_gpu.gather_cached(cache, lookup.slots, lookup.fills, source.detach(), wanted)
 
 

@@ -10,7 +10,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, is_packed
 from headrace.ops.borrowed import check_memory
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 
 if TYPE_CHECKING:
@@ -61,22 +61,22 @@ def decode_rows(
 
     Raises
     ------
-    FeatureError
+    InputError
         If an id has no row, or an argument has a wrong dtype or shape.
     """
     if not isinstance(source, torch.Tensor) or source.layout != torch.strided or source.ndim == 0:
         came = f"{source.layout}{list(source.shape)}" if isinstance(source, torch.Tensor) else type(source).__name__
-        raise FeatureError(f"{_STAGE}: expected source to be a dense tensor of rows, got {came}")
+        raise InputError(f"{_STAGE}: expected source to be a dense tensor of rows, got {came}")
     if source.dtype not in (*FLOATING, *CODES):
-        raise FeatureError(
+        raise InputError(
             f"{_STAGE}: expected rows of float16, bfloat16, float32, float64, int8 or uint8, got {source.dtype}"
         )
     if dtype not in FLOATING:
-        raise FeatureError(f"{_STAGE}: expected dtype to be float16, bfloat16, float32 or float64, got {dtype}")
+        raise InputError(f"{_STAGE}: expected dtype to be float16, bfloat16, float32 or float64, got {dtype}")
     shape = source.shape[1:]
     scales = _of_row(scale, "scale", shape)
     if scales is None and zero_point is not None:
-        raise FeatureError(f"{_STAGE}: expected a scale with the zero point, got none; pass scale=torch.tensor(1.0)")
+        raise InputError(f"{_STAGE}: expected a scale with the zero point, got none; pass scale=torch.tensor(1.0)")
     zeros = _of_row(zero_point, "zero_point", shape)
     if scales is not None and zeros is None:
         zeros = torch.zeros(shape, device="cpu")
@@ -84,11 +84,11 @@ def decode_rows(
         return _by_torch(source if ids is None else gather_rows(source, ids), dtype, scales, zeros)
     width, step = math.prod(shape), source.element_size()
     source = source.detach().resolve_neg()
-    check_memory(source, "source", _STAGE, FeatureError)
+    check_memory(source, "source", _STAGE)
     if source.data_ptr() % step or not is_packed(tuple(shape), source.stride()[1:], 1):
         source = gather_rows(source, torch.arange(len(source), device="cpu") if ids is None else ids)
         ids = None
-    wanted = None if ids is None else as_numpy(ids, "ids", stage=_STAGE, dtypes=ID_DTYPES, error=FeatureError)
+    wanted = None if ids is None else as_numpy(ids, "ids", stage=_STAGE, dtypes=ID_DTYPES)
     num_rows = len(source)
     out = empty_rows((num_rows if wanted is None else wanted.size, *shape), dtype)
     _native.decode_rows(
@@ -114,7 +114,7 @@ def _of_row(numbers: torch.Tensor | None, name: str, shape: torch.Size) -> torch
     fits = isinstance(numbers, torch.Tensor) and numbers.dtype == torch.float32 and numbers.is_cpu
     if not fits or tuple(numbers.shape) not in ((), tuple(shape)):
         came = f"{numbers.dtype}{list(numbers.shape)}" if isinstance(numbers, torch.Tensor) else type(numbers).__name__
-        raise FeatureError(f"{_STAGE}: expected {name} to be one float32 in CPU memory, or {list(shape)}, got {came}")
+        raise InputError(f"{_STAGE}: expected {name} to be one float32 in CPU memory, or {list(shape)}, got {came}")
     return numbers.detach().expand(shape)
 
 

@@ -11,7 +11,7 @@ from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_numpy, is_int
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import output_rows
 from headrace.ops.text import in_utf8
 
@@ -68,7 +68,7 @@ class DiskRows:
 
     Raises
     ------
-    FeatureError
+    InputError
         For arguments out of range, and for io_uring where there is none.
     """
 
@@ -88,13 +88,13 @@ class DiskRows:
         stage = "DiskRows"
         if engine is not None and not (isinstance(engine, str) and engine in ENGINES):
             message = f"{stage}: expected an engine, {' or '.join(map(repr, ENGINES))}, or None, got {engine!r}"
-            raise FeatureError(message)
+            raise InputError(message)
         if not is_int(queue_depth) or not 1 <= queue_depth <= 1024:
             message = f"{stage}: expected queue_depth to be an int of at least 1 and at most 1024, got {queue_depth!r}"
-            raise FeatureError(message)
-        if as_count(gap_bytes, "gap_bytes", stage=stage, error=FeatureError) >= 1 << 62:
+            raise InputError(message)
+        if as_count(gap_bytes, "gap_bytes", stage=stage) >= 1 << 62:
             message = f"{stage}: expected gap_bytes to be below 2**62, got {gap_bytes}"
-            raise FeatureError(message)
+            raise InputError(message)
         self.engine = engine or ("io_uring" if _native.has_io_uring() else "threads")
         self._row_shape, self._dtype = tuple(shape[1:]), dtype
         row_bytes = math.prod(self._row_shape) * dtype.itemsize
@@ -134,16 +134,16 @@ class DiskRows:
 
         Raises
         ------
-        FeatureError
+        InputError
             As of `gather_rows`, nothing being written then; and when a row cannot be read, the file ends before it, or
             it has been written to since it was opened. What `out` holds then is undefined, but no read goes on.
         """
         stage = "read_rows"
-        rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
-        targets = None if places is None else as_numpy(places, "places", stage=stage, error=FeatureError)
+        rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES)
+        targets = None if places is None else as_numpy(places, "places", stage=stage)
         if targets is not None and out is None:
             message = f"{stage}: places are those of rows of out; give out too"
-            raise FeatureError(message)
+            raise InputError(message)
         num_out = len(out) if targets is not None and isinstance(out, torch.Tensor) and out.ndim else rows.size
         given, out = out, output_rows(out, (num_out, *self._row_shape), self._dtype, stage)
         num_reads, num_bytes = self._reader.read(rows, out.data_ptr(), num_out, targets)

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 #: Parameters of glibc's mallopt, and values: nothing returns to the system, no block is a map of its own, which would
 #: return at once, and memory grows by steps, so that a slightly larger tensor fits where one was.
 _KEEPING = {"M_TRIM_THRESHOLD": (-1, -1), "M_MMAP_MAX": (-4, 0), "M_TOP_PAD": (-2, 256 << 20)}
+
+
+#: Bytes of the largest tensors whose memory glibc may keep by itself.
+LARGE_BYTES = 32 << 20
+
+_keeps = False
+
+
+def returns_freed_memory() -> bool:
+    """Whether the C library returns memory of large tensors to the system, and can be told to keep it."""
+    return not _keeps and _mallopt() is not None
 
 
 def keep_freed_memory() -> bool:
@@ -16,15 +28,24 @@ def keep_freed_memory() -> bool:
     the kernel fills with zeros at the first write. That can take as long as the arithmetic of a layer: an epoch of
     GraphSAGE took 0.87 of the time without it, and one with PyG's layers half (``bench/training.py``). The process then
     stays as large as it once was. Call it once, before training; it holds for the whole process, and not for those that
-    it starts. On GPUs torch keeps memory by itself.
+    it starts. On GPUs torch keeps memory by itself. ``loader.explain()`` names it where it may help.
+
+    >>> import headrace as hr
+    >>> kept = hr.keep_freed_memory()  # once, before training
 
     Returns
     -------
     bool
         Whether the C library does so: glibc, which most distributions of Linux have. False changes nothing.
     """
+    global _keeps  # noqa: PLW0603 - of the process, as what it says
+    mallopt = _mallopt()
+    _keeps = mallopt is not None and all(mallopt(parameter, value) == 1 for parameter, value in _KEEPING.values())
+    return _keeps
+
+
+def _mallopt() -> Any:
     try:
-        mallopt = ctypes.CDLL(None).mallopt
+        return ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # Windows names no library of the process itself
-        return False
-    return all(mallopt(parameter, value) == 1 for parameter, value in _KEEPING.values())
+        return None

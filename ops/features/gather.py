@@ -12,7 +12,7 @@ from torch.autograd.graph import increment_version
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, is_packed
 from headrace.ops.borrowed import check_memory
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features import on_gpu, torch_rows
 from headrace.ops.gpu import device_of, reads
 
@@ -66,7 +66,7 @@ def gather_rows(
 
     Raises
     ------
-    FeatureError
+    InputError
         If an id or a place has no row, or `source`, `ids`, `out` or `places` have wrong devices, dtypes or shapes.
         Nothing is written then.
     """
@@ -76,28 +76,28 @@ def gather_rows(
         return on_gpu.gather(source, ids, out, places, device, stage=stage, trusted=trusted is True)
     if isinstance(ids, torch.Tensor) and not ids.is_cpu:
         return torch_rows.gather(source, ids, out, places, stage=stage)
-    rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    rows = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES)
     num_threads = as_num_threads(num_threads, stage=stage)
     if isinstance(source, torch.Tensor) and source.layout == torch.strided:
         source = source.resolve_conj().resolve_neg()  # lazy views, whose memory is not what they stand for
     shape, row_dtype = _shape_and_dtype(source, stage)
-    targets = None if places is None else as_numpy(places, "places", stage=stage, error=FeatureError)
+    targets = None if places is None else as_numpy(places, "places", stage=stage)
     if targets is not None and out is None:
         message = f"{stage}: places are those of rows of out; give out too"
-        raise FeatureError(message)
+        raise InputError(message)
     num_out = len(out) if targets is not None and isinstance(out, torch.Tensor) and out.ndim else rows.size
     given, wanted = out, (num_out, *shape[1:])
     out = empty_rows(wanted, row_dtype) if out is None else output_rows(out, wanted, row_dtype, stage)
     item_bytes = out.element_size()
     if isinstance(source, torch.Tensor):
-        check_memory(source, "source", stage, FeatureError)
+        check_memory(source, "source", stage)
         address, strides, unit = source.data_ptr(), source.stride(), 1
         if not address and source.numel():
             message = (
                 f"{stage}: expected a tensor with memory of its own, got a {type(source).__name__} around another one; "
                 "pass that one"
             )
-            raise FeatureError(message)
+            raise InputError(message)
     else:
         address, strides, unit = source.__array_interface__["data"][0], source.strides, item_bytes
     row_bytes = math.prod(shape[1:]) * item_bytes
@@ -126,16 +126,16 @@ def _shape_and_dtype(source: Array, stage: str) -> tuple[tuple[int, ...], torch.
                 f"{stage}: expected source to be a dense CPU tensor, got {source.layout} on {source.device}; "
                 "move it with .cpu() or .to_dense()"
             )
-            raise FeatureError(message)
+            raise InputError(message)
         dtype = source.dtype
     elif isinstance(source, np.ndarray):
         dtype = _torch_dtype(source, stage)
     else:
         message = f"{stage}: expected source to be a CPU tensor or a NumPy array, got {type(source).__name__}"
-        raise FeatureError(message)
+        raise InputError(message)
     if source.ndim == 0:
         message = f"{stage}: expected source to have a dimension of rows, got a scalar"
-        raise FeatureError(message)
+        raise InputError(message)
     return tuple(source.shape), dtype
 
 
@@ -144,7 +144,7 @@ def _torch_dtype(source: NDArray[Any], stage: str) -> torch.dtype:
         return torch.from_numpy(np.empty(0, source.dtype)).dtype
     except (TypeError, ValueError) as error:
         message = f"{stage}: expected source of a dtype that torch has, got {source.dtype}; convert it with .astype"
-        raise FeatureError(message) from error
+        raise InputError(message) from error
 
 
 def empty_rows(shape: Sequence[int], dtype: torch.dtype, device: torch.device | None = None) -> torch.Tensor:
@@ -166,12 +166,12 @@ def output_rows(out: torch.Tensor | None, shape: tuple[int, ...], dtype: torch.d
         return empty_rows(shape, dtype)
     if not isinstance(out, torch.Tensor):
         message = f"{stage}: expected out to be a contiguous CPU tensor {dtype}{list(shape)}, got {type(out).__name__}"
-        raise FeatureError(message)
+        raise InputError(message)
     plain = out.layout == torch.strided and out.is_contiguous() and not (out.is_neg() or out.is_conj())
     if tuple(out.shape) != shape or out.dtype != dtype or not out.is_cpu or not plain:
         message = (
             f"{stage}: expected out to be a contiguous CPU tensor {dtype}{list(shape)}, "
             f"got {out.dtype}{list(out.shape)} on {out.device}, contiguous and no lazy view: {plain}"
         )
-        raise FeatureError(message)
+        raise InputError(message)
     return out

@@ -9,7 +9,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from headrace.ops._arrays import Array
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_errors, on_device
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ def gather(
     from headrace.cuda.faults import Fault
     from headrace.cuda.rows import gather_rows
 
-    wanted = on_device(ids, "ids", device, stage=stage, dtypes=_IDS, error=FeatureError)
-    where = None if places is None else on_device(places, "places", device, stage=stage, error=FeatureError)
+    wanted = on_device(ids, "ids", device, stage=stage, dtypes=_IDS)
+    where = None if places is None else on_device(places, "places", device, stage=stage)
     if out is None and where is not None:
-        raise FeatureError(f"{stage}: places are those of rows of out; give out too")
+        raise InputError(f"{stage}: places are those of rows of out; give out too")
     if where is not None and len(where) != len(wanted):
-        raise FeatureError(f"{stage}: expected a place for each of {len(wanted)} ids, got {len(where)}")
+        raise InputError(f"{stage}: expected a place for each of {len(wanted)} ids, got {len(where)}")
     given, out = out, _output(out, len(wanted), source, device, exact=where is None, stage=stage)
     try:
         with device_errors():
@@ -59,14 +59,14 @@ def check_ids(ids: torch.Tensor, num_rows: int) -> None:
 
     Raises
     ------
-    FeatureError
+    InputError
         Naming the first of them.
     """
     from headrace.cuda.faults import Fault
     from headrace.cuda.rows import check_ids
 
     stage = "gather_rows"
-    wanted = on_device(ids, "ids", ids.device, stage=stage, dtypes=_IDS, error=FeatureError)
+    wanted = on_device(ids, "ids", ids.device, stage=stage, dtypes=_IDS)
     try:
         with device_errors():
             check_ids(wanted, num_rows)
@@ -81,8 +81,8 @@ def locate(
     from headrace.cuda.faults import Fault
     from headrace.cuda.rows import locate_rows
 
-    ranks = on_device(rank, "rank", device, stage=stage, dtypes=_IDS, error=FeatureError, in_place=True)
-    nodes = on_device(ids, "ids", device, stage=stage, dtypes=_IDS, error=FeatureError)
+    ranks = on_device(rank, "rank", device, stage=stage, dtypes=_IDS, in_place=True)
+    nodes = on_device(ids, "ids", device, stage=stage, dtypes=_IDS)
     counts = (sizes.replicated, sizes.interleaved, sizes.num_devices, sizes.host)
     try:
         with device_errors():
@@ -113,14 +113,14 @@ def gather_from_tables(
     from headrace.cuda.rows import gather_tables
 
     device = out.device
-    numbers = on_device(table, "table", device, stage=stage, dtypes=(torch.int32,), error=FeatureError)
-    rows = on_device(row, "row", device, stage=stage, error=FeatureError)
-    where = None if places is None else on_device(places, "places", device, stage=stage, error=FeatureError)
+    numbers = on_device(table, "table", device, stage=stage, dtypes=(torch.int32,))
+    rows = on_device(row, "row", device, stage=stage)
+    where = None if places is None else on_device(places, "places", device, stage=stage)
     if where is None and len(out) != len(rows):
-        raise FeatureError(f"{stage}: expected a row of out for each of {len(rows)} rows, got {len(out)}")
+        raise InputError(f"{stage}: expected a row of out for each of {len(rows)} rows, got {len(out)}")
     for name, other in (("row", rows), ("places", where)):
         if other is not None and len(other) != len(numbers):
-            raise FeatureError(
+            raise InputError(
                 f"{stage}: expected {name} to have one entry for each of table ({len(numbers)}), got {len(other)}"
             )
     try:
@@ -129,7 +129,7 @@ def gather_from_tables(
     except Fault as fault:
         if fault.kind == "no row":
             count = len(tables.tensors)
-            raise FeatureError(
+            raise InputError(
                 f"{stage}: there is no row {int(rows[fault.item])} in table {int(numbers[fault.item])} of {count}"
             ) from fault
         raise _no_place(fault.item, where, out, stage) from fault
@@ -163,7 +163,7 @@ def scatter_add(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, stage: str
     from headrace.cuda.faults import Fault
     from headrace.cuda.rows import scatter_add_rows
 
-    wanted = on_device(ids, "ids", out.device, stage=stage, dtypes=_IDS, error=FeatureError)
+    wanted = on_device(ids, "ids", out.device, stage=stage, dtypes=_IDS)
     try:
         with device_errors():
             scatter_add_rows(out, wanted, rows, trusted=trusted)
@@ -182,21 +182,21 @@ def _output(
     if not fits or out.dtype != source.dtype or out.device != device or not out.is_contiguous():
         got = f"{out.dtype}{list(out.shape)} on {out.device}" if isinstance(out, torch.Tensor) else type(out).__name__
         what = "CPU tensor" if device.type == "cpu" else f"tensor on {device},"
-        raise FeatureError(
+        raise InputError(
             f"{stage}: expected out to be a contiguous {what} {source.dtype}{list(shape)}, got {got}, "
             f"no lazy view: {plain}"
         )
     return out
 
 
-def _no_row(item: int, ids: torch.Tensor, num_rows: int, stage: str, why: str = "") -> FeatureError:
-    return FeatureError(
+def _no_row(item: int, ids: torch.Tensor, num_rows: int, stage: str, why: str = "") -> InputError:
+    return InputError(
         f"{stage}: ids[{item}] = {int(ids[item])} has no row: expected 0 <= id < num_rows = {num_rows}{why}"
     )
 
 
-def _no_place(item: int, places: torch.Tensor | None, out: torch.Tensor, stage: str) -> FeatureError:
+def _no_place(item: int, places: torch.Tensor | None, out: torch.Tensor, stage: str) -> InputError:
     assert places is not None
-    return FeatureError(
+    return InputError(
         f"{stage}: places[{item}] = {int(places[item])} is no row of out: expected 0 <= place < {len(out)}"
     )

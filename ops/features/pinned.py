@@ -20,7 +20,7 @@ class Pinned:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If it cannot be pinned; the message says how much the system lets a process lock.
     """
 

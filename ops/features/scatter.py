@@ -10,7 +10,7 @@ from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features import on_gpu, torch_rows
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.gpu import device_of, reads
@@ -49,7 +49,7 @@ def scatter_add_rows(
 
     Raises
     ------
-    FeatureError
+    InputError
         If an id has no row, or `out`, `ids` or `rows` have wrong devices, dtypes or shapes. Nothing is written then.
     """
     stage = "scatter_add_rows"
@@ -57,12 +57,12 @@ def scatter_add_rows(
         if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
             what = tensor.layout if isinstance(tensor, torch.Tensor) else type(tensor).__name__
             message = f"{stage}: expected {name} to be a dense CPU tensor, got {what}"
-            raise FeatureError(message)
+            raise InputError(message)
     if out.dtype not in (*_ADDED_IN_PLACE, *_ADDED_IN_FLOAT32) or out.ndim == 0:
         message = (
             f"{stage}: expected out to be [num_rows, ...] of a floating point dtype, got {out.dtype}{list(out.shape)}"
         )
-        raise FeatureError(message)
+        raise InputError(message)
     device = device_of(out)
     if device is not None and not (reads(out, device) and reads(rows, device)):
         device = None
@@ -70,15 +70,15 @@ def scatter_add_rows(
         return torch_rows.scatter_add(out, ids, rows, stage=stage)
     if not out.is_contiguous():
         message = f"{stage}: expected out to be contiguous, got strides {list(out.stride())}; pass out.contiguous()"
-        raise FeatureError(message)
-    places = None if device is not None else as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+        raise InputError(message)
+    places = None if device is not None else as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES)
     expected = (len(ids if places is None else places), *out.shape[1:])
     if tuple(rows.shape) != expected or rows.dtype != out.dtype or rows.device != out.device:
         message = (
             f"{stage}: expected rows to be a CPU tensor {out.dtype}{list(expected)}, one row per id, "
             f"got {rows.dtype}{list(rows.shape)} on {rows.device}"
         )
-        raise FeatureError(message)
+        raise InputError(message)
     values, wide = rows.detach(), out.detach()
     if out.dtype in _ADDED_IN_FLOAT32:
         values, wide = values.float(), wide.float()
@@ -124,7 +124,7 @@ def gather_rows_with_grad(source: torch.Tensor, ids: torch.Tensor, *, num_thread
 
     Raises
     ------
-    FeatureError
+    InputError
         As for `gather_rows`.
     """
     return cast("torch.Tensor", _Gather.apply(source, ids, num_threads))  # type: ignore[no-untyped-call]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
-from headrace.ops.errors import DeviceError
+from headrace.ops.errors import HeadraceError
 from headrace.ops.gpu import opened_memory, shared_memory
 
 
@@ -35,7 +35,7 @@ class SharedRows:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If the memory cannot be shared.
     """
 
@@ -48,7 +48,9 @@ class SharedRows:
                 self.handle = shared_memory(self.rows)
             return
         if not hasattr(os, "memfd_create"):
-            raise DeviceError("SharedRows: expected Linux, where processes share CPU memory without files, got another")
+            raise HeadraceError(
+                "SharedRows: expected Linux, where processes share CPU memory without files, got another"
+            )
         self._file = os.memfd_create("headrace", os.MFD_CLOEXEC)
         os.truncate(self._file, rows.nbytes)
         self.handle = f"{os.getpid()}/fd/{self._file}"
@@ -82,7 +84,7 @@ def opened_rows(handle: str, shape: Sequence[int], dtype: torch.dtype, device: t
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If they cannot be opened: their process has ended, or they have another size.
     """
     num_bytes = math.prod(shape) * dtype.itemsize
@@ -96,12 +98,12 @@ def opened_rows(handle: str, shape: Sequence[int], dtype: torch.dtype, device: t
             finally:
                 os.close(file)
         except (OSError, ValueError) as error:
-            raise DeviceError(f"opened_rows: expected {num_bytes} shared bytes, got none: {error}") from error
+            raise HeadraceError(f"opened_rows: expected {num_bytes} shared bytes, got none: {error}") from error
         rows = torch.frombuffer(memory, dtype=torch.uint8).view(dtype)
     else:
         rows = opened_memory(handle)
     if rows.nbytes != num_bytes or rows.dtype != dtype:
-        raise DeviceError(
+        raise HeadraceError(
             f"opened_rows: expected {num_bytes} shared bytes of {dtype}, got {rows.nbytes} of {rows.dtype}"
         )
     return rows.view(tuple(shape))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,7 +12,7 @@ from torch.autograd.graph import increment_version
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, is_int
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features import on_gpu
 from headrace.ops.gpu import device_of, is_readable
 
@@ -48,14 +49,14 @@ class TierSizes:
         sizes = (self.replicated, self.interleaved, self.host, self.num_devices)
         if any(isinstance(size, bool) or not isinstance(size, int) or size < 0 for size in sizes):
             message = f"TierSizes: expected whole numbers of at least 0, got {sizes}"
-            raise FeatureError(message)
+            raise InputError(message)
         if self.num_devices > _MOST_DEVICES:
             message = f"TierSizes: {self.num_devices} devices, expected at most {_MOST_DEVICES}"
-            raise FeatureError(message)
+            raise InputError(message)
         if self.num_devices == 0 and self.replicated + self.interleaved > 0:
             on_devices = self.replicated + self.interleaved
             message = f"TierSizes: expected num_devices of at least 1 for {on_devices} rows on devices, got 0"
-            raise FeatureError(message)
+            raise InputError(message)
 
     @property
     def num_placed(self) -> int:
@@ -65,6 +66,21 @@ class TierSizes:
     def interleaved_at(self, device: int) -> int:
         """Return the number of interleaved rows at one device; devices differ by at most one."""
         return (self.interleaved - device + self.num_devices - 1) // self.num_devices
+
+
+def as_sizes(sizes: TierSizes | Mapping[str, int]) -> TierSizes:
+    """Return the number of rows at each place, of which users may give a dictionary."""
+    if isinstance(sizes, TierSizes):
+        return sizes
+    names = [one.name for one in fields(TierSizes)]
+    if not isinstance(sizes, Mapping) or not set(sizes) <= set(names):
+        got = f"the keys {list(sizes)}" if isinstance(sizes, Mapping) else type(sizes).__name__
+        message = (
+            f"TieredFeature: expected sizes to be plan_tiers(...).sizes, or a dictionary of {', '.join(names)}, got "
+            f"{got}"
+        )
+        raise InputError(message)
+    return TierSizes(**sizes)
 
 
 def locate_rows(
@@ -94,7 +110,7 @@ def locate_rows(
 
     Raises
     ------
-    FeatureError
+    InputError
         If an id has no row, or there is no such device.
     """
     table, row, _ = _located(rank, ids, sizes, here, num_threads, "locate_rows")
@@ -116,12 +132,12 @@ def _located(
 ) -> tuple[torch.Tensor, torch.Tensor, list[int] | None]:
     if not is_int(here) or not 0 <= here < max(sizes.num_devices, 1):
         message = f"{stage}: expected here to be one of {sizes.num_devices} devices, got {here}"
-        raise FeatureError(message)
+        raise InputError(message)
     device = device_of(ids)
     if device is not None:
         return on_gpu.locate(rank, ids, sizes, here, device, stage=stage)
-    ranks = as_numpy(rank, "rank", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
-    nodes = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES, error=FeatureError)
+    ranks = as_numpy(rank, "rank", stage=stage, dtypes=ID_DTYPES)
+    nodes = as_numpy(ids, "ids", stage=stage, dtypes=ID_DTYPES)
     table, row = _native.locate_rows(
         ranks,
         nodes,
@@ -147,7 +163,7 @@ class GpuTables:
 
     Raises
     ------
-    FeatureError
+    InputError
         For tables that are not contiguous, or that the GPU cannot read in place.
     """
 
@@ -193,13 +209,13 @@ def gather_tables(
 
     Raises
     ------
-    FeatureError
+    InputError
         If there is no such row, table or place, or the tables or `out` have wrong dtypes or shapes. Nothing is written
         then.
     """
     stage = "gather_tables"
     if not isinstance(out, torch.Tensor) or out.ndim == 0:
-        raise FeatureError(f"{stage}: expected out to be a tensor [n, ...], got {type(out).__name__}")
+        raise InputError(f"{stage}: expected out to be a tensor [n, ...], got {type(out).__name__}")
     device, shape = device_of(out), tuple(out.shape[1:])
     ready, tensors = (tables, tables.tensors) if isinstance(tables, GpuTables) else (None, tables)
     for name, one in ((f"tables[{i}]", one) for i, one in enumerate(tensors)):
@@ -207,22 +223,22 @@ def gather_tables(
             message = (
                 f"{stage}: expected rows as of out, {out.dtype}{list(shape)}, got {name} {one.dtype}{list(one.shape)}"
             )
-            raise FeatureError(message)
+            raise InputError(message)
         if ready is None:
             _check_place(name, one, device, stage)
     _check_place("out", out, device, stage)
     if ready is not None and ready.device != out.device:
         message = f"{stage}: expected out on {ready.device}, which the tables were made ready for, got {out.device}"
-        raise FeatureError(message)
+        raise InputError(message)
     if device is not None:
         listed = on_gpu.listed(tensors, device) if ready is None else ready.listed
         return on_gpu.gather_from_tables(listed, table, row, out, places, stage=stage, trusted=trusted is True)
-    numbers = as_numpy(table, "table", stage=stage, dtypes=("int32",), error=FeatureError)
-    rows = as_numpy(row, "row", stage=stage, error=FeatureError)
-    targets = None if places is None else as_numpy(places, "places", stage=stage, error=FeatureError)
+    numbers = as_numpy(table, "table", stage=stage, dtypes=("int32",))
+    rows = as_numpy(row, "row", stage=stage)
+    targets = None if places is None else as_numpy(places, "places", stage=stage)
     if targets is None and len(out) != len(rows):
         message = f"{stage}: expected a row of out for each of {len(rows)} rows, got {len(out)}"
-        raise FeatureError(message)
+        raise InputError(message)
     _native.gather_tables(
         [(one.data_ptr(), len(one)) for one in tensors],
         math.prod(shape) * out.element_size(),
@@ -244,4 +260,4 @@ def _check_place(name: str, one: torch.Tensor, device: torch.device | None, stag
         how = f"on {one.device}" if not there else f"with strides {one.stride()}"
         where = "in CPU memory" if device is None else f"where {device} reads in place"
         message = f"{stage}: expected tables and out contiguous {where}, got {name} {how}"
-        raise FeatureError(message)
+        raise InputError(message)

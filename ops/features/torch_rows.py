@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 
 if TYPE_CHECKING:
     from headrace.ops._arrays import Array
@@ -22,7 +22,7 @@ def gather(
     _check_ids(ids, "ids", stage)
     if out is None and places is not None:
         message = f"{stage}: places are those of rows of out; give out too"
-        raise FeatureError(message)
+        raise InputError(message)
     rows = table.detach().index_select(0, ids)
     if out is None:
         return rows
@@ -32,7 +32,7 @@ def gather(
             f"{stage}: expected out to be {rows.dtype}{list(rows.shape)}, with places of more rows, got "
             f"{target.dtype}{list(target.shape)}"
         )
-        raise FeatureError(message)
+        raise InputError(message)
     if places is None:
         target.detach().copy_(rows)
     else:
@@ -51,7 +51,7 @@ def scatter_add(out: torch.Tensor, ids: Array, rows: torch.Tensor, *, stage: str
     if tuple(values.shape) != expected or values.dtype != out.dtype:
         got = f"{values.dtype}{list(values.shape)}"
         message = f"{stage}: expected rows to be {out.dtype}{list(expected)}, one row per id, got {got}"
-        raise FeatureError(message)
+        raise InputError(message)
     out.detach().index_add_(0, places, values.detach())
     return out
 
@@ -61,17 +61,17 @@ def _beside(value: Array, name: str, other: torch.Tensor, stage: str) -> torch.T
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.ndim == 0:
         what = f"{value.layout}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
         message = f"{stage}: expected {name} to be a dense tensor of rows on {other.device}, got {what}"
-        raise FeatureError(message)
+        raise InputError(message)
     if value.device != other.device:
         message = (
             f"{stage}: expected {name} to be on {other.device}, as the other arguments are, got a tensor on "
             f"{value.device}; pass {name}.to({str(other.device)!r})"
         )
-        raise FeatureError(message)
+        raise InputError(message)
     return value
 
 
 def _check_ids(ids: torch.Tensor, name: str, stage: str) -> None:
     if ids.ndim != 1 or ids.dtype not in _IDS:
         message = f"{stage}: expected {name} to be a 1-d tensor of int32 or int64, got {ids.dtype}{list(ids.shape)}"
-        raise FeatureError(message)
+        raise InputError(message)

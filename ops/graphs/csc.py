@@ -9,7 +9,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_count, as_num_threads, as_numpy, graph_arrays
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
 
 
@@ -50,23 +50,22 @@ def coo_to_csc(src: Array, dst: Array, num_nodes: int, *, num_threads: int | Non
 
     Raises
     ------
-    GraphError
+    InputError
         For ids out of range, arrays of different lengths, wrong dtypes or devices, more nodes than fit in memory.
     """
     stage = "coo_to_csc"
-    num_nodes = as_count(num_nodes, "num_nodes", stage=stage, error=GraphError)
-    sources = as_numpy(src, "src", stage=stage, dtypes=ID_DTYPES, error=GraphError, contiguous=False)
-    destinations = as_numpy(dst, "dst", stage=stage, dtypes=ID_DTYPES, error=GraphError, contiguous=False)
+    num_nodes = as_count(num_nodes, "num_nodes", stage=stage)
+    sources = as_numpy(src, "src", stage=stage, dtypes=ID_DTYPES, contiguous=False)
+    destinations = as_numpy(dst, "dst", stage=stage, dtypes=ID_DTYPES, contiguous=False)
     if sources.shape != destinations.shape:
         message = (
             f"{stage}: expected src and dst to have one entry per edge, got {sources.size} and {destinations.size}"
         )
-        raise GraphError(message)
+        raise InputError(message)
     check_fits_memory(
         8 * (num_nodes + 1),
         f"{stage}: got num_nodes = {num_nodes:,}",
         "is it, or the largest id, a slip?",
-        GraphError,
     )
     common = np.promote_types(sources.dtype, destinations.dtype)
     sources, destinations = sources.astype(common, copy=False), destinations.astype(common, copy=False)
@@ -96,16 +95,16 @@ def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int
 
     Raises
     ------
-    GraphError
+    InputError
         For wrong dtypes, lengths or devices, wrong ends of indptr, a decreasing indptr, ids out of range.
     """
     stage = "check_csc"
-    num_nodes = as_count(num_nodes, "num_nodes", stage=stage, error=GraphError)
-    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
-    sources = as_numpy(indices, "indices", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+    num_nodes = as_count(num_nodes, "num_nodes", stage=stage)
+    starts = as_numpy(indptr, "indptr", stage=stage)
+    sources = as_numpy(indices, "indices", stage=stage, dtypes=ID_DTYPES)
     if starts.size != num_nodes + 1:
         message = f"{stage}: expected indptr to have num_nodes + 1 = {num_nodes + 1} entries, got {starts.size}"
-        raise GraphError(message)
+        raise InputError(message)
     _native.check_csc(starts, sources, as_num_threads(num_threads, stage=stage))
 
 
@@ -126,7 +125,7 @@ def has_parallel_edges(indptr: Array, indices: Array, *, num_threads: int | None
 
     Raises
     ------
-    GraphError
+    InputError
         If the graph's arrays are malformed.
     """
     stage = "has_parallel_edges"
@@ -153,11 +152,11 @@ def order_of_rows(indptr: torch.Tensor, keys: torch.Tensor, *, num_threads: int 
 
     Raises
     ------
-    GraphError
+    InputError
         For arrays of other dtypes or lengths, or an indptr that does not bound rows.
     """
     stage = "order_of_rows"
-    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
-    values = as_numpy(keys, "keys", stage=stage, error=GraphError)
+    starts = as_numpy(indptr, "indptr", stage=stage)
+    values = as_numpy(keys, "keys", stage=stage)
     order = _native.order_of_rows(starts, values, as_num_threads(num_threads, stage=stage))
     return None if order is None else torch.from_numpy(order)

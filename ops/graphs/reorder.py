@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, graph_arrays
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.csc import Csc, check_csc
 from headrace.ops.graphs.rows import edge_positions, row_starts
@@ -42,7 +42,7 @@ def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int
 
     Raises
     ------
-    GraphError
+    InputError
         If the graph's arrays are malformed, or the order lacks a node.
     """
     stage = "reorder_csc"
@@ -50,7 +50,7 @@ def reorder_csc(indptr: Array, indices: Array, order: Array, *, num_threads: int
     starts, sources = graph_arrays(indptr, indices, stage)
     num_nodes, num_edges = starts.size - 1, sources.size
     check_csc(starts, sources, num_nodes, num_threads=num_threads)
-    rows = as_numpy(order, "order", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+    rows = as_numpy(order, "order", stage=stage, dtypes=ID_DTYPES)
     places = _places(rows, num_nodes, stage)
 
     new_starts = row_starts(starts, rows)
@@ -76,7 +76,7 @@ def _places(order: NDArray[Any], num_nodes: int, stage: str) -> torch.Tensor:
             f"{stage}: expected order to hold each of {num_nodes} nodes once, got {order.size} ids from {low} to {high}"
             f"{', some of them repeated' if order.size == num_nodes and low >= 0 and high < num_nodes else ''}"
         )
-        raise GraphError(message)
+        raise InputError(message)
     return places
 
 

@@ -30,7 +30,7 @@ def row_starts(indptr: Array, rows: Array) -> torch.Tensor:
 
     Raises
     ------
-    FeatureError
+    InputError
         For a node that there is not.
     """
     starts = torch.zeros(len(rows) + 1, dtype=torch.int64, device="cpu")

@@ -35,7 +35,6 @@ def sum_to_sources(indptr: Array, indices: Array, values: Array, *, num_threads:
     ------
     InputError
         If values are not one per node.
-    GraphError
         If the graph's arrays are malformed.
     """
     stage = "sum_to_sources"
@@ -88,7 +87,6 @@ def reach_sources(
     ------
     InputError
         If arrays have wrong lengths or values outside [0, 1], or `together` is used with `edge_picks`.
-    GraphError
         If the graph's arrays are malformed.
     """
     stage = "reach_sources"

@@ -52,7 +52,7 @@ def undirected(indptr: Array, indices: Array, *, num_threads: int | None = None)
 
     Raises
     ------
-    GraphError
+    InputError
         If the graph's arrays are malformed.
     """
     stage = "undirected"

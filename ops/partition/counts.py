@@ -62,7 +62,6 @@ def count_parts(
     ------
     InputError
         If owners are no parts, or the columns do not divide the parts.
-    GraphError
         If the graph's arrays are malformed.
     """
     stage = "count_parts"

@@ -48,7 +48,7 @@ def louvain_owners(indptr: Array, indices: Array, num_parts: int, *, seed: int =
     ------
     ModuleNotFoundError
         If igraph is not installed.
-    GraphError
+    InputError
         If the graph's arrays are malformed.
     """
     igraph = require("igraph", extra="louvain", stage="Partition.louvain")

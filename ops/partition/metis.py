@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from headrace.ops._arrays import Array, as_count
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.graphs.undirected import Undirected, undirected
 from headrace.ops.optional import require
 
@@ -57,7 +57,7 @@ def metis_owners(
     ------
     ModuleNotFoundError
         If pymetis is not installed.
-    GraphError
+    InputError
         If the graph's arrays are malformed, or too large for the integers that METIS was compiled with.
     """
     stage = "metis_owners"
@@ -94,7 +94,7 @@ def _arrays(graph: Undirected) -> tuple[Any, Any, Any]:
             f"Partition.metis: METIS was compiled with {width}-bit integers, too short for a graph of "
             f"{graph.neighbors.size:,} undirected entries; use Partition.stream"
         )
-        raise GraphError(message)
+        raise InputError(message)
     integer = np.dtype(f"int{width}")
     weights = None if np.ptp(graph.weights) == 0 else graph.weights.astype(integer)
     return graph.starts.astype(integer, copy=False), graph.neighbors.astype(integer), weights
@@ -153,7 +153,7 @@ def _two_constraints(graph: Undirected, num_parts: int, labelled: NDArray[np.boo
     )
     if status != _METIS_OK:
         message = f"Partition.metis: {name} failed with status {status}"
-        raise MemoryError(message) if status == -3 else GraphError(message)  # METIS_ERROR_MEMORY
+        raise MemoryError(message) if status == -3 else InputError(message)  # METIS_ERROR_MEMORY
     return owners.astype(np.int32)
 
 

@@ -63,7 +63,6 @@ def stream_owners(
     ------
     InputError
         If a number is out of range.
-    GraphError
         If the graph's arrays are malformed.
     """
     stage = "stream_owners"

@@ -23,7 +23,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import as_count, as_key
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 
 MAX_ITEMS: Final = 1 << 62
 MOST_LISTED: Final = 1 << 20
@@ -53,14 +53,14 @@ def shuffled_range(num_items: int, start: int, stop: int, key: int) -> torch.Ten
 
     Raises
     ------
-    ItemsError
+    InputError
         If the positions are not within the items.
     """
-    num_items = as_count(num_items, "num_items", stage="shuffled_range", error=ItemsError)
+    num_items = as_count(num_items, "num_items", stage="shuffled_range")
     if num_items > MAX_ITEMS:
         message = f"shuffled_range: expected num_items to be at most 2**62, got {num_items}"
-        raise ItemsError(message)
+        raise InputError(message)
     if not 0 <= start <= stop <= num_items:
         message = f"shuffled_range: expected 0 <= start <= stop <= num_items = {num_items}, got [{start}, {stop})"
-        raise ItemsError(message)
+        raise InputError(message)
     return torch.from_numpy(_native.shuffled_range(num_items, start, stop, as_key(key, stage="shuffled_range")))

@@ -9,7 +9,7 @@ import torch
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, edge_array, graph_arrays, weight_array
 from headrace.ops.borrowed import Borrowed
-from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import fused_on_gpu
@@ -46,7 +46,7 @@ class BlockSampler:
         returned.
     weights : torch.Tensor or numpy.ndarray, optional
         float32[num_edges] or float64[num_edges] in CSC order: pick by weight. Checked here, once;
-        they are borrowed as well, and weights that change later give wrong picks or a `GraphError`.
+        they are borrowed as well, and weights that change later give wrong picks or a `InputError`.
     times : torch.Tensor or numpy.ndarray, optional
         int64[num_edges] in CSC order, ascending within each row, which is not checked: for trees with bounds.
     trust_weights : bool
@@ -58,7 +58,7 @@ class BlockSampler:
 
     Raises
     ------
-    GraphError
+    InputError
         If the arrays have wrong dtypes, lengths or devices, or if weights are negative, infinite or not a number.
     """
 
@@ -181,12 +181,10 @@ class BlockSampler:
 
         Raises
         ------
-        ItemsError
-            If seeds are not unique or not nodes, or arrays of trees have wrong lengths.
         InputError
+            If seeds are not unique or not nodes, or arrays of trees have wrong lengths.
             If there is not one key per rule, or a blended one for a rule without variates of edges; for an unknown
             `expand`, and excluded edges that are not of this graph.
-        GraphError
             If the graph is inconsistent.
         """
         stage = "BlockSampler.sample"
@@ -210,7 +208,7 @@ class BlockSampler:
         if sampler is None:
             message = f"{stage}: expected seeds on the GPU that the sampler was made for, got others; move them there"
             raise InputError(message)
-        nodes = as_numpy(seeds, "seeds", stage=stage, error=ItemsError)
+        nodes = as_numpy(seeds, "seeds", stage=stage)
         n_id, blocks, num_nodes, num_edges, slots = sampler.sample(
             nodes,
             self._native_rules(rules, stage),

@@ -9,7 +9,7 @@ import torch
 
 from headrace.ops._arrays import Array, as_numpy, graph_arrays
 from headrace.ops.cache.line_cache import LineCache, LineCounts
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of, on_device
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
@@ -59,11 +59,9 @@ def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCac
 
     Raises
     ------
-    GraphError
-        If the graph's arrays are malformed.
-    ItemsError
-        If the frontier has ids that are not nodes.
     InputError
+        If the graph's arrays are malformed.
+        If the frontier has ids that are not nodes.
         For a cache for another array or device.
 
     Examples
@@ -82,11 +80,11 @@ def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCac
     if device is not None:
         return FetchedRows(*on_gpu.fetch_rows(device, indptr, indices, frontier, cache, stage))
     starts, sources = graph_arrays(indptr, indices, stage)
-    nodes = as_numpy(frontier, "frontier", stage=stage, error=ItemsError)
+    nodes = as_numpy(frontier, "frontier", stage=stage)
     foreign = (nodes < 0) | (nodes >= starts.size - 1)
     if foreign.any():
         item = int(foreign.argmax())
-        raise ItemsError(
+        raise InputError(
             f"{stage}: frontier[{item}] = {nodes[item]} is not a node of the graph: expected 0 <= id < num_nodes = "
             f"{starts.size - 1}"
         )
@@ -94,7 +92,7 @@ def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCac
     unsound = (begins < 0) | (ends < begins) | (ends > sources.size)
     if unsound.any():
         node = int(nodes[unsound.argmax()])
-        raise GraphError(
+        raise InputError(
             f"{stage}: indptr[{node}] = {starts[node]} and indptr[{node + 1}] = {starts[node + 1]} do not bound a row: "
             f"expected 0 <= indptr[i] <= indptr[i + 1] <= num_edges = {sources.size}; run check_csc on the graph"
         )
@@ -130,7 +128,6 @@ def sample_fetched(
     ------
     InputError
         For another rule: others draw by the id of the destination, and read few edges of a row.
-    GraphError
         If the rows are malformed.
     """
     stage = "sample_fetched"
@@ -165,13 +162,13 @@ def _checked(
     for name, dtypes in (("indptr", ("int64",)), ("indices", ("int32", "int64")), ("starts", ("int64",))):
         array, what = getattr(rows, name), f"rows.{name}"
         if device is None:
-            arrays.append(torch.from_numpy(as_numpy(array, what, stage=stage, dtypes=dtypes, error=GraphError)))
+            arrays.append(torch.from_numpy(as_numpy(array, what, stage=stage, dtypes=dtypes)))
         else:
             kinds = tuple(getattr(torch, one) for one in dtypes)
-            arrays.append(on_device(array, what, device, stage=stage, dtypes=kinds, error=GraphError))
+            arrays.append(on_device(array, what, device, stage=stage, dtypes=kinds))
     indptr, indices, starts = arrays
     if len(indptr) != len(starts) + 1:
-        raise GraphError(
+        raise InputError(
             f"{stage}: expected rows.starts to have one entry per row ({len(indptr) - 1}), got {len(starts)}; pass "
             "what fetch_rows returned"
         )

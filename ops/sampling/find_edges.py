@@ -9,7 +9,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, graph_arrays
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling import find_edges_on_gpu
 from headrace.ops.sampling.edge_positions import EdgePositions
@@ -63,11 +63,9 @@ def find_edges(
 
     Raises
     ------
-    GraphError
-        If the graph's arrays are malformed.
     InputError
+        If the graph's arrays are malformed.
         For `relations` without `rows`, or `rows` without `relations`, and for `edge_ids` without `wanted`.
-    ItemsError
         For ids that are not nodes, and for different numbers of sources, destinations, slots, relations and wanted ids.
     """
     stage = "find_edges"
@@ -82,8 +80,7 @@ def find_edges(
         )
     starts, neighbors = graph_arrays(indptr, indices, stage)
     src, dst = (
-        as_numpy(array, name, stage=stage, error=ItemsError)
-        for name, array in (("sources", sources), ("destinations", destinations))
+        as_numpy(array, name, stage=stage) for name, array in (("sources", sources), ("destinations", destinations))
     )
     trees, kinds, ids = (
         None if array is None else _of_pairs(array, name, src.size, stage)
@@ -97,12 +94,12 @@ def find_edges(
     if ids is not None:
         of_edges = None
         if edge_ids is not None:
-            of_edges = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+            of_edges = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES)
             if of_edges.size != neighbors.size:
                 message = (
                     f"{stage}: expected edge_ids to have one entry per edge ({neighbors.size}), got {of_edges.size}"
                 )
-                raise GraphError(message)
+                raise InputError(message)
         found = _wanted_alone(found, neighbors, of_edges, src, dst, trees, ids)
     first, begins, positions = map(torch.from_numpy, found[:3])
     return EdgePositions(first, begins, positions, None if found[3] is None else torch.from_numpy(found[3]))
@@ -110,10 +107,10 @@ def find_edges(
 
 def _of_pairs(array: Array, name: str, size: int, stage: str) -> Ints:
     """Return what pairs have besides their ends, an entry for each."""
-    values = as_numpy(array, name, stage=stage, error=ItemsError)
+    values = as_numpy(array, name, stage=stage)
     if values.size != size:
         message = f"{stage}: expected {name} to have one entry per source ({size}), got {values.size}"
-        raise ItemsError(message)
+        raise InputError(message)
     return values
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from headrace.ops._arrays import Array
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.sampling.edge_positions import EdgePositions, FoundOnGpu, check_excluded
@@ -37,23 +37,23 @@ def find_edges(
     from headrace.cuda.find_edges import Pairs, Rows
     from headrace.cuda.find_edges import find_edges as find
 
-    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
-    neighbors = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
+    starts = on_device(indptr, "indptr", device, stage=stage, in_place=True)
+    neighbors = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, in_place=True)
     if len(starts) == 0:
-        raise GraphError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
+        raise InputError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
     ids = None
     if edge_ids is not None:
-        ids = on_device(edge_ids, "edge_ids", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
+        ids = on_device(edge_ids, "edge_ids", device, stage=stage, dtypes=_IDS, in_place=True)
         if len(ids) != len(neighbors):
-            raise GraphError(
+            raise InputError(
                 f"{stage}: expected edge_ids to have one entry per edge ({len(neighbors)}), got {len(ids)}"
             )
-    src = on_device(sources, "sources", device, stage=stage, error=ItemsError)
+    src = on_device(sources, "sources", device, stage=stage)
     columns: dict[str, torch.Tensor | None] = {}
     for name, array in {"destinations": destinations, **of_pairs}.items():
-        column = None if array is None else on_device(array, name, device, stage=stage, error=ItemsError)
+        column = None if array is None else on_device(array, name, device, stage=stage)
         if column is not None and len(column) != len(src):
-            raise ItemsError(f"{stage}: expected {name} to have one entry per source ({len(src)}), got {len(column)}")
+            raise InputError(f"{stage}: expected {name} to have one entry per source ({len(src)}), got {len(column)}")
         columns[name] = column
     dst = columns.pop("destinations")
     assert dst is not None
@@ -72,18 +72,18 @@ def _refuse(
     """Say what is wrong with pairs or a graph that a kernel found a fault in."""
     if fault.kind in ("no source", "no destination"):
         name, nodes = ("sources", sources) if fault.kind == "no source" else ("destinations", destinations)
-        raise ItemsError(
+        raise InputError(
             f"{stage}: {name}[{fault.item}] = {int(nodes[fault.item])} is not a node of the graph: expected 0 <= id < "
             f"num_nodes = {len(starts) - 1}"
         ) from fault
     if fault.kind == "wrong ends":
-        raise GraphError(
+        raise InputError(
             f"{stage}: expected indptr to run from 0 to len(indices) = {num_edges}, got {int(starts[0])} to "
             f"{int(starts[-1])}; run check_csc on the graph"
         ) from fault
     begins, stops = starts[:-1], starts[1:]
     node = int(((begins < 0) | (stops < begins) | (stops > num_edges)).nonzero()[0])
-    raise GraphError(
+    raise InputError(
         f"{stage}: indptr[{node}] = {int(begins[node])} and indptr[{node + 1}] = {int(stops[node])} do not bound a "
         f"row: expected 0 <= indptr[i] <= indptr[i + 1] <= num_edges = {num_edges}; run check_csc on the graph"
     ) from fault

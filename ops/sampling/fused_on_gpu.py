@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 
 from headrace.ops._arrays import Array
-from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling.edge_positions import EdgePositions
@@ -133,7 +133,7 @@ class BlockSampler:
         from headrace.cuda.sizes import Taken
         from headrace.ops.warn_user import warn_user
 
-        first = on_device(seeds, "seeds", self._device, stage=stage, error=ItemsError)
+        first = on_device(seeds, "seeds", self._device, stage=stage)
         planted = None if trees is None else self._planted(first, trees, rules, stage)
         by_weight = self._graph.weights is not None
         hops = [hop_of(rule, key, self._rows, by_weight, stage) for rule, key in zip(rules, keys, strict=True)]
@@ -172,9 +172,9 @@ class BlockSampler:
             ("bounds", trees.bounds, num_trees, "tree"),
             ("lows", trees.lows, num_trees, "tree"),
         ):
-            view = None if array is None else on_device(array, name, self._device, stage=stage, error=ItemsError)
+            view = None if array is None else on_device(array, name, self._device, stage=stage)
             if view is not None and len(view) != size:
-                raise ItemsError(f"{stage}: expected {name} to have one entry per {each} ({size}), got {len(view)}")
+                raise InputError(f"{stage}: expected {name} to have one entry per {each} ({size}), got {len(view)}")
             views[name] = view
         if num_trees > 1 << (63 - node_bits(num_nodes)):
             raise InputError(
@@ -199,7 +199,7 @@ def _refuse_seeds(fault: Fault, seeds: torch.Tensor, trees: Trees) -> None:
     stage = "BlockSampler.sample_trees"
     if fault.kind == "no tree":
         slot = int(trees.slots[fault.item])
-        raise ItemsError(
+        raise InputError(
             f"BlockSampler.sample: slots[{fault.item}] = {slot} is no tree: expected 0 <= slot < {trees.num_trees}"
         ) from fault
     if fault.kind == "too many":
@@ -211,7 +211,7 @@ def _refuse_seeds(fault: Fault, seeds: torch.Tensor, trees: Trees) -> None:
         slots = trees.slots.to(seeds.device)
         node, slot = int(seeds[fault.item]), int(slots[fault.item])
         first = int(((seeds == node) & (slots == slot)).nonzero()[0])
-        raise ItemsError(
+        raise InputError(
             f"{stage}: seeds[{first}] and seeds[{fault.item}] are both {node} in slot {slot}: expected seeds that are "
             "unique within their trees"
         ) from fault

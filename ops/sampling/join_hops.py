@@ -9,7 +9,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_numpy
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import gather_rows
 
 if TYPE_CHECKING:
@@ -74,12 +74,11 @@ def join_hops(
     InputError
         For several hops without edge ids, different numbers of arrays, wrong dtypes or devices, or 2**31 edges into one
         destination.
-    GraphError
         For an invalid indptr, or arrays of wrong lengths.
     """
     stage = "join_hops"
     arrays = [
-        [as_numpy(one, f"{name}[{hop}]", stage=stage, dtypes=dtypes, error=GraphError) for hop, one in enumerate(given)]
+        [as_numpy(one, f"{name}[{hop}]", stage=stage, dtypes=dtypes) for hop, one in enumerate(given)]
         for name, given, dtypes in (
             ("indptrs", _listed(indptrs, "indptrs"), ("int64",)),
             ("indices", _listed(indices, "indices"), ID_DTYPES),

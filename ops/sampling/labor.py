@@ -8,7 +8,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays, weight_array
-from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.rules import LaborImportanceRule
 
@@ -70,11 +70,9 @@ def labor_importance(
 
     Raises
     ------
-    GraphError
-        If the graph's arrays are malformed.
-    ItemsError
-        If the frontier has ids that are not nodes.
     InputError
+        If the graph's arrays are malformed.
+        If the frontier has ids that are not nodes.
         If the rule has another kind, or the reducer lacks a method or returns a wrong shape or dtype.
     """
     stage = "labor_importance"
@@ -85,7 +83,7 @@ def labor_importance(
     candidates, inverse, scales, expected_sizes = _native.labor_importance(
         starts,
         sources,
-        as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
+        as_numpy(frontier, "frontier", stage=stage),
         rule.fanout,
         rule.rounds,
         None if weights is None else weight_array(weights, sources.size, stage),

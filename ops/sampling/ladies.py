@@ -8,7 +8,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_key, as_num_threads, as_numpy, graph_arrays, weight_array
-from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.sampling.layer_reducer import LayerReducer, as_reducer
 from headrace.ops.sampling.rules import LadiesRule
 
@@ -71,11 +71,9 @@ def draw_ladies(
 
     Raises
     ------
-    GraphError
-        If the graph's arrays are malformed.
-    ItemsError
-        If the frontier has ids that are not nodes.
     InputError
+        If the graph's arrays are malformed.
+        If the frontier has ids that are not nodes.
         If the rule has another kind, or the reducer lacks a method or returns a wrong shape or dtype.
     """
     stage = "draw_ladies"
@@ -86,7 +84,7 @@ def draw_ladies(
     candidates, scores, inverse, drawn = _native.draw_ladies(
         starts,
         sources,
-        as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
+        as_numpy(frontier, "frontier", stage=stage),
         rule.size,
         rule.poisson,
         as_key(key, stage=stage),

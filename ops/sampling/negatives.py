@@ -9,7 +9,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_key, as_num_threads, as_numpy, graph_arrays, is_int
-from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.ops.sampling import negatives_on_gpu
 
@@ -75,12 +75,10 @@ def draw_negatives(
 
     Raises
     ------
-    GraphError
-        If the graph's arrays are malformed.
     InputError
+        If the graph's arrays are malformed.
         For a range without nodes, counts below 0 or of another sum than `total`, weights that sum to 0, a draw by
         degree without in-edges, and a pair without a possible negative.
-    ItemsError
         If sources are not nodes, or their number is not that of pairs.
     """
     stage = "draw_negatives"
@@ -121,7 +119,7 @@ def draw_negatives(
         law,
         sums,
         as_numpy(counts, "counts", stage=stage),
-        None if reject is None else as_numpy(reject, "reject", stage=stage, error=ItemsError),
+        None if reject is None else as_numpy(reject, "reject", stage=stage),
         None if order is None else as_numpy(order, "order", stage=stage),
         None if prefix is None else as_numpy(prefix, "prefix", stage=stage),
         int(first_pair),
@@ -192,7 +190,7 @@ def joined_with_all(
         else as_numpy(weights, "weights", stage=stage, dtypes=("float64",)) > 0
     )
     begin, end = int(starts[first]), int(starts[last])
-    asked = np.unique(as_numpy(sources, "sources", stage=stage, error=ItemsError))
+    asked = np.unique(as_numpy(sources, "sources", stage=stage))
     # Few nodes have as many out-edges as there are nodes: these alone are looked at edge by edge.
     degrees = np.bincount(neighbors[begin:end], minlength=starts.size - 1)
     for source in asked[degrees[asked] >= counted.sum()]:
@@ -244,7 +242,7 @@ def joined_with_all_before(
     ranks = np.full(last - first, -1)
     ranks[by_place] = np.arange(by_place.size)
 
-    asked = as_numpy(sources, "sources", stage=stage, error=ItemsError)
+    asked = as_numpy(sources, "sources", stage=stage)
     ends = as_numpy(prefix, "prefix", stage=stage)
     # Few sources have as many edges as there are nodes in a prefix: these alone are looked at edge by edge.
     degrees = np.bincount(neighbors[begin:end], minlength=starts.size - 1)

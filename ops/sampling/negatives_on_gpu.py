@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from headrace.ops._arrays import Array
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_errors, on_device
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ def draw_negatives(
     from headrace.cuda import negatives as twin
     from headrace.cuda.faults import Fault
 
-    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
-    sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
+    starts = on_device(indptr, "indptr", device, stage=stage, in_place=True)
+    sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, in_place=True)
     of_pairs = on_device(counts, "counts", device, stage=stage)
     laws = {type(None): twin.UNIFORM, str: twin.IN_DEGREE}
     law = laws.get(type(weight), twin.WEIGHT)
     sums = None
     if weight is not None and not isinstance(weight, str):
         sums = on_device(weight, "weight", device, stage=stage, dtypes=(torch.float64,), in_place=True)
-    reject = None if reject is None else on_device(reject, "reject", device, stage=stage, error=ItemsError)
+    reject = None if reject is None else on_device(reject, "reject", device, stage=stage)
     order, prefix = (
         None if array is None else on_device(array, name, device, stage=stage, in_place=True)
         for name, array in (("order", order), ("prefix", prefix))
@@ -52,11 +52,11 @@ def draw_negatives(
     size = nodes[1] - nodes[0]
     if law == twin.IN_DEGREE and (order is not None or prefix is not None):
         raise InputError(f"{stage}: expected nodes in their own order to draw by degree, got an order or a prefix")
-    _check_length("sums", sums, size, "node", InputError)
-    _check_length(f"{stage}: sources", reject, len(of_pairs), "pair", ItemsError)
+    _check_length("sums", sums, size, "node")
+    _check_length(f"{stage}: sources", reject, len(of_pairs), "pair")
     if law != twin.UNIFORM:
-        _check_length(f"{stage}: order", order, size, "node", InputError)
-    _check_length(f"{stage}: prefix", prefix, len(of_pairs), "pair", InputError)
+        _check_length(f"{stage}: order", order, size, "node")
+    _check_length(f"{stage}: prefix", prefix, len(of_pairs), "pair")
     drawn_from = twin.NegativeNodes(*nodes, law, sums, order, size if order is None else len(order))
     pairs = twin.Pairs(of_pairs, reject, prefix, first_pair)
     try:
@@ -77,9 +77,9 @@ def count_below(device: torch.device, numbers: Array, bounds: Array, strictly: b
         return count(ascending, limits, strictly=strictly)
 
 
-def _check_length(name: str, array: torch.Tensor | None, size: int, each: str, error: type[InputError]) -> None:
+def _check_length(name: str, array: torch.Tensor | None, size: int, each: str) -> None:
     if array is not None and len(array) != size:
-        raise error(f"expected {name} to have one entry per {each} ({size}), got {len(array)}")
+        raise InputError(f"expected {name} to have one entry per {each} ({size}), got {len(array)}")
 
 
 def _error_of(
@@ -101,7 +101,7 @@ def _error_of(
         return int(array[item])
 
     if fault.kind == "broken degrees":
-        return GraphError(f"{stage}: indptr does not ascend from 0 to num_edges; run check_csc on the graph")
+        return InputError(f"{stage}: indptr does not ascend from 0 to num_edges; run check_csc on the graph")
     if fault.kind == "no edges":
         return InputError(f"{stage}: expected in-edges to draw nodes by degree, got nodes without any")
     if fault.kind == "no weight":
@@ -113,14 +113,14 @@ def _error_of(
     if fault.kind == "wrong total":
         return InputError(f"{stage}: expected counts of a sum of {total}, got {int(counts.sum())}")
     if fault.kind == "no source":
-        return ItemsError(
+        return InputError(
             f"{stage}: sources[{item}] = {of(sources)} is not a node of the graph: expected 0 <= id < num_nodes = "
             f"{num_nodes}"
         )
     if fault.kind == "no node":
         return InputError(f"{stage}: expected an order of nodes {first} to {last - 1}, got {of(order)}")
     if fault.kind == "no row":
-        return GraphError(
+        return InputError(
             f"{stage}: indptr[{item}] = {of(starts)} and indptr[{item + 1}] = {int(starts[item + 1])} do not bound a "
             f"row: expected 0 <= indptr[i] <= indptr[i + 1] <= num_edges = {len(indices)}; run check_csc on the graph"
         )

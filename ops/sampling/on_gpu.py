@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import torch
 
 from headrace.ops._arrays import Array
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_errors, on_device
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling.edge_positions import EdgePositions
@@ -45,13 +45,13 @@ def graph_on(
     """Return the arrays of a graph as kernels on a device read them; with types `indptr` is that of the rows."""
     from headrace.cuda.hop import GpuGraph, Relations
 
-    starts = on_device(indptr, "indptr", device, stage=stage, error=GraphError, in_place=True)
-    sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, error=GraphError, in_place=True)
+    starts = on_device(indptr, "indptr", device, stage=stage, in_place=True)
+    sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, in_place=True)
     if len(starts) == 0:
-        raise GraphError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
+        raise InputError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
     ends = starts[[0, -1]].tolist()
     if ends != [0, len(sources)]:
-        raise GraphError(
+        raise InputError(
             f"{stage}: expected indptr to run from 0 to len(indices) = {len(sources)}, got {ends[0]} to {ends[1]}; run "
             "check_csc on the graph"
         )
@@ -59,13 +59,11 @@ def graph_on(
     views: dict[str, torch.Tensor | None] = {}
     for name, (array, dtypes) in of_edges.items():
         views[name] = (
-            None
-            if array is None
-            else on_device(array, name, device, stage=stage, dtypes=dtypes, error=GraphError, in_place=True)
+            None if array is None else on_device(array, name, device, stage=stage, dtypes=dtypes, in_place=True)
         )
         view = views[name]
         if view is not None and len(view) != len(sources):
-            raise GraphError(f"{stage}: expected {name} to have one entry per edge ({len(sources)}), got {len(view)}")
+            raise InputError(f"{stage}: expected {name} to have one entry per edge ({len(sources)}), got {len(view)}")
     relations = None
     if rows is not None:
         ranges = torch.tensor([one[1:] for one in rows.ranges], dtype=torch.int64, device=device).view(-1, 4)
@@ -145,13 +143,13 @@ def sample_hop(
     from headrace.cuda.rules import pick_hop
     from headrace.cuda.sizes import Sizes
 
-    nodes = on_device(frontier, "frontier", device, stage=stage, error=ItemsError)
+    nodes = on_device(frontier, "frontier", device, stage=stage)
     of_elements: dict[str, torch.Tensor | None] = {"slots": None, "bounds": None, "lows": None}
     for name, array in (("slots", slots), ("bounds", bounds), ("lows", lows)):
         if array is not None:
-            view = on_device(array, name, device, stage=stage, error=ItemsError)
+            view = on_device(array, name, device, stage=stage)
             if len(view) != len(nodes):
-                raise ItemsError(
+                raise InputError(
                     f"{stage}: expected {name} to have one entry per element of the frontier ({len(nodes)}), got "
                     f"{len(view)}"
                 )
@@ -196,7 +194,7 @@ def fetch_rows(
     from headrace.cuda.sizes import Sizes
 
     graph = graph_on(device, indptr, indices, stage)
-    nodes = on_device(frontier, "frontier", device, stage=stage, error=ItemsError)
+    nodes = on_device(frontier, "frontier", device, stage=stage)
     try:
         with device_errors():
             sizes = Sizes(Faults(FAULTS, device))
@@ -261,31 +259,31 @@ def compact(
 def refuse(fault: Fault, frontier: torch.Tensor, graph: GpuGraph, stage: str, name: str) -> NoReturn:
     """Say what is wrong with the input that a kernel found a fault in."""
     if fault.kind == "no node":
-        raise ItemsError(
+        raise InputError(
             f"{stage}: {name}[{fault.item}] = {int(frontier[fault.item])} is not a node of the graph: expected "
             f"0 <= id < num_nodes = {graph.num_nodes}"
         ) from fault
     if fault.kind == "repeated":
         value = frontier[fault.item]
         first = int((frontier == value).nonzero()[0])
-        raise ItemsError(
+        raise InputError(
             f"{stage}: {name}[{first}] and {name}[{fault.item}] are both {int(value)}: expected unique {name}; pass "
             "them through unique_and_inverse"
         ) from fault
     if fault.kind == "too many draws":
-        raise GraphError(
+        raise InputError(
             f"{stage}: node {fault.item} needs more variates than its stream has; lower the fanout"
         ) from fault
     # Of later hops the item tells nothing: the first such row or source of the graph is named.
     if fault.kind == "no row":
         starts, stops, num_edges = graph.indptr[:-1], graph.indptr[1:], len(graph.indices)
         node = int(((starts < 0) | (stops < starts) | (stops > num_edges)).nonzero()[0])
-        raise GraphError(
+        raise InputError(
             f"{stage}: indptr[{node}] = {int(starts[node])} and indptr[{node + 1}] = {int(stops[node])} do not bound a "
             f"row: expected 0 <= indptr[i] <= indptr[i + 1] <= num_edges = {num_edges}; run check_csc on the graph"
         ) from fault
     foreign = graph.indices[(graph.indices < 0) | (graph.indices >= graph.num_nodes)]
-    raise GraphError(
+    raise InputError(
         f"{stage}: indices hold {int(foreign[0])}, which is not a node id: expected 0 <= id < num_nodes = "
         f"{graph.num_nodes}; run check_csc on the graph"
     ) from fault

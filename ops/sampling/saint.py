@@ -18,7 +18,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_count, as_key, as_num_threads, as_numpy, graph_arrays
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def node_law(indptr: Array, indices: Array) -> NodeLaw:
 
     Raises
     ------
-    GraphError
+    InputError
         If the graph's arrays are malformed, or it has no edges.
     """
     starts, sources = graph_arrays(indptr, indices, "node_law")
@@ -97,7 +97,7 @@ def edge_law(indptr: Array, indices: Array) -> EdgeLaw:
 
     Raises
     ------
-    GraphError
+    InputError
         If the graph's arrays are malformed, or it has no edges.
     """
     starts, sources = graph_arrays(indptr, indices, "edge_law")
@@ -164,9 +164,8 @@ def draw_edges(
 
     Raises
     ------
-    GraphError
+    InputError
         If the graph's arrays are malformed.
-    ItemsError
         If the law belongs to another graph.
     """
     stage = "draw_edges"
@@ -175,7 +174,7 @@ def draw_edges(
     drawn = _native.draw_edges(
         starts,
         sources,
-        as_numpy(law.destinations, "law.destinations", stage=stage, error=ItemsError),
+        as_numpy(law.destinations, "law.destinations", stage=stage),
         as_count(num_draws, "num_draws", stage=stage),
         as_key(key, stage=stage),
         as_num_threads(num_threads, stage=stage),
@@ -201,9 +200,8 @@ def induced_subgraph(indptr: Array, indices: Array, nodes: Array, *, num_threads
 
     Raises
     ------
-    GraphError
+    InputError
         If the graph's arrays are malformed.
-    ItemsError
         If nodes occur twice or are not in the graph.
     """
     stage = "induced_subgraph"
@@ -211,7 +209,7 @@ def induced_subgraph(indptr: Array, indices: Array, nodes: Array, *, num_threads
     arrays = _native.induced_subgraph(
         starts,
         sources,
-        as_numpy(nodes, "nodes", stage=stage, error=ItemsError),
+        as_numpy(nodes, "nodes", stage=stage),
         as_num_threads(num_threads, stage=stage),
     )
     return Subgraph(*(torch.from_numpy(array) for array in arrays))
@@ -280,7 +278,6 @@ def subgraph_weights(
     ------
     InputError
         If there is not one degree per node.
-    ItemsError
         If nodes are not in the graph of the law.
     """
     stage = "subgraph_weights"
@@ -289,13 +286,13 @@ def subgraph_weights(
     starts, sources = graph_arrays(subgraph.indptr, subgraph.indices, stage)
     in_degrees = as_numpy(degrees, "degrees", stage=stage)
     probability = as_numpy(law.probability, "law.probability", stage=stage, dtypes=("float64",))
-    ids = as_numpy(nodes, "nodes", stage=stage, error=ItemsError)
+    ids = as_numpy(nodes, "nodes", stage=stage)
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < probability.size:
         message = (
             f"{stage}: expected nodes to be ids of at least 0 and below num_nodes = {probability.size}, "
             f"got {ids.min()} to {ids.max()}: is the law another graph's?"
         )
-        raise ItemsError(message)
+        raise InputError(message)
     touch = probability[ids]
     if not in_degrees.size == touch.size == starts.size - 1:
         message = (
@@ -326,4 +323,4 @@ def _check_kind(value: object, name: str, kinds: tuple[type, ...], stage: str) -
 def _some_edges(num_edges: int, stage: str) -> None:
     if num_edges == 0:
         message = f"{stage}: the graph has no edges, so there is nothing to draw by; expected at least one"
-        raise GraphError(message)
+        raise InputError(message)

@@ -8,7 +8,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays, weight_array
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
@@ -114,11 +114,9 @@ def sample_hop(
 
     Raises
     ------
-    GraphError
-        If the graph's arrays are malformed.
-    ItemsError
-        If the frontier has ids that are not nodes, or slots or bounds have another length.
     InputError
+        If the graph's arrays are malformed.
+        If the frontier has ids that are not nodes, or slots or bounds have another length.
         If the reducer lacks a method, returns a wrong shape or dtype, or is given with a rule that needs none; for
         slots with a layer-wise rule, bounds without times, lower bounds without bounds, weights with a `LatestRule`, a
         blended key with a rule other than LABOR, excluded edges of another graph, or a rule for another number of
@@ -137,13 +135,13 @@ def sample_hop(
         return Hop(*on_gpu.sample_hop(*arguments, rows=rows, excluded=excluded))
     starts, sources = graph_arrays(indptr, indices, stage)
     of_slots, of_bounds, of_lows = (
-        None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
+        None if array is None else as_numpy(array, name, stage=stage)
         for name, array in (("slots", slots), ("bounds", bounds), ("lows", lows))
     )
     indptr_out, neighbors, positions, importance = _native.sample_hop(
         starts,
         sources,
-        as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
+        as_numpy(frontier, "frontier", stage=stage),
         rules,
         native_keys(key, rule, stage),
         None if weights is None else weight_array(weights, sources.size, stage),
@@ -151,7 +149,7 @@ def sample_hop(
         as_reducer(reducer, stage=stage),
         may_repeat,
         of_slots,
-        None if times is None else as_numpy(times, "times", stage=stage, error=GraphError),
+        None if times is None else as_numpy(times, "times", stage=stage),
         of_bounds,
         of_lows,
         native_excluded(excluded, stage),
@@ -176,15 +174,15 @@ def check_weights(indptr: Array, weights: Array, *, num_threads: int | None = No
 
     Raises
     ------
-    GraphError
+    InputError
         For weights that are negative, infinite or not a number, rows whose sum times their length overflows, a wrong
         length or dtype.
     """
     stage = "check_weights"
-    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    starts = as_numpy(indptr, "indptr", stage=stage)
     if starts.size == 0:
         message = f"{stage}: expected indptr to have num_nodes + 1 entries, got none"
-        raise GraphError(message)
+        raise InputError(message)
     values = weight_array(weights, int(starts[-1]), stage)
     _native.check_weights(starts, values, as_num_threads(num_threads, stage=stage))
 

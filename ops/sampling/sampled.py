@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from headrace.ops._arrays import as_numpy
-from headrace.ops.errors import ItemsError
 
 if TYPE_CHECKING:
     from headrace.ops import _native
@@ -96,13 +95,13 @@ def tree_arrays(trees: Trees, stage: str) -> _native.Trees:
 
     Raises
     ------
-    ItemsError
+    InputError
         For other dtypes or devices.
     """
 
     def view(array: torch.Tensor | None, name: str) -> _native.Int64Array | None:
-        return None if array is None else as_numpy(array, name, stage=stage, error=ItemsError)
+        return None if array is None else as_numpy(array, name, stage=stage)
 
-    slots = as_numpy(trees.slots, "slots", stage=stage, error=ItemsError)
+    slots = as_numpy(trees.slots, "slots", stage=stage)
     of_trees = view(trees.streams, "streams"), view(trees.bounds, "bounds"), view(trees.lows, "lows")
     return slots, trees.num_trees, *of_trees

@@ -10,7 +10,7 @@ import torch
 
 from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.forks import cached_property
 from headrace.ops.memory_limit import check_fits_memory
 
@@ -109,33 +109,32 @@ def typed_rows(
 
     Raises
     ------
-    GraphError
+    InputError
         If a row is not sorted by relation, an edge ends in a node of a wrong type, or rows do not fit into memory; for
         arrays that are not a CSC, or ranges of types that do not cover the nodes and the edges.
     """
     stage = "typed_rows"
     num_threads = as_num_threads(num_threads, stage=stage)
-    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
-    offsets = as_numpy(relation_offsets, "relation_offsets", stage=stage, error=GraphError)
+    starts = as_numpy(indptr, "indptr", stage=stage)
+    offsets = as_numpy(relation_offsets, "relation_offsets", stage=stage)
     ids = None
     if edge_ids is not None:
-        ids = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES, error=GraphError)
+        ids = as_numpy(edge_ids, "edge_ids", stage=stage, dtypes=ID_DTYPES)
     first_nodes, relations = tuple(first_nodes), tuple(relations)
     num_nodes = max(len(starts) - 1, 0)
     types = np.array(first_nodes, np.int64)
     if len(types) == 0 or types[0] != 0 or types[-1] != num_nodes or (types[1:] < types[:-1]).any():
         message = f"{stage}: expected first_nodes to rise from 0 to {num_nodes}, got others"
-        raise GraphError(message)
+        raise InputError(message)
     if len(offsets) != len(relations) + 1:
         message = f"{stage}: expected an offset for each of {len(relations)} relations and one more, got {len(offsets)}"
-        raise GraphError(message)
+        raise InputError(message)
     num_types = len(first_nodes) - 1
     num_rows = _first_rows(first_nodes, _strides(num_types, relations))[-1]
     check_fits_memory(
         8 * num_rows,
         f"Graph: got {num_rows:,} pairs of a node and a relation that may end in it",
         "merge relations, or sample graph.untyped()",
-        GraphError,
     )
     may_end = np.zeros((num_types, len(relations)), bool)
     for relation, ends in enumerate(relations):

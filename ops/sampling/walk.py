@@ -19,7 +19,7 @@ from headrace.ops._arrays import (
     weight_array,
 )
 from headrace.ops.borrowed import check_memory
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.sampling.sample import check_weights
 
 if TYPE_CHECKING:
@@ -92,16 +92,16 @@ def weight_sums(
 
     Raises
     ------
-    GraphError
+    InputError
         For weights that are negative, infinite or not a number, rows whose sum overflows, a wrong length or dtype.
     """
     stage = "weight_sums"
     if trust_weights is not True:  # nothing else is a promise
         check_weights(indptr, weights, num_threads=num_threads)
-    starts = as_numpy(indptr, "indptr", stage=stage, error=GraphError)
+    starts = as_numpy(indptr, "indptr", stage=stage)
     if starts.size == 0:
         message = f"{stage}: expected indptr to have num_nodes + 1 entries, got none"
-        raise GraphError(message)
+        raise InputError(message)
     values = weight_array(weights, int(starts[-1]), stage)
     sums = _native.sum_rows(starts, values, as_num_threads(num_threads, stage=stage))
     return WeightSums(weights, torch.from_numpy(sums))  # not a view: torch may move the memory of weights
@@ -158,24 +158,22 @@ def random_walk(
 
     Raises
     ------
-    GraphError
-        If the graph's arrays are malformed.
-    ItemsError
-        If starts are not nodes, or ids are negative or have another length.
     InputError
+        If the graph's arrays are malformed.
+        If starts are not nodes, or ids are negative or have another length.
         For a negative length, or a restart outside [0, 1).
     """
     stage = "random_walk"
     pointers, sources = graph_arrays(indptr, indices, stage)
-    begin = as_numpy(starts, "starts", stage=stage, error=ItemsError)
+    begin = as_numpy(starts, "starts", stage=stage)
     streams = None
     if ids is not None:
-        streams = as_numpy(ids, "ids", stage=stage, error=ItemsError)
+        streams = as_numpy(ids, "ids", stage=stage)
         if streams.size != begin.size or (streams.size and int(streams.min()) < 0):
             message = (
                 f"{stage}: expected ids to be one number of at least 0 per start ({begin.size}), got {streams.size} ids"
             )
-            raise ItemsError(message)
+            raise InputError(message)
     walks = _native.random_walk(
         pointers,
         sources,
@@ -231,11 +229,9 @@ def pinsage_neighbors(
 
     Raises
     ------
-    GraphError
-        If the graph's arrays are malformed.
-    ItemsError
-        If the frontier has ids that are not nodes.
     InputError
+        If the graph's arrays are malformed.
+        If the frontier has ids that are not nodes.
         For negative numbers, or a restart outside [0, 1).
     """
     stage = "pinsage_neighbors"
@@ -244,7 +240,7 @@ def pinsage_neighbors(
         pointers,
         sources,
         *_weights_and_sums(weights, sources.size, stage),
-        as_numpy(frontier, "frontier", stage=stage, error=ItemsError),
+        as_numpy(frontier, "frontier", stage=stage),
         as_count(num_neighbors, "num_neighbors", stage=stage),
         _steps(num_walks, "num_walks", stage),
         _steps(walk_length, "walk_length", stage),
@@ -264,15 +260,15 @@ def _weights_and_sums(
         message = f"{stage}: expected weights to come from weight_sums(indptr, weights), got {type(weights).__name__}"
         raise InputError(message)
     if isinstance(weights.weights, torch.Tensor):
-        check_memory(weights.weights, "weights", stage, GraphError)
-    values = as_numpy(weights.weights, "weights", stage=stage, dtypes=("float32", "float64"), error=GraphError)
-    sums = as_numpy(weights.sums, "weights.sums", stage=stage, dtypes=("float64",), error=GraphError)
+        check_memory(weights.weights, "weights", stage)
+    values = as_numpy(weights.weights, "weights", stage=stage, dtypes=("float32", "float64"))
+    sums = as_numpy(weights.sums, "weights.sums", stage=stage, dtypes=("float64",))
     if values.size != num_edges:
         message = (
             f"{stage}: expected weights to have one entry per edge ({num_edges}), got {values.size}; pass those of "
             "this graph"
         )
-        raise GraphError(message)
+        raise InputError(message)
     return values, sums
 
 

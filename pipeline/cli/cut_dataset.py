@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import meant
 from headrace.pipeline.data import FeatureName, ItemSet, edge_types_of, node_types_of
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
@@ -52,13 +52,13 @@ def node_features(
 
     Raises
     ------
-    FeatureError
+    InputError
         If there is no such feature.
     """
     known = {text_of_feature(key): key for key in (*store.node, *(store.edge if and_edges else ()))}
     for text in texts:
         if text not in known:
-            raise FeatureError(f"{option}: expected some of {', '.join(known)}, got {text!r}{meant(text, known)}")
+            raise InputError(f"{option}: expected some of {', '.join(known)}, got {text!r}{meant(text, known)}")
     return {known[text] for text in texts}
 
 

@@ -50,7 +50,6 @@ def verify(options: argparse.Namespace) -> None:
     ------
     InputError
         If a file is not the one that was written.
-    GraphError
         If an id of the graph is out of range.
     """
     data = open_dataset(options.folder)

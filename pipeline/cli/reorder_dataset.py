@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import answer
 from headrace.pipeline.convert.report import removed_text
 from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of, whole_number
@@ -48,7 +48,7 @@ def reorder(options: argparse.Namespace) -> None:
     removed = parts_inside(options.out)
     data = open_dataset(options.folder)
     if data.graph.node_ids is not None:
-        raise GraphError(f"reorder: {data.path} has an order already, by its node_ids; reorder what it was made of")
+        raise InputError(f"reorder: {data.path} has an order already, by its node_ids; reorder what it was made of")
     types = node_types_of(data.graph)
     order = _order(data, types, options)
     within = {name: order[ids.start : ids.stop] - ids.start for name in types.names for ids in [types.id_range(name)]}

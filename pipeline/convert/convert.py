@@ -7,9 +7,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from headrace.ops import InputError
-from headrace.pipeline.convert.convert_tables import convert_tables
-from headrace.pipeline.convert.formats.source import read_source
-from headrace.pipeline.convert.objects import convert_object
 from headrace.pipeline.data import check_kind, check_switches
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
 from headrace.pipeline.storage.terminal import show_text
@@ -71,7 +68,6 @@ def convert(
     InputError
         If `source` is none of these, `folder` exists and may not be replaced, or a file or row is malformed, with its
         place.
-    GraphError
         As `Graph.from_pyg` and `Graph.from_dgl`.
     OSError
         If the disk is full, or `folder` cannot be written.
@@ -83,6 +79,11 @@ def convert(
         numbered by their rows though a column seems to have their ids, or half of the rows of a table of edges or more
         are left out.
     """
+    # The wing of an optional extra, which few programs use.
+    from headrace.pipeline.convert.convert_tables import convert_tables
+    from headrace.pipeline.convert.formats.source import read_source
+    from headrace.pipeline.convert.objects import convert_object
+
     check_switches("convert", overwrite=overwrite, progress=progress)
     check_kind(folder, (str, os.PathLike), "convert: expected folder to be a path", "name it", InputError)
     given = {

@@ -126,27 +126,27 @@ def _call(name: str, method: str) -> str:
     return f"{name}.{method}()" if name.isidentifier() else f"its .{method}()"
 
 
-def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:
+def as_cpu_tensor(array: ArrayLike | Tensor, name: str) -> Tensor:
     """Return a detached CPU tensor that shares the array's memory where it can; read-only memory maps are not copied.
 
     Raises
     ------
-    error
+    InputError
         If the array is not numeric, or is a tensor on another device. `name` says which argument it was.
     """
     if isinstance(array, Tensor):
         if array.device.type != "cpu":
-            raise error(
+            raise InputError(
                 f"{expected(name)} in CPU memory, got {describe(array)}; pass {_call(name, 'cpu')}: "
                 "graphs and features are read from CPU memory in this version"
             )
         if array.layout != torch.strided:
-            raise error(
+            raise InputError(
                 f"{expected(name)} to be a dense tensor, got {describe(array)} of layout {array.layout}; pass "
                 f"{_call(name, 'to_dense')}"
             )
         if array.is_nested:
-            raise error(
+            raise InputError(
                 f"{expected(name)} to be numbers in rows of one length, got a nested tensor; pad its rows, "
                 "torch.nested.to_padded_tensor"
             )
@@ -156,16 +156,16 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
                 if array.is_quantized
                 else "view them as what they are, such as tensor.view(torch.uint8)"
             )
-            raise error(f"{expected(name)} to be numbers, got {describe(array)}; {remedy}")
+            raise InputError(f"{expected(name)} to be numbers, got {describe(array)}; {remedy}")
         return array.detach()
     if hasattr(array, "tocoo"):
-        raise error(
+        raise InputError(
             f"{expected(name)} to be a dense tensor or array, got a {type(array).__name__} of SciPy, "
             f"{list(getattr(array, 'shape', ()))}; pass its .toarray()"
         )
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         num_masked = int(np.ma.getmaskarray(array).sum())
-        raise error(
+        raise InputError(
             f"{expected(name)} to be an array without a mask, got one that masks {num_masked} values; pass its "
             ".filled(value)"
         )
@@ -174,11 +174,11 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
     except (TypeError, ValueError) as cause:
         # NumPy's own text speaks of its insides.
         came = "rows that differ in length" if "inhomogeneous" in str(cause) else f"what NumPy cannot read: {cause}"
-        raise error(
+        raise InputError(
             f"{expected(name)} to be numbers in rows of one length, got a {type(array).__name__} with {came}; pad "
             "ragged rows, or pass a tensor or array"
         ) from cause
-    check_not_rounded(array, values, name, error)
+    check_not_rounded(array, values, name)
     if values.size == 0 and values.ndim == 1 and not isinstance(array, np.ndarray):
         values = values.astype(np.int64)  # NumPy makes float64 of an empty list.
     if values.dtype.char in "qQ" and values.dtype.isnative:
@@ -192,20 +192,20 @@ def as_cpu_tensor(array: ArrayLike | Tensor, name: str, error: type[InputError])
         except (TypeError, ValueError) as cause:
             # Of what is no array NumPy makes a single object, whose dtype and shape say nothing.
             came = describe(values) if values.ndim or isinstance(array, np.ndarray) else f"a {type(array).__name__}"
-            raise error(
+            raise InputError(
                 f"{expected(name)} to be a numeric tensor or array that torch can hold, got {came}; "
                 f"{_advice(values, array)}"
             ) from cause
 
 
-def check_not_rounded(array: object, values: np.ndarray[Any, Any], name: str, error: type[InputError]) -> None:
+def check_not_rounded(array: object, values: np.ndarray[Any, Any], name: str) -> None:
     """Refuse a list with an integer that NumPy has rounded to make one array of it.
 
     Of integers from 2**63 on beside smaller ones, and of integers beside fractions, it makes float64.
 
     Raises
     ------
-    error
+    InputError
         Naming the integer. `name` says which argument it was.
     """
     if values.dtype != np.float64 or not isinstance(array, list | tuple) or not bool((abs(values) >= _EXACT).any()):
@@ -213,7 +213,7 @@ def check_not_rounded(array: object, values: np.ndarray[Any, Any], name: str, er
     numbers = (int(one) for one in np.asarray(array, dtype=object).ravel() if isinstance(one, Integral))
     rounded = next((one for one in numbers if int(float(one)) != one), None)
     if rounded is not None:
-        raise error(
+        raise InputError(
             f"{expected(name)} to be numbers of one dtype, got {rounded}, for which the others leave float64 alone, "
             "which has no such number; pass an array of the dtype that you want"
         )
@@ -229,12 +229,12 @@ def version_reader(tensor: Tensor) -> Callable[[], int] | None:
     return None if tensor.is_inference() else partial(attrgetter("_version"), tensor)
 
 
-def rows_at(rows: Tensor, positions: np.ndarray[Any, Any], name: str, error: type[InputError]) -> Tensor:
+def rows_at(rows: Tensor, positions: np.ndarray[Any, Any], name: str) -> Tensor:
     """Return a copy of the rows at some positions.
 
     Raises
     ------
-    error
+    InputError
         If their memory was released since they were given. `name` says what they are.
     """
     try:
@@ -243,22 +243,22 @@ def rows_at(rows: Tensor, positions: np.ndarray[Any, Any], name: str, error: typ
         size = rows.untyped_storage().nbytes()
         if size >= rows.nbytes:
             raise
-        raise error(
+        raise InputError(
             f"expected {name} to have their memory of {rows.nbytes} bytes, got a storage that was resized to {size}; "
             "make the plan anew"
         ) from failure
 
 
-def refuse_gradient(array: object, name: str, error: type[InputError], read_by: str = "batch.n_id") -> None:
+def refuse_gradient(array: object, name: str, read_by: str = "batch.n_id") -> None:
     """Refuse a tensor that learns: rows of batches are copies, through which no gradient would flow.
 
     Raises
     ------
-    error
+    InputError
         If it requires a gradient. `name` says what it is, `read_by` by which ids of a batch a model reads it.
     """
     if isinstance(array, Tensor) and array.requires_grad:
-        raise error(
+        raise InputError(
             f"{expected(name)} without a gradient, got {describe(array)} that requires one, which copies of its rows "
             f"would not pass on; index it in the model, as in table[{read_by}.to(table.device)], or pass "
             "its values as they are: array.detach()"
@@ -303,17 +303,17 @@ def _wider(dtype: np.dtype[Any]) -> str:
     return {"u": "int64", "i": "int64", "c": "complex128"}.get(dtype.kind, "float64")
 
 
-def as_ids(array: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:
+def as_ids(array: ArrayLike | Tensor, name: str) -> Tensor:
     """Return a 1-D int32 or int64 CPU tensor, possibly strided.
 
     Raises
     ------
-    error
+    InputError
         If the array has another rank or dtype, or is not in CPU memory.
     """
-    ids = as_cpu_tensor(array, name, error)
+    ids = as_cpu_tensor(array, name)
     if ids.ndim != 1 or ids.dtype not in (torch.int32, torch.int64):
-        raise error(
+        raise InputError(
             f"{expected(name)} to be int32 or int64 ids in one dimension, got {describe(ids)}; convert it first"
         )
     return ids.resolve_neg()  # by a lazy view torch itself would index other rows
@@ -338,24 +338,24 @@ def are_each_once(ids: Tensor) -> bool:
     return bool(found.all())
 
 
-def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str, error: type[InputError]) -> Tensor:
+def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str) -> Tensor:
     """Return bool[num_nodes] for a mask of that shape or for a list of ids.
 
     Raises
     ------
-    error
+    InputError
         If a mask has another length, or ids are not in [0, num_nodes). `name` says which argument it was.
     """
-    given = as_cpu_tensor(nodes, name, error)
+    given = as_cpu_tensor(nodes, name)
     if given.dtype == torch.bool:
         if given.shape != (num_nodes,):
-            raise error(f"{expected(name)} to be bool[{num_nodes}] or ids of nodes, got {describe(given)}")
+            raise InputError(f"{expected(name)} to be bool[{num_nodes}] or ids of nodes, got {describe(given)}")
         return given
-    ids = as_ids(given, name, error).long()
+    ids = as_ids(given, name).long()
     if is_mask_of_integers(ids, num_nodes):
-        raise error(f"{expected(name)} to be ids or a boolean mask, got {zeros_and_ones(num_nodes)}")
+        raise InputError(f"{expected(name)} to be ids or a boolean mask, got {zeros_and_ones(num_nodes)}")
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < num_nodes:
-        raise error(
+        raise InputError(
             f"{expected(name)} to be ids in [0, {num_nodes}), got ids from {int(ids.min())} to {int(ids.max())}"
         )
     mask = torch.zeros(num_nodes, dtype=torch.bool, device="cpu")
@@ -363,15 +363,15 @@ def as_node_mask(nodes: ArrayLike | Tensor, num_nodes: int, name: str, error: ty
     return mask
 
 
-def as_rows(array: ArrayLike | Tensor, num_rows: int, name: str, error: type[InputError], each: str = "edge") -> Tensor:
+def as_rows(array: ArrayLike | Tensor, num_rows: int, name: str, each: str = "edge") -> Tensor:
     """Return a contiguous CPU tensor of `num_rows` rows.
 
     Raises
     ------
-    error
+    InputError
         If the array is not numeric, has another number of rows, or is not in CPU memory.
     """
-    rows = as_cpu_tensor(array, name, error)
+    rows = as_cpu_tensor(array, name)
     if rows.ndim == 0 or rows.shape[0] != num_rows:
-        raise error(f"{expected(name)} to have {num_rows} rows, one for each {each}, got {describe(rows)}")
+        raise InputError(f"{expected(name)} to have {num_rows} rows, one for each {each}, got {describe(rows)}")
     return rows.contiguous()

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import torch
 from torch import Tensor
 
-from headrace.ops import FeatureError, InputError, ItemsError, unique_and_inverse
+from headrace.ops import InputError, unique_and_inverse
 from headrace.pipeline.data.batch_parts import COLLECTIONS, freeze, integers_of, mapped, named_tensors, no_ids, text_of
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.checks import as_present_device, check_tensor, moved, no_seeds, pinned, place_of_batch
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.registry import registered
 from headrace.pipeline.data.typed_items import LinkTypes
 from headrace.pipeline.data.types import TypedIds
-from headrace.pipeline.later import later
 
 #: `Exchange` and `Comm` of `pipeline/distributed/`, which knows of batches.
 Exchange: TypeAlias = Any
@@ -120,7 +120,7 @@ class MiniBatch:
     num_positives: int | None = None
 
     def __post_init__(self) -> None:
-        check_tensor(self.seeds, "MiniBatch: seeds", ItemsError)
+        check_tensor(self.seeds, "MiniBatch: seeds", InputError)
         freeze(self.__dict__, COLLECTIONS)
 
     @staticmethod
@@ -214,13 +214,13 @@ class MiniBatch:
 
         Raises
         ------
-        FeatureError
+        InputError
             If no node feature named "x" was fetched; the message lists the fetched features.
         """
         if "x" not in self.node:
             by_type = [", ".join(map(repr, name)) for name in self.node if isinstance(name, tuple)]
             fetch = "fetch it with .fetch_feature(store, node=['x']), or read batch.node[name]"
-            raise FeatureError(
+            raise InputError(
                 f"MiniBatch.x: expected a fetched node feature 'x', got {sorted(self.node, key=str) or 'none'}; "
                 + (f"rows are by type, read batch.node[{by_type[0]}]" if by_type else fetch)
             )
@@ -277,7 +277,7 @@ class MiniBatch:
         return delivered
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> MiniBatch:
-        """Return the batch with every tensor on `device`; a `DeviceError` refuses a GPU where torch finds none."""
+        """Return the batch with every tensor on `device`; a `HeadraceError` refuses a GPU where torch finds none."""
         device = as_present_device(device, "MiniBatch.to")
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
@@ -286,7 +286,7 @@ class MiniBatch:
 
         Raises
         ------
-        DeviceError
+        HeadraceError
             If there is no accelerator.
         """
         return self._map(pinned)
@@ -326,7 +326,7 @@ class MiniBatch:
         ModuleNotFoundError
             If torch_geometric is not installed.
         """
-        return later("batch_to_pyg")(self)
+        return registered("batch_to_pyg")(self)
 
     def to_dgl(self, *, pairs: bool = False) -> Any:
         """Return the blocks as DGL message-flow graphs, input side first, as from DGL's own loader.
@@ -352,7 +352,7 @@ class MiniBatch:
         ModuleNotFoundError
             If DGL is not installed.
         """
-        return later("batch_to_dgl")(self, pairs=pairs)
+        return registered("batch_to_dgl")(self, pairs=pairs)
 
     def digest(self) -> str:
         """Return a fingerprint of every bit of every field: equal digests mean equal batches, on any device."""

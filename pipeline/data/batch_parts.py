@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.names import Named
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.by_type import ByType
@@ -30,7 +30,7 @@ class _Fetched(Named[Any, Any]):
     """Features by name, called "node" or "edge"; the error for one that is not there says how it is fetched."""
 
     def __missing__(self, name: object) -> NoReturn:
-        raise FeatureError(
+        raise InputError(
             f"MiniBatch.{self._what}: expected one of the fetched {self._what} features, {list(self) or 'none'}, got "
             f"{name!r}; fetch it with .fetch_feature(store, {self._what}=[...])"
         )

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.forks import cached_property
 from headrace.ops.names import Named
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.block_tree import register
 from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, pinned, trusted
+from headrace.pipeline.data.registry import registered
 from headrace.pipeline.data.relation_block import edge_types_of, edges_of_relation, places_of_type
 from headrace.pipeline.data.types import TypedIds, TypeName, type_number
-from headrace.pipeline.later import later
 
 # What messages and other libraries need is loaded by the methods that need it, so that a first block comes soon.
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Block:
 
         The first call computes it; all layers and calls of a step share it.
         """
-        edges: Tensor = later("edge_index_of")(self)
+        edges: Tensor = registered("edge_index_of")(self)
         return edges
 
     @cached_property
@@ -138,11 +138,11 @@ class Block:
 
         Raises
         ------
-        GraphError
+        InputError
             If the graph has no edge types, or the name of one does not contain its node types.
         """
         if self.types is None:
-            raise GraphError("Block.edge_index_dict: expected a block of a graph with edge types, got one without")
+            raise InputError("Block.edge_index_dict: expected a block of a graph with edge types, got one without")
         made = {name: self.relation(name).edge_index for name in self.types.edge_types.names}  # refuses plain names
         return Named("Block.edge_index_dict", cast("dict[tuple[str, str, str], Tensor]", made))
 
@@ -169,11 +169,11 @@ class Block:
 
         Raises
         ------
-        GraphError
+        InputError
             If the graph has no such edge type; the message lists those that exist.
         """
         if self.types is None:
-            raise GraphError("Block.relation: expected a block of a graph with edge types, got one without")
+            raise InputError("Block.relation: expected a block of a graph with edge types, got one without")
         edges = edges_of_relation(self, edge_type, self.types)
         full = self.types.edge_types.names[type_number(self.types.edge_types, edge_type)]
         plain = edges.indptr, edges.indices, edges.num_src, edges.num_dst
@@ -185,11 +185,11 @@ class Block:
 
         Raises
         ------
-        GraphError
+        InputError
             As `relation`.
         """
         if self.types is None:
-            raise GraphError("Block.relation_places: expected a block of a graph with edge types, got one without")
+            raise InputError("Block.relation_places: expected a block of a graph with edge types, got one without")
         return places_of_type(self, type_number(self.types.edge_types, edge_type), self.types)
 
     def adj_t(self, values: Tensor | None = None) -> Tensor:
@@ -221,7 +221,7 @@ class Block:
         InputError
             If `values` has a wrong length, or the arrays of the block (in CPU memory) are out of range.
         """
-        matrix: Tensor = later("adj_t_of")(self, values)
+        matrix: Tensor = registered("adj_t_of")(self, values)
         return matrix
 
     def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -240,7 +240,7 @@ class Block:
         return replace(self, types=types, **changed)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Block:
-        """Return the block on another device; a `DeviceError` refuses a GPU where torch finds none."""
+        """Return the block on another device; a `HeadraceError` refuses a GPU where torch finds none."""
         device = as_present_device(device, "Block.to")
         return moved(self, lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
@@ -249,7 +249,7 @@ class Block:
 
         Raises
         ------
-        DeviceError
+        HeadraceError
             If there is no accelerator.
         """
         return moved(self, pinned)
@@ -284,7 +284,6 @@ class Block:
         ------
         InputError
             For an unknown `reduce`, or a wrong number of rows.
-        FeatureError
             For wrong shapes and dtypes.
         """
         from headrace.pipeline.data import block_messages
@@ -324,7 +323,7 @@ class Block:
 
         Raises
         ------
-        InputError, FeatureError
+        InputError
             As for `aggregate`; with dropout also if the edges have no ids.
         """
         scores = source_scores, destination_scores, edge_scores
@@ -371,7 +370,7 @@ class Block:
         ModuleNotFoundError
             If DGL is not installed.
         """
-        return later("block_to_dgl")(self)
+        return registered("block_to_dgl")(self)
 
     def __reduce__(self) -> tuple[type[Block], tuple[Any, ...]]:
         # Without `edge_index` and `transposed`, which are made anew from the others.

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import GraphError, check_csc, coo_to_csc, gather_rows
+from headrace.ops import InputError, check_csc, coo_to_csc, gather_rows
 from headrace.pipeline.data.arrays import are_each_once, as_ids, describe, whole_number
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.graph_types import order_by_type
@@ -35,14 +35,14 @@ def as_edges(
     """
     if dst is None or (isinstance(src, (Tensor, np.ndarray)) and src.ndim == 2 and len(src) == 2):
         came = describe(src) if isinstance(src, (Tensor, np.ndarray)) else type(src).__name__
-        raise GraphError(
+        raise InputError(
             f"Graph.from_coo: expected ids of sources and of destinations, got {came} as src"
             f"{' and no dst' if dst is None else ''}; of an edge_index pass both rows: "
             "from_coo(edge_index[0], edge_index[1], num_nodes=...)"
         )
-    src, dst = as_ids(src, "src", GraphError), as_ids(dst, "dst", GraphError)
+    src, dst = as_ids(src, "src"), as_ids(dst, "dst")
     if src.shape != dst.shape:
-        raise GraphError(
+        raise InputError(
             f"Graph.from_coo: expected src and dst of equal length, got {src.numel()} and {dst.numel()} ids"
         )
     if num_nodes is None and node_types is not None:
@@ -50,7 +50,7 @@ def as_edges(
         num_nodes = types.num_ids
     elif num_nodes is None:
         num_nodes = 1 + max((int(ids.max()) for ids in (src, dst) if ids.numel()), default=-1)
-    number = whole_number(num_nodes, "Graph.from_coo: num_nodes", 0, GraphError)
+    number = whole_number(num_nodes, "Graph.from_coo: num_nodes", 0, InputError)
     check_has_nodes(number)
     return src, dst, number
 
@@ -101,15 +101,15 @@ def graph_of_csc(
 ) -> Graph:
     """Return a graph of arrays in CSC form; `Graph.from_csc` documents them."""
     if isinstance(edge_attrs, EdgeAttrs):
-        raise GraphError(
+        raise InputError(
             "Graph.from_csc: expected edge_attrs in CSC order, got another graph's in input order; pass its "
             "edge_attrs_csc"
         )
-    indptr = as_ids(indptr, "indptr", GraphError).to(torch.int64).contiguous()
-    indices = as_ids(indices, "indices", GraphError).contiguous()
+    indptr = as_ids(indptr, "indptr").to(torch.int64).contiguous()
+    indices = as_ids(indices, "indices").contiguous()
     num_nodes = indptr.numel() - 1
     if num_nodes < 1:
-        raise GraphError(
+        raise InputError(
             f"Graph.from_csc: expected indptr of num_nodes + 1 >= 2 entries, got {indptr.numel()}; "
             "a graph may be without edges, but not without nodes"
         )
@@ -132,13 +132,13 @@ def graph_of_csc(
 
 def as_permutation(edge_ids: ArrayLike | Tensor, num_edges: int) -> Tensor:
     """Return edge ids as a tensor, or refuse them if they are not each of 0, ..., num_edges - 1 once."""
-    ids = as_ids(edge_ids, "edge_ids", GraphError).contiguous()
+    ids = as_ids(edge_ids, "edge_ids").contiguous()
     if ids.numel() != num_edges:
-        raise GraphError(f"Graph.from_csc: expected edge_ids for {num_edges} edges, got {ids.numel()}")
+        raise InputError(f"Graph.from_csc: expected edge_ids for {num_edges} edges, got {ids.numel()}")
     if not are_each_once(ids):
         low, high = (int(value) for value in torch.aminmax(ids))
         repeats = " with repeats" if low >= 0 and high < num_edges else ""
-        raise GraphError(
+        raise InputError(
             f"Graph.from_csc: expected edge_ids to be a permutation of 0 to {num_edges - 1}, got ids from {low} to "
             f"{high}{repeats}; keep other keys of your edges as an edge attribute"
         )
@@ -157,7 +157,7 @@ def ends_in_input_order(graph: Graph) -> tuple[Tensor, Tensor]:
 def check_has_nodes(num_nodes: int) -> None:
     """Refuse a graph without nodes."""
     if num_nodes < 1:
-        raise GraphError(
+        raise InputError(
             f"Graph.from_coo: expected at least one node, got num_nodes={num_nodes}; "
             "a graph may be without edges, but not without nodes: pass num_nodes= when there are no edges"
         )

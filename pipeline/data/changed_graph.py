@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.pipeline.later import later
+from headrace.pipeline.data.registry import registered
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.graph import Graph
@@ -34,10 +34,10 @@ class ChangedGraph:
 
         Raises
         ------
-        GraphError
+        InputError
             If the partition has another number of nodes, or there is no such part.
         """
-        made: GraphView = later("shard")(self, partition, part)
+        made: GraphView = registered("shard")(self, partition, part)
         return made
 
     def reordered(self, order: ArrayLike | Tensor) -> Graph:
@@ -55,7 +55,7 @@ class ChangedGraph:
 
         Raises
         ------
-        GraphError
+        InputError
             If the order misses a node, or the graph has node types.
         """
         from headrace.pipeline.data.made_of_graph import reordered
@@ -76,7 +76,7 @@ class ChangedGraph:
 
         Raises
         ------
-        GraphError
+        InputError
             If the graph has edge types, for a name that is no edge attribute, or a value that one cannot hold.
         """
         from headrace.pipeline.data.made_of_graph import with_self_loops
@@ -101,7 +101,7 @@ class ChangedGraph:
 
         Raises
         ------
-        GraphError
+        InputError
             If there is no such type, a type is not a triple, or the reverse type is present already.
 
         Examples
@@ -131,7 +131,7 @@ class ChangedGraph:
 
         Raises
         ------
-        GraphError
+        InputError
             If an edge type between nodes of two types is not a triple, or `origin` is not a new name.
 
         Examples

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import DeviceError, HeadraceError, InputError, ItemsError
+from headrace.ops.errors import HeadraceError, InputError
 from headrace.pipeline.data.arrays import as_number, describe, expected, whole_number
 from headrace.pipeline.data.place import MOST_DEVICES
 
@@ -78,15 +78,15 @@ def check_tensor(value: object, name: str, error: type[HeadraceError] = InputErr
         raise error(f"{expected(name)} to be a tensor, got {type(value).__name__}; pass torch.as_tensor of it")
 
 
-def no_seeds(seeds: object, function: str) -> ItemsError:
+def no_seeds(seeds: object, function: str) -> InputError:
     """Return the error for seeds that are no tensor, or a single number."""
     if isinstance(seeds, Tensor) and seeds.layout != torch.strided:
-        return ItemsError(f"{function}: expected dense seeds, got a tensor of layout {seeds.layout}; pass ids alone")
+        return InputError(f"{function}: expected dense seeds, got a tensor of layout {seeds.layout}; pass ids alone")
     if isinstance(seeds, Tensor):
-        return ItemsError(
+        return InputError(
             f"{function}: expected seeds in one dimension or two, got a single number; pass a list of one"
         )
-    return ItemsError(
+    return InputError(
         f"{function}: expected seeds to be a tensor, got {type(seeds).__name__}; pass torch.as_tensor of it"
     )
 
@@ -94,7 +94,7 @@ def no_seeds(seeds: object, function: str) -> ItemsError:
 def place_of_batch(epoch: Any, index: Any, function: str) -> tuple[int, int]:
     """Return the epoch of a batch and its number in it, or refuse what are none."""
     places = {"epoch": epoch, "index": index}
-    epoch, index = (whole_number(one, f"{function}: {name}", 0, ItemsError) for name, one in places.items())
+    epoch, index = (whole_number(one, f"{function}: {name}", 0, InputError) for name, one in places.items())
     return epoch, index
 
 
@@ -220,7 +220,7 @@ def as_present_device(device: Any, function: str) -> torch.device:
     ------
     InputError
         If the argument names none.
-    DeviceError
+    HeadraceError
         If torch finds no such device here.
     """
     present = as_device(device, function)
@@ -228,13 +228,13 @@ def as_present_device(device: Any, function: str) -> torch.device:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (present.index or 0) >= count:
             finds = f"{count} GPUs" if count else "no GPU"
-            raise DeviceError(f"{function}: expected a device of this machine, got {present}; torch finds {finds}")
+            raise HeadraceError(f"{function}: expected a device of this machine, got {present}; torch finds {finds}")
     elif present.type not in ("cpu", "meta"):
         try:
             torch.empty(0, device=present)
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as cause:
             reason = str(cause).partition("\n")[0].partition(". ")[0]
-            raise DeviceError(f"{function}: expected a device of this machine, got {present} ({reason})") from cause
+            raise HeadraceError(f"{function}: expected a device of this machine, got {present} ({reason})") from cause
     return present
 
 
@@ -243,14 +243,14 @@ def pinned(tensor: Tensor) -> Tensor:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If there is no accelerator that gains by it, or the memory cannot be locked.
     """
     try:
         return tensor.pin_memory()
     except RuntimeError as cause:
         reason = str(cause).partition("\n")[0]
-        raise DeviceError(
+        raise HeadraceError(
             f"pin_memory: expected a GPU of this machine, got none to pin memory for ({reason})"
         ) from cause
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from headrace.ops import GraphError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.pipeline.data.graph_sources import (
     EdgeList,
     Relation,
@@ -42,7 +42,7 @@ def graph_from_dgl(
 
     Raises
     ------
-    GraphError
+    InputError
         If `graph` is none of these, or a wanted feature is missing.
     """
     if hasattr(graph, "csc_indptr") and hasattr(graph, "type_per_edge"):
@@ -55,7 +55,7 @@ def graph_from_dgl(
 
 def _check_is_graph(graph: Any) -> None:
     if getattr(graph, "is_block", False):
-        raise GraphError(
+        raise InputError(
             f"{_STAGE}: expected a graph, got a block (a message-flow graph), whose sources and destinations have ids "
             "of their own; pass the graph that it was sampled from, or dgl.block_to_graph(block), in which both are "
             "node types"
@@ -66,7 +66,7 @@ def _check_is_graph(graph: Any) -> None:
             hint = "pass the graph that was partitioned: several processes take shards of it by graph.shard(partition)"
         elif isinstance(graph, (list, tuple)) or hasattr(graph, "__getitem__"):
             hint = "pass one graph of it, as dataset[0] or graphs[0]"
-        raise GraphError(f"{_STAGE}: expected a dgl.DGLGraph, got {type(graph).__name__}; {hint}")
+        raise InputError(f"{_STAGE}: expected a dgl.DGLGraph, got {type(graph).__name__}; {hint}")
 
 
 def _may_be(layout: str, graph: Any) -> bool:

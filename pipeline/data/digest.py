@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.ops.borrowed import check_memory
-from headrace.ops.errors import InputError
 from headrace.ops.text import utf8
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def sampled_digest(arrays: Iterable[tuple[str, Tensor | np.ndarray]]) -> str:
     state = hashlib.sha256()
     for name, array in arrays:
         if isinstance(array, Tensor) and array.layout == torch.strided and array.is_cpu:
-            check_memory(array, name, "fingerprint", InputError)
+            check_memory(array, name, "fingerprint")
         if array.ndim and _is_sampled(array.shape[0], _num_bytes(array)):
             sample = _rows_of(array, _sample_of(array.shape[0]))
         else:
@@ -70,7 +69,7 @@ def content_mark(array: Tensor, whole_below: int) -> str:
     `sampled_digest`.
     """
     if array.layout == torch.strided and array.is_cpu:
-        check_memory(array, "the array", "fingerprint", InputError)
+        check_memory(array, "the array", "fingerprint")
     if _num_bytes(array) > whole_below:
         return sampled_digest([("values", array)])
     flat = np.frombuffer(_bytes_of(array), np.uint8)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from headrace.ops import GraphError, check_weights
+from headrace.ops import InputError, check_weights
 from headrace.ops.borrowed import check_memory
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.seen import Seen, note, of_weight
@@ -51,17 +51,17 @@ class EdgeWeights:
 
         Raises
         ------
-        GraphError
+        InputError
             If it is not one real number per edge, or one is negative, infinite or undefined: the message names the
             edge in the order in which the edges were given.
         """
         attribute = graph.edge_attrs_csc[name]
         if attribute.ndim != 1 or attribute.is_complex():
-            raise GraphError(
+            raise InputError(
                 f"Graph: expected edge attribute {name!r} to be one real number per edge to sample by it, got "
                 f"{describe(attribute)}; pass one of its columns as an edge attribute of its own"
             )
-        check_memory(attribute, f"edge attribute {name!r}", "Graph", GraphError)
+        check_memory(attribute, f"edge attribute {name!r}", "Graph")
         seen = Seen(  # before the values are read, so that a change in between is seen
             attribute,
             f"edge attribute {name!r}",
@@ -73,11 +73,11 @@ class EdgeWeights:
             values = attribute.to(torch.float32 if attribute.dtype in _NARROW else torch.float64)
         try:
             check_weights(graph.indptr, values)
-        except GraphError as error:
+        except InputError as error:
             problem = _wrong_edge(graph, name, values)
             if problem is None:
                 raise
-            raise GraphError(problem) from error
+            raise InputError(problem) from error
         note(graph, of_weight(name), [seen])
         return EdgeWeights(attribute, values, seen)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data.by_type import ByType
 from headrace.pipeline.data.relation_block import edges_by_type, places_of_type
@@ -106,7 +106,7 @@ def label_ids_of(batch: MiniBatch, labels: LabelNames | None, by_type: ByType | 
 
     Raises
     ------
-    FeatureError
+    InputError
         If a seed is of another type.
     """
     if not isinstance(labels, Mapping):
@@ -150,11 +150,11 @@ def _within_type(batch: MiniBatch, name: FeatureName) -> tuple[Tensor, Tensor]:
     return ids, (ids >= 0) & (ids < len(nodes))
 
 
-def seeds_of_others(labels: LabelNames) -> FeatureError:
+def seeds_of_others(labels: LabelNames) -> InputError:
     """Return the error for labels of some types, and seeds of another."""
     names = label_names(labels)
     types, own = (" or ".join(repr(name[part]) for name in names) for part in (0, 1))
-    return FeatureError(
+    return InputError(
         f"fetch_feature: expected seeds of type {types}, of which {own} is a label, got others; name one for each, "
         'labels={"paper": "y", "author": "z"}, or one that all nodes have, or pass them with the items'
     )
@@ -165,11 +165,11 @@ def types_of(batch: MiniBatch, name: FeatureName) -> TypedIds:
 
     Raises
     ------
-    FeatureError
+    InputError
         If the batch has none.
     """
     if batch.types is None:
-        raise FeatureError(
+        raise InputError(
             f"fetch_feature: expected a batch of a graph with types for the feature {name!r}, got one without; put the "
             "sampler before, and give the graph node_types="
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from headrace.ops import GraphError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.seen import seen_of
 
@@ -44,11 +44,11 @@ def gcn_norm(graph: Graph, weight: str | None = None) -> Tensor:
 
     Raises
     ------
-    GraphError
+    InputError
         If there is no such attribute, or it is not a number of at least 0 for each edge.
     """
     if not isinstance(graph, Graph):
-        raise GraphError(f"gcn_norm: expected a whole Graph, got {type(graph).__name__}")
+        raise InputError(f"gcn_norm: expected a whole Graph, got {type(graph).__name__}")
     weights = None if weight is None else graph.edge_weights(weight)
     for seen in seen_of(graph, weight, None):
         seen.check()  # of other dtypes a copy is kept

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import UsageError
+from headrace.ops.errors import PlanError
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data.build_graph import as_edges, graph_of_csc, graph_of_ends
 from headrace.pipeline.data.changed_graph import ChangedGraph
 from headrace.pipeline.data.digest import sampled_digest
 from headrace.pipeline.data.edge_attrs import EdgeAttrs
 from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.data.registry import registered
 from headrace.pipeline.data.types import TypeCounts, TypeOffsets
-from headrace.pipeline.later import later
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.type_attributes import Wanted
@@ -61,7 +61,7 @@ class Graph(ChangedGraph, GraphView):
 
     Raises
     ------
-    GraphError
+    InputError
         If an array has the wrong dtype, length or device, or there are no nodes.
     """
 
@@ -113,14 +113,14 @@ class Graph(ChangedGraph, GraphView):
 
         Raises
         ------
-        UsageError
+        PlanError
             For other arguments, such as ``edge_weight=``.
-        GraphError
+        InputError
             If ids are negative or >= num_nodes, lengths or dtypes do not match, there are no nodes, tensors are not
             in CPU memory, types do not cover the ids, or of edges by type an attribute is missing that has no default.
         """
         if others:
-            raise UsageError(
+            raise PlanError(
                 f"Graph.from_coo: expected attributes in edge_attrs= and node_attrs=, got {', '.join(others)}=; write "
                 f"edge_attrs={{{', '.join(f'{name!r}: {name}' for name in others)}}}"
             )
@@ -175,7 +175,7 @@ class Graph(ChangedGraph, GraphView):
 
         Raises
         ------
-        GraphError
+        InputError
             If indptr decreases or does not run from 0 to num_edges, indices are out of range, `edge_ids` is not a
             permutation, lengths or dtypes do not match, there are no nodes, tensors are not in CPU memory, or
             attributes are those of another graph in input order.
@@ -200,7 +200,7 @@ class Graph(ChangedGraph, GraphView):
 
         Raises
         ------
-        GraphError
+        InputError
             If `matrix` is not a sparse matrix, not square, or empty.
         """
         from headrace.pipeline.data.graph_sources import edges_from_scipy, graph_of_edges
@@ -232,7 +232,7 @@ class Graph(ChangedGraph, GraphView):
 
         Raises
         ------
-        GraphError
+        InputError
             If `data` is neither class, or lacks ``edge_index`` or a requested attribute, and as for `from_coo`.
         """
         from headrace.pipeline.data.graph_sources import edges_from_pyg, graph_of_edges
@@ -261,7 +261,7 @@ class Graph(ChangedGraph, GraphView):
 
         Raises
         ------
-        GraphError
+        InputError
             If `graph` is not a DGL graph (for example a block, or a graph in shards) or lacks an edge feature, and as
             for `from_coo`.
         """
@@ -287,7 +287,7 @@ class Graph(ChangedGraph, GraphView):
         OSError
             If it cannot be written.
         """
-        later("save_graph")(self, path, overwrite)
+        registered("save_graph")(self, path, overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, memory_map: bool = True) -> Graph:
@@ -305,7 +305,7 @@ class Graph(ChangedGraph, GraphView):
         InputError
             If the folder holds no data set, or a file is missing or damaged.
         """
-        loaded: Graph = later("load_graph")(path, memory_map)
+        loaded: Graph = registered("load_graph")(path, memory_map)
         return loaded
 
     @property

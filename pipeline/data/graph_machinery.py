@@ -214,7 +214,7 @@ def block_sampler(graph: GraphView, weight: str | None = None, device: torch.dev
 
     Raises
     ------
-    GraphError
+    InputError
         If there is no such edge attribute, or it holds values that are negative, infinite or not numbers.
     """
     samplers = kept(graph).samplers

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.build_graph import as_edges, graph_of_ends, joined_ends
@@ -98,7 +98,7 @@ def selected(available: Mapping[str, Any], wanted: Wanted, num_edges: int, stage
         return {name: value for name, value in taken.items() if value is not None}
     missing = [name for name in wanted if name not in available]
     if missing:
-        raise GraphError(f"{stage}: there are no edge attributes {missing}; those that exist are {sorted(available)}")
+        raise InputError(f"{stage}: there are no edge attributes {missing}; those that exist are {sorted(available)}")
     return {name: available[name] for name in wanted}
 
 
@@ -109,7 +109,7 @@ def attributes_of_nodes(
 
     Raises
     ------
-    GraphError
+    InputError
         If an attribute that is asked for has not one row for each node of a type that has it, and as `join_attributes`.
     """
     found: dict[Any, dict[str, Tensor]] = {name: {} for name in names}
@@ -121,7 +121,7 @@ def attributes_of_nodes(
         if not fitting and wanted is None:
             continue
         if odd or not fitting:
-            raise GraphError(
+            raise InputError(
                 f"{stage}: expected node attribute {name!r} with a row for each node, of every type that has it, got "
                 f"it of {fitting} of {len(rows)}{f' and not of {odd}' if odd else ''}; add it there, or leave it "
                 "out of node_attrs="
@@ -144,22 +144,22 @@ def edges_from_scipy(matrix: Any) -> EdgeList:
 
     Raises
     ------
-    GraphError
+    InputError
         If `matrix` is not a scipy sparse matrix or not square.
     """
     if not hasattr(matrix, "tocoo"):
-        raise GraphError(
+        raise InputError(
             f"Graph.from_scipy: expected a scipy sparse matrix or array, got {type(matrix).__name__}; "
             "Graph.from_coo takes arrays of source and destination ids"
         )
     if len(matrix.shape) != 2:
-        raise GraphError(
+        raise InputError(
             f"Graph.from_scipy: expected a square matrix, got a sparse array of shape {list(matrix.shape)}; entry "
             "(row, column) is an edge from row to column"
         )
     num_rows, num_cols = matrix.shape
     if num_rows != num_cols:
-        raise GraphError(
+        raise InputError(
             f"Graph.from_scipy: expected a square matrix, got {num_rows} x {num_cols}; "
             "give rows and columns one id space, e.g. scipy.sparse.block_array([[None, m], [None, None]])"
         )
@@ -168,7 +168,7 @@ def edges_from_scipy(matrix: Any) -> EdgeList:
         src=torch.from_numpy(np.ascontiguousarray(coo.row)),
         dst=torch.from_numpy(np.ascontiguousarray(coo.col)),
         num_nodes=num_rows,
-        edge_attrs={"weight": as_cpu_tensor(np.ascontiguousarray(coo.data), "the matrix's values", GraphError)},
+        edge_attrs={"weight": as_cpu_tensor(np.ascontiguousarray(coo.data), "the matrix's values")},
     )
 
 
@@ -177,11 +177,11 @@ def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = No
 
     Raises
     ------
-    GraphError
+    InputError
         If `data` is neither, has no ``edge_index``, or a wanted attribute is missing.
     """
     if isinstance(data, GraphView):
-        raise GraphError(
+        raise InputError(
             "Graph.from_pyg: expected a torch_geometric Data or HeteroData, got an hr.Graph; use it as it is"
         )
     warn_of_several_graphs(data, "Graph.from_pyg")
@@ -190,7 +190,7 @@ def edges_from_pyg(data: Any, edge_attrs: Wanted = None, node_attrs: Wanted = No
         _warn_of_odd({name: data[name] for name in (*data.node_types, *data.edge_types)}, edge_attrs, node_attrs)
         return edges
     if not hasattr(data, "edge_index"):
-        raise GraphError(
+        raise InputError(
             f"Graph.from_pyg: expected a torch_geometric Data or HeteroData, got {type(data).__name__}; "
             "Graph.from_coo takes plain tensors"
         )
@@ -227,7 +227,7 @@ def _ends_of(storage: Any, label: str) -> tuple[Tensor, Tensor, dict[str, Tensor
         return src, dst, {}
     matrix = storage.get("adj_t")
     if matrix is None:
-        raise GraphError(
+        raise InputError(
             f"Graph.from_pyg: expected {label}.edge_index or {label}.adj_t, got neither; assign one of them"
         )
     (dst, src), values = entries_of_matrix(matrix), values_of_matrix(matrix)
@@ -277,7 +277,7 @@ def _edges_from_hetero_data(data: Any, edge_attrs: Wanted, node_attrs: Wanted) -
     for name in dict.fromkeys((*data.node_types, *named)):
         count = data[name].num_nodes
         if count is None:
-            raise GraphError(
+            raise InputError(
                 f"Graph.from_pyg: expected a number of nodes of type {name!r}, got none; "
                 f"set data[{name!r}].num_nodes or give it a feature tensor"
             )

@@ -43,7 +43,7 @@ def rows_of(graph: GraphView) -> TypedRows:
 
     Raises
     ------
-    GraphError
+    InputError
         If they are not, or an edge ends in a node of another type than its own says.
     """
     node_types, edge_types = node_types_of(graph), edge_types_of(graph)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from typing_extensions import Self
 
-from headrace.ops import GraphError, check_csc, gather_rows, has_parallel_edges
+from headrace.ops import InputError, check_csc, gather_rows, has_parallel_edges
 from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of
 from headrace.ops.names import no_attribute_of
@@ -68,31 +68,31 @@ class GraphView(metaclass=_GraphType):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.indptr, Tensor) and isinstance(self.indices, Tensor)):
-            raise GraphError(
+            raise InputError(
                 f"Graph: expected tensors in CSC form, got {type(self.indptr).__name__} and "
                 f"{type(self.indices).__name__}; {_OTHER_FORMS}"
             )
         if self.indptr.dtype != torch.int64 or self.indptr.ndim != 1:
-            raise GraphError(
+            raise InputError(
                 f"Graph: expected indptr of int64[num_nodes + 1], got {describe(self.indptr)}; convert it with .long()"
             )
         if self.indptr.numel() < 2:
-            raise GraphError(
+            raise InputError(
                 "Graph: expected at least one node, got none; a graph may be without edges, but not without nodes"
             )
         for name, ids in (("indices", self.indices), ("edge ids", self.edge_permutation)):
             if ids is not None and (ids.dtype not in (torch.int32, torch.int64) or ids.ndim != 1):
-                raise GraphError(f"Graph: expected {name} of int32 or int64[num_edges], got {describe(ids)}")
+                raise InputError(f"Graph: expected {name} of int32 or int64[num_edges], got {describe(ids)}")
         if self.indptr.device.type != "cpu" or self.indices.device.type != "cpu":
-            raise GraphError(
+            raise InputError(
                 f"Graph: expected indptr and indices in CPU memory, got {describe(self.indptr)} and "
                 f"{describe(self.indices)}; pass .cpu() tensors: graphs are sampled from CPU memory in this version"
             )
         if self.edge_permutation is not None:
-            as_rows(self.edge_permutation, self.num_local_edges, "edge_permutation", GraphError)
+            as_rows(self.edge_permutation, self.num_local_edges, "edge_permutation")
         first, last = int(self.indptr[0]), int(self.indptr[-1])
         if (first, last) != (0, self.num_local_edges):
-            raise GraphError(
+            raise InputError(
                 f"Graph: expected indptr to run from 0 to the number of indices, {self.num_local_edges}, "
                 f"got {first} to {last}; {_OTHER_FORMS}"
             )
@@ -167,7 +167,7 @@ class GraphView(metaclass=_GraphType):
 
         Raises
         ------
-        GraphError
+        InputError
             If there are no times of this name, they are not times, are integers for edges but not for nodes, or were
             written.
         """
@@ -216,12 +216,12 @@ class GraphView(metaclass=_GraphType):
 
         Raises
         ------
-        GraphError
+        InputError
             If there is no such edge attribute, it is not one number per edge, it holds values that are negative,
             infinite or not numbers, or it was changed in place.
         """
         if not isinstance(name, str) or name not in self.edge_attrs_csc:
-            raise GraphError(
+            raise InputError(
                 f"Graph: there is no edge attribute {name!r} to sample by; those that exist are "
                 f"{sorted(self.edge_attrs_csc) or 'none'}: pass edge_attrs={{{name!r}: ...}} when building the graph"
             )
@@ -242,7 +242,7 @@ class GraphView(metaclass=_GraphType):
 
         Raises
         ------
-        GraphError
+        InputError
             If an edge attribute was changed in place after it was used as sampling weights.
         """
         share_graph(self)
@@ -294,7 +294,7 @@ class GraphView(metaclass=_GraphType):
 def as_attributes(attrs: Mapping[str, ArrayLike | Tensor] | None, num_rows: int, of: str = "edge") -> dict[str, Tensor]:
     """Return attributes of edges, or of nodes, as tensors of a row for each, or refuse them."""
     given = {} if attrs is None else attrs
-    check_kind(given, Mapping, f"Graph: expected {of}_attrs to be a dictionary", "pass {name: values}", GraphError)
+    check_kind(given, Mapping, f"Graph: expected {of}_attrs to be a dictionary", "pass {name: values}", InputError)
     for name, array in given.items():
-        refuse_gradient(array, f"{of}_attrs[{name!r}]", GraphError, "batch.e_id" if of == "edge" else "batch.n_id")
-    return {name: as_rows(given[name], num_rows, f"{of}_attrs[{name!r}]", GraphError, each=of) for name in given}
+        refuse_gradient(array, f"{of}_attrs[{name!r}]", "batch.e_id" if of == "edge" else "batch.n_id")
+    return {name: as_rows(given[name], num_rows, f"{of}_attrs[{name!r}]", each=of) for name in given}

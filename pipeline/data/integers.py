@@ -18,21 +18,23 @@ def is_whole(dtype: torch.dtype) -> bool:
     return dtype in _SIGNED or dtype in _UNSIGNED
 
 
-def as_int64(numbers: Tensor, name: str, error: type[InputError]) -> Tensor:
+def as_int64(numbers: Tensor, name: str) -> Tensor:
     """Return integers of any width as int64: the same numbers, never what is left of them.
 
     Raises
     ------
-    error
+    InputError
         If they are no integers, or one is 2**63 or more. `name` says which argument it was.
     """
     if numbers.dtype in _SIGNED:
         return numbers.to(torch.int64).resolve_neg()
     if numbers.dtype not in _UNSIGNED:
-        raise error(f"{expected(name)} to be integers, got {describe(numbers)}")
+        raise InputError(f"{expected(name)} to be integers, got {describe(numbers)}")
     found = numbers.to(torch.int64)
     wrapped = (found < 0).reshape(-1)
     if bool(wrapped.any()):
         first = int(found.reshape(-1)[int(wrapped.nonzero()[0])]) + (1 << 64)
-        raise error(f"{expected(name)} to be integers below 2**63, got {first}; number them, or pass them as texts")
+        raise InputError(
+            f"{expected(name)} to be integers below 2**63, got {first}; number them, or pass them as texts"
+        )
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.integers import as_int64, is_whole
 from headrace.pipeline.data.typed_items import joined_rows
@@ -26,7 +26,7 @@ def as_costs(cost: Any, items: ItemSet) -> Tensor:
 
     Raises
     ------
-    ItemsError
+    InputError
         For costs that are no integers, negative or of another number than the items.
     """
     if items.types is not None and isinstance(cost, Mapping):
@@ -34,7 +34,7 @@ def as_costs(cost: Any, items: ItemSet) -> Tensor:
     costs = _integers(cost)
     if len(costs) != len(items):
         of_all = len(costs) == items.mask_size
-        raise ItemsError(
+        raise InputError(
             f"ItemSampler: expected a cost for each of {len(items)} items, got {len(costs)}"
             f"{'; pass cost[mask]' if of_all else ''}"
         )
@@ -42,17 +42,17 @@ def as_costs(cost: Any, items: ItemSet) -> Tensor:
 
 
 def _integers(cost: Any) -> Tensor:
-    costs = as_cpu_tensor(cost, "cost", ItemsError)
+    costs = as_cpu_tensor(cost, "cost")
     if costs.dim() != 1 or not is_whole(costs.dtype):
-        raise ItemsError(
+        raise InputError(
             f"ItemSampler: expected costs that are integers, one for each item, got {describe(costs)}; the in-degrees "
             "of nodes are graph.in_degrees()[ids]"
         )
-    costs = as_int64(costs, "ItemSampler: costs", ItemsError)
+    costs = as_int64(costs, "ItemSampler: costs")
     if len(costs) and int(costs.min()) < 0:
-        raise ItemsError(f"ItemSampler: expected costs of at least 0, got {int(costs.min())}")
+        raise InputError(f"ItemSampler: expected costs of at least 0, got {int(costs.min())}")
     if float(costs.double().sum()) > _LARGEST_SUM:
-        raise ItemsError("ItemSampler: expected costs with a sum below 2**62, got more; give them in a larger unit")
+        raise InputError("ItemSampler: expected costs with a sum below 2**62, got more; give them in a larger unit")
     return costs
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset, default_collate
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.integers import as_int64
 
@@ -33,7 +33,7 @@ def items_of_dataset(dataset: Dataset[Any]) -> Tensor | tuple[Tensor, Tensor]:
 
     Raises
     ------
-    ItemsError
+    InputError
         If the data set has no length, or its samples are something else.
     """
     tensors = _tensors(dataset)
@@ -41,7 +41,7 @@ def items_of_dataset(dataset: Dataset[Any]) -> Tensor | tuple[Tensor, Tensor]:
         return tensors[0]
     if len(tensors) == 2:
         return tensors[0], tensors[1]
-    raise ItemsError(
+    raise InputError(
         f"expected samples of a {type(dataset).__name__} to be ids or (id, label), got {len(tensors)} entries in each; "
         f"{SPELLINGS}"
     )
@@ -52,7 +52,7 @@ def refuse_by_name(items: Any, kind: type[Items]) -> None:
 
     Raises
     ------
-    ItemsError
+    InputError
         With the first of the names.
     """
     own = getattr(items, "items", None)
@@ -61,7 +61,7 @@ def refuse_by_name(items: Any, kind: type[Items]) -> None:
         return
     came = "item sets by name" if named is items else f"a {type(items).__name__} with item sets by name"
     names = list(named)
-    raise ItemsError(
+    raise InputError(
         f"ItemSampler: expected the items of one split, got {came}, {', '.join(map(str, names))}; pass one of them, "
         f"such as data.items[{names[0]!r}]"
     )
@@ -72,16 +72,16 @@ def refuse_of_peers(items: Any) -> None:
 
     Raises
     ------
-    ItemsError
+    InputError
         With what to write.
     """
     if isinstance(items, tuple) and len(items) == 2 and isinstance(items[0], str):
-        raise ItemsError(
+        raise InputError(
             f"ItemSampler: expected items of a type in a dictionary, got a tuple with {items[0]!r}; write "
             f"{{{items[0]!r}: ids}}"
         )
     if type(items).__name__ in ("Data", "HeteroData", "DGLGraph", "Graph"):
-        raise ItemsError(
+        raise InputError(
             f"ItemSampler: expected items to be ids, a mask or pairs, got a {type(items).__name__}; pass the seeds, "
             "such as data.train_mask, or the number of nodes, for all of them"
         )
@@ -92,19 +92,19 @@ def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
     if isinstance(dataset, TensorDataset):
         return list(dataset.tensors)
     if isinstance(dataset, Subset):
-        indices = as_cpu_tensor(dataset.indices, "indices of a Subset", ItemsError)
-        chosen = as_int64(indices, "indices of a Subset", ItemsError)
+        indices = as_cpu_tensor(dataset.indices, "indices of a Subset")
+        chosen = as_int64(indices, "indices of a Subset")
         tensors = _tensors(dataset.dataset)
         count = min(len(one) for one in tensors)
         if len(chosen) and not -count <= int(chosen.min()) <= int(chosen.max()) < count:
-            raise ItemsError(
+            raise InputError(
                 f"expected indices of a Subset of {count} samples, got {int(chosen.min())} to {int(chosen.max())}"
             )
         return [tensor[chosen] for tensor in tensors]
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
-        raise ItemsError(
+        raise InputError(
             f"expected a data set with a length, whose samples can be looked up, got {type(dataset).__name__}; give "
-            "its ids as a tensor, or begin the plan with hr.NodeSource"
+            "its ids as a tensor, or begin the plan with hr.ext.NodeSource"
         )
     samples = [dataset[index] for index in range(len(dataset))]
     if not samples:
@@ -117,7 +117,7 @@ def _tensors(dataset: Dataset[Any]) -> list[Tensor]:
         return [entries]
     if isinstance(entries, (list, tuple)) and all(isinstance(entry, Tensor) for entry in entries):
         return list(entries)
-    raise ItemsError(
+    raise InputError(
         f"expected samples of a {type(dataset).__name__} to be ids or (id, label), got a {type(samples[0]).__name__}; "
         f"{SPELLINGS}"
     )
@@ -131,7 +131,7 @@ def rows_of_source(source: Any) -> torch.Tensor:
     returned = source.read(torch.arange(source.num_rows, device="cpu"))
     rows = returned[0] if isinstance(returned, tuple) and returned else None
     if not isinstance(rows, torch.Tensor) or rows.ndim == 0 or len(rows) != source.num_rows:
-        raise ItemsError(
+        raise InputError(
             f"ItemSampler: expected {type(source).__name__}.read to return {source.num_rows} rows and counts, got "
             f"{describe(returned if rows is None else rows)}; return hr.Rows(rows), a row for each id"
         )

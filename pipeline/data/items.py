@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import as_cpu_tensor, refuse_gradient, rows_at, whole_number
 from headrace.pipeline.data.batch import MiniBatch
@@ -106,7 +106,7 @@ class ItemSet:
 
         Raises
         ------
-        ItemsError
+        InputError
             For no items, negative ids, a dtype that is not integer or bool, a wrong shape, labels of another length, a
             tensor on a device, or what may be pairs as well as ids with labels.
         """
@@ -122,7 +122,7 @@ class ItemSet:
         labels: Any = None
         if isinstance(items, tuple) or _are_two_arrays(items):
             if len(items) != 2:
-                raise ItemsError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
+                raise InputError(f"a tuple of items is (ids, labels); this one has {len(items)} entries")
             items, labels = items
         refuse_by_name(items, Items)
         types = mask_sizes = None
@@ -147,12 +147,12 @@ class ItemSet:
         if not allow_empty:
             _refuse_transposed(ids, labels)
         if len(ids) == 0 and not (allow_empty or allow_none):
-            raise ItemsError(
+            raise InputError(
                 "ItemSampler: expected at least one item, got an empty set; look whether the mask is all false"
             )
         if labels is not None and (labels.dim() == 0 or labels.shape[0] != len(ids)):
             of_all = mask_size is not None and labels.dim() > 0 and labels.shape[0] == mask_size
-            raise ItemsError(
+            raise InputError(
                 f"expected labels to have one row per item ({len(ids)}), got shape {list(labels.shape)}"
                 f"{'; pass labels[mask]' if of_all else ''}"
             )
@@ -163,7 +163,7 @@ class ItemSet:
 
         Raises
         ------
-        ItemsError
+        InputError
             If a type or an id is not there, or a mask has another length than its type.
         """
         if self.types is None:
@@ -175,7 +175,7 @@ class ItemSet:
         named = tuple((edge_types.names[type_number(edge_types, name)], count) for name, count in self.types)
         twice = [name for i, (name, _) in enumerate(named) if name in dict(named[:i])]
         if twice:
-            raise ItemsError(f"expected items of each edge type once, got {twice[0]!r} under two names; join them")
+            raise InputError(f"expected items of each edge type once, got {twice[0]!r} under two names; join them")
         return ItemSet(ids, self.labels, edge_types=named, masks=self.masks)
 
     def also_of(self, what: str, array: torch.Tensor) -> ItemSet:
@@ -197,10 +197,10 @@ class ItemSet:
 
     def take(self, positions: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the ids (int64) and labels at the given positions, int64[n]."""
-        labels = None if self.labels is None else rows_at(self.labels, positions, "labels", ItemsError)
+        labels = None if self.labels is None else rows_at(self.labels, positions, "labels")
         if isinstance(self.ids, range):
             return torch.from_numpy(positions * self.ids.step + self.ids.start), labels
-        return rows_at(self.ids, positions, "items", ItemsError).to(torch.int64), labels
+        return rows_at(self.ids, positions, "items").to(torch.int64), labels
 
     def link_types(self, positions: NDArray[np.int64]) -> LinkTypes | None:
         """Return the edge types of the pairs at the given positions; None where they are not known."""
@@ -290,7 +290,7 @@ def labels_by_type(items: Mapping[Any, Any], labels: Any) -> tuple[dict[Any, Any
 
     Raises
     ------
-    ItemsError
+    InputError
         If some types have labels and others have none, or labels came twice.
     """
     ids, with_ids = {}, {}
@@ -298,7 +298,7 @@ def labels_by_type(items: Mapping[Any, Any], labels: Any) -> tuple[dict[Any, Any
         one = items_of_dataset(some) if isinstance(some, torch.utils.data.Dataset) else some
         if isinstance(one, tuple) or _are_two_arrays(one):
             if len(one) != 2:
-                raise ItemsError(f"a tuple of items is (ids, labels); that of {name!r} has {len(one)} entries")
+                raise InputError(f"a tuple of items is (ids, labels); that of {name!r} has {len(one)} entries")
             ids[name], with_ids[name] = one
         else:
             ids[name] = one
@@ -306,12 +306,12 @@ def labels_by_type(items: Mapping[Any, Any], labels: Any) -> tuple[dict[Any, Any
         return ids, labels
     without = [name for name in ids if name not in with_ids]
     if without:
-        raise ItemsError(
+        raise InputError(
             f"ItemSampler: expected labels of all types or of none, got some of {list(with_ids)} and none of "
             f"{without}; give these labels that stand for none, such as -1, or a plan of their own"
         )
     if labels is not None:
-        raise ItemsError(
+        raise InputError(
             "ItemSampler: expected labels once, got some with the ids of each type and others beside them; leave "
             "one out"
         )
@@ -323,8 +323,8 @@ def _listed(ids: range | torch.Tensor) -> torch.Tensor:
 
 
 def _as_labels(labels: Any) -> torch.Tensor:
-    refuse_gradient(labels, "labels", ItemsError, "batch.seeds")
-    return as_cpu_tensor(labels, "labels", ItemsError)
+    refuse_gradient(labels, "labels", "batch.seeds")
+    return as_cpu_tensor(labels, "labels")
 
 
 def _refuse_transposed(ids: range | torch.Tensor, labels: torch.Tensor | None) -> None:
@@ -332,7 +332,7 @@ def _refuse_transposed(ids: range | torch.Tensor, labels: torch.Tensor | None) -
     if isinstance(ids, range) or ids.dim() != 2 or not ids.shape[0] == 2 < ids.shape[1]:
         return
     if labels is None or labels.shape[:1] != (2,):
-        raise ItemsError(
+        raise InputError(
             f"expected items to have shape [num_items, 2], got {list(ids.shape)}; pass its transpose, pairs.t(). Where "
             "these are two items of several nodes, give them with labels, (items, labels)"
         )
@@ -351,7 +351,7 @@ def _is_array(items: Any) -> bool:
 
 def _copied(what: str, array: torch.Tensor) -> Seen:
     """Return an array as it is now, of which items hold a copy."""
-    return argument("ItemSampler", what, array, ItemsError)
+    return argument("ItemSampler", what, array)
 
 
 def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | None]:
@@ -359,42 +359,42 @@ def _ids(items: Any, masks: list[Seen]) -> tuple[range | torch.Tensor, int | Non
     if callable(getattr(items, "read", None)) and hasattr(items, "num_rows"):
         items = rows_of_source(items)
     if isinstance(items, bool) or items is None:
-        raise ItemsError(f"expected items to be ids, a range, a mask or pairs, got {items!r}")
+        raise InputError(f"expected items to be ids, a range, a mask or pairs, got {items!r}")
     if isinstance(items, int | np.integer) or (_is_array(items) and items.ndim == 0):
-        items = whole_number(items, "ItemSampler: a number of items", -(1 << 63), ItemsError)
+        items = whole_number(items, "ItemSampler: a number of items", -(1 << 63), InputError)
         if not 0 <= items < 1 << 63:
-            raise ItemsError(f"ItemSampler: expected a number of items in [0, 2**63), got {items}")
+            raise InputError(f"ItemSampler: expected a number of items in [0, 2**63), got {items}")
         return range(items), None
     if isinstance(items, range):
         least, largest = sorted((items[0], items[-1])) if items else (0, 0)
         if least < 0 or largest >= 1 << 63:
-            raise ItemsError(f"expected node ids {'of at least 0' if least < 0 else 'below 2**63'}, got {items!r}")
+            raise InputError(f"expected node ids {'of at least 0' if least < 0 else 'below 2**63'}, got {items!r}")
         return items, None
     if isinstance(items, Mapping):
-        raise ItemsError(
+        raise InputError(
             f"expected items to be ids, a range, a mask or pairs, got a mapping with the keys {list(items)[:20]}"
         )
-    ids = as_cpu_tensor(items, "items", ItemsError)
+    ids = as_cpu_tensor(items, "items")
     if ids.dim() == 2 and not _is_array(items):
-        raise ItemsError(
+        raise InputError(
             f"expected items to be ids, got a {type(items).__name__} of {len(ids)} entries with {ids.shape[1]} numbers "
             f"each, which may be pairs of nodes or ids with labels; {SPELLINGS}"
         )
     if ids.dtype == torch.bool:
         if ids.dim() != 1:
-            raise ItemsError(f"expected a mask of items to have one dimension [num_nodes], got shape {list(ids.shape)}")
+            raise InputError(f"expected a mask of items to have one dimension [num_nodes], got shape {list(ids.shape)}")
         masks.append(_copied("the mask of items", ids))  # before it is read
         return ids.nonzero().reshape(-1), len(ids)
     if ids.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
         hint = "; make a mask of uint8 one of bool, mask.bool()" if ids.dtype == torch.uint8 else ""
-        raise ItemsError(
+        raise InputError(
             f"ItemSampler: expected items to be integer ids or a boolean mask, got dtype {ids.dtype}{hint}"
         )
     if ids.dim() not in (1, 2) or (ids.dim() == 2 and ids.shape[1] < 2):
-        raise ItemsError(
+        raise InputError(
             "expected items to have shape [num_items], [num_items, 2] or, for more nodes that belong together, "
             f"[num_items, k], got {list(ids.shape)}"
         )
     if ids.numel() > 0 and int(ids.min()) < 0:
-        raise ItemsError(f"expected node ids of at least 0, got {int(ids.min())}")
+        raise InputError(f"expected node ids of at least 0, got {int(ids.min())}")
     return ids, None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 
 
 class LabelRange(NamedTuple):
@@ -33,7 +33,7 @@ class LabelRange(NamedTuple):
 
         Raises
         ------
-        ItemsError
+        InputError
             For complex labels, of which none is the smallest.
         """
         if labels is None or not labels.numel():
@@ -47,11 +47,11 @@ def check_real(labels: Tensor) -> None:
 
     Raises
     ------
-    ItemsError
+    InputError
         Saying so.
     """
     if labels.is_complex():
-        raise ItemsError(
+        raise InputError(
             f"expected labels beside negatives to be real numbers, of which negatives take 0, got {labels.dtype}; pass "
             "torch.view_as_real(labels)"
         )

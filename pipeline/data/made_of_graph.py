@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import GraphError, gather_rows, reorder_csc
+from headrace.ops import InputError, gather_rows, reorder_csc
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.arrays import as_ids, as_number
 from headrace.pipeline.data.build_graph import ends_in_input_order, graph_of_ends
@@ -25,11 +25,11 @@ from headrace.pipeline.data.types import TypeName, TypeOffsets, type_number
 def reordered(graph: Graph, order: ArrayLike | Tensor) -> Graph:
     """Return a graph whose node i is node ``order[i]``; `hr.Graph.reordered` documents it."""
     if graph.node_types is not None:
-        raise GraphError(
+        raise InputError(
             "Graph.reordered: node types are ranges of ids, which an order would tear apart; graphs with node types "
             "cannot be reordered in this version"
         )
-    ids = as_ids(order, "order", GraphError)
+    ids = as_ids(order, "order")
     csc = reorder_csc(graph.indptr, graph.indices, ids)
     node_ids = None if graph.node_ids is None else gather_rows(graph.node_ids, ids)
     edge_ids, edge_attrs = graph.edge_permutation, graph.edge_attrs_csc
@@ -43,7 +43,7 @@ def reordered(graph: Graph, order: ArrayLike | Tensor) -> Graph:
 def with_self_loops(graph: Graph, fill: float | Mapping[str, float] | None) -> Graph:
     """Return a graph with a loop at each node that had none; `hr.Graph.with_self_loops` documents it."""
     if graph.edge_types is not None:
-        raise GraphError("Graph.with_self_loops: edge types are ranges of edge ids, to which loops cannot be added")
+        raise InputError("Graph.with_self_loops: edge types are ranges of edge ids, to which loops cannot be added")
     of_loops = _fill_of(graph, fill)
     num_nodes, num_edges = graph.num_nodes, graph.num_edges
     row = torch.arange(num_nodes, device="cpu").repeat_interleave(graph.in_degrees())
@@ -77,7 +77,7 @@ def _fill_of(graph: Graph, fill: object) -> dict[str, float]:
     """Return what loops have of each edge attribute; refuse what is no number, or not one that it can hold."""
     given = fill if isinstance(fill, Mapping) else {}
     if unknown := [name for name in given if name not in graph.edge_attrs_csc]:
-        raise GraphError(
+        raise InputError(
             f"Graph.with_self_loops: expected fill by names of edge attributes, {sorted(graph.edge_attrs_csc)}, got "
             f"{unknown[0]!r}; leave it out"
         )
@@ -97,7 +97,7 @@ def _fill_of(graph: Graph, fill: object) -> dict[str, float]:
 def _number(fill: object) -> float:
     number = as_number(fill)
     if number is None:
-        raise GraphError(
+        raise InputError(
             f"Graph.with_self_loops: expected fill to be a number, got {fill!r}; pass what loops have of edge "
             "attributes, such as 1.0, or a mapping of names to numbers"
         )
@@ -110,7 +110,7 @@ def _check_held(name: str, dtype: torch.dtype, number: float) -> None:
     info = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
     if not math.isfinite(number) or number != int(number) or not info[0] <= number <= info[1]:
         kind = str(dtype).removeprefix("torch.")
-        raise GraphError(
+        raise InputError(
             f"Graph.with_self_loops: expected a fill that edge_attrs[{name!r}] can hold, which is {kind}, got "
             f"{number}; pass a whole number in its range, or make it floating point"
         )
@@ -129,23 +129,23 @@ def with_reverse(graph: Graph, edge_types: Iterable[Any] | None, prefix: str) ->
     """Return a graph with the reverse of each edge; `hr.Graph.with_reverse` documents it."""
     stage = "Graph.with_reverse"
     if not isinstance(prefix, str) or not prefix:
-        raise GraphError(f"{stage}: expected prefix to be a text, got {prefix!r}; the default is 'rev_'")
+        raise InputError(f"{stage}: expected prefix to be a text, got {prefix!r}; the default is 'rev_'")
     runs = _runs(graph)
     if graph.edge_types is None:
         if edge_types is not None:
-            raise GraphError(f"{stage}: expected no edge_types of a graph without them, got {edge_types!r}")
+            raise InputError(f"{stage}: expected no edge_types of a graph without them, got {edge_types!r}")
         (run,) = runs
         return _joined(graph, [run, _Run(run.name, run.dst, run.src, run.origin)])
     names = graph.edge_types.names
     if edge_types is None:
         chosen = [name for name in names if lacks_reverse(_triple(name, stage), names, prefix)]
     else:
-        asked = as_list(edge_types, f"{stage}: edge_types", "edge types", GraphError)
+        asked = as_list(edge_types, f"{stage}: edge_types", "edge types", InputError)
         chosen = [names[type_number(graph.edge_types, name)] for name in asked]
     reverse = {name: reverse_type(_triple(name, stage), prefix) for name in chosen}
     there = [name for name in reverse.values() if name in names]
     if there:
-        raise GraphError(f"{stage}: expected no edge type {there[0]} yet, got a graph that has it; give another prefix")
+        raise InputError(f"{stage}: expected no edge type {there[0]} yet, got a graph that has it; give another prefix")
     by_name = {run.name: run for run in runs}
     added = [_Run(reverse[name], by_name[name].dst, by_name[name].src, by_name[name].origin) for name in reverse]
     return _joined(graph, [*runs, *added])
@@ -155,7 +155,7 @@ def undirected(graph: Graph, origin: str | None) -> Graph:
     """Return a graph with every edge in both directions; `hr.Graph.undirected` documents it."""
     stage = "Graph.undirected"
     if origin is not None and (not isinstance(origin, str) or origin in graph.edge_attrs_csc):
-        raise GraphError(
+        raise InputError(
             f"{stage}: expected origin to be the name of a new edge attribute, got {origin!r}; those that exist are "
             f"{sorted(graph.edge_attrs_csc) or 'none'}"
         )
@@ -211,7 +211,7 @@ def _joined(graph: Graph, runs: list[_Run], origin: str | None = None) -> Graph:
 
 def _triple(name: TypeName, stage: str) -> tuple[str, str, str]:
     if not isinstance(name, tuple):
-        raise GraphError(
+        raise InputError(
             f"{stage}: expected edge types (source type, relation, destination type), got {name!r}; name them so"
         )
     return name

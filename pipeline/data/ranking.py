@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import as_cpu_tensor
+from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids
 
 
 def as_scores(
@@ -16,18 +16,19 @@ def as_scores(
     num_nodes: int | None = None,
     *,
     stage: str = "ranking",
-    error: type[InputError] = InputError,
     each: str = "node",
 ) -> Tensor:
     """Return scores as a CPU tensor of one number per node, or refuse them."""
-    values = as_cpu_tensor(scores, "scores", error)
+    values = as_cpu_tensor(scores, "scores")
     if values.ndim != 1 or values.dtype == torch.bool or values.is_complex():
-        raise error(f"{stage}: expected scores to be one number per {each}, got {values.dtype}{list(values.shape)}")
+        raise InputError(
+            f"{stage}: expected scores to be one number per {each}, got {values.dtype}{list(values.shape)}"
+        )
     if num_nodes is not None and len(values) != num_nodes:
-        raise error(f"{stage}: expected a score for each of {num_nodes} {each}s, got {len(values)}")
+        raise InputError(f"{stage}: expected a score for each of {num_nodes} {each}s, got {len(values)}")
     if values.is_floating_point() and bool(values.isnan().any()):
         first = int(values.isnan().nonzero()[0])
-        raise error(
+        raise InputError(
             f"{stage}: expected scores that are numbers, got nan, first of {each} {first}; replace them, such as by "
             "scores.nan_to_num(0.0)"
         )
@@ -66,3 +67,14 @@ def ranking(scores: ArrayLike | Tensor) -> Tensor:
     [1, 3, 2, 0]
     """
     return torch.argsort(as_scores(scores), descending=True, stable=True)
+
+
+def hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: int) -> Tensor:
+    """Return the rows of a static cache, int64[n]: those of given ids, or those with the highest scores."""
+    if scores is not None and ids is None:
+        return torch.sort(scores, descending=True, stable=True).indices[:capacity]
+    if ids is not None and scores is None:
+        if not len(hot := as_ids(ids, "ids")) and capacity:
+            raise InputError("CachedFeature: expected ids of rows to hold, got none; leave the cache out")
+        return hot.to(torch.int64)[:capacity]
+    raise InputError("CachedFeature: expected ids= or scores= of a static cache, got neither or both; pass one")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data.by_type import ByType
@@ -80,13 +80,13 @@ def edges_of_relation(block: Block, name: TypeName, types: TypedIds) -> Relation
 
     Raises
     ------
-    GraphError
+    InputError
         If there is no such type, or it does not say between which node types it leads.
     """
     number = type_number(types.edge_types, name)
     name = types.edge_types.names[number]
     if not isinstance(name, tuple):
-        raise GraphError(
+        raise InputError(
             f"Block.relation: expected an edge type (source type, relation, destination type), got {name!r}; name the "
             "edge types of the graph so"
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import version_of_tensor
 from headrace.pipeline.data.digest import content_mark
 from headrace.pipeline.data.graph_machinery import kept
@@ -39,8 +39,6 @@ class Seen:
         What an error says of it, up to what came: "Graph: expected times 't' to stay as they were ...".
     advice
         What to do, for the same error.
-    error
-        Its class.
     counts
         Whether what torch counts as a write is one: it counts ``tensor.set_`` to another memory of the same values.
     whole_below
@@ -53,13 +51,12 @@ class Seen:
         what: str,
         expected: str,
         advice: str,
-        error: type[InputError] = GraphError,
         counts: bool = True,
         whole_below: int = WHOLE_BELOW_BYTES,
     ) -> None:
         self._seen = array, version_of_tensor(array)
         self.what = what
-        self._refusal = expected, advice, error
+        self._refusal = expected, advice
         self._counts, self._whole_below = counts, whole_below
         self._mark = content_mark(array, whole_below)
 
@@ -102,18 +99,18 @@ class Seen:
         self._seen = there, version_of_tensor(there)  # at once, as threads look at both
 
     def _changed(self) -> InputError:
-        expected, advice, error = self._refusal
-        return error(f"{expected}, got other values, written in place; {advice}")
+        expected, advice = self._refusal
+        return InputError(f"{expected}, got other values, written in place; {advice}")
 
     def __reduce__(self) -> tuple[type[Seen], tuple[Any, ...]]:
         # A copy in another process has a count of its own.
         return Seen, (self.array, self.what, *self._refusal, self._counts, self._whole_below)
 
 
-def argument(stage: str, name: str, array: Tensor, error: type[InputError] = InputError) -> Seen:
+def argument(stage: str, name: str, array: Tensor) -> Seen:
     """Return an argument of a stage as it is now, of which the stage has a table."""
     expected = f"{stage}: expected {name} to stay as it was when the plan was made"
-    return Seen(array, name, expected, "make a new plan with the new values", error)
+    return Seen(array, name, expected, "make a new plan with the new values")
 
 
 def note(graph: GraphView, name: str, seen: Iterable[Seen]) -> None:

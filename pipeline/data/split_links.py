@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops import GraphError, InputError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.errors import PlanWarning
 from headrace.ops.names import Named
 from headrace.ops.warn_user import warn_user
@@ -97,7 +97,6 @@ def split_links(
     InputError
         If val and test leave nothing for training, a part that was asked for gets no items, or `reverse` names a type
         between other nodes.
-    GraphError
         If there is no such type or time, or several types and no `edge_type`.
 
     Warns
@@ -115,7 +114,7 @@ def split_links(
     """
     if not isinstance(graph, Graph):
         advice = "pass data.graph" if isinstance(getattr(graph, "graph", None), Graph) else "split before sharding"
-        raise GraphError(f"{_STAGE}: expected an hr.Graph, got {type(graph).__name__}; {advice}")
+        raise InputError(f"{_STAGE}: expected an hr.Graph, got {type(graph).__name__}; {advice}")
     own, name = _edges_of(graph, edge_type)
     src, dst = (one.long() for one in ends_in_input_order(graph))
     key = src * graph.num_nodes + dst
@@ -188,10 +187,10 @@ def _edges_of(graph: Graph, edge_type: TypeName | None) -> tuple[range, TypeName
     types = graph.edge_types
     if types is None:
         if edge_type is not None:
-            raise GraphError(f"{_STAGE}: expected no edge_type for a graph without them, got {edge_type!r}")
+            raise InputError(f"{_STAGE}: expected no edge_type for a graph without them, got {edge_type!r}")
         return range(graph.num_edges), None
     if edge_type is None and types.num_types != 1:
-        raise GraphError(
+        raise InputError(
             f"{_STAGE}: expected edge_type to name the edges to split, one of {list(types.names)}, got none"
         )
     name = types.names[0 if edge_type is None else type_number(types, edge_type)]
@@ -208,7 +207,7 @@ def _reverses_of(
     types = graph.edge_types
     if name is None or types is None:
         if not (reverse is None or isinstance(reverse, bool)):
-            raise GraphError(
+            raise InputError(
                 f"{_STAGE}: expected no name of a reverse type for a graph without types, got {reverse!r}; leave it "
                 "out: both directions of an edge are in one part"
             )

@@ -57,7 +57,6 @@ def split_nodes(
     InputError
         If val and test leave nothing for training, a part that was asked for gets no items, or arguments have wrong
         lengths or kinds.
-    ItemsError
         If `nodes` are not items of one node each.
 
     Examples
@@ -75,7 +74,7 @@ def split_nodes(
     if time is not None and stratify is not None:
         raise InputError(f"{_STAGE}: expected time or stratify, got both; a cut by time leaves no choice")
     sizes = sizes_of(len(items), val, test, _STAGE)
-    times = None if time is None else as_times(time, f"{_STAGE}: time", InputError)
+    times = None if time is None else as_times(time, f"{_STAGE}: time")
     if times is not None:
         _check_length(times, len(items), "time")
         parts, _ = cut_by_time(times, sizes, _STAGE)
@@ -98,7 +97,7 @@ def split_nodes(
 
 
 def _classes(stratify: Any, num_items: int) -> Tensor:
-    classes = as_cpu_tensor(stratify, f"{_STAGE}: stratify", InputError)
+    classes = as_cpu_tensor(stratify, f"{_STAGE}: stratify")
     _check_length(classes, num_items, "stratify")
     if classes.dtype.is_floating_point or classes.dtype.is_complex:
         raise InputError(f"{_STAGE}: expected stratify to be integers, got {describe(classes)}; pass class numbers")

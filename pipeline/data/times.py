@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import GraphError, InputError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of, placed
 from headrace.ops.graphs.csc import order_of_rows
@@ -64,22 +64,24 @@ class Times:
         return known.dtype
 
 
-def as_times(values: ArrayLike | Tensor, name: str, error: type[InputError]) -> Tensor:
+def as_times(values: ArrayLike | Tensor, name: str) -> Tensor:
     """Return times as int64[n] or float64[n].
 
     Raises
     ------
-    error
+    InputError
         If they are not numbers in one dimension, or one of them is not a number. `name` says which argument it was.
     """
-    times = as_cpu_tensor(values, name, error)
+    times = as_cpu_tensor(values, name)
     if times.ndim != 1 or times.dtype not in (*INTEGERS, *FLOATS):
-        raise error(f"expected {name} to be integers or floating point in one dimension, got {describe(times)}")
+        raise InputError(f"expected {name} to be integers or floating point in one dimension, got {describe(times)}")
     if times.dtype in INTEGERS:
         return times.to(torch.int64).contiguous()
     if bool(times.isnan().any()):
         place = int(times.isnan().nonzero()[0])
-        raise error(f"expected {name} to be times, got NaN at {place}; give what has no time the earliest one, -inf")
+        raise InputError(
+            f"expected {name} to be times, got NaN at {place}; give what has no time the earliest one, -inf"
+        )
     return times.to(torch.float64).contiguous()
 
 
@@ -157,7 +159,7 @@ def times_of(graph: GraphView, name: str) -> Times:
 
     Raises
     ------
-    GraphError
+    InputError
         If there are none, they are no times, or those of edges are integers and those of nodes are not.
     """
     return table(graph, f"times {name}", lambda: _find_times(graph, name))
@@ -165,23 +167,23 @@ def times_of(graph: GraphView, name: str) -> Times:
 
 def _find_times(graph: GraphView, name: str) -> Times:
     advice = 'pass time="time"'
-    check_kind(name, Hashable, "Graph: expected the name of times among edge_attrs or node_attrs", advice, GraphError)
+    check_kind(name, Hashable, "Graph: expected the name of times among edge_attrs or node_attrs", advice, InputError)
     found, seen, given_as = {}, [], {}
     for what, attributes in (("edge_attrs", graph.edge_attrs_csc), ("node_attrs", graph.node_attrs)):
         values = attributes.get(name)
         if values is not None:
             seen.append(seen_times(values, name))
             given_as[what] = values
-        found[what] = None if values is None else as_times(values, f"{what}[{name!r}]", GraphError)
+        found[what] = None if values is None else as_times(values, f"{what}[{name!r}]")
     edges, nodes = found["edge_attrs"], found["node_attrs"]
     if edges is None and nodes is None:
         known = sorted({*graph.edge_attrs_csc, *graph.node_attrs})
-        raise GraphError(
+        raise InputError(
             f"Graph: expected times under the name {name!r}, got a graph with {known or 'no attributes'}; pass "
             f"edge_attrs={{{name!r}: ...}} or node_attrs={{{name!r}: ...}} when building it"
         )
     if edges is not None and nodes is not None and edges.dtype != nodes.dtype:
-        raise GraphError(
+        raise InputError(
             f"Graph: expected times {name!r} of edges and of nodes of one kind, got {graph.edge_attrs_csc[name].dtype} "
             f"and {graph.node_attrs[name].dtype}; convert one of them"
         )
@@ -207,7 +209,7 @@ def table_of_times(graph: GraphView, name: str, kind: str, make: Callable[[], Ta
 
     Raises
     ------
-    GraphError
+    InputError
         If torch has written to the times since.
     """
     check_times(graph, name)
@@ -219,7 +221,7 @@ def check_times(graph: GraphView, name: str) -> None:
 
     Raises
     ------
-    GraphError
+    InputError
         Saying so, or that there are no times of this name.
     """
     times_of(graph, name)
@@ -346,7 +348,7 @@ def ends_by_time(graph: GraphView, name: str) -> EndsByTime:
 
     Raises
     ------
-    GraphError
+    InputError
         If there are no times under that name.
     """
     return table_of_times(graph, name, "ends by time", lambda: _sort_ends(graph, name))
@@ -357,7 +359,7 @@ def nodes_by_time(graph: GraphView, name: str) -> NodesByTime:
 
     Raises
     ------
-    GraphError
+    InputError
         If there are no such times of nodes.
     """
     return table_of_times(graph, name, "nodes by time", lambda: _sort(graph, name))
@@ -380,7 +382,7 @@ def _sort_ends(graph: GraphView, name: str) -> EndsByTime:
 def _sort(graph: GraphView, name: str) -> NodesByTime:
     times = times_of(graph, name).nodes
     if times is None:
-        raise GraphError(
+        raise InputError(
             f"expected times of nodes under the name {name!r}, got times of edges alone; pass node_attrs={{{name!r}: "
             "...} when building the graph, or no time="
         )

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.arrays import check_not_rounded, describe
 
@@ -50,7 +50,7 @@ def join_attributes(
 
     Raises
     ------
-    GraphError
+    InputError
         If an attribute is not there, only some types have one that is asked for by name, or types disagree in what it
         is.
     """
@@ -68,12 +68,12 @@ def join_attributes(
                     "leaves all out, and hr.FeatureStore takes it by type",
                 )
                 continue
-            raise GraphError(
+            raise InputError(
                 f"{stage}: expected {what} attribute {name!r} on every {what} type, got none on {lacking}; add it "
                 f"there, or choose the attributes to take: {what}_attrs=[...] ([] takes none), where {how}"
             )
         if len(lacking) == len(parts):
-            raise GraphError(f"{stage}: there are no {what} attributes {[name]}; those that exist are {sorted(known)}")
+            raise InputError(f"{stage}: there are no {what} attributes {[name]}; those that exist are {sorted(known)}")
         joined[name] = _joined(name, dict(zip(of_types, parts, strict=True)), sizes, fill, what, stage)
     return joined
 
@@ -88,7 +88,7 @@ def _joined(
     first = next(iter(there.values()))
     if len({(part.dtype, part.shape[1:]) for part in there.values()}) > 1:
         kinds = {one: describe(part) for one, part in there.items()}
-        raise GraphError(
+        raise InputError(
             f"{stage}: expected {what} attribute {name!r} with one dtype and one row shape, got {kinds}; make them "
             f"agree, or choose the attributes to take: {what}_attrs=[...] ([] takes none)"
         )
@@ -98,7 +98,7 @@ def _joined(
     if fill == ALWAYS:
         fill = always_in(first.dtype)
     if not first.dtype.is_floating_point and fill != int(fill):
-        raise GraphError(
+        raise InputError(
             f"{stage}: expected a whole number for {what} attribute {name!r} of {first.dtype}, got {fill!r}; give one, "
             "or convert the attribute to floating point"
         )
@@ -143,7 +143,7 @@ def rows_in(value: Any, num_rows: int) -> Tensor | None:
             listed, value = value, np.asarray(value)
         except ValueError:  # of rows of several lengths
             return None
-        check_not_rounded(listed, value, "an attribute that is a list", InputError)
+        check_not_rounded(listed, value, "an attribute that is a list")
     if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
         value = torch.from_numpy(np.ascontiguousarray(value))
     return value if isinstance(value, Tensor) and value.ndim and len(value) == num_rows else None

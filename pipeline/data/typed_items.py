@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_ids, describe, is_mask_of_integers, zeros_and_ones
 from headrace.pipeline.data.types import TypeName, TypeOffsets, type_number
 
@@ -48,25 +48,25 @@ def joined(by_type: Mapping[Any, tuple[Tensor, int | None]]) -> tuple[Tensor, Ty
 
     Raises
     ------
-    ItemsError
+    InputError
         If ids and pairs are mixed, or a name is no name of a type.
     """
     for name in by_type:
         is_triple = isinstance(name, tuple) and len(name) == 3
         if not (isinstance(name, str) or is_triple):
-            raise ItemsError(f"ItemSampler: expected node types or edge types as keys of items, got {name!r}")
+            raise InputError(f"ItemSampler: expected node types or edge types as keys of items, got {name!r}")
     dimensions = {ids.dim() for ids, _ in by_type.values()}
     if len(dimensions) > 1:
-        raise ItemsError("ItemSampler: expected items of all types to be ids, or all to be pairs, got both")
+        raise InputError("ItemSampler: expected items of all types to be ids, or all to be pairs, got both")
     for name, (ids, _) in by_type.items():
         if ids.dim() == 2 and ids.shape[1] != 2:
             advice = "pass its transpose, pairs.t()" if len(ids) == 2 else "give such items by ids over all types"
-            raise ItemsError(
+            raise InputError(
                 f"ItemSampler: expected pairs [num_pairs, 2] by edge type, got {list(ids.shape)} of {name!r}; {advice}"
             )
     for name, (ids, _) in by_type.items():
         if isinstance(name, tuple) and ids.dim() == 1 and len(ids):
-            raise ItemsError(
+            raise InputError(
                 f"ItemSampler: expected pairs [num_pairs, 2] of edge type {name}, got ids [{len(ids)}]; of sources and "
                 "destinations make torch.stack((src, dst), 1), with labels {edge_type: (pairs, labels)}"
             )
@@ -90,17 +90,17 @@ def joined_rows(by_type: Mapping[Any, Any], runs: TypeRuns, what: str, convert: 
 
     Raises
     ------
-    ItemsError
+    InputError
         If the types are others than those of the items, or a type has another number of rows, or rows another shape.
     """
     names = [name for name, _ in runs]
     if set(names) != set(by_type):
-        raise ItemsError(f"expected {what} to have the types of the items, {names}, got {list(by_type)}")
+        raise InputError(f"expected {what} to have the types of the items, {names}, got {list(by_type)}")
     parts = {name: convert(by_type[name]) for name in names}
     for name, count in runs:
         shape = list(parts[name].shape)
         if shape[:1] != [count]:
-            raise ItemsError(
+            raise InputError(
                 f"expected {what} of type {name!r} to have one row per item ({count}), got shape {shape}; of items "
                 f"that are a mask pass {what}[mask]"
             )
@@ -108,7 +108,7 @@ def joined_rows(by_type: Mapping[Any, Any], runs: TypeRuns, what: str, convert: 
     full = {name: part for name, part in parts.items() if len(part)} or parts
     if len({part.shape[1:] for part in full.values()}) > 1:
         shapes = {name: list(part.shape) for name, part in full.items()}
-        raise ItemsError(f"expected rows of {what} to have one shape for all types, got {shapes}")
+        raise InputError(f"expected rows of {what} to have one shape for all types, got {shapes}")
     return torch.cat(list(full.values()))
 
 
@@ -123,7 +123,7 @@ def in_space(
 
     Raises
     ------
-    ItemsError
+    InputError
         If there is no such type, it has no such node, or ids are named by an edge type or pairs by a node type, or a
         type has another number of nodes than the mask that its ids came as, one of `mask_sizes`.
     """
@@ -138,8 +138,8 @@ def in_space(
                 _check_mask(part, mask_size, len(node_types.id_range(name)))
             columns = part.unbind(1) if part.dim() == 2 else (part,)
             flat = [node_types.global_ids(end, column) for end, column in zip(ends, columns, strict=True)]
-        except GraphError as error:
-            raise ItemsError(f"ItemSampler: items of type {name!r}: {error}") from error
+        except InputError as error:
+            raise InputError(f"ItemSampler: items of type {name!r}: {error}") from error
         made.append(torch.stack(flat, 1) if part.dim() == 2 else flat[0])
     return torch.cat(made)
 
@@ -150,15 +150,15 @@ def _ends(name: TypeName, pairs: bool, edge_types: TypeOffsets) -> tuple[TypeNam
         return (name,)
     full = edge_types.names[type_number(edge_types, name)]
     if not isinstance(full, tuple):
-        raise GraphError("pairs need an edge type (source type, relation, destination type)")
+        raise InputError("pairs need an edge type (source type, relation, destination type)")
     return full[0], full[2]
 
 
 def _check_mask(ids: Tensor, size: int | None, num_nodes: int) -> None:
     if size is not None and size != num_nodes:
-        raise GraphError(f"expected a mask for {num_nodes} nodes, got one of {size} entries")
+        raise InputError(f"expected a mask for {num_nodes} nodes, got one of {size} entries")
     if size is None and is_mask_of_integers(ids, num_nodes):
-        raise GraphError(f"expected ids or a boolean mask, got {zeros_and_ones(num_nodes)}")
+        raise InputError(f"expected ids or a boolean mask, got {zeros_and_ones(num_nodes)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,27 +193,27 @@ def as_edge_ids(given: Any, items: ItemSet) -> Tensor:
 
     Raises
     ------
-    ItemsError
+    InputError
         If items are no pairs, ids are no integers of at least 0, or not one for each item.
     """
 
     def checked(ids: Any) -> Tensor:
-        found = as_ids(ids, "ItemSampler: edge_ids", ItemsError).to(torch.int64).contiguous()
+        found = as_ids(ids, "ItemSampler: edge_ids").to(torch.int64).contiguous()
         if found.numel() and int(found.min()) < 0:
-            raise ItemsError(f"ItemSampler: expected edge_ids of at least 0, got {int(found.min())}")
+            raise InputError(f"ItemSampler: expected edge_ids of at least 0, got {int(found.min())}")
         return found
 
     if items.nodes_per_item != 2:
-        raise ItemsError(
+        raise InputError(
             f"ItemSampler: expected pairs beside edge_ids, got {items}; give the ends of each edge, [num_items, 2]"
         )
     if items.types is not None and isinstance(given, Mapping):
         return joined_rows(given, items.types, "edge_ids", checked)
     if isinstance(given, Mapping):
-        raise ItemsError("ItemSampler: expected one edge_ids for all items, got some by type; give items by type, too")
+        raise InputError("ItemSampler: expected one edge_ids for all items, got some by type; give items by type, too")
     ids = checked(given)
     if len(ids) != len(items):
-        raise ItemsError(f"ItemSampler: expected edge_ids for {len(items)} items, got {len(ids)}")
+        raise InputError(f"ItemSampler: expected edge_ids for {len(items)} items, got {len(ids)}")
     return ids
 
 
@@ -222,7 +222,7 @@ def edge_ids_in_space(ids: Tensor, runs: TypeRuns, edge_types: TypeOffsets) -> T
 
     Raises
     ------
-    ItemsError
+    InputError
         If a type is not there, or has no such edge.
     """
     try:
@@ -231,6 +231,6 @@ def edge_ids_in_space(ids: Tensor, runs: TypeRuns, edge_types: TypeOffsets) -> T
             full = edge_types.names[type_number(edge_types, name)]
             made.append(edge_types.global_ids(full, ids[start : start + count]))
             start += count
-    except GraphError as error:
-        raise ItemsError(f"ItemSampler: edge_ids of type {name!r}: {error}") from error
+    except InputError as error:
+        raise InputError(f"ItemSampler: edge_ids of type {name!r}: {error}") from error
     return torch.cat(made)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of, use_here
 from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind, describe, whole_number
@@ -40,7 +40,7 @@ class TypeOffsets:
 
     Raises
     ------
-    GraphError
+    InputError
         If a name occurs twice, or the offsets have the wrong length or dtype, do not start at 0, or decrease.
     """
 
@@ -48,22 +48,22 @@ class TypeOffsets:
     offsets: Tensor
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(as_list(self.names, "TypeOffsets: names", "types", GraphError)))
+        object.__setattr__(self, "names", tuple(as_list(self.names, "TypeOffsets: names", "types", InputError)))
         odd = [name for name in self.names if not _is_hashable(name)]
         if odd:
-            raise GraphError(f"TypeOffsets: expected names that can be looked up, got {odd[0]!r}; pass texts or tuples")
+            raise InputError(f"TypeOffsets: expected names that can be looked up, got {odd[0]!r}; pass texts or tuples")
         if len(set(self.names)) != len(self.names):
-            raise GraphError(
+            raise InputError(
                 f"TypeOffsets: expected names that all differ, got {list(self.names)}; rename the repeated ones"
             )
-        offsets = as_cpu_tensor(self.offsets, "TypeOffsets: offsets", GraphError)
+        offsets = as_cpu_tensor(self.offsets, "TypeOffsets: offsets")
         if offsets.dtype != torch.int64 or offsets.shape != (len(self.names) + 1,):
-            raise GraphError(
+            raise InputError(
                 f"TypeOffsets: expected offsets of int64[{len(self.names) + 1}] for {len(self.names)} names, "
                 f"got {offsets.dtype} of shape {tuple(offsets.shape)}; pass one per type and the total at the end"
             )
         if int(offsets[0]) != 0 or bool((offsets.diff() < 0).any()):
-            raise GraphError(
+            raise InputError(
                 f"TypeOffsets: expected offsets that start at 0 and never decrease, got {offsets.tolist()}; "
                 "TypeOffsets.from_counts builds them from the number of ids of each type"
             )
@@ -75,19 +75,19 @@ class TypeOffsets:
 
         Raises
         ------
-        GraphError
+        InputError
             If a count is negative, or no integer.
         """
         advice = 'pass {"author": 100, "paper": 300}, or TypeOffsets'
-        check_kind(counts, Mapping, "TypeOffsets: expected a dictionary of types and their counts", advice, GraphError)
+        check_kind(counts, Mapping, "TypeOffsets: expected a dictionary of types and their counts", advice, InputError)
         what, least = "TypeOffsets.from_counts: the count of", torch.iinfo(torch.int64).min
-        sizes = [whole_number(count, f"{what} {name!r}", least, GraphError) for name, count in counts.items()]
+        sizes = [whole_number(count, f"{what} {name!r}", least, InputError) for name, count in counts.items()]
         if any(size < 0 for size in sizes):
-            raise GraphError(
+            raise InputError(
                 f"TypeOffsets.from_counts: expected counts >= 0, got {dict(counts)}; correct the negative ones"
             )
         if sum(sizes) >= 1 << 63:
-            raise GraphError(f"TypeOffsets.from_counts: expected fewer than 2**63 ids, got {dict(counts)}")
+            raise InputError(f"TypeOffsets.from_counts: expected fewer than 2**63 ids, got {dict(counts)}")
         return cls(tuple(counts), torch.tensor([0, *sizes], dtype=torch.int64, device="cpu").cumsum(0))
 
     @property
@@ -105,11 +105,11 @@ class TypeOffsets:
 
         Raises
         ------
-        GraphError
+        InputError
             If there is no such type; the message lists those that exist.
         """
         if not _is_hashable(name) or name not in self.names:
-            raise GraphError(f"TypeOffsets: there is no type {name!r}; the types are {list(self.names)}")
+            raise InputError(f"TypeOffsets: there is no type {name!r}; the types are {list(self.names)}")
         position = self.names.index(name)
         return range(int(self.offsets[position]), int(self.offsets[position + 1]))
 
@@ -118,15 +118,15 @@ class TypeOffsets:
 
         Raises
         ------
-        GraphError
+        InputError
             If there is no such type, or it has no such ids.
         """
         own = self.id_range(name)
-        within = as_cpu_tensor(ids, "ids", GraphError)
+        within = as_cpu_tensor(ids, "ids")
         if within.dtype not in INTEGERS:
-            raise GraphError(f"TypeOffsets.global_ids: expected integer ids, got {describe(within)}")
+            raise InputError(f"TypeOffsets.global_ids: expected integer ids, got {describe(within)}")
         if within.numel() and (int(within.min()) < 0 or int(within.max()) >= len(own)):
-            raise GraphError(
+            raise InputError(
                 f"expected ids of type {name!r} in [0, {len(own)}), got ids from {int(within.min())} to "
                 f"{int(within.max())}; they count from 0 within each type"
             )
@@ -137,12 +137,12 @@ class TypeOffsets:
 
         Raises
         ------
-        GraphError
+        InputError
             If an id is outside the id space.
         """
-        check_ids(ids, "TypeOffsets.type_of", GraphError)
+        check_ids(ids, "TypeOffsets.type_of", InputError)
         if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= self.num_ids):
-            raise GraphError(
+            raise InputError(
                 f"TypeOffsets.type_of: expected ids in [0, {self.num_ids}), "
                 f"got ids from {int(ids.min())} to {int(ids.max())}"
             )
@@ -193,14 +193,14 @@ def as_type_offsets(types: TypeOffsets | TypeCounts | None, num_ids: int, what: 
 
     Raises
     ------
-    GraphError
+    InputError
         If the types cover another number of ids. `what` names the argument in the message.
     """
     if types is None:
         return None
     offsets = types if isinstance(types, TypeOffsets) else TypeOffsets.from_counts(types)
     if offsets.num_ids != num_ids:
-        raise GraphError(
+        raise InputError(
             f"Graph: expected {what} to cover {num_ids} ids, got {offsets!r} which covers {offsets.num_ids}; "
             "every id belongs to exactly one type"
         )
@@ -217,7 +217,7 @@ def check_edge_ends(src: Tensor, dst: Tensor, node_types: TypeOffsets | None, ed
 
     Raises
     ------
-    GraphError
+    InputError
         If an edge type names a node type that does not exist, or an end lies outside its node type's range.
     """
     if node_types is None or edge_types is None:
@@ -233,7 +233,7 @@ def check_edge_ends(src: Tensor, dst: Tensor, node_types: TypeOffsets | None, ed
                 continue
             low, high = (int(value) for value in torch.aminmax(found))
             if low < allowed.start or high >= allowed.stop:
-                raise GraphError(
+                raise InputError(
                     f"Graph: expected {end} ids of edge type {name} in {node_type!r}'s range "
                     f"[{allowed.start}, {allowed.stop}), got ids from {low} to {high}; "
                     "add the node type's offset to ids that count from 0 within their type"
@@ -283,7 +283,7 @@ class TypedIds:
 
         Raises
         ------
-        GraphError
+        InputError
             If there is no such type.
         """
         return self.by_type.places(type_number(self.node_types, name))
@@ -344,7 +344,7 @@ def type_number(types: TypeOffsets, name: TypeName) -> int:
 
     Raises
     ------
-    GraphError
+    InputError
         If there is no such type, or several have the relation.
     """
     names = types.names
@@ -355,7 +355,7 @@ def type_number(types: TypeOffsets, name: TypeName) -> int:
         return alike[0]
     problem = f"several types are called {name!r}" if alike else f"there is no type {name!r}"
     meant = next((one for one in names if isinstance(one, tuple) and ":".join(one) == name), None)
-    raise GraphError(f"{problem}; " + (f"the types are {list(names)}" if meant is None else f"write {meant}"))
+    raise InputError(f"{problem}; " + (f"the types are {list(names)}" if meant is None else f"write {meant}"))
 
 
 def type_size(types: TypeOffsets, name: TypeName) -> int:
@@ -363,7 +363,7 @@ def type_size(types: TypeOffsets, name: TypeName) -> int:
 
     Raises
     ------
-    GraphError
+    InputError
         As `type_number`.
     """
     number = type_number(types, name)

@@ -393,7 +393,7 @@ def check_channel(comm: object, caller: str) -> None:
     if comm is not None and not isinstance(comm, Comm):
         raise InputError(
             f"{caller}: expected a channel as comm, got {type(comm).__name__}; leave it out under torch.distributed, "
-            "or pass this rank's, hr.LocalGroup(n).comms[rank]"
+            "or pass this rank's, hr.testing.LocalGroup(n).comms[rank]"
         )
     if comm is not None:
         check_ranks(comm, caller)

@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from headrace.ops import GraphError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data import Graph, GraphView, check_kind, check_known_by_own_ids, whole_number
+from headrace.pipeline.data.registry import register
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 
@@ -52,11 +53,11 @@ class GraphShard(GraphView):
 
         Raises
         ------
-        GraphError
+        InputError
             Always, unless there are no attributes.
         """
         if self.edge_attrs_csc:
-            raise GraphError(
+            raise InputError(
                 "GraphShard.edge_attrs: expected a whole graph, whose attributes have a row for each input edge, got "
                 f"part {self.part} of one; its own rows are edge_attrs_csc, row i that of input edge edge_ids[i]"
             )
@@ -71,20 +72,20 @@ class GraphShard(GraphView):
 
         Raises
         ------
-        GraphError
+        InputError
             Always.
         """
-        raise GraphError(f"Graph.shard: this is part {self.part} of a graph already; cut the whole graph")
+        raise InputError(f"Graph.shard: this is part {self.part} of a graph already; cut the whole graph")
 
     def reordered(self, *_: object, **__: object) -> NoReturn:
         """Refuse: an order is that of all nodes.
 
         Raises
         ------
-        GraphError
+        InputError
             Always.
         """
-        raise GraphError(f"Graph.reordered: this is part {self.part} of a graph; reorder the whole graph, then cut it")
+        raise InputError(f"Graph.reordered: this is part {self.part} of a graph; reorder the whole graph, then cut it")
 
     def __reduce__(self) -> Any:
         fields = {name: getattr(self, name) for name in ("partition", "part", "whole_num_edges", "whole_digest")}
@@ -106,11 +107,12 @@ class GraphShard(GraphView):
         return f"GraphShard({whole}, {self.partition!r})"
 
 
+@register
 def shard(graph: Graph, partition: Partition, part: int | None) -> GraphShard:
     """Return the part of a graph that one rank owns; `hr.Graph.shard` documents it."""
     check_can_be_cut(graph, partition, "Graph.shard")
     part = rank_of_process(None, None)[0] if part is None else part
-    part = whole_number(part, "Graph.shard: part", 0, GraphError, partition.num_parts - 1)
+    part = whole_number(part, "Graph.shard: part", 0, InputError, partition.num_parts - 1)
     owned = partition.owned(part)
     starts = row_starts(graph.indptr, owned)
     num_edges = int(starts[-1])
@@ -142,16 +144,16 @@ def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None
 
     Raises
     ------
-    GraphError
+    InputError
         Which starts with `stage`.
     """
     if isinstance(graph, GraphShard):
-        raise GraphError(f"{stage}: this is part {graph.part} of a graph already; cut the whole graph")
+        raise InputError(f"{stage}: this is part {graph.part} of a graph already; cut the whole graph")
     check_known_by_own_ids(graph, stage)
     advice = "make one by hr.Partition.hash(num_nodes, num_parts) or metis(graph, num_parts)"
-    check_kind(partition, Partition, f"{stage}: expected an hr.Partition", advice, GraphError)
+    check_kind(partition, Partition, f"{stage}: expected an hr.Partition", advice, InputError)
     if partition.num_nodes != graph.num_nodes:
-        raise GraphError(
+        raise InputError(
             f"{stage}: the partition has {partition.num_nodes} nodes, the graph {graph.num_nodes}; make the "
             "partition for this graph"
         )

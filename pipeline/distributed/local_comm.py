@@ -23,7 +23,7 @@ class LocalGroup:
     """Several ranks in one process; run each in its own thread.
 
     >>> import headrace as hr
-    >>> group = hr.LocalGroup(4)
+    >>> group = hr.testing.LocalGroup(4)
     >>> [comm.rank for comm in group.comms]
     [0, 1, 2, 3]
 

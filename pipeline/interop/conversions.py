@@ -13,6 +13,7 @@ from headrace.ops.optional import require
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.padded_batch import PaddedBatch
 from headrace.pipeline.data.padded_block import PaddedBlock
+from headrace.pipeline.data.registry import register
 from headrace.pipeline.interop.dgl_pairs import pair_graphs
 from headrace.pipeline.interop.labels import add_link_labels, beside_others, labels_by_type, one_for_each
 from headrace.pipeline.interop.padded import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.data import Block, MiniBatch, TypeName
 
 
+@register
 def adj_t_of(block: Block, values: Tensor | None) -> Tensor:
     """Return a ``torch.sparse_csr`` matrix [num_dst, num_src]; see `Block.adj_t`."""
     if values is None:
@@ -69,6 +71,7 @@ def _check_bounds(block: Block) -> None:
             raise InputError(f"Block.adj_t: expected indices in [0, num_src = {block.num_src}), got {least} to {most}")
 
 
+@register
 def batch_to_pyg(batch: MiniBatch) -> Any:
     """Return a ``torch_geometric.data.Data``; `MiniBatch.to_pyg` says what it holds."""
     data_type = require_pyg("MiniBatch.to_pyg").Data
@@ -158,6 +161,7 @@ def _joined_in_trees(hops: list[Block], slot: Tensor) -> JoinedHops:
     return replace(joined, edge_ids=None if joined.edge_ids is None else joined.edge_ids % count)
 
 
+@register
 def edge_index_of(block: Block) -> Tensor:
     """Return the edges as int64[2, num_edges]; see `Block.edge_index`."""
     if block.indptr.device.type == "cpu":
@@ -185,6 +189,7 @@ def require_dgl(stage: str) -> Any:
     return require("dgl", extra="dgl", stage=stage)
 
 
+@register
 def block_to_dgl(block: Block) -> Any:
     """Return a ``dgl`` block with ``dgl.EID`` and importance weights on its edges."""
     dgl = require_dgl("Block.to_dgl")
@@ -200,6 +205,7 @@ def block_to_dgl(block: Block) -> Any:
     return result
 
 
+@register
 def batch_to_dgl(batch: MiniBatch, *, pairs: bool = False) -> Any:
     """Return DGL blocks, input side first, and with `pairs` the graphs of pairs; `MiniBatch.to_dgl` documents both."""
     dgl = require_dgl("MiniBatch.to_dgl")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.ops import EdgePositions, GraphError, InputError, ItemsError, find_edges
+from headrace.ops import EdgePositions, InputError, find_edges
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data import GraphView, MiniBatch, TypeName, edge_types_of, node_types_of, type_number
 from headrace.pipeline.data.graph_machinery import arrays_on
@@ -52,7 +52,7 @@ class SeedEdges:
         try:
             for name in (name for pair in self.reverse for name in pair):
                 full[name] = types.names[type_number(types, name)]
-        except GraphError as error:
+        except InputError as error:
             raise InputError(
                 f"exclude_seed_edges: expected reverse to name edge types, got {name!r}: {error}"
             ) from error
@@ -231,7 +231,7 @@ def _num_trees(batch: MiniBatch, num_pairs: int, settings: RunSettings) -> int:
 def check_pairs(seeds: Tensor, stage: str) -> Tensor:
     """Refuse seeds that are not pairs."""
     if seeds.ndim != 2 or seeds.shape[1] != 2:
-        raise ItemsError(
+        raise InputError(
             f"{stage}: expected seeds that are pairs, int64[num_pairs, 2], got {list(seeds.shape)}; give the source "
             "pairs, ItemSampler(pairs)"
         )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from headrace.ops import ItemsError, unique_and_inverse
+from headrace.ops import InputError, unique_and_inverse
 from headrace.pipeline.data import GraphView, MiniBatch, node_types_of
 from headrace.pipeline.data.label_range import are_zero, cannot_increase
 from headrace.pipeline.plan.stage import RunSettings
@@ -62,7 +62,7 @@ def first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
 
     Raises
     ------
-    ItemsError
+    InputError
         If the rank has others than its share.
     """
     if settings.rank_items and batch.seed_slot is not None:  # ranks bring their own, one behind the other as well
@@ -70,7 +70,7 @@ def first_of_share(batch: MiniBatch, settings: RunSettings) -> int:
     size, rank, world_size = batch.num_global_seeds, settings.rank, settings.world_size
     first = size * rank // world_size
     if batch.num_seeds != size * (rank + 1) // world_size - first:
-        raise ItemsError(
+        raise InputError(
             f"sample_uniform_negative: expected {size * (rank + 1) // world_size - first} of the batch's {size} pairs "
             f"on rank {rank} of {world_size}, got {batch.num_seeds}; negatives are drawn by a pair's place in the "
             "batch, of which each rank has an even share"
@@ -154,7 +154,7 @@ def labels_increase(settings: RunSettings) -> bool:
 
     Raises
     ------
-    ItemsError
+    InputError
         If the label of an item would be that of negatives, or leave its dtype; on all ranks alike.
     """
     source = settings.source
@@ -163,12 +163,12 @@ def labels_increase(settings: RunSettings) -> bool:
     # As torch finds it in the labels of all, NaN included; unknown labels are taken to begin at 0.
     smallest = float(torch.tensor([one.smallest for one in known] or [0], dtype=torch.float64, device="cpu").min())
     if smallest == 0 and any(one.is_full for one in known):
-        raise ItemsError(
+        raise InputError(
             "sample_uniform_negative: expected labels that can increase by one, as they begin at 0, the class of "
             "negatives, got the largest number of their dtype; give them a wider dtype, such as labels.long()"
         )
     if smallest != 0 and any(one.has_zero for one in known):
-        raise ItemsError(
+        raise InputError(
             "sample_uniform_negative: expected labels that begin at 0, and then increase by one, or of which none is "
             f"0, the class of negatives, got 0 among labels whose smallest is {smallest:g}; give classes from 0 on"
         )
@@ -182,7 +182,7 @@ def labels_with_negatives(
 
     Raises
     ------
-    ItemsError
+    InputError
         If a label is one that was not there when `labels_increase` decided, and would be that of negatives.
     """
     if y is None:
@@ -191,7 +191,7 @@ def labels_with_negatives(
     refused = are_zero(positive) | cannot_increase(y) if shifts else are_zero(positive)
     if bool(refused.any()):
         expected = "from 0 to below the largest of their dtype, which increase by one" if shifts else "other than 0"
-        raise ItemsError(
+        raise InputError(
             f"sample_uniform_negative: expected labels {expected}, as those of the items were when the loader was made "
             f"and 0 is the class of negatives, got {y[refused][0].tolist()}; make a new loader where labels were "
             "written that begin elsewhere"

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from headrace.ops.aggregate.compiling import IS_CAPTURED
 from headrace.ops.aggregate.precision import autocast_of
-from headrace.ops.errors import DeviceError, HeadraceError, InputError, UsageError
+from headrace.ops.errors import HeadraceError, InputError, PlanError
 from headrace.ops.gpu import capture, device_of, record, side_stream, use_here
 from headrace.pipeline.data import describe, whole_number
 from headrace.pipeline.data.batch_parts import named_tensors
@@ -61,9 +61,9 @@ class CapturedStep(Generic[Result]):
     InputError
         For a step that cannot be called. When called, for a batch without padding, one of a graph with types (whose
         relations depend on values), and one with blocks that others have made.
-    UsageError
+    PlanError
         When called, for a step that reads counts of the batch, or drops attention.
-    DeviceError
+    HeadraceError
         When called, if a GPU cannot capture the step.
 
     Examples
@@ -121,7 +121,7 @@ class CapturedStep(Generic[Result]):
             except RuntimeError as error:
                 if isinstance(error, HeadraceError):
                     raise
-                raise DeviceError(
+                raise HeadraceError(
                     "CapturedStep: expected a step in which the host does not wait for the GPU, as for .item(), a mask "
                     f"as an index, a size that depends on values, got an error when it was captured: {error}"
                 ) from error
@@ -228,7 +228,7 @@ def _parameters() -> Iterator[list[nn.Parameter]]:
 def _refused(name: str) -> property:
     def refuse(batch: CapturedBatch) -> Any:
         del batch
-        raise UsageError(
+        raise PlanError(
             f"MiniBatch.{name}: expected tensors of the batch alone in hr.nn.CapturedStep, as a GPU would repeat the "
             f"number of one batch for all, got {name}; take batch.seed_mask (its sum is the number of seeds) or "
             "batch.node_mask, or divide outside of the step"

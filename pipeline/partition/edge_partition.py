@@ -6,7 +6,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import GraphError, InputError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.forks import cached_property
 from headrace.ops.partition.owners import edge_owners, grid_columns
 from headrace.pipeline.data import Graph, whole_number
@@ -55,9 +55,8 @@ class EdgePartition:
 
     Raises
     ------
-    GraphError
-        If the nodes are not those of the graph.
     InputError
+        If the nodes are not those of the graph.
         If the columns do not divide the parts.
     """
 
@@ -138,9 +137,8 @@ class EdgePartition:
 
         Raises
         ------
-        GraphError
-            If the graph has another number of nodes.
         InputError
+            If the graph has another number of nodes.
             If `labelled` names no nodes of the graph.
         """
         masters = self.nodes.owner(torch.arange(self.nodes.num_nodes, device="cpu"))
@@ -166,7 +164,7 @@ class EdgePartition:
 
 def _check_graph(graph: object) -> None:
     if not isinstance(graph, Graph):
-        raise GraphError(f"EdgePartition: expected a whole graph, an hr.Graph, got {type(graph).__name__}")
+        raise InputError(f"EdgePartition: expected a whole graph, an hr.Graph, got {type(graph).__name__}")
 
 
 def _masters(graph: Graph, num_parts: int | Partition) -> Partition:

@@ -86,12 +86,12 @@ class TablePartition(Partition):
     """Owners from a table."""
 
     def __init__(self, owners: Any, num_parts: int | None, *, copy: bool = True) -> None:
-        table = as_cpu_tensor(owners, "owners", InputError)
+        table = as_cpu_tensor(owners, "owners")
         if table.dim() != 1 or not is_whole(table.dtype):
             came = f"{table.dtype}{list(table.shape)}"
             raise InputError(f"Partition.of: expected owners to be integer[num_nodes], got {came}")
         if table.dtype != torch.int32:
-            table = as_int64(table, "Partition.of: owners", InputError)
+            table = as_int64(table, "Partition.of: owners")
         smallest, largest = (int(table.min()), int(table.max())) if len(table) else (0, 0)
         super().__init__(len(table), largest + 1 if num_parts is None else num_parts)
         if smallest < 0 or largest >= self.num_parts:

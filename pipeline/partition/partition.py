@@ -153,7 +153,7 @@ class Partition(ABC):
         parts, seed = _settings(num_parts, seed, "Partition.metis")
         mask = None
         if balance is not None:
-            mask = as_node_mask(balance, graph.num_nodes, "balance", InputError).numpy()
+            mask = as_node_mask(balance, graph.num_nodes, "balance").numpy()
         return _of(metis_owners(graph.indptr, graph.indices, parts, labelled=mask, seed=seed), parts)
 
     @staticmethod
@@ -282,7 +282,6 @@ class Partition(ABC):
         ------
         InputError
             If the types have another number of nodes.
-        GraphError
             If there is no such type.
         """
         from headrace.pipeline.partition.kinds import TypePartition
@@ -339,9 +338,8 @@ class Partition(ABC):
 
         Raises
         ------
-        GraphError
-            If the graph has another number of nodes.
         InputError
+            If the graph has another number of nodes.
             If `labelled` names no nodes of the graph.
         """
         return report_nodes(graph, self._owners, self.num_parts, labelled)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.names import Named
 from headrace.ops.optional import require
 from headrace.ops.partition.counts import count_parts
@@ -156,7 +156,7 @@ def _report(
     check_same_nodes(graph, len(owners))
     marked = None
     if labelled is not None:
-        mask = as_node_mask(labelled, graph.num_nodes, "labelled", InputError)
+        mask = as_node_mask(labelled, graph.num_nodes, "labelled")
         marked = torch.bincount(owners[mask], minlength=num_parts)
     counts = count_parts(graph.indptr, graph.indices, owners, num_parts, num_columns)
     return PartitionReport(
@@ -176,14 +176,14 @@ def check_same_nodes(graph: Graph, num_nodes: int) -> None:
 
     Raises
     ------
-    GraphError
+    InputError
         If the numbers of nodes differ, or edges are missing.
     """
     if not isinstance(graph, Graph):
-        raise GraphError(f"expected a whole graph to report on, got {graph!r}; pass the graph that was cut")
+        raise InputError(f"expected a whole graph to report on, got {graph!r}; pass the graph that was cut")
     check_known_by_own_ids(graph, "a partition's report")
     if graph.num_nodes != num_nodes:
-        raise GraphError(
+        raise InputError(
             f"expected a graph of the {num_nodes:,} nodes of the partition, got one of {graph.num_nodes:,}; "
             "make the partition for this graph"
         )

@@ -3,7 +3,7 @@
 Wings above import the names that most of them use from here.
 """
 
-from headrace.ops.errors import InputError, LoaderError, PlanError
+from headrace.ops.errors import HeadraceError, InputError, PlanError
 from headrace.pipeline.plan.checks import (
     MOST_HOPS,
     check_edge_ids,
@@ -48,8 +48,8 @@ __all__ = [
     "Counts",
     "Divided",
     "Facts",
+    "HeadraceError",
     "InputError",
-    "LoaderError",
     "Machine",
     "MacroStage",
     "MapStage",

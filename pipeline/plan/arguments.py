@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from headrace.ops.errors import UsageError
+from headrace.ops.errors import PlanError
 from headrace.ops.names import close_name
 from headrace.pipeline.plan.foreign_words import ADVICE, MEANING, SAME
 
@@ -36,7 +36,7 @@ def check_arguments(
 
     Raises
     ------
-    UsageError
+    PlanError
         Saying what the function takes, what came, and the name here of what peers call otherwise.
     """
     parameters = _parameters(function)
@@ -49,7 +49,7 @@ def check_arguments(
             raise unknown_argument(what, name, names)
     if len(args) > len(by_position) and _ANY_NUMBER not in kinds:
         rest = [f"{name}=" for name in names if name not in by_position]
-        raise UsageError(
+        raise PlanError(
             f"{what}: expected at most {len(by_position)} without a name ({', '.join(by_position)}), got "
             f"{len(args)}; name the others{': ' if rest else ''}{', '.join(rest)}"
         )
@@ -57,10 +57,10 @@ def check_arguments(
     missing = [name for name in names if name not in given and parameters[name].default is inspect.Parameter.empty]
     if complete and missing:
         came = ", ".join(name for name in names if name in given)
-        raise UsageError(f"{what}: expected {', '.join(missing)}, got {came or 'nothing'}; pass {missing[0]}=...")
+        raise PlanError(f"{what}: expected {', '.join(missing)}, got {came or 'nothing'}; pass {missing[0]}=...")
 
 
-def unknown_argument(what: str, name: str, known: Iterable[str]) -> UsageError:
+def unknown_argument(what: str, name: str, known: Iterable[str]) -> PlanError:
     """Return the error for an argument that does not exist, with the argument that was probably meant."""
     known = list(known)
     same = next((one for one in SAME.get(name, ()) if one in known), None)
@@ -75,7 +75,7 @@ def unknown_argument(what: str, name: str, known: Iterable[str]) -> UsageError:
         advice = f"did you mean {close}=?"
     else:
         advice = "leave it out"
-    return UsageError(f"{what}: expected arguments among {', '.join(known)}, got {name}=; {advice}")
+    return PlanError(f"{what}: expected arguments among {', '.join(known)}, got {name}=; {advice}")
 
 
 @cache

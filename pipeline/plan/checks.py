@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from headrace.ops.errors import FeatureError, GraphError, InputError, ItemsError, PlanError
+from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data import FeatureName, GraphView, Seen, TypeOffsets, as_number, is_one_of, whole_number
 from headrace.pipeline.data.arrays import is_mask_of_integers, zeros_and_ones
 from headrace.pipeline.data.checks import is_of_headrace
@@ -42,7 +42,7 @@ def check_name(stage: Stage) -> str:
     kind = type(stage).__name__
     raise PlanError(
         f"expected {kind}.name to be the name of the stage in texts and checkpoints, got {name!r}; write name = "
-        f"{kind.lower()!r} in the class, or give it a verb by hr.verb"
+        f"{kind.lower()!r} in the class, or give it a verb by hr.ext.verb"
     )
 
 
@@ -51,7 +51,7 @@ def check_graph(stage: str, graph: object, *, with_types: bool = False) -> None:
     if not isinstance(graph, GraphView):
         raise InputError(f"{stage}: expected an hr.Graph, got {type(graph).__name__}; {_how_to_make_it(graph)}")
     if graph.is_typed and not with_types:
-        raise GraphError(
+        raise InputError(
             f"{stage}: expected a graph without types, got {graph!r}; {stage} reads no types. To sample it as "
             "if all nodes and edges were of one type, pass graph.untyped(), and items as global ids: "
             "graph.node_types.global_ids(name, ids)"
@@ -123,7 +123,7 @@ def check_shards_of_types(store: FeatureStore, names: Iterable[FeatureName], typ
             continue
         nodes = types.id_range(name[0])
         if source.nodes != nodes:
-            raise FeatureError(
+            raise InputError(
                 f"fetch_feature: expected the shard of {name!r} to have the owners of nodes {nodes.start} to "
                 f"{nodes.stop - 1}, which are of the type {name[0]!r}, got those of nodes {source.nodes.start} to "
                 f"{source.nodes.stop - 1}; cut it by partition.of_type(graph.node_types, {name[0]!r})"
@@ -165,8 +165,8 @@ def check_weight(stage: str, graph: GraphView, weight: str | None) -> None:
             )
         try:
             graph.edge_weights(weight)
-        except GraphError as error:
-            raise GraphError(f"{stage}: {error}") from error
+        except InputError as error:
+            raise InputError(f"{stage}: {error}") from error
 
 
 def check_items_fit(stage: Stage, before: Sequence[Stage]) -> None:
@@ -198,7 +198,7 @@ def check_items_fit(stage: Stage, before: Sequence[Stage]) -> None:
     if source is not None and largest in (0, 1) and not (source.gives_labels or source.seed_times is not None):
         ids = source.all_seeds()
     if ids is not None and is_mask_of_integers(ids, graph.num_nodes):
-        raise ItemsError(
+        raise InputError(
             f"{stage.origin.name}: expected items to be ids or a boolean mask, got {zeros_and_ones(graph.num_nodes)}"
         )
 
@@ -209,7 +209,7 @@ def check_pairs_come(stage: str, before: Sequence[Stage]) -> None:
     width = source.nodes_per_seed if isinstance(source, SourceStage) else None
     if width not in (None, 2):
         came = "nodes" if width == 1 else f"{width} nodes each"
-        raise ItemsError(
+        raise InputError(
             f"{stage}: expected seeds that are pairs, int64[num_pairs, 2], got {came}; give the source pairs, "
             "ItemSampler(pairs)"
         )

@@ -25,11 +25,10 @@ import numpy as np
 import torch
 
 from headrace.ops.errors import PlanError
-from headrace.ops.names import close_name, load
+from headrace.ops.names import close_name
 from headrace.pipeline.data import GraphView
 from headrace.pipeline.data.checks import check_depth
 from headrace.pipeline.data.items import ItemSet
-from headrace.pipeline.later import SOURCES
 from headrace.pipeline.plan.arguments import check_arguments
 from headrace.pipeline.plan.fanouts import counts_by_name
 from headrace.pipeline.plan.plan import Plan, verbs
@@ -140,15 +139,13 @@ def _verb_of(stage: Stage) -> str:
     if stage.lowered or stage.name not in verbs():
         raise PlanError(
             f"config: expected stages with a verb, got {type(stage).__name__}; register its class, "
-            f'@hr.verb("{stage.name if hasattr(type(stage), "name") else "name"}"), and chain the verb'
+            f'@hr.ext.verb("{stage.name if hasattr(type(stage), "name") else "name"}"), and chain the verb'
         )
     return stage.name
 
 
 def _source_class(name: Any) -> type[SourceStage]:
     """Return the class of a source: of headrace, or a user's own that has been defined."""
-    for module in SOURCES:
-        load(module)
     found: dict[str, type[SourceStage]] = {}
     found |= {one.name: one for one in _subclasses(SourceStage) if "name" in vars(one)}
     if not isinstance(name, str) or name not in found:

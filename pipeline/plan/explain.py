@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.ops import ByRelation, UsageError
+from headrace.ops import ByRelation, PlanError
+from headrace.ops.features.freed_memory import LARGE_BYTES, returns_freed_memory
 from headrace.ops.text import printable
 from headrace.pipeline.data import GraphView, check_switches
 from headrace.pipeline.plan.rules import Facts, facts_of
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 WIDTH = 120
 #: Of plans that use a GPU, until one has run `bench/gpu.sh`.
 UNTRIED = "kernels for GPUs have been tested on CPUs only; no GPU has run them yet"
+#: Of plans whose batches a CPU trains on, where rows of a batch may be more than the C library keeps by itself.
+FREED = (
+    "memory of tensors above 32 MB returns to the system after each batch; to train on a CPU, call "
+    "hr.keep_freed_memory() once before"
+)
 
 
 def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
@@ -40,7 +46,7 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
     facts
         Whether to print, after each stage of the plan that runs, the facts known about the batch there.
     """
-    check_switches("explain", UsageError, facts=facts)
+    check_switches("explain", PlanError, facts=facts)
     names = _Names()
     runs = [names.describe(stage) for stage in rewriting.final.stages]
     lines = _wrapped(f"plan that runs, on {rewriting.machine}", "")
@@ -67,6 +73,7 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
     detour = detour_of(rewriting.plan, rewriting.final, rewriting.machine)
     lines += [] if detour is None else _wrapped(detour, "")
     lines += [UNTRIED] if any(map(_on_gpu, known)) else []
+    lines += _wrapped(FREED, "") if _frees_memory(rewriting) else []
     machine = rewriting.machine
     on_gpus = {f"cuda:{gpu}": num_bytes for gpu, num_bytes in enumerate(machine.gpu_promised[: machine.gpus])}
     lines += [
@@ -75,6 +82,13 @@ def explain(rewriting: Rewriting, *, facts: bool = False) -> str:
         if num_bytes
     ]
     return printable("\n".join(lines))
+
+
+def _frees_memory(rewriting: Rewriting) -> bool:
+    """Whether a batch on a machine without GPUs may have tensors whose memory returns to the system each time."""
+    wanted = [stage.wants for stage in rewriting.plan.stages if stage.wants is not None]
+    sizes = [source.num_rows * source.row_bytes for one in wanted for source in one.sources()]
+    return not rewriting.machine.gpus and max(sizes, default=0) > LARGE_BYTES and returns_freed_memory()
 
 
 def detour_of(plan: Plan, final: Plan, machine: Machine) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from headrace.ops import ByRelation, GraphError, HopRule, InputError, Rule
+from headrace.ops import ByRelation, HopRule, InputError, Rule
 from headrace.pipeline.data import GraphView, edge_types_of, type_number
 from headrace.pipeline.plan.checks import counts_by_hop
 
@@ -95,7 +95,7 @@ def _of_hop(stage: str, name: str, counts: Mapping[Any, Any], graph: GraphView) 
             continue
         try:
             found[type_number(types, key)] = count
-        except GraphError as error:
+        except InputError as error:
             raise InputError(f"{stage}: {name}s: {error}") from error
     missing = [types.names[place] for place in range(types.num_types) if place not in found]
     if missing and DEFAULT not in counts:

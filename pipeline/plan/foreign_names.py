@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.pipeline.later import VERBS
+from collections.abc import Iterable
 
 
 def _sampler(verb: str, arguments: str = "graph, fanouts=[...]") -> str:
@@ -32,7 +32,7 @@ _NO_GRAPHS = "headrace samples one large graph; for many small graphs keep torch
 _TORCH_SAMPLER = (
     "keep it from torch_geometric, and give it to headrace.pyg.NeighborLoader(..., sampler=sampler), which follows it"
 )
-_SAINT = "write .sample_saint_node, .sample_saint_edge or .sample_saint_walk behind a source"
+_SAINT = 'write .sample_saint(graph, "node", budget=...) behind a source; by "edge" or "walk" are the others'
 
 #: Foreign name of a class, a function or a method -> the expression here.
 INSTEAD: dict[str, str] = {
@@ -160,10 +160,10 @@ _LAYERS: dict[str, str] = {
 }
 
 
-def instead_of(name: str) -> str | None:
+def instead_of(name: str, verbs: Iterable[str] = ()) -> str | None:
     """Return the expression for a verb, or for a name of another library, in any case; None if unknown."""
     words = {
-        _plain(verb): f"write hr.ItemSampler(ids, batch_size=...).{verb}(...), a plan has the verbs" for verb in VERBS
+        _plain(verb): f"write hr.ItemSampler(ids, batch_size=...).{verb}(...), a plan has the verbs" for verb in verbs
     }
     words |= {_plain(word): text for word, text in INSTEAD.items()}
     return INSTEAD.get(name) or words.get(_plain(name)) or _LAYERS.get(name)

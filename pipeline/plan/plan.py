@@ -12,13 +12,13 @@ The decorator :func:`~headrace.pipeline.plan.plan.verb` makes a stage a method o
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
-from headrace.ops.errors import PlanError, UsageError
+from headrace.ops.errors import PlanError
 from headrace.ops.names import load, no_attribute
 from headrace.pipeline.data.checks import as_list
-from headrace.pipeline.later import SOURCES, VERBS, LaterMethod, add_methods
 from headrace.pipeline.plan.arguments import check_arguments
 from headrace.pipeline.plan.foreign_words import instead_on_plan
 from headrace.pipeline.plan.stage import Stage
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from headrace.pipeline.plan.verb_signatures import Verbs as _Verbs
 else:
     _Verbs = object
+
+#: The module that imports all public names, and with them the wings that add methods to plans.
+_PUBLIC = "headrace.pipeline.public"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,7 +81,7 @@ class Plan(_Verbs):
     def pipe(self, function: Callable[Concatenate[Plan, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function(plan, ...)``, so that functions of your own keep the left-to-right reading order."""
         if not callable(function):
-            raise UsageError(f"pipe: expected a function that takes a plan, got {type(function).__name__}")
+            raise PlanError(f"pipe: expected a function that takes a plan, got {type(function).__name__}")
         return function(self, *args, **kwargs)
 
     def config(self, *, graphs: Any = None, stores: Any = None) -> dict[str, Any]:
@@ -140,7 +143,6 @@ class Plan(_Verbs):
         PlanError
             For a config of another version or form, a verb that does not exist, or data that are missing; for other
             items than the config notes: their number, their kind, whether they have labels.
-        UsageError
             For a parameter that its verb does not have.
         """
         from headrace.pipeline.plan.config import plan_of
@@ -149,21 +151,21 @@ class Plan(_Verbs):
 
     # A plan describes; what is iterated is the loader. Where these are not defined Python says "not iterable" alone.
     def __iter__(self) -> NoReturn:
-        raise UsageError(f"expected a loader to iterate over, got a plan ({self._end}); call .loader() on it")
+        raise PlanError(f"expected a loader to iterate over, got a plan ({self._end}); call .loader() on it")
 
     def __next__(self) -> NoReturn:
-        raise UsageError(
+        raise PlanError(
             f"expected an iterator, got a plan ({self._end}); call next(iter(plan.loader())) for its first batch"
         )
 
     def __len__(self) -> int:
-        raise UsageError(
+        raise PlanError(
             f"expected a loader, got a plan ({self._end}), whose number of batches depends on how it is run; "
             "call len(plan.loader())"
         )
 
     def __getitem__(self, index: object) -> NoReturn:
-        raise UsageError(
+        raise PlanError(
             f"expected a loader, got plan[{index!r}] of a plan ({self._end}); its stages are in plan.stages, and the "
             "first batch is next(iter(plan.loader()))"
         )
@@ -186,7 +188,11 @@ class Plan(_Verbs):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> NoReturn:
+        def __getattr__(self, name: str) -> Any:
+            if _PUBLIC not in sys.modules and not name.startswith("_"):
+                # A program that has unpickled a plan, and asked `headrace` for no name: `loader` is of a wing above.
+                load(_PUBLIC)
+                return getattr(self, name)
             # What is no method, attribute or verb; of a source its arguments are named, not what passes read.
             kind = "a plan" if type(self) is Plan else type(self).__name__
             raise no_attribute(kind, name, self._own_names, instead_on_plan)
@@ -198,8 +204,6 @@ class Plan(_Verbs):
 def _is_public(name: str) -> bool:
     return not name.startswith("_")
 
-
-add_methods(Plan)
 
 if TYPE_CHECKING:
 
@@ -231,18 +235,18 @@ def verb(name: str) -> Callable[[S], S]:
         If the name is taken.
     """
     if not isinstance(name, str) or not name.isidentifier():
-        raise PlanError(f'verb: expected the name of a method, got {name!r}; write @hr.verb("name")')
+        raise PlanError(f'verb: expected the name of a method, got {name!r}; write @hr.ext.verb("name")')
 
     def register(stage: S) -> S:
         if not (isinstance(stage, type) and issubclass(stage, Stage)):
             kind = stage.__name__ if isinstance(stage, type) else type(stage).__name__
             raise PlanError(
                 f"verb: expected a class of stages to register as {name!r}, such as a subclass of "
-                f"hr.MapStage, got {kind}; write @hr.verb({name!r}) above it"
+                f"hr.ext.MapStage, got {kind}; write @hr.ext.verb({name!r}) above it"
             )
         _check_not_of_sources(name, stage)
         there = inspect.getattr_static(Plan, name, None)
-        if there is not None and not (isinstance(there, LaterMethod) and there.module == stage.__module__):
+        if there is not None:
             raise PlanError(f"cannot register {stage.__name__}: plans already have a method or attribute {name!r}")
 
         def method(self: Plan, /, *args: Any, **kwargs: Any) -> Plan:
@@ -265,8 +269,6 @@ def _check_not_of_sources(name: str, stage: type[Stage]) -> None:
     """Refuse the name of an attribute of sources for a user's verb: sources are plans, and would not have the verb."""
     if stage.__module__.partition(".")[0] == "headrace":
         return
-    for module in SOURCES:
-        load(module)
     kinds = Plan.__subclasses__()
     for kind in kinds:
         kinds += kind.__subclasses__()
@@ -280,7 +282,7 @@ def _check_not_of_sources(name: str, stage: type[Stage]) -> None:
 def verbs() -> tuple[str, ...]:
     """Return the registered method names, sorted."""
     added = {name for name, method in vars(Plan).items() if isinstance(getattr(method, "__wrapped__", None), type)}
-    return tuple(sorted(added | VERBS.keys()))
+    return tuple(sorted(added))
 
 
 def _signature(stage: type[Stage]) -> inspect.Signature:

@@ -11,7 +11,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from headrace.ops import FeatureError, TierSizes
+from headrace.ops import InputError, TierSizes
 from headrace.ops.gpu import current_gpu
 from headrace.ops.text import printable
 from headrace.pipeline.data import (
@@ -191,23 +191,23 @@ def plan_tiers(
 
     Raises
     ------
-    FeatureError
+    InputError
         For a share or bandwidth out of range, if there is no such feature, if the named features are in different
         places, if scores are not one number of at least 0 per node, or with `peers` without torch.distributed.
     PeerError
         With `peers`, if a rank does not come.
     """
-    check_switches("plan_tiers", FeatureError, peers=peers)
-    check_kind(store, FeatureStore, "plan_tiers: expected an hr.FeatureStore", "pass the store first", FeatureError)
+    check_switches("plan_tiers", InputError, peers=peers)
+    check_kind(store, FeatureStore, "plan_tiers: expected an hr.FeatureStore", "pass the store first", InputError)
     advice = "make one by hr.Graph.from_coo, from_pyg or from_dgl"
-    check_kind(graph, GraphView, "plan_tiers: expected an hr.Graph", advice, FeatureError)
+    check_kind(graph, GraphView, "plan_tiers: expected an hr.Graph", advice, InputError)
     if machine is None:
         machine = replace(Machine.detect(), current_gpu=current_gpu()) if peers else Machine.detect()
     advice = "leave it out, or pass hr.Machine(gpus=..., gpu_memory=...)"
-    check_kind(machine, Machine, "plan_tiers: expected machine to be an hr.Machine", advice, FeatureError)
+    check_kind(machine, Machine, "plan_tiers: expected machine to be an hr.Machine", advice, InputError)
     advice = f"pass {{{', '.join(f'{kind!r}: 1e10' for kind in [*BANDWIDTH][:1])}}}, bytes per second"
     expected = "plan_tiers: expected bandwidth to be a dictionary"
-    check_kind({} if bandwidth is None else bandwidth, Mapping, expected, advice, FeatureError)
+    check_kind({} if bandwidth is None else bandwidth, Mapping, expected, advice, InputError)
     _check_numbers(share, bandwidth or {})
     names = _names(store, graph, node)
     sources = [store.node[name] for name in names]
@@ -239,13 +239,13 @@ def plan_tiers(
 
 def _check_numbers(share: object, bandwidth: Mapping[str, object]) -> None:
     if not (_is_real(share) and 0 < share <= 1):
-        raise FeatureError(
+        raise InputError(
             f"plan_tiers: expected share to be a number above 0 and at most 1, got {share!r}; pass which part of each "
             f"memory rows may take, such as {SHARE}"
         )
     for kind, speed in bandwidth.items():
         if kind not in BANDWIDTH or not (_is_real(speed) and 0 < speed < math.inf):
-            raise FeatureError(
+            raise InputError(
                 f"plan_tiers: expected bandwidth to be bytes per second, above 0, by kind of place, one of "
                 f"{', '.join(BANDWIDTH)}, got {kind!r}: {speed!r}; leave out what is not known, or does not count"
             )
@@ -257,14 +257,14 @@ def _is_real(value: object) -> TypeGuard[float]:
 
 def _names(store: FeatureStore, graph: Graph, node: Sequence[str] | None) -> tuple[str, ...]:
     if node is not None:
-        node = as_list(node, "plan_tiers: node", "names of node features", FeatureError)
+        node = as_list(node, "plan_tiers: node", "names of node features", InputError)
         store.check(node=node, num_nodes=graph.num_nodes, stage="plan_tiers")
         names = tuple(node)
     else:
         plain = store.node.without_types("plan_tiers")
         names = _slowest({name: one for name, one in plain.items() if one.num_rows == graph.num_nodes})
     if not names:
-        raise FeatureError(
+        raise InputError(
             f"plan_tiers: expected features with a row for each of {graph.num_nodes} nodes, got {store}; name some"
         )
     return names
@@ -281,7 +281,7 @@ def _place_of(sources: Sequence[FeatureSource], names: Sequence[str]) -> Place:
     """Return where all the features lie."""
     places = {name: as_source(source).place for name, source in zip(names, sources, strict=True)}
     if len(set(places.values())) > 1:
-        raise FeatureError(
+        raise InputError(
             "plan_tiers: expected features that lie in one place, got "
             f"{', '.join(f'{name!r} on {place}' for name, place in places.items())}; plan those of each place by "
             "themselves, node=[...]"
@@ -295,14 +295,14 @@ def _hits(scores: Tensor | None, graph: Graph) -> Tensor:
         out_degrees = torch.bincount(graph.indices, minlength=graph.num_nodes)
         hits = graph.by_original_ids(out_degrees).to(torch.float64)  # features are by these, too
     else:
-        hits = as_cpu_tensor(scores, "scores", FeatureError)
+        hits = as_cpu_tensor(scores, "scores")
         came = describe(hits)
         if hits.shape == (graph.num_nodes,) and not hits.is_complex():
             hits = hits.to(torch.float64)
             bad = (~hits.isfinite() | (hits < 0)).nonzero().flatten()
             came = f"{float(hits[bad[0]])} of node {int(bad[0])}" if len(bad) else ""
         if came:
-            raise FeatureError(
+            raise InputError(
                 f"plan_tiers: expected scores to be a number of at least 0 for each of {graph.num_nodes} nodes, how "
                 f"often it is read, got {came}; pass counts, or hr.scores"
             )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from headrace.ops.errors import PlanError, UsageError
+from headrace.ops.errors import PlanError
 from headrace.pipeline.plan.arguments import unknown_argument
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan, names_of
 from headrace.pipeline.plan.rules import Pass
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import render
-from headrace.pipeline.plan.verify import LOWERED, verify
+from headrace.pipeline.plan.verify import LOWERED, USERS, verify
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +64,7 @@ class Rewriting:
 
 
 def rewrite(
-    passes: Sequence[Pass], plan: Plan, machine: Machine, switches: Mapping[str, bool] | None = None
+    passes: Sequence[Pass], plan: Plan, machine: Machine, switches: Mapping[str, bool | Pass] | None = None
 ) -> Rewriting:
     """Apply all passes whose switch is on, in order.
 
@@ -77,7 +77,8 @@ def rewrite(
     machine
         The machine to plan for.
     switches
-        Pass names to True or False; a pass without a switch has its default.
+        Pass names to True or False; a pass without a switch has its default. Passes of the user have other names; they
+        run first, on the plan as it is written.
 
     Raises
     ------
@@ -89,14 +90,15 @@ def rewrite(
     verify(plan)
     current = plan = Plan(_distinct(plan.stages))
     records = []
-    for one in passes:
-        enabled = switches.get(one.name, one.on)
+    own = [replace(one, name=name) for name, one in switches.items() if isinstance(one, Pass)]
+    for one in (*own, *passes):
+        enabled = bool(switches.get(one.name, one.on))
         before, fired = current, tuple[str, ...]()
         if enabled:
             current, fired = one.apply(before, machine)
         if fired:
             try:
-                verify(current, LOWERED)
+                verify(current, USERS if one in own else LOWERED)
             except PlanError as error:
                 raise PlanError(
                     f"pass {one.name} (rules {', '.join(fired)}) broke the plan\n{render(before.stages, '  ')}"
@@ -116,11 +118,14 @@ def _distinct(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     return tuple(distinct)
 
 
-def _check_switches(passes: Sequence[Pass], switches: Mapping[str, bool]) -> None:
+def _check_switches(passes: Sequence[Pass], switches: Mapping[str, bool | Pass]) -> None:
     optional = [one.name for one in passes if one.optional]
     for name, switch in switches.items():
-        if name not in optional:
+        if isinstance(switch, Pass):
+            if name in [one.name for one in passes]:
+                raise PlanError(f"loader: expected another name for a pass of your own, headrace has a pass {name!r}")
+        elif name not in optional:
             others = [other for other in inspect.signature(Plan.loader).parameters if other not in ("plan", "passes")]
             raise unknown_argument("loader", name, (*others, *optional))
-        if not isinstance(switch, bool):
-            raise UsageError(f"loader: expected {name} to be True or False, the switch of a pass, got {switch!r}")
+        elif not isinstance(switch, bool):
+            raise PlanError(f"loader: expected {name} to be True or False, the switch of a pass, got {switch!r}")

@@ -16,15 +16,13 @@ inspects earlier stages itself.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from importlib import import_module
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.ops.errors import PlanError, UsageError
+from headrace.ops.errors import PlanError
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data import CPU, GraphView, Place
 from headrace.pipeline.plan.machine import Machine
@@ -200,7 +198,24 @@ class Rule:
     def __post_init__(self) -> None:
         gaps = [position for position, kind in enumerate(self.pattern) if kind is ...]
         if len(gaps) > 1 or set(gaps) & {0, len(self.pattern) - 1}:
-            raise UsageError(f"rule {self.name!r}: expected at most one gap, between two types, got {self.pattern}")
+            raise PlanError(f"rule {self.name!r}: expected at most one gap, between two types, got {self.pattern}")
+
+    def apply(self, *arguments: Any) -> Window | None:
+        """Return the replacement of stages, or None.
+
+        Raises
+        ------
+        PlanError
+            If it is no tuple of stages.
+        """
+        replacement = self.rewrite(*arguments)
+        if replacement is None:
+            return None
+        if not isinstance(replacement, tuple) or not all(isinstance(stage, Stage) for stage in replacement):
+            raise PlanError(
+                f"rule {self.name!r}: expected a tuple of stages, or None where it does not apply, got {replacement!r}"
+            )
+        return replacement
 
     @cached_property
     def ends(self) -> tuple[tuple[type[Stage], ...], tuple[type[Stage], ...] | None]:
@@ -221,8 +236,8 @@ class Pass:
         The name of its switch: ``plan.loader(name=False)`` turns it off.
     promise
         The promise: what it leaves unchanged.
-    given
-        Its rules, or the module with the rules as ``RULES``, which is loaded if the pass may apply.
+    rules
+        Its rules, tried in order, at all positions, until none applies.
     optional
         Whether the plan can run without it.
     on
@@ -231,34 +246,28 @@ class Pass:
         Whether it never applies on a machine without a GPU.
     needs_ranks
         Whether it never applies with one rank.
-    needs_module
-        The module of a stage without which it never applies; while the module is not loaded, no plan has such a stage.
+    needs_stage
+        A type of stages without which it never applies.
     needs_boundary
         Whether it never applies without a boundary of the source.
     """
 
     name: str
     promise: Promise
-    given: tuple[Rule, ...] | str
+    rules: tuple[Rule, ...]
     optional: bool = True
     on: bool = True
     needs_gpu: bool = False
     needs_ranks: bool = False
-    needs_module: str | None = None
+    needs_stage: type[Stage] = Stage
     needs_boundary: bool = False
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules, tried in order, at all positions, until none applies."""
-        rules: tuple[Rule, ...] = import_module(self.given).RULES if isinstance(self.given, str) else self.given
-        return rules
 
     def may_apply(self, plan: Plan, machine: Machine) -> bool:
         """Whether it may apply to a plan for a machine."""
         return (
             (machine.gpus > 0 or not self.needs_gpu)
             and (machine.world_size > 1 or not self.needs_ranks)
-            and (self.needs_module is None or self.needs_module in sys.modules)
+            and any(isinstance(stage, self.needs_stage) for stage in plan.stages)
             and (not self.needs_boundary or getattr(plan.stages[0], "boundary", None) is not None)
         )
 
@@ -310,12 +319,12 @@ class _Rewrites:
     def _applies(self, rule: Rule, start: int, number: int) -> bool:
         if not rule.pattern:
             self.facts(len(self.stages))
-            replacement = rule.rewrite(tuple(self.stages), tuple(self._facts), self.machine)
+            replacement = rule.apply(tuple(self.stages), tuple(self._facts), self.machine)
             if replacement is not None:
                 self._replace(0, len(self.stages), replacement, number)
             return replacement is not None
         for length, window in self._windows(rule, start):
-            replacement = rule.rewrite(*window, self.facts(start), self.machine)
+            replacement = rule.apply(*window, self.facts(start), self.machine)
             if replacement is not None:
                 self._replace(start, length, _with_origin(replacement, self.stages[start : start + length]), number)
                 return True

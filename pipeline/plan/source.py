@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from headrace.ops.errors import ItemsError, PlanError
+from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.stage import Stage
@@ -32,7 +32,7 @@ class BatchSource(ABC):
     The position is the number of batches drawn in the epoch, which the loader counts, and the value of :meth:`state`.
 
     >>> import headrace as hr, torch
-    >>> class Pairs(hr.BatchSource):
+    >>> class Pairs(hr.ext.BatchSource):
     ...     num_batches = 2
     ...     def seek(self, epoch, state):
     ...         self.epoch, self.drawn = epoch, 0 if state is None else state["batch"]
@@ -42,7 +42,7 @@ class BatchSource(ABC):
     ...         self.drawn += 1
     ...         seeds = torch.tensor([self.drawn, 10 * self.drawn])
     ...         return hr.MiniBatch.of_seeds(seeds, epoch=self.epoch, index=self.drawn - 1)
-    >>> class PairSource(hr.SourceStage):
+    >>> class PairSource(hr.ext.SourceStage):
     ...     name, seed = "pair_source", 7
     ...     def source(self, settings):
     ...         return Pairs()
@@ -280,7 +280,7 @@ class SourceStage(Stage, Plan):
             object.__setattr__(self, "seed", torch.initial_seed())
             object.__setattr__(self, "seed_given", False)
         name = f"{type(self).__name__}: seed"
-        object.__setattr__(self, "seed", whole_number(self.seed, name, 0, ItemsError, LARGEST_SEED))
+        object.__setattr__(self, "seed", whole_number(self.seed, name, 0, InputError, LARGEST_SEED))
 
     @abstractmethod
     def source(self, settings: RunSettings) -> BatchSource:
@@ -306,12 +306,12 @@ def check_source(source: SourceStage) -> None:
 
     Raises
     ------
-    ItemsError
+    InputError
         Naming the member.
     """
     kind = type(source).__name__
-    whole_number(getattr(source, "seed", None), f"{kind}: seed", 0, ItemsError, LARGEST_SEED)
+    whole_number(getattr(source, "seed", None), f"{kind}: seed", 0, InputError, LARGEST_SEED)
     for member in ("num_nodes", "largest_id"):
         value = getattr(source, member)
         if value is not None:
-            whole_number(value, f"{kind}: {member}", 0, ItemsError)
+            whole_number(value, f"{kind}: {member}", 0, InputError)

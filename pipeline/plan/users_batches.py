@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import ItemsError, PlanError
+from headrace.ops.errors import InputError, PlanError
 from headrace.pipeline.data.arrays import as_number, describe, whole_number
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import check_depth
@@ -45,8 +45,8 @@ class UsersBatches(BatchSource):
         missing = [one for one in ("num_batches", "seek", "draw", "state", "count") if not hasattr(given, one)]
         if missing:
             raise PlanError(
-                f"expected {type(stage).__name__}.source to return an hr.BatchSource, got {self._name} without "
-                f"{', '.join(missing)}; see help(hr.BatchSource)"
+                f"expected {type(stage).__name__}.source to return an hr.ext.BatchSource, got {self._name} without "
+                f"{', '.join(missing)}; see help(hr.ext.BatchSource)"
             )
         check_methods(given, BatchSource, self._name, PlanError)
         self._given: BatchSource = given
@@ -140,7 +140,7 @@ class UsersBatches(BatchSource):
         """Return the items of `whole_seeds`."""
         items = self._given.whole_items(epoch, index)
         if not isinstance(items, Tensor) or items.dtype != torch.int64 or items.ndim != 1:
-            raise ItemsError(f"expected {self._name}.whole_items to return int64[num_seeds], got {describe(items)}")
+            raise InputError(f"expected {self._name}.whole_items to return int64[num_seeds], got {describe(items)}")
         return items.clone()
 
     def watched(self) -> tuple[Watched, ...]:
@@ -166,7 +166,7 @@ class UsersBatches(BatchSource):
         batch = batch.replace(**own)
         problem = _misfit(batch)
         if problem is not None:
-            raise ItemsError(
+            raise InputError(
                 f"expected {self._name}.{method} to return a batch with {problem}; make it by "
                 "hr.MiniBatch.of_seeds(seeds, epoch=epoch, index=index, ...)"
             )
@@ -183,7 +183,7 @@ class UsersBatches(BatchSource):
             or not seeds.is_cpu
             or seeds.layout != torch.strided
         ):
-            raise ItemsError(
+            raise InputError(
                 f"expected {self._name}.{what} to be int64[num_seeds], or int64[num_pairs, 2], in CPU memory, got "
                 f"{describe(seeds)}; pass ids.to(torch.int64)"
             )
@@ -192,7 +192,7 @@ class UsersBatches(BatchSource):
             largest = most if self._largest_id is None else self._largest_id
             if least < 0 or most > largest:
                 limit = "" if self._largest_id is None else f" and at most {largest}, its largest_id"
-                raise ItemsError(
+                raise InputError(
                     f"expected {self._name}.{what} to be ids of nodes, at least 0{limit}, got {least} to {most}; draw "
                     "nodes alone"
                 )

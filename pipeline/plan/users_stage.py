@@ -85,7 +85,7 @@ def checked_runner(stage: MapStage, run: Any, *, is_last: bool) -> Any:
     if not callable(run):
         raise PlanError(
             f"expected {name}.runner to return a function from a batch to a batch and its counts, got "
-            f"{type(run).__name__}; see help(hr.MapStage)"
+            f"{type(run).__name__}; see help(hr.ext.MapStage)"
         )
     check_takes(run, f"what {name}.runner returns", PlanError, "batch", *["epoch", "index"][: 2 * stage.keyed])
     writes = None if is_last else frozenset(stage.writes)

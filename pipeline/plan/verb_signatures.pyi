@@ -15,6 +15,7 @@ from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Converted, Plan
+from headrace.pipeline.plan.rules import Pass
 from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.storage.features import FeatureStore
 
@@ -138,7 +139,7 @@ class Verbs:
 
         Raises
         ------
-        FeatureError
+        InputError
             For a name that the store does not have (the message lists the names of the store), or no name at all; for a
             dtype that cannot hold a feature, and for codes without a dtype.
         PlanError
@@ -393,9 +394,8 @@ class Verbs:
 
         Raises
         ------
-        GraphError
-            If there is no such edge attribute, or it holds negative, infinite or undefined values.
         InputError
+            If there is no such edge attribute, or it holds negative, infinite or undefined values.
             For layer sizes that are empty or below -1, or a subject that is not a graph.
         """
 
@@ -477,9 +477,8 @@ class Verbs:
 
         Raises
         ------
-        GraphError
-            If there is no such edge attribute, or it holds negative, infinite or undefined values.
         InputError
+            If there is no such edge attribute, or it holds negative, infinite or undefined values.
             For fanouts that are empty or below -1, a subject that is not a graph, an unknown hop rule, an importance that
             is neither "*" nor an integer from 0 to 1,000, or a batch dependency that is neither an integer of at least 1
             nor ``math.inf``; in trees for any but 1.
@@ -550,10 +549,9 @@ class Verbs:
 
         Raises
         ------
-        GraphError
+        InputError
             If there is no such edge attribute, or it holds negative, infinite or undefined values; if there are no times of
             this name, or they are not times.
-        InputError
             For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule; for a window,
             `strictly_before` or ``strategy="last"`` without times; for ``strategy="last"`` with a weight or replacement.
         """
@@ -599,71 +597,68 @@ class Verbs:
 
         Raises
         ------
-        GraphError
-            If there is no such edge attribute, or it holds negative, infinite or undefined values.
         InputError
+            If there is no such edge attribute, or it holds negative, infinite or undefined values.
             For numbers below 1, a restart outside [0, 1), a subject that is not a graph, or an unknown hop rule.
         """
 
-    def sample_saint_edge(
+    def sample_saint(
         self,
         graph: GraphView,
-        budget: SupportsIndex,
+        by: Literal["node", "edge", "walk"],
         *,
+        budget: SupportsIndex | None = None,
+        walk_length: SupportsIndex | None = None,
+        num_samples: SupportsIndex | None = None,
         norms: bool = True,
         edge_ids: bool = True,
     ) -> Plan:
-        """Train on the subgraph between the ends of drawn edges: GraphSAINT's edge sampler (arXiv 1907.04931).
+        """Train on the subgraph of drawn nodes (GraphSAINT, arXiv 1907.04931).
 
-        Each batch draws ``budget`` edges, independently and with replacement, edge u -> v in proportion to 1 /
-        in-degree(v), by exactly uniform integers. If every edge exists in both directions, u and v can be drawn by either,
-        and this is the law of the paper, 1 / degree(u) + 1 / degree(v). The items of the source only give the number of
-        batches and the position, as for ``sample_saint_node``.
+        The batch becomes the subgraph on the drawn nodes, with every edge of the graph between them, as *one* square block:
+        ``num_src == num_dst``, and all layers of a model use it. Every node of the subgraph is then a seed: ``seeds`` are
+        ``n_id``, ``labels=`` of ``fetch_feature`` reads their labels, and ``item_index`` is -1, because they are not items
+        of the source.
 
-        The norms have a closed form and are exact; nothing is sampled beforehand.
-        :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
+        ``by`` names the draws of a batch, which depend on the source's seed, the epoch and the batch index:
+
+        - "node": ``budget`` nodes, independently and with replacement, node u in proportion to the sum over its
+          out-neighbours w of 1 / in-degree(w) ** 2, which is the squared norm of u's column in the row-normalised adjacency
+          matrix. A node without out-edges is never drawn. Items of the source only give the number of batches.
+        - "edge": the ends of ``budget`` edges, independently and with replacement, edge u -> v in proportion to 1 /
+          in-degree(v). If every edge exists in both directions, this is the law of the paper, 1 / degree(u) + 1 /
+          degree(v). Items only give the number of batches.
+        - "walk": the nodes that walks visit, one from each distinct seed, of ``walk_length`` steps to uniform
+          in-neighbours; a walk ends early at a node without in-edges. To train on every node, give the source all nodes,
+          shuffled.
+
+        With norms the batch has:
+
+        - ``node["loss_weight"]``: float32[num_drawn]; ``(batch.node["loss_weight"] * losses).sum()`` estimates the mean
+          loss over all nodes of the graph. If only some nodes are labelled, set the losses of the others to 0 and multiply
+          by ``graph.num_nodes / num_labelled``. Do not divide by ``num_global_seeds``. Nodes that are never drawn count
+          with a loss of 0; a warning states their number.
+        - ``Block.weight``: the plain mean of messages times these weights is the paper's unbiased estimate of the mean over
+          all in-neighbours, and a mean weighted by them is the Hajek estimate.
+
+        Norms of nodes and edges have a closed form. Those of walks are counted on ``num_samples`` subgraphs before the
+        first batch: the batches of epochs that training never reaches, so they are a pure function of the plan, too. The
+        graph keeps them, in 8 bytes per edge. Nodes and edges in none of these subgraphs count as if they were in one; a
+        warning states their number.
 
         Parameters
         ----------
         graph
             The graph to sample from.
+        by
+            "node", "edge" or "walk".
         budget
-            Edges to draw per batch; the subgraph has at most twice as many nodes, and all edges between them.
-        norms, edge_ids
-            As for ``sample_saint_node``.
-
-        Raises
-        ------
-        InputError
-            For a subject that is not a graph or has no edges, or a budget below 1.
-        PlanError
-            If the source has labels, or several ranks would share a batch.
-        """
-
-    def sample_saint_node(
-        self,
-        graph: GraphView,
-        budget: SupportsIndex,
-        *,
-        norms: bool = True,
-        edge_ids: bool = True,
-    ) -> Plan:
-        """Train on the subgraph of drawn nodes: GraphSAINT's node sampler (arXiv 1907.04931).
-
-        Each batch draws ``budget`` nodes, independently and with replacement, node u in proportion to the sum over its
-        out-neighbours w of 1 / in-degree(w) ** 2, which is the squared norm of u's column in the row-normalised adjacency
-        matrix. A node without out-edges is never drawn. The items of the source only give the number of batches of an
-        epoch. The drawn nodes depend on the source's seed, the epoch and the batch index.
-
-        The norms have a closed form and are exact; nothing is sampled beforehand.
-        :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
-
-        Parameters
-        ----------
-        graph
-            The graph to sample from.
-        budget
-            Draws per batch; the subgraph has at most that many nodes.
+            Draws per batch, for "node" and "edge".
+        walk_length
+            Steps per walk, at most 1,048,576, for "walk".
+        num_samples
+            Subgraphs to draw for the norms of walks. None (default): 50 * num_nodes / (batch_size * (walk_length + 1)),
+            rounded up, so that the walks visit each node about 50 times if the source's items are all nodes.
         norms
             Whether the batch has ``node["loss_weight"]`` and ``Block.weight``.
         edge_ids
@@ -672,53 +667,11 @@ class Verbs:
         Raises
         ------
         InputError
-            For a subject that is not a graph or has no edges, or a budget below 1.
+            For a subject that is not a graph or has no edges, numbers below 1, options of other draws, items that are not
+            in the graph, or `num_samples` without norms.
         PlanError
-            If the source has labels, or several ranks would share a batch.
-        """
-
-    def sample_saint_walk(
-        self,
-        graph: GraphView,
-        walk_length: SupportsIndex,
-        *,
-        norms: bool = True,
-        edge_ids: bool = True,
-        num_samples: SupportsIndex | None = None,
-    ) -> Plan:
-        """Train on the subgraph that random walks from the seeds visit: GraphSAINT's walk sampler (arXiv 1907.04931).
-
-        The seeds of the source are the roots, so its ``batch_size`` is the number of roots. To train on every node, give
-        the source all nodes of the graph, shuffled. One walk starts at each distinct root and takes ``walk_length`` steps,
-        each to a uniform in-neighbour. It ends early at a node without in-edges.
-
-        The norms are *estimated*: before the first batch, ``num_samples`` subgraphs are drawn, without features, to count
-        their nodes and edges (C_v and C_e). These are the batches of epochs that training never reaches, counted down from
-        2**32 - 1, so the norms are a pure function of the plan, too. The graph keeps them, in 8 bytes per edge, for further
-        loaders of an equal plan. Nodes and edges in none of these subgraphs count as if they were in one. Their norm is
-        then defined, but they have less than their share of the loss, and a warning states the number of such nodes.
-        :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
-
-        Parameters
-        ----------
-        graph
-            The graph to sample from.
-        walk_length
-            Steps per walk, at most 1,048,576.
-        num_samples
-            Subgraphs to draw for the norms. None (default): 50 * num_nodes / (batch_size * (walk_length + 1)), rounded up,
-            so that the walks visit each node about 50 times if the source's items are all nodes.
-        norms, edge_ids
-            As for ``sample_saint_node``.
-
-        Raises
-        ------
-        InputError
-            For a subject that is not a graph or has no edges, numbers below 1, items that are not in the graph, or
-            `num_samples` without norms.
-        PlanError
-            If the source has labels, if several ranks would share a batch, or if norms are requested and the source is not
-            an ``ItemSampler``, whose batches can be drawn beforehand.
+            If the source has labels, if several ranks would share a batch, or if norms of walks are requested and the
+            source is not an ``ItemSampler``, whose batches can be drawn beforehand.
         """
 
     def sample_shadow(
@@ -824,10 +777,8 @@ class Verbs:
             negative, undefined or all 0. Before the first batch: for more negatives than memory can hold, seeds that are
             not pairs, pairs without times of the graph's kind, a pair earlier than all nodes of positive weight or, with
             ``"degree"``, than all edges, and, with `reject`, a source with edges to all remaining nodes.
-        ItemsError
             If a positive pair would have class 0: for labels of which one is 0 and another below 0, or written later so
             that they begin elsewhere; and for labels that begin at 0 and have the largest number of their dtype.
-        GraphError
             If there are no times of that name, or, without ``"degree"``, no times of nodes.
         PlanError
             If `reject` or "degree" needs edges that a shard does not have, or if a sampler precedes the stage.
@@ -924,7 +875,7 @@ class Verbs:
         partition: Partition | EdgePartition | None = None,
         progress: bool = False,
         tune: bool = False,
-        **passes: bool,
+        **passes: bool | Pass,
     ) -> Loader[MiniBatch]:
         """Rewrite the plan for the machine and return the loader that runs it.
 
@@ -946,8 +897,8 @@ class Verbs:
             are given as numbers are not compared.
         comm
             The channel for the exchanges of ``cooperative=True``; by default a process group of torch.distributed, which
-            waits for a rank for the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has a channel for each thread
-            that runs a rank. Without ``cooperative=True`` ranks only compare their plans on it.
+            waits for a rank for the ``timeout`` of ``init_process_group``. An `hr.testing.LocalGroup` has a channel for
+            each thread that runs a rank. Without ``cooperative=True`` ranks only compare their plans on it.
         partition
             The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`. With an `hr.EdgePartition`
             ranks share edges (see the notes).
@@ -959,7 +910,8 @@ class Verbs:
             its model may be faster with fewer: compare ``loader.stats()``.
         **passes
             One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on except
-            ``cooperative``. With it, the ranks make each batch together: no two ranks sample or fetch the same node.
+            ``cooperative``. With it, the ranks make each batch together: no two ranks sample or fetch the same node. A pass
+            of your own, an `hr.ext.Pass` under a name of yours, runs before these.
 
         Warns
         -----
@@ -1017,7 +969,7 @@ class Verbs:
         machine: Machine | None = None,
         partition: Partition | EdgePartition | None = None,
         facts: bool = False,
-        **passes: bool,
+        **passes: bool | Pass,
     ) -> str:
         """Return the text of the plan that a loader would run on any machine; nothing is run, copied or exchanged.
 
@@ -1078,5 +1030,5 @@ class ConvertedVerbs:
         partition: Partition | EdgePartition | None = None,
         progress: bool = False,
         tune: bool = False,
-        **passes: bool,
+        **passes: bool | Pass,
     ) -> Loader[Any]: ...

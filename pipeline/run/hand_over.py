@@ -19,7 +19,7 @@ from headrace.ops.gpu import record, resolved
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import CPU, MiniBatch, Place
 from headrace.pipeline.data.arrays import version_of_tensor
-from headrace.pipeline.plan import BatchSource, InputError, LoaderError, Watched
+from headrace.pipeline.plan import BatchSource, HeadraceError, InputError, Watched
 from headrace.pipeline.plan.checks import tables_of
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.run.nodes import Note, Step, Work, drawn
@@ -103,16 +103,16 @@ class Reading:
 
         Raises
         ------
-        LoaderError
+        HeadraceError
             If other ranks would have to make it anew, too, or a function has changed what the batch is made of.
         """
         if self._refused is not None:
-            raise LoaderError(
+            raise HeadraceError(
                 f"{self._expected(note, stale)}, and {self._refused} cannot make it once more by itself; put "
                 f".prefetch() before {self._name}, so that it reads when a batch is due, or write between epochs"
             )
         if self._may_change and _contents(note.batch) != note.contents:
-            raise LoaderError(
+            raise HeadraceError(
                 f"{self._expected(note, stale)}, and a transform has changed tensors of it in place, so it cannot "
                 f"be made anew; return batch.replace(...) of new tensors, or put .prefetch() before {self._name}"
             )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import Thread, current_thread, get_ident
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from headrace.ops.errors import LoaderError
+from headrace.ops.errors import HeadraceError
 from headrace.ops.forks import ProcessLock
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Work, close_node, patience, stop_node
@@ -128,7 +128,7 @@ class Iteration(Iterator[Any]):
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         del protocol
-        raise LoaderError(
+        raise HeadraceError(
             "expected something that can be copied or pickled, got a running iteration of a loader; copy or pickle the "
             "plan and loader.state_dict(), and make a new loader of them"
         )
@@ -173,7 +173,7 @@ class Iteration(Iterator[Any]):
     def check_thread(self, action: str) -> None:
         """Refuse an action that would end this iteration, of a thread other than the one that runs it."""
         if not self._finished and self._belongs_elsewhere():
-            raise LoaderError(
+            raise HeadraceError(
                 f"expected one thread at a time to iterate over a loader, got {action} in thread "
                 f"{current_thread().name!r} while thread {self._thread.name!r} has an iteration that is not over; give "
                 "each thread its own loader, plan.loader(), or end that iteration first, by loader.close()"
@@ -190,7 +190,7 @@ class Iteration(Iterator[Any]):
         """Let the calling thread have this iteration, unless another one has it."""
         with _TAKING.held():
             if self._taken_by is not None and self._belongs_elsewhere():
-                raise LoaderError(
+                raise HeadraceError(
                     f"expected one thread to take the batches of an iteration, got thread {current_thread().name!r} "
                     f"beside thread {self._thread.name!r}, each of which would see a part of the epoch; take them in "
                     "one thread, which may pass them on by a queue.Queue (asyncio: an executor of one thread), or give "
@@ -265,7 +265,7 @@ class RunningIteration:
 
         Raises
         ------
-        LoaderError
+        HeadraceError
             If another thread runs it.
         """
         with self._changing.held():
@@ -295,8 +295,8 @@ class RunningIteration:
 _TAKING = ProcessLock()
 
 
-def _ended_from_outside() -> LoaderError:
-    return LoaderError(
+def _ended_from_outside() -> HeadraceError:
+    return HeadraceError(
         "this iteration was ended by a later iter(loader), set_epoch, load_state_dict or close; a loader runs "
         "one iteration at a time: make a second loader from the plan to run two"
     )

@@ -9,13 +9,13 @@ from traceback import format_exception
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from headrace.ops.errors import PeerError, UsageError
+from headrace.ops.errors import PeerError, PlanError
 from headrace.ops.names import no_attribute
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import MiniBatch, check_kind, check_switches, whole_number
 from headrace.pipeline.data.dynamic_sizes import mark_where_compiled
 from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan import LAST_EPOCH, LoaderError, Machine, Plan, source_of
+from headrace.pipeline.plan import LAST_EPOCH, HeadraceError, Machine, Plan, source_of
 from headrace.pipeline.plan.fingerprint import digest_of, fingerprint
 from headrace.pipeline.plan.foreign_words import instead_on_loader
 from headrace.pipeline.run.base_node import BaseNode
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm
     from headrace.pipeline.partition.edge_partition import EdgePartition
     from headrace.pipeline.partition.partition import Partition
+    from headrace.pipeline.plan.rules import Pass
 
     # Without brackets a Loader is one of MiniBatches.
     Batch = TypeVar("Batch", default=MiniBatch)
@@ -69,11 +70,11 @@ class Loader(Generic[Batch]):
         comm: Comm | None = None,
         partition: Partition | EdgePartition | None = None,
         progress: bool = False,
-        passes: Mapping[str, bool] | None = None,
+        passes: Mapping[str, bool | Pass] | None = None,
     ) -> None:
         if machine is not None:
             advice = "leave it out, or pass hr.Machine(cores=...)"
-            check_kind(machine, Machine, "loader: expected machine to be an hr.Machine", advice, UsageError)
+            check_kind(machine, Machine, "loader: expected machine to be an hr.Machine", advice, PlanError)
         rank, world_size, in_job = place_of(comm, machine, rank, world_size)
         machine = at_place(machine, rank, world_size)
         self._fingerprint: dict[str, str] | None = None
@@ -119,11 +120,11 @@ class Loader(Generic[Batch]):
 
         Raises
         ------
-        UsageError
+        PlanError
             If the source does not know, as a torchdata node, or shuffled items with a budget. It is a TypeError, too.
         """
         if self._source.num_batches is None:
-            raise UsageError(
+            raise PlanError(
                 "len(loader): expected a source that knows its number of batches, got shuffled items with "
                 "a budget or a torchdata node; count them as they come"
             )
@@ -135,13 +136,13 @@ class Loader(Generic[Batch]):
     if not TYPE_CHECKING:  # for type checkers a loader is no iterator, and has no items
 
         def __next__(self) -> NoReturn:
-            raise UsageError(
+            raise PlanError(
                 "expected an iterator, got a loader; iterate with `for batch in loader`, or take one batch by "
                 "next(iter(loader))"
             )
 
         def __getitem__(self, index: object) -> NoReturn:
-            raise UsageError(
+            raise PlanError(
                 f"expected a loader to be iterated, got loader[{index!r}]; iterate with `for batch in loader`, or take "
                 "the first batch by next(iter(loader)): batches have no index to look them up by"
             )
@@ -179,7 +180,7 @@ class Loader(Generic[Batch]):
         0 2
         1 2
         """
-        num_epochs = whole_number(num_epochs, "epochs: the number of epochs", 0, LoaderError)
+        num_epochs = whole_number(num_epochs, "epochs: the number of epochs", 0, HeadraceError)
         first = self.epoch + (1 if self._left_midway() else 0)
         if self._used and first >= num_epochs > 0:
             warn_user(
@@ -199,10 +200,10 @@ class Loader(Generic[Batch]):
 
         Raises
         ------
-        LoaderError
+        HeadraceError
             If it is not an integer of at least 0, or while another thread iterates over the loader.
         """
-        epoch = whole_number(epoch, "set_epoch: the epoch", 0, LoaderError, LAST_EPOCH)
+        epoch = whole_number(epoch, "set_epoch: the epoch", 0, HeadraceError, LAST_EPOCH)
         with self._running.ended_for("set_epoch"):
             self._go_to(epoch)
 
@@ -233,7 +234,7 @@ class Loader(Generic[Batch]):
         StateError
             If the state belongs to another plan; the message names the stage that differs. The loader is then
             unchanged.
-        LoaderError
+        HeadraceError
             While another thread iterates over the loader.
         """
         plan = with_seed_of_state(self._rewriting.plan, state)
@@ -293,7 +294,7 @@ class Loader(Generic[Batch]):
 
         Raises
         ------
-        UsageError
+        PlanError
             If the name ends otherwise, or its folder does not exist.
         """
         return self._trace.write(path, self._settings.rank, self._settings.world_size)
@@ -329,11 +330,11 @@ class Loader(Generic[Batch]):
 
         Raises
         ------
-        LoaderError
+        HeadraceError
             Saying what can be copied and pickled in its place.
         """
         del protocol
-        raise LoaderError(
+        raise HeadraceError(
             "expected something that can be copied or pickled, got a loader, which holds threads and an iteration; "
             "copy or pickle its plan and loader.state_dict(), and make a new loader: plan.loader(), "
             "loader.load_state_dict(state)"

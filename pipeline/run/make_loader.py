@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.ops.errors import UsageError
+from headrace.ops.errors import PlanError
 from headrace.ops.names import load
 from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.rules import Pass
 from headrace.pipeline.plan.source import source_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def loader(
     partition: Partition | EdgePartition | None = None,
     progress: bool = False,
     tune: bool = False,
-    **passes: bool,
+    **passes: bool | Pass,
 ) -> Loader[MiniBatch]:
     """Rewrite the plan for the machine and return the loader that runs it.
 
@@ -54,8 +55,8 @@ def loader(
         are given as numbers are not compared.
     comm
         The channel for the exchanges of ``cooperative=True``; by default a process group of torch.distributed, which
-        waits for a rank for the ``timeout`` of ``init_process_group``. An `hr.LocalGroup` has a channel for each thread
-        that runs a rank. Without ``cooperative=True`` ranks only compare their plans on it.
+        waits for a rank for the ``timeout`` of ``init_process_group``. An `hr.testing.LocalGroup` has a channel for
+        each thread that runs a rank. Without ``cooperative=True`` ranks only compare their plans on it.
     partition
         The owner of each node for ``cooperative=True``; by default `hr.Partition.hash`. With an `hr.EdgePartition`
         ranks share edges (see the notes).
@@ -67,7 +68,8 @@ def loader(
         its model may be faster with fewer: compare ``loader.stats()``.
     **passes
         One switch per pass, for example ``fuse_sampling=False``; see ``headrace.pipeline.passes``. All are on except
-        ``cooperative``. With it, the ranks make each batch together: no two ranks sample or fetch the same node.
+        ``cooperative``. With it, the ranks make each batch together: no two ranks sample or fetch the same node. A pass
+        of your own, an `hr.ext.Pass` under a name of yours, runs before these.
 
     Warns
     -----
@@ -122,7 +124,7 @@ def loader(
     load("headrace.pipeline.run.loader")
     from headrace.pipeline.run.loader import Loader
 
-    check_switches("loader", UsageError, tune=tune)
+    check_switches("loader", PlanError, tune=tune)
 
     def make(plan: Plan, num_threads: int | None) -> Loader[MiniBatch]:
         return Loader(
@@ -162,7 +164,7 @@ def explain(
     machine: Machine | None = None,
     partition: Partition | EdgePartition | None = None,
     facts: bool = False,
-    **passes: bool,
+    **passes: bool | Pass,
 ) -> str:
     """Return the text of the plan that a loader would run on any machine; nothing is run, copied or exchanged.
 
@@ -203,7 +205,7 @@ def explain(
 
     if machine is not None:
         advice = "leave it out, or pass hr.Machine(cores=...)"
-        check_kind(machine, Machine, "explain: expected machine to be an hr.Machine", advice, UsageError)
+        check_kind(machine, Machine, "explain: expected machine to be an hr.Machine", advice, PlanError)
     if machine is not None and is_elsewhere(machine):
         current = machine.current_gpu or machine.rank % max(machine.gpus, 1)
         machine = replace(machine, current_gpu=current, gpu_channel=machine.gpu_channel or machine.gpus > 0)

@@ -10,7 +10,7 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
-from headrace.ops.errors import LoaderError
+from headrace.ops.errors import HeadraceError
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.nodes import Step, Work, close_node, stop_node
 from headrace.pipeline.run.room_ahead import RoomAhead
@@ -166,7 +166,7 @@ class _Run:
     def take(self) -> Work:
         """Return the next result in order, or raise what stands for it; every later call raises StopIteration."""
         if self._process != os.getpid():
-            raise LoaderError(
+            raise HeadraceError(
                 "this iteration was begun before a fork, which takes no background threads along; begin a new one in "
                 "the child process with iter(loader), or use prefetch=False"
             )

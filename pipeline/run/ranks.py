@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.ops.errors import LoaderError, PlanError
+from headrace.ops.errors import HeadraceError, PlanError
 from headrace.ops.names import load
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.batch import MiniBatch
@@ -18,6 +18,7 @@ from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
 from headrace.pipeline.plan.fingerprint import digest_of
 from headrace.pipeline.plan.plan import Plan
+from headrace.pipeline.plan.rules import Pass
 from headrace.pipeline.plan.source import source_of
 from headrace.pipeline.plan.stage import RunSettings
 
@@ -126,7 +127,7 @@ def at_place(machine: Machine | None, rank: int, world_size: int) -> Machine:
 
 
 def ranks_of(
-    plan: Plan, passes: Mapping[str, bool], comm: Comm | None, rank: int, world_size: int, *, in_job: bool
+    plan: Plan, passes: Mapping[str, bool | Pass], comm: Comm | None, rank: int, world_size: int, *, in_job: bool
 ) -> Ranks:
     """Return the ranks of a loader, before they meet.
 
@@ -155,7 +156,7 @@ def ranks_of(
     return SeveralRanks(comm, rank, world_size, together=together, in_job=in_job)
 
 
-def communicates(plan: Plan, passes: Mapping[str, bool], world_size: int) -> bool:
+def communicates(plan: Plan, passes: Mapping[str, bool | Pass], world_size: int) -> bool:
     """Whether ranks that run a plan exchange anything: it says so, they cooperate, or what they read is in shards."""
     stages = plan.stages
     if any(stage.ranks.collective for stage in stages):
@@ -210,7 +211,7 @@ def check_partition(partition: object, plan: Plan, world_size: int, *, cooperati
 
     Raises
     ------
-    LoaderError
+    HeadraceError
         If it is no partition.
     PlanError
         If nothing would go by it, or it is for another number of ranks.
@@ -221,7 +222,7 @@ def check_partition(partition: object, plan: Plan, world_size: int, *, cooperati
     from headrace.pipeline.partition.partition import Partition
 
     if not isinstance(partition, Partition | EdgePartition):
-        raise LoaderError(
+        raise HeadraceError(
             "partition: expected an hr.Partition or an hr.EdgePartition, which tells what each rank owns, got "
             f"{type(partition).__name__}"
         )

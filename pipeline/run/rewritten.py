@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.ops._arrays import MAX_THREADS
-from headrace.ops.errors import LoaderError
+from headrace.ops.errors import HeadraceError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.source import source_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.plan.machine import Machine
     from headrace.pipeline.plan.plan import Plan
     from headrace.pipeline.plan.rewriting import Rewriting
+    from headrace.pipeline.plan.rules import Pass
 
 
 class Rewritten(NamedTuple):
@@ -46,7 +47,7 @@ class Rewritten(NamedTuple):
 def rewritten(
     plan: Plan,
     machine: Machine,
-    passes: Mapping[str, bool],
+    passes: Mapping[str, bool | Pass],
     partition: Partition | EdgePartition | None,
     *,
     num_threads: int | None = None,
@@ -75,7 +76,7 @@ def rewritten(
         If the plan is not legal, a switch names no pass, or partition, shards or channel are for others.
     InputError
         If the data of two stages do not fit together, or were written since a table was made of them.
-    LoaderError
+    HeadraceError
         For a number of threads that is none.
     """
     partition = machine.partition if partition is None else partition
@@ -86,7 +87,7 @@ def rewritten(
     tables = Tables(rewriting)
     tables.check()
     given = machine.cores if num_threads is None else num_threads
-    num_threads = whole_number(given, "num_threads", 1, LoaderError, MAX_THREADS)
+    num_threads = whole_number(given, "num_threads", 1, HeadraceError, MAX_THREADS)
     source = source_of(rewriting.final)
     settings = RunSettings(source.seed, source, num_threads, machine.rank, machine.world_size, comm, comm)
     check_ranks(rewriting.final, settings)

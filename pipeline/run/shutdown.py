@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from headrace.ops.errors import LoaderError
+from headrace.ops.errors import HeadraceError
 from headrace.ops.warn_user import remember_user
 from headrace.pipeline.distributed.closing import ends_workers
 
@@ -42,7 +42,7 @@ class _Workers:
     def start(self, thread: threading.Thread, stop: _Stop) -> None:
         with self._lock:
             if self._ended:
-                raise LoaderError("no batch can be prefetched while Python shuts down; use prefetch=False there")
+                raise HeadraceError("no batch can be prefetched while Python shuts down; use prefetch=False there")
             for other in [other for other in self._stops if not other.is_alive()]:
                 del self._stops[other]
             self._stops[thread] = stop
@@ -77,7 +77,7 @@ def start_worker(thread: threading.Thread, stop: _Stop) -> None:
 
     Raises
     ------
-    LoaderError
+    HeadraceError
         If Python is shutting down.
     """
     _WORKERS.start(thread, stop)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.ops.errors import UsageError
+from headrace.ops.errors import PlanError
 from headrace.ops.names import Named, UnknownKeyError
 from headrace.ops.text import in_utf8, printable
 from headrace.pipeline.run.nodes import StageRecord, Work
@@ -140,12 +140,12 @@ class Stats(Mapping[str, Mapping[str, float]]):
 
         Raises
         ------
-        UsageError
+        PlanError
             For the label `stage`, which lines have already, and for names that Prometheus does not take.
         """
         for name in labels:
             if name == "stage" or not re.fullmatch("(?!__)[a-zA-Z_][a-zA-Z0-9_]*", name):
-                raise UsageError(
+                raise PlanError(
                     f"prometheus: expected labels of other names than stage, of ASCII letters, digits and underscores, "
                     f"got {name!r}; rename it"
                 )

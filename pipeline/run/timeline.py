@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from headrace.ops.errors import UsageError
+from headrace.ops.errors import PlanError
 from headrace.ops.optional import require
 from headrace.pipeline.data.new_folder import check_file, write_file
 from headrace.pipeline.run.nodes import StageRecord
@@ -74,25 +74,23 @@ class Timeline:
 
         Raises
         ------
-        UsageError
+        PlanError
             For anything but the path of a file whose name ends in one of the formats, in a folder that exists.
         OSError
             If the file cannot be written; what was there before stays.
         """
         if not isinstance(path, str | os.PathLike) or Path(path).is_dir():
             what = "a folder" if isinstance(path, str | os.PathLike) else type(path).__name__
-            raise UsageError(
-                f'profile: expected the path of a file to write, got {what}; pass one such as "trace.json"'
-            )
+            raise PlanError(f'profile: expected the path of a file to write, got {what}; pass one such as "trace.json"')
         path = Path(path)
         if path.suffix.lower() not in (".json", *PICTURES):
-            raise UsageError(
+            raise PlanError(
                 f"profile: expected a name that ends in .json, {', '.join(PICTURES)}, got {str(path)!r}; "
                 'pass one such as "trace.json"'
             )
         if self.world_size > 1:
             path = path.with_name(f"{path.stem}.rank{self.rank}{path.suffix}")
-        check_file(path, "profile", UsageError, overwrite=True)
+        check_file(path, "profile", PlanError, overwrite=True)
         is_picture = path.suffix.lower() in PICTURES
         content = self._drawn(path.suffix[1:]) if is_picture else json.dumps({"traceEvents": self.events()}).encode()
         write_file(path, "profile", content)
@@ -150,7 +148,7 @@ class Timeline:
         from matplotlib.figure import Figure
 
         if not self.batches:
-            raise UsageError("profile: expected batches to draw, got none yet; iterate over the loader first")
+            raise PlanError("profile: expected batches to draw, got none yet; iterate over the loader first")
         shown = replace(self, batches=list(self.batches)[-MOST_BATCHES_DRAWN:])
         spans = [
             (record.thread, record.origin, record.start, record.seconds)

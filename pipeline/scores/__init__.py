@@ -12,7 +12,7 @@ They show which rows to keep in fast memory, before any row is read:
 ====================================  ======================================================================
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from headrace.ops.names import refusal
 from headrace.pipeline.data.ranking import ranking
@@ -28,7 +28,7 @@ __all__ = [
     "weighted_reverse_pagerank",
 ]
 
-if not _TYPE_CHECKING:  # a checker would take any name
+if not TYPE_CHECKING:  # a checker would take any name
     __getattr__ = refusal("headrace.scores", __all__)
 
 

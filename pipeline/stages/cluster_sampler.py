@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from headrace.ops import ItemsError, shuffled_range, stream_key
+from headrace.ops import InputError, shuffled_range, stream_key
 from headrace.ops.random.rng import SHUFFLE
 from headrace.pipeline.data import MiniBatch, check_switches, whole_number
 from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage
@@ -64,7 +64,7 @@ class ClusterSampler(SourceStage):
 
     Raises
     ------
-    ItemsError
+    InputError
         If `partition` is not a partition, or a number is out of range.
     """
 
@@ -82,17 +82,17 @@ class ClusterSampler(SourceStage):
         from headrace.pipeline.partition.partition import Partition
 
         if not isinstance(self.partition, Partition):
-            raise ItemsError(
+            raise InputError(
                 f"ClusterSampler: expected a Partition, got {type(self.partition).__name__}; pass "
                 "hr.Partition.metis(graph, num_parts), or hr.Partition.of(labels) for the cluster of each node"
             )
         for name, least in (("clusters_per_batch", 1), ("boundary", 0)):
             if getattr(self, name) is not None or name == "clusters_per_batch":
-                value = whole_number(getattr(self, name), f"ClusterSampler: {name}", least, ItemsError)
+                value = whole_number(getattr(self, name), f"ClusterSampler: {name}", least, InputError)
                 object.__setattr__(self, name, value)
-        check_switches("ClusterSampler", ItemsError, shuffle=self.shuffle, drop_last=self.drop_last)
+        check_switches("ClusterSampler", InputError, shuffle=self.shuffle, drop_last=self.drop_last)
         if self.drop_last and self.clusters_per_batch > self.partition.num_parts:
-            raise ItemsError(
+            raise InputError(
                 f"ClusterSampler: drop_last leaves no batch: {self.partition.num_parts} clusters are fewer than the "
                 f"{self.clusters_per_batch} of a batch; lower clusters_per_batch or set drop_last=False"
             )
@@ -119,7 +119,7 @@ class _Clusters(NumberedSource):
         self._known: tuple[int, list[list[int]]] | None = None  # an epoch, and the clusters of its batches
         self.num_batches: int | None = len(self._batches(0)) if self._has_length() else None
         if self.num_batches == 0:
-            raise ItemsError(
+            raise InputError(
                 f"ClusterSampler: expected nodes in the first {stage.clusters_per_batch} clusters or in others of a "
                 "whole batch, got none; lower clusters_per_batch or set drop_last=False"
             )

@@ -105,7 +105,7 @@ class ExcludeSeedEdges(Stage):
                 'exclude_seed_edges: expected reverse with by="edge_id" to be False, {edge_type: reverse_type}, or '
                 f"ids, int64[num_edges]; got {self.reverse!r}"
             )
-        object.__setattr__(self, "reverse", as_ids(self.reverse, "exclude_seed_edges: reverse", InputError))
+        object.__setattr__(self, "reverse", as_ids(self.reverse, "exclude_seed_edges: reverse"))
         self.keep_seen(argument("exclude_seed_edges", "reverse", self.reverse))
 
     @property

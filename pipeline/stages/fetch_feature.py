@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data import FeatureName, GraphView, edge_types_of, is_name, node_types_of
 from headrace.pipeline.data.feature_names import LabelNames, seeds_of_others
 from headrace.pipeline.lowered._fetch_stage import FetchStage
@@ -49,7 +49,7 @@ class FetchFeature(FetchStage):
 
     Raises
     ------
-    FeatureError
+    InputError
         For a name that the store does not have (the message lists the names of the store), or no name at all; for a
         dtype that cannot hold a feature, and for codes without a dtype.
     PlanError
@@ -64,7 +64,7 @@ class FetchFeature(FetchStage):
 
     def __post_init__(self) -> None:
         if not isinstance(self.store, FeatureStore):
-            raise FeatureError(
+            raise InputError(
                 "fetch_feature: expected the first argument to be an hr.FeatureStore, got "
                 f"{type(self.store).__name__}; "
                 "hr.FeatureStore(node={'x': x}, edge={'w': w}) makes one of tensors and arrays"
@@ -76,14 +76,14 @@ class FetchFeature(FetchStage):
             self, "wanted", Wanted(self.store, node=self.node, edge=self.edge, labels=self.labels, dtype=self.dtype)
         )  # no field: it says the same
         if not self.wanted:
-            raise FeatureError("fetch_feature: expected at least one feature, got none; pass node=['x'] or labels='y'")
+            raise InputError("fetch_feature: expected at least one feature, got none; pass node=['x'] or labels='y'")
         self.wanted.sources()  # refuses names that there are not
         if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
-            raise FeatureError(
+            raise InputError(
                 f"fetch_feature: expected dtype to be a dtype of torch, got {self.dtype!r}; pass dtype=torch.float32"
             )
         if self.dtype is not None and not self.node and not self.edge:
-            raise FeatureError(
+            raise InputError(
                 "fetch_feature: expected node or edge features for dtype=, got labels alone, which are never decoded; "
                 "leave it out"
             )
@@ -169,7 +169,7 @@ def _label(labels: Any) -> LabelNames | None:
         return dict(labels)
     if labels is not None and not is_name(labels):
         came = f"{len(labels)} of them" if isinstance(labels, Mapping) else type(labels).__name__
-        raise FeatureError(
+        raise InputError(
             f"fetch_feature: expected labels to be the name of one node feature, or of one for each type, got {came}"
         )
     return labels  # type: ignore[no-any-return] # it is a name
@@ -177,7 +177,7 @@ def _label(labels: Any) -> LabelNames | None:
 
 def _names(kind: str, names: Any) -> tuple[FeatureName, ...]:
     if not isinstance(names, Iterable) or isinstance(names, Tensor):
-        raise FeatureError(
+        raise InputError(
             f"fetch_feature: expected {kind} to be a list of feature names, got {type(names).__name__}; pass "
             f'{kind}=["x"], names that are in the store'
         )
@@ -186,7 +186,7 @@ def _names(kind: str, names: Any) -> tuple[FeatureName, ...]:
     listed: tuple[FeatureName, ...]
     if isinstance(names, Mapping):
         if any(isinstance(some, Mapping) for some in names.values()):
-            raise FeatureError(
+            raise InputError(
                 f"fetch_feature: expected {kind} to list feature names for each type, got dictionaries in one; "
                 f'pass {kind}={{"paper": ["x"]}}'
             )
@@ -194,10 +194,8 @@ def _names(kind: str, names: Any) -> tuple[FeatureName, ...]:
     else:
         listed = tuple(names)
     if not all(map(is_name, listed)):
-        raise FeatureError(f"fetch_feature: expected {kind} to be a list of feature names, got {type(names).__name__}")
+        raise InputError(f"fetch_feature: expected {kind} to be a list of feature names, got {type(names).__name__}")
     twice = next((name for place, name in enumerate(listed) if name in listed[:place]), None)
     if twice is not None:
-        raise FeatureError(
-            f"fetch_feature: expected {kind} to name each feature once, got {twice!r} twice; name it once"
-        )
+        raise InputError(f"fetch_feature: expected {kind} to name each feature once, got {twice!r} twice; name it once")
     return listed

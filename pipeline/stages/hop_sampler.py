@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from headrace.ops import GraphError, InputError, LaborImportanceRule, LaborRule, LatestRule, Rule
+from headrace.ops import InputError, LaborImportanceRule, LaborRule, LatestRule, Rule
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.times import check_window, times_of
@@ -79,8 +79,8 @@ class HopSampler(Sampler, MacroStage):
             )
         try:
             times = times_of(self.graph, self.time)
-        except GraphError as error:
-            raise GraphError(f"{self.name}: {error}") from error
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from error
         if self.window is not None:
             window = check_window(self.name, self.window, times, strictly_before=self.strictly_before)
             object.__setattr__(self, "window", window)
@@ -132,7 +132,7 @@ class HopSampler(Sampler, MacroStage):
         if not isinstance(rule, Rule):
             raise InputError(
                 f"{self.name}: expected rule(fanout) of {type(self).__name__} to return a rule, such as "
-                f"hr.NeighborRule(fanout), got {rule!r}"
+                f"hr.ext.NeighborRule(fanout), got {rule!r}"
             )
         kind = type(rule).__name__
         if isinstance(rule, LatestRule) and self.time is None:

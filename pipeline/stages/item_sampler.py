@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.item_budget import as_costs
@@ -98,7 +98,7 @@ class ItemSampler(SourceStage):
 
     Raises
     ------
-    ItemsError
+    InputError
         For items that are empty, negative, of a wrong dtype or shape, or ambiguous (pairs, or ids with labels); for a
         batch size below 1; for a partition if items are pairs; for a number of edge ids that differs from that of
         pairs; for times that are NaN or have a wrong dtype or length; for costs that are negative, not integers, of a
@@ -123,18 +123,18 @@ class ItemSampler(SourceStage):
 
     def __post_init__(self) -> None:
         switches = {name: getattr(self, name) for name in ("items_per_rank", "shuffle", "drop_last")}
-        check_switches("ItemSampler", ItemsError, **switches)
+        check_switches("ItemSampler", InputError, **switches)
         if isinstance(self.items, Items) and self.time is None:
             object.__setattr__(self, "time", self.items.times)
             object.__setattr__(self, "_times_of_items", self.time is not None)
         object.__setattr__(self, "items", ItemSet.of(self.items, allow_none=self.items_per_rank))
         if self.batch_size is not None and self.batch_size_per_rank is not None:
-            raise ItemsError("give batch_size (over all ranks) or batch_size_per_rank, not both")
+            raise InputError("give batch_size (over all ranks) or batch_size_per_rank, not both")
         if self.batch_size is None and self.batch_size_per_rank is None and self.budget is None:
             object.__setattr__(self, "batch_size", DEFAULT_BATCH_SIZE)
         for name in ("batch_size", "batch_size_per_rank", "budget"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, whole_number(getattr(self, name), f"ItemSampler: {name}", 1, ItemsError))
+                object.__setattr__(self, name, whole_number(getattr(self, name), f"ItemSampler: {name}", 1, InputError))
         if self.cost is not None or self.budget is not None:
             self._check_budget()
             object.__setattr__(self, "cost", as_costs(self.cost, self.items))
@@ -150,7 +150,7 @@ class ItemSampler(SourceStage):
             self._check_items_per_rank()
         for name in ("cost", "edge_ids"):
             if getattr(self, name) is not None:
-                self.keep_seen(argument("ItemSampler", name, getattr(self, name), ItemsError))
+                self.keep_seen(argument("ItemSampler", name, getattr(self, name)))
         for mask in self.items.masks:
             self.keep_seen(mask)
         self.settle_seed()
@@ -159,20 +159,20 @@ class ItemSampler(SourceStage):
         from headrace.pipeline.partition.partition import Partition
 
         if not isinstance(partition, Partition):
-            raise ItemsError(
+            raise InputError(
                 f"ItemSampler: expected an hr.Partition as partition, got {type(partition).__name__}; make one, "
                 "hr.Partition.hash(num_nodes, num_ranks)"
             )
         if self.items.are_pairs:
-            raise ItemsError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
+            raise InputError("ItemSampler: a pair may have two owners, so pairs cannot be shared by partition")
         if self.items.mask_size not in (None, partition.num_nodes):
-            raise ItemsError(
+            raise InputError(
                 f"ItemSampler: expected a mask for the partition's {partition.num_nodes} nodes, got one of "
                 f"{self.items.mask_size}; give the mask and the partition of one graph"
             )
         largest = self.largest_id
         if largest is not None and largest >= partition.num_nodes:
-            raise ItemsError(
+            raise InputError(
                 f"ItemSampler: expected items among the partition's {partition.num_nodes} nodes, got node {largest}, "
                 "which no rank owns; give the items and the partition of one graph"
             )
@@ -183,20 +183,20 @@ class ItemSampler(SourceStage):
             ("partition", "each rank takes its own items, not those that it owns"),
         ):
             if getattr(self, name) is not None:
-                raise ItemsError(
+                raise InputError(
                     f"ItemSampler: expected items_per_rank=True without {name}=, got both: {why}; leave {name}= out, "
                     "or give all ranks the same items"
                 )
 
     def _check_budget(self) -> None:
         if self.cost is None or self.budget is None:
-            raise ItemsError(
+            raise InputError(
                 "ItemSampler: expected cost= and budget= together, got one of them; cost=graph.in_degrees()[ids] with "
                 "budget=100_000 ends batches at so many edges"
             )
         if self.batch_size_per_rank is not None or self.drop_last:
             which = "drop_last=True" if self.drop_last else "batch_size_per_rank"
-            raise ItemsError(
+            raise InputError(
                 f"ItemSampler: expected a budget for batches of all ranks together, of which none is too small, got "
                 f"{which} beside it; leave it out"
             )
@@ -206,20 +206,20 @@ class ItemSampler(SourceStage):
         if types is not None and isinstance(self.time, Mapping):
             for name, given in self.time.items():
                 self._note_copy(f"time of type {name!r}", given)
-            return joined_rows(self.time, types, "time", lambda one: as_times(one, "time", ItemsError))
-        time = as_times(self.time, "time", ItemsError)
-        if as_cpu_tensor(self.time, "time", ItemsError).data_ptr() != time.data_ptr():  # of another dtype
+            return joined_rows(self.time, types, "time", lambda one: as_times(one, "time"))
+        time = as_times(self.time, "time")
+        if as_cpu_tensor(self.time, "time").data_ptr() != time.data_ptr():  # of another dtype
             self._note_copy("time", self.time)
         if len(time) != len(self.items):
             of_all = len(time) == self.items.mask_size
-            raise ItemsError(
+            raise InputError(
                 f"ItemSampler: expected a time for each of {len(self.items)} items, got {len(time)}"
                 f"{'; pass time[mask]' if of_all else ''}"
             )
         return time
 
     def _note_copy(self, what: str, given: Any) -> None:
-        object.__setattr__(self, "items", self.items.also_of(what, as_cpu_tensor(given, what, ItemsError)))
+        object.__setattr__(self, "items", self.items.also_of(what, as_cpu_tensor(given, what)))
 
     def as_written(self) -> dict[str, Any]:
         given = super().as_written()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.ops.random.shuffle import MOST_LISTED, shuffled_range
@@ -101,7 +101,7 @@ class ItemSource(DrawnItems):
         self.batch_size = self._size = size
         self.num_batches = num_items // size if sampler.drop_last else -(-num_items // size)
         if self.num_batches == 0:
-            raise ItemsError(
+            raise InputError(
                 f"drop_last leaves no batch: {num_items} items are fewer than one batch of {size}; "
                 f"lower batch_size or set drop_last=False"
             )
@@ -110,7 +110,6 @@ class ItemSource(DrawnItems):
             BYTES_PER_SEED * share,
             f"ItemSampler: got batches of {min(size, num_items):,} items",
             "lower batch_size",
-            ItemsError,
         )
 
     def batch_at(self, epoch: int, index: int) -> MiniBatch:
@@ -189,10 +188,10 @@ class OwnItemSource(DrawnItems):
             raise PlanError(
                 f"item_sampler: items_per_rank=True expected ranks that tell each other how many items they have, got "
                 f"rank {settings.rank} of {settings.world_size} by hand; leave rank= and world_size= out under "
-                "torch.distributed, or give the loader a channel, comm=hr.LocalGroup(world_size).comms[rank]"
+                "torch.distributed, or give the loader a channel, comm=hr.testing.LocalGroup(world_size).comms[rank]"
             )
         if not sum(counts):
-            raise ItemsError("ItemSampler needs at least one item on some rank; every rank has an empty set")
+            raise InputError("ItemSampler needs at least one item on some rank; every rank has an empty set")
         # Loaded where ranks bring items of their own.
         from headrace.pipeline.data.rank_shares import RankShares
 
@@ -204,7 +203,7 @@ class OwnItemSource(DrawnItems):
         self.batch_size: int | None = size
         self.num_batches: int = self._shares.num_batches
         if self.num_batches == 0:
-            raise ItemsError(
+            raise InputError(
                 f"drop_last leaves no batch: {sum(counts)} items of all ranks are fewer than one batch of {size}; "
                 "lower batch_size or set drop_last=False"
             )

@@ -57,9 +57,8 @@ class SampleLadies(Sampler, MacroStage):
 
     Raises
     ------
-    GraphError
-        If there is no such edge attribute, or it holds negative, infinite or undefined values.
     InputError
+        If there is no such edge attribute, or it holds negative, infinite or undefined values.
         For layer sizes that are empty or below -1, or a subject that is not a graph.
     """
 

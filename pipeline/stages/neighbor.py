@@ -78,10 +78,9 @@ class SampleNeighbor(HopSampler):
 
     Raises
     ------
-    GraphError
+    InputError
         If there is no such edge attribute, or it holds negative, infinite or undefined values; if there are no times of
         this name, or they are not times.
-    InputError
         For fanouts that are empty or below -1, a subject that is not a graph, or an unknown hop rule; for a window,
         `strictly_before` or ``strategy="last"`` without times; for ``strategy="last"`` with a weight or replacement.
     """
@@ -216,9 +215,8 @@ class SampleLayerNeighbor(HopSampler):
 
     Raises
     ------
-    GraphError
-        If there is no such edge attribute, or it holds negative, infinite or undefined values.
     InputError
+        If there is no such edge attribute, or it holds negative, infinite or undefined values.
         For fanouts that are empty or below -1, a subject that is not a graph, an unknown hop rule, an importance that
         is neither "*" nor an integer from 0 to 1,000, or a batch dependency that is neither an integer of at least 1
         nor ``math.inf``; in trees for any but 1.

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import torch
 
-from headrace.ops.errors import ItemsError, LoaderError
+from headrace.ops.errors import HeadraceError, InputError
 from headrace.pipeline.data import GraphView, ItemSet, MiniBatch
 from headrace.pipeline.data.items import seed_batch
 from headrace.pipeline.plan import BatchSource, NumberedSource, RunSettings, SourceStage, check_graph
@@ -88,7 +88,7 @@ class NodeSource(SourceStage):
     The node owns the order of its items and its own state; a checkpoint of the loader carries that state. Every rank
     must give the plan a node that yields that rank's share, in the same number of batches on all ranks; a `PeerError`
     names ranks that have others. A node has one position, so loaders can take their turns with it, and the first one
-    ends with a `LoaderError` where another one begins before it has come to its end.
+    ends with a `HeadraceError` where another one begins before it has come to its end.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class NodeSource(SourceStage):
 
     Raises
     ------
-    ItemsError
+    InputError
         If the node lacks one of these methods, or yields something that is not a set of items.
     """
 
@@ -115,7 +115,7 @@ class NodeSource(SourceStage):
     def __post_init__(self) -> None:
         missing = [name for name in ("reset", "__next__", "state_dict") if not hasattr(self.node, name)]
         if missing:
-            raise ItemsError(
+            raise InputError(
                 f"node_source: expected a torchdata node, got {type(self.node).__name__} without {', '.join(missing)}"
             )
         self.settle_seed()
@@ -158,7 +158,7 @@ class NodeDrawer(BatchSource):
 
     def saved(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         if state.get("node", {}) is None:
-            raise ItemsError(
+            raise InputError(
                 f"node_source: expected {type(self._node).__name__}.state_dict to return what reset takes, got "
                 "None, by which the node would begin anew; return its position"
             )
@@ -166,7 +166,7 @@ class NodeDrawer(BatchSource):
 
     def draw(self) -> MiniBatch:
         if _DRAWERS.get(id(self._node)) is not self:
-            raise LoaderError(
+            raise HeadraceError(
                 f"node_source: expected a torchdata node that one loader iterates at a time, got a "
                 f"{type(self._node).__name__} that another loader has begun anew since, so that each would have a part "
                 "of its items; give each loader a node of its own"

@@ -43,9 +43,8 @@ class SamplePinsage(Sampler, MacroStage):
 
     Raises
     ------
-    GraphError
-        If there is no such edge attribute, or it holds negative, infinite or undefined values.
     InputError
+        If there is no such edge attribute, or it holds negative, infinite or undefined values.
         For numbers below 1, a restart outside [0, 1), a subject that is not a graph, or an unknown hop rule.
     """
 

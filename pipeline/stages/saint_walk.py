@@ -1,98 +1,59 @@
-"""GraphSAINT's random-walk sampler."""
+"""GraphSAINT's random walks: the nodes that they visit, and norms that are counted beforehand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from headrace.ops import InputError, Subgraph, induced_subgraph, random_walk, stream_key, unique_and_inverse
+from headrace.ops import Subgraph, induced_subgraph, random_walk, stream_key, unique_and_inverse
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import WALK
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.graph_machinery import kept
-from headrace.pipeline.plan import LAST_EPOCH, PlanError, RunSettings, Stage, make_positive, verb
-from headrace.pipeline.plan.checks import MOST_STEPS
+from headrace.pipeline.plan import LAST_EPOCH, PlanError, RunSettings, Stage
 from headrace.pipeline.plan.fingerprint import fingerprint
 from headrace.pipeline.stages.item_sampler import ItemSampler
-from headrace.pipeline.stages.saint_sampler import SaintNorms, SaintSampler, warn_of_left_out
+from headrace.pipeline.stages.saint_draws import SaintDraws, SaintNorms
 
 COVERAGE = 50  # visits per node that pre-sampling aims at, as the authors' code does
 
 
-@verb("sample_saint_walk")
-@dataclass(frozen=True, eq=False, repr=False)
-class SampleSaintWalk(SaintSampler):
-    """Train on the subgraph that random walks from the seeds visit: GraphSAINT's walk sampler (arXiv 1907.04931).
-
-    The seeds of the source are the roots, so its ``batch_size`` is the number of roots. To train on every node, give
-    the source all nodes of the graph, shuffled. One walk starts at each distinct root and takes ``walk_length`` steps,
-    each to a uniform in-neighbour. It ends early at a node without in-edges.
-
-    The norms are *estimated*: before the first batch, ``num_samples`` subgraphs are drawn, without features, to count
-    their nodes and edges (C_v and C_e). These are the batches of epochs that training never reaches, counted down from
-    2**32 - 1, so the norms are a pure function of the plan, too. The graph keeps them, in 8 bytes per edge, for further
-    loaders of an equal plan. Nodes and edges in none of these subgraphs count as if they were in one. Their norm is
-    then defined, but they have less than their share of the loss, and a warning states the number of such nodes.
-    :class:`~headrace.pipeline.stages.saint_sampler.SaintSampler` describes the contents of the batch.
+@dataclass(frozen=True)
+class WalkDraws(SaintDraws):
+    """The nodes that walks from the seeds visit.
 
     Parameters
     ----------
-    graph
-        The graph to sample from.
     walk_length
-        Steps per walk, at most 1,048,576.
+        Steps of a walk.
     num_samples
-        Subgraphs to draw for the norms. None (default): 50 * num_nodes / (batch_size * (walk_length + 1)), rounded up,
-        so that the walks visit each node about 50 times if the source's items are all nodes.
-    norms, edge_ids
-        As for ``sample_saint_node``.
-
-    Raises
-    ------
-    InputError
-        For a subject that is not a graph or has no edges, numbers below 1, items that are not in the graph, or
-        `num_samples` without norms.
-    PlanError
-        If the source has labels, if several ranks would share a batch, or if norms are requested and the source is not
-        an ``ItemSampler``, whose batches can be drawn beforehand.
+        Subgraphs that norms are counted on; None for as many as visit each node 50 times.
     """
+
+    walk_length: int
+    num_samples: int | None
 
     reads: ClassVar[frozenset[str]] = frozenset({"n_id"})
 
-    walk_length: int
-    num_samples: int | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        make_positive(self, "walk_length", most=MOST_STEPS)
-        if self.num_samples is not None:
-            make_positive(self, "num_samples")
-            if not self.norms:
-                raise InputError(
-                    f"{self.name}: expected norms=True beside num_samples={self.num_samples}, which is how many "
-                    "subgraphs they are counted on, got False; leave num_samples out"
-                )
-
-    def check(self, before: tuple[Stage, ...]) -> None:
-        super().check(before)
-        if self.norms and not isinstance(before[0], ItemSampler):
+    def check(self, before: tuple[Stage, ...], *, norms: bool) -> None:
+        if norms and not isinstance(before[0], ItemSampler):
             raise PlanError(
-                f"{self.name}: its norms are counted on batches drawn ahead, which {before[0].name} cannot give; "
+                f"{self.stage}: its norms are counted on batches drawn ahead, which {before[0].name} cannot give; "
                 "begin the plan with ItemSampler, or pass norms=False"
             )
         if isinstance(before[0], ItemSampler) and before[0].budget is not None:
             raise PlanError(
-                f"{self.name}: expected batches of as many roots each, got items with a budget; leave it out"
+                f"{self.stage}: expected batches of as many roots each, got items with a budget; leave it out"
             )
         if isinstance(before[0], ItemSampler):
             roots = min(before[0].batch_size or before[0].batch_size_per_rank or 1, len(before[0].items))
             check_fits_memory(
                 8 * roots * (self.walk_length + 1),
-                f"{self.name}: got walk_length = {self.walk_length:,} for {roots:,} roots",
+                f"{self.stage}: got walk_length = {self.walk_length:,} for {roots:,} roots",
                 "lower walk_length, or the batch_size of the source",
             )
 
@@ -114,8 +75,8 @@ class SampleSaintWalk(SaintSampler):
 
         return draw
 
-    def make_norms(self, settings: RunSettings) -> SaintNorms:
-        node_counts, edge_counts, num_samples = self._counts(settings)
+    def make_norms(self, settings: RunSettings, stage: Stage) -> SaintNorms:
+        node_counts, edge_counts, num_samples = self._counts(settings, stage)
         degrees, seen = self.graph.in_degrees(), node_counts.clamp(min=1)
 
         def edge_weight(subgraph: Subgraph, nodes: Tensor, num_threads: int) -> Tensor:
@@ -129,11 +90,11 @@ class SampleSaintWalk(SaintSampler):
         loss_weight = (num_samples / (seen.double() * self.graph.num_nodes)).float()
         return SaintNorms(loss_weight, edge_weight)
 
-    def _counts(self, settings: RunSettings) -> tuple[Tensor, Tensor, int]:
+    def _counts(self, settings: RunSettings, stage: Stage) -> tuple[Tensor, Tensor, int]:
         """Return in how many of how many subgraphs each node and each edge is."""
         sampler = settings.source
         assert isinstance(sampler, ItemSampler)  # see check
-        name = f"counts of {sorted(fingerprint(sampler.then(self)).items())}"
+        name = f"counts of {sorted(fingerprint(sampler.then(stage)).items())}"
         tables = kept(self.graph).tables
         if name not in tables:
             source = sampler.source(settings)
@@ -154,8 +115,7 @@ class SampleSaintWalk(SaintSampler):
                 node_counts[nodes] += 1  # no node and no edge is there twice
                 edge_counts[subgraph.positions] += 1
             tables[name] = node_counts, edge_counts, num_samples
-            warn_of_left_out(
-                self,
+            self.warn_of_left_out(
                 int((node_counts == 0).sum()),
                 f"are in none of the {num_samples} subgraphs that were drawn for the norms, which are then as if each "
                 "were in one",

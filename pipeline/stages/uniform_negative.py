@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError, PlanError
+from headrace.ops.errors import InputError, PlanError
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.random.rng import NEGATIVE, stream_key
 from headrace.ops.sampling.negatives import joined_with_all, joined_with_all_before
@@ -98,10 +98,8 @@ class SampleUniformNegative(MapStage):
         negative, undefined or all 0. Before the first batch: for more negatives than memory can hold, seeds that are
         not pairs, pairs without times of the graph's kind, a pair earlier than all nodes of positive weight or, with
         ``"degree"``, than all edges, and, with `reject`, a source with edges to all remaining nodes.
-    ItemsError
         If a positive pair would have class 0: for labels of which one is 0 and another below 0, or written later so
         that they begin elsewhere; and for labels that begin at 0 and have the largest number of their dtype.
-    GraphError
         If there are no times of that name, or, without ``"degree"``, no times of nodes.
     PlanError
         If `reject` or "degree" needs edges that a shard does not have, or if a sampler precedes the stage.
@@ -165,8 +163,8 @@ class SampleUniformNegative(MapStage):
                     times_of(self.graph, self.time)
                 else:
                     nodes_by_time(self.graph, self.time)
-        except GraphError as error:
-            raise GraphError(f"{self.name}: {error}") from error
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from error
 
     @property
     def _columns(self) -> tuple[int, ...]:
@@ -189,8 +187,8 @@ class SampleUniformNegative(MapStage):
             return
         if isinstance(given, str):
             raise InputError(f'{self.name}: expected {name} to be "degree" or numbers, got {given!r}')
-        refuse_gradient(given, f"{self.name}: {name}", InputError)
-        array = as_cpu_tensor(given, f"{self.name}: {name}", InputError)
+        refuse_gradient(given, f"{self.name}: {name}")
+        array = as_cpu_tensor(given, f"{self.name}: {name}")
         self.keep_seen(argument(self.name, name, array))
         weights = array.double().contiguous()
         if weights.shape != (self.graph.num_nodes,):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data import GraphView, describe
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.features import FeatureStore
@@ -49,7 +49,7 @@ def check_arguments(path: object, graph: object, partition: object, store: objec
         or not isinstance(whole, (str, Collection, type(None)))
         or getattr(whole, "ndim", 1) == 0
     ):
-        raise FeatureError(
+        raise InputError(
             f"write_shards: expected whole to be names of node features, such as ['y'], got {_came(whole)}; list them"
         )
 
@@ -61,7 +61,6 @@ def folder_of_shards(path: object, cached: object) -> Path:
     ------
     InputError
         If it is no path.
-    FeatureError
         If `cached` is not by names.
     """
     if not isinstance(path, (str, os.PathLike)):
@@ -70,7 +69,7 @@ def folder_of_shards(path: object, cached: object) -> Path:
             "load_shards(path, part)"
         )
     if not isinstance(cached, (Mapping, type(None))):
-        raise FeatureError(
+        raise InputError(
             f"load_shards: expected cached to be nodes by the name of a feature, such as {{'x': ids}}, got "
             f"{_came(cached)}; name the feature"
         )

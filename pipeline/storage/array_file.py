@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.forks import ProcessLock
 from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.narrow_dtypes import bits_dtype, numpy_dtype
@@ -69,7 +69,7 @@ def write_array(
 
     Raises
     ------
-    FeatureError
+    InputError
         If other pieces come than the array is to have.
     OSError
         If the file exists, or cannot be written.
@@ -87,7 +87,7 @@ def write_array(
             num_rows += len(piece)
             if piece.dtype != dtype or piece.shape[1:] != shape[1:]:
                 expected = describe(torch.empty(0, *shape[1:], dtype=dtype, device="cpu"))
-                raise FeatureError(
+                raise InputError(
                     f"{path.stem}: expected {expected}, got pieces of "
                     f"{describe(piece)}; let its source return the rows that its dtype and shape declare"
                 )
@@ -95,7 +95,7 @@ def write_array(
             write(content)
             piece_written(content)
         if num_rows != shape[0]:
-            raise FeatureError(f"{path.stem}: expected {shape[0]} rows, got {num_rows}; let its source return them all")
+            raise InputError(f"{path.stem}: expected {shape[0]} rows, got {num_rows}; let its source return them all")
 
 
 def read_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory_map: bool) -> Tensor:
@@ -115,7 +115,7 @@ def read_array(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory
     InputError
         If there is no such file, or it holds something else.
     """
-    return as_cpu_tensor(open_stored(path, dtype, shape, memory_map=memory_map), str(path), InputError).view(dtype)
+    return as_cpu_tensor(open_stored(path, dtype, shape, memory_map=memory_map), str(path)).view(dtype)
 
 
 def open_stored(path: Path, dtype: torch_dtype, shape: tuple[int, ...], *, memory_map: bool) -> NDArray[Any]:

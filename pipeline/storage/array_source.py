@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from headrace.ops import FeatureError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_ids, refuse_gradient, version_reader
@@ -97,7 +97,7 @@ class ArraySource(FeatureSource):
 
     Raises
     ------
-    FeatureError
+    InputError
         If the array has no rows dimension, is not numeric, or is a tensor outside CPU memory.
     """
 
@@ -109,11 +109,11 @@ class ArraySource(FeatureSource):
         digest: str | None = None,
         place: Place | None = None,
     ) -> None:
-        refuse_gradient(array, name, FeatureError, "batch.e_id" if name.startswith("edge") else "batch.n_id")
+        refuse_gradient(array, name, "batch.e_id" if name.startswith("edge") else "batch.n_id")
         # A tensor view of a memory map shares its pages, so nothing is read here.
-        tensor = as_cpu_tensor(array, name, FeatureError)
+        tensor = as_cpu_tensor(array, name)
         if tensor.ndim == 0:
-            raise FeatureError(f"expected {name} to have one row per id, got a single number; pass an array")
+            raise InputError(f"expected {name} to have one row per id, got a single number; pass an array")
         self._tensor = tensor
         self._given = array if isinstance(array, Tensor) else tensor
         self._name = name
@@ -148,7 +148,7 @@ class ArraySource(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If an id is negative or not below num_rows, or for a place that it does not read to.
         """
         if to is not CPU and not (self.reads_to(to) and device_of(ids) is not None):
@@ -190,7 +190,7 @@ class ArraySource(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
         self._readers.enter()
@@ -207,14 +207,14 @@ class ArraySource(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If so.
         """
         if self._given.data_ptr() != self._tensor.data_ptr():
             raise self._replaced()
 
-    def _replaced(self) -> FeatureError:
-        return FeatureError(
+    def _replaced(self) -> InputError:
+        return InputError(
             f"expected {self._name} to stay where it was when the store was made, got a tensor with other memory, by "
             "tensor.set_ or tensor.data = ...; write into it, tensor.copy_(...), or make the store anew"
         )
@@ -224,26 +224,26 @@ class ArraySource(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If an id has no row or comes twice, `rows` are of another shape or dtype, or the array cannot be written.
         """
         if not self._is_writable or 0 in self._tensor.stride():
-            raise FeatureError(
+            raise InputError(
                 "ArraySource.update: expected an array that can be written, got one that is read-only or repeats its "
                 'memory; open memory maps with mode="r+"'
             )
-        places = as_ids(ids, "ids", FeatureError).to(torch.int64)
+        places = as_ids(ids, "ids").to(torch.int64)
         expected = (len(places), *self.shape[1:])
         if not isinstance(rows, Tensor) or rows.dtype != self.dtype or tuple(rows.shape) != expected:
             what = f"{rows.dtype}{list(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
-            raise FeatureError(f"ArraySource.update: expected rows {self.dtype}{list(expected)}, got {what}")
+            raise InputError(f"ArraySource.update: expected rows {self.dtype}{list(expected)}, got {what}")
         if len(places) and (int(places.min()) < 0 or int(places.max()) >= self.num_rows):
-            raise FeatureError(
+            raise InputError(
                 f"ArraySource.update: expected ids in [0, {self.num_rows}), got {int(places.min())} to "
                 f"{int(places.max())}"
             )
         if len(torch.unique(places)) < len(places):
-            raise FeatureError("ArraySource.update: expected each id once, got some of them twice; keep the last")
+            raise InputError("ArraySource.update: expected each id once, got some of them twice; keep the last")
         self._tensor.detach()[places] = rows.detach()
         self._digest = None
         self.__dict__.pop("_content_digest", None)

@@ -11,18 +11,19 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from typing_extensions import Self
 
-from headrace.ops import CacheIndex, FeatureError, _native, gather_rows
+from headrace.ops import CacheIndex, InputError, _native, gather_rows
 from headrace.ops.cache.index import POLICIES, SLOT_BYTES
 from headrace.ops.forks import ProcessLock
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.ops.memory_promises import Promise
 from headrace.pipeline.data import CPU, Place, as_ids, is_one_of, shown, whole_number
 from headrace.pipeline.data.checks import check_tensor
-from headrace.pipeline.data.ranking import as_scores, in_float64
+from headrace.pipeline.data.ranking import as_scores, hot_rows, in_float64
 from headrace.pipeline.storage.feature_source import FeatureSource, SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
 from headrace.pipeline.storage.rows import Rows, add_counts, num_ids, read_by_writing
+from headrace.pipeline.storage.users_policy import CachePolicy, UsersIndex, UsersLookup
 
 #: The default policy in CPU memory.
 POLICY = "sieve"
@@ -76,7 +77,8 @@ class CachedFeature(OverSource):
     source
         The source of all rows: a `FeatureSource`, or an array.
     policy
-        The policy of evictions; by default ``sieve``. Caches on a GPU have a fixed policy of their own.
+        The policy of evictions; by default ``sieve``. Caches on a GPU have a fixed policy of their own. Or a policy of
+        your own, an `hr.ext.CachePolicy`; its index takes 8 bytes for each row of the source besides.
     rows, bytes
         The largest number of rows in the cache, or its size in bytes: the rows, and an index of some 64 to 128 bytes
         per row, depending on the policy (``SLOT_BYTES`` of ``ops.cache.index``), 24 on a GPU. Give one of the two. A
@@ -90,7 +92,7 @@ class CachedFeature(OverSource):
 
     Raises
     ------
-    FeatureError
+    InputError
         For an unknown policy, arguments that do not fit it or the source, scores that are no numbers, and no rows.
     """
 
@@ -106,7 +108,7 @@ class CachedFeature(OverSource):
     def __init__(
         self,
         source: SourceLike | ArrayLike | Tensor,
-        policy: str | None = None,
+        policy: str | CachePolicy | None = None,
         *,
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - the name of a budget everywhere
@@ -117,31 +119,40 @@ class CachedFeature(OverSource):
         del place  # this class has the caches in CPU memory
         source = as_source(source)
         policy = POLICY if policy is None else policy
-        if not is_one_of(policy, POLICIES):
-            raise FeatureError(f"CachedFeature: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
+        if not isinstance(policy, CachePolicy) and not is_one_of(policy, POLICIES):
+            raise InputError(
+                f"CachedFeature: expected a policy, one of {', '.join(POLICIES)}, or an hr.ext.CachePolicy, got "
+                f"{policy!r}"
+            )
         self._arguments: dict[str, Any] = {"rows": rows, "bytes": bytes, "ids": ids, "scores": scores}
         self._source = source
         self._policy = policy
         if scores is not None and policy not in ("static", "look-ahead"):
-            raise FeatureError(
+            raise InputError(
                 f"CachedFeature: expected no scores for {policy!r}, which keeps what was used; leave them out, or pass "
                 "policy='static' or 'look-ahead'"
             )
         if rows is None and bytes is None and ids is not None:
             rows = source.num_rows
         capacity = capacity_of(source, rows, bytes, bytes_per_row(source, policy))
-        hot, ranked = None, None if scores is None else _scores(scores, source.num_rows)
+        hot, ranked = None, None
+        if scores is not None:
+            ranked = in_float64(as_scores(scores, source.num_rows, stage="CachedFeature", each="row"))
         if policy == "static":
-            hot = _hot_rows(ids, ranked, capacity)
+            hot = hot_rows(ids, ranked, capacity)
             capacity, ranked = len(hot), None
         elif ids is not None:
-            raise FeatureError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
+            raise InputError(f"CachedFeature: ids are those of a static cache, got them for {policy!r}")
         self._updating = ProcessLock()
         self._seen = self.version  # of the rows of which copies are kept
         self._copied = CopiedRows(source)
-        self._index = CacheIndex(policy, capacity, source.num_rows, ids=hot, scores=ranked)
+        self._index: CacheIndex | UsersIndex
+        if isinstance(policy, CachePolicy):
+            self._index = UsersIndex(policy, capacity, source.num_rows)
+        else:
+            self._index = CacheIndex(policy, capacity, source.num_rows, ids=hot, scores=ranked)
         num_bytes = capacity * bytes_per_row(source, policy)
-        check_fits_memory(num_bytes, f"CachedFeature: {capacity} rows", "give fewer rows= or bytes=", FeatureError)
+        check_fits_memory(num_bytes, f"CachedFeature: {capacity} rows", "give fewer rows= or bytes=")
         self._rows = torch.empty((capacity, *source.shape[1:]), dtype=source.dtype, device="cpu")
         self._promised = partial(
             Promise, num_bytes, partial(_filled_bytes, self._index, num_bytes, capacity), allocated=True
@@ -149,8 +160,8 @@ class CachedFeature(OverSource):
         self._promise: Promise | None = self._promised()
 
     @property
-    def policy(self) -> str:
-        """Which row makes room for another one."""
+    def policy(self) -> str | CachePolicy:
+        """The policy of evictions."""
         return self._policy
 
     @property
@@ -174,7 +185,7 @@ class CachedFeature(OverSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If an id is negative or not below num_rows, for a place other than CPU memory, and as for the source. The
             cache is then unchanged, except for evicted rows.
         """
@@ -187,12 +198,12 @@ class CachedFeature(OverSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             As for `read`, for an `out` of a wrong shape or dtype, and for places that it does not have.
         """
         # Refuses what is no place for these rows before anything changes.
         num_ids(ids, self)
-        check_tensor(out, "CachedFeature.read_into: out", FeatureError)
+        check_tensor(out, "CachedFeature.read_into: out", InputError)
         gather_rows(self._rows, ids[:0], out=out[:0] if out.ndim else out, num_threads=1)
         if self.version != self._seen:
             self._forget()
@@ -209,7 +220,12 @@ class CachedFeature(OverSource):
         return counts
 
     def _copy(
-        self, lookup: _native.CacheLookup, num_ids: int, out: Tensor, places: Tensor | None, num_threads: int
+        self,
+        lookup: _native.CacheLookup | UsersLookup,
+        num_ids: int,
+        out: Tensor,
+        places: Tensor | None,
+        num_threads: int,
     ) -> dict[str, int]:
         def at(positions: Any) -> Tensor:
             where = torch.from_numpy(positions)
@@ -251,10 +267,10 @@ class CachedFeature(OverSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If the source has no `update`, and as for the `update` of the source.
         """
-        places = as_ids(ids, "ids", FeatureError)
+        places = as_ids(ids, "ids")
         with self._updating.held():
             self._index.invalidate(places)  # refuses ids that have no row, before any row changes
             known = self.version == self._seen
@@ -341,15 +357,15 @@ class CachedFeature(OverSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is kept stays behind: a copy begins empty.
-        return _make, (self.source, self._policy, self._arguments)
+        return partial(CachedFeature, **self._arguments), (self.source, self._policy)
 
     def __repr__(self) -> str:
         return f"CachedFeature({shown(self.source)}, policy={self._policy!r}, rows={self.capacity})"
 
 
-def bytes_per_row(source: FeatureSource, policy: str) -> int:
+def bytes_per_row(source: FeatureSource, policy: str | CachePolicy) -> int:
     """Return the bytes of a row in a cache, with its part of the index."""
-    return source.row_bytes + SLOT_BYTES[policy]
+    return source.row_bytes + (8 if isinstance(policy, CachePolicy) else SLOT_BYTES[policy])
 
 
 def capacity_of(source: FeatureSource, rows: int | None, bytes: int | None, row_bytes: int) -> int:  # noqa: A002
@@ -357,44 +373,26 @@ def capacity_of(source: FeatureSource, rows: int | None, bytes: int | None, row_
 
     Raises
     ------
-    FeatureError
+    InputError
         If not one size is given, or it holds no row.
     """
     if (rows is None) == (bytes is None):
-        raise FeatureError(
+        raise InputError(
             f"CachedFeature: expected either rows= or bytes=, the size of the cache, got rows={rows} and bytes={bytes}"
         )
     if bytes is None:
-        return min(whole_number(rows, "CachedFeature: rows", min(1, source.num_rows), FeatureError), source.num_rows)
-    capacity = whole_number(bytes, "CachedFeature: bytes", 0, FeatureError) // row_bytes
+        return min(whole_number(rows, "CachedFeature: rows", min(1, source.num_rows), InputError), source.num_rows)
+    capacity = whole_number(bytes, "CachedFeature: bytes", 0, InputError) // row_bytes
     if capacity == 0 and source.num_rows:
-        raise FeatureError(
+        raise InputError(
             f"CachedFeature: expected room for at least one row, got bytes={bytes}; a row takes {row_bytes} bytes with "
             f"what finds it: give bytes={row_bytes} or more, or leave the cache out"
         )
     return min(capacity, source.num_rows)
 
 
-def _filled_bytes(index: CacheIndex, num_bytes: int, capacity: int) -> int:
+def _filled_bytes(index: CacheIndex | UsersIndex, num_bytes: int, capacity: int) -> int:
     """Return about how much of a cache's memory has been written to: slots once filled stay with their rows."""
     counts = index.counts()
     rows = counts["misses"] - counts["bypasses"] - counts["evictions"] - counts["invalidations"]
     return num_bytes * min(max(rows, 0), capacity) // max(capacity, 1)
-
-
-def _make(source: FeatureSource, policy: str, arguments: dict[str, Any]) -> CachedFeature:
-    return CachedFeature(source, policy, **arguments)
-
-
-def _scores(scores: ArrayLike | Tensor, num_rows: int) -> Tensor:
-    return in_float64(as_scores(scores, num_rows, stage="CachedFeature", error=FeatureError, each="row"))
-
-
-def _hot_rows(ids: ArrayLike | Tensor | None, scores: Tensor | None, capacity: int) -> Tensor:
-    if scores is not None and ids is None:
-        return torch.sort(scores, descending=True, stable=True).indices[:capacity]
-    if ids is not None and scores is None:
-        if not len(hot := as_ids(ids, "ids", FeatureError)) and capacity:
-            raise FeatureError("CachedFeature: expected ids of rows to hold, got none; leave the cache out")
-        return hot.to(torch.int64)[:capacity]
-    raise FeatureError("CachedFeature: expected ids= or scores= of a static cache, got neither or both; pass one")

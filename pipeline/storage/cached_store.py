@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.ops.cache.index import POLICIES
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data import CPU, FeatureName, Place, check_kind, is_one_of, whole_number
 from headrace.pipeline.storage import gpu_cached_feature
 from headrace.pipeline.storage.cached_feature import POLICY, CachedFeature, bytes_per_row
@@ -53,33 +53,31 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
 
     Raises
     ------
-    FeatureError
+    InputError
         If there is no feature, a name is missing, or no row fits; for an unknown policy, and for one that needs more
         arguments (static).
     """
-    check_kind(store, FeatureStore, "cached: expected an hr.FeatureStore", "pass the store first", FeatureError)
+    check_kind(store, FeatureStore, "cached: expected an hr.FeatureStore", "pass the store first", InputError)
     for kind, names in (("node", node), ("edge", edge)):
         advice = f'pass {kind}=["x"], names that are in the store'
         expected = f"cached: expected {kind} to be a list of feature names"
-        check_kind(() if names is None else names, (list, tuple, set, Mapping), expected, advice, FeatureError)
-    budget = whole_number(bytes, "cached: bytes", 0, FeatureError)
+        check_kind(() if names is None else names, (list, tuple, set, Mapping), expected, advice, InputError)
+    budget = whole_number(bytes, "cached: bytes", 0, InputError)
     at = place if isinstance(place, Place) else Place.parse(place)
     if at != CPU and policy is not None:
-        raise FeatureError(
-            f"cached: expected no policy for caches on {at}, which have one of their own, got {policy!r}"
-        )
+        raise InputError(f"cached: expected no policy for caches on {at}, which have one of their own, got {policy!r}")
     if policy is not None and not is_one_of(policy, POLICIES):
-        raise FeatureError(f"cached: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
+        raise InputError(f"cached: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
     if node is None and edge is None:
         node, edge = list(store.node), list(store.edge)
     wanted = Wanted(store, node=tuple(node or ()), edge=tuple(edge or ()))
     if not wanted:
-        raise FeatureError("cached: expected names of features, node=[...] or edge=[...], got none")
+        raise InputError("cached: expected names of features, node=[...] or edge=[...], got none")
     sources = wanted.sources()
     made = with_caches(store, wanted.features, budget=budget, policy=policy, at=at)
     if made is store and any(source.num_rows for source in sources):
         least = sum(_cost_of(source, policy, at) for source in sources)
-        raise FeatureError(
+        raise InputError(
             f"cached: expected room for at least one row of each feature, got bytes={budget}; give bytes={least} or "
             "more, with what finds the rows, or name fewer features"
         )

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features.decode import FLOATING, decode_rows
 from headrace.pipeline.data.digest import equal, sampled_digest
 from headrace.pipeline.data.feature_names import FeatureName, listed
@@ -72,7 +72,7 @@ def decoding_of(source: FeatureSource, dtype: torch_dtype, domain: str, name: Fe
 
     Raises
     ------
-    FeatureError
+    InputError
         If the dtype cannot hold them.
     """
     how = source.quantization
@@ -80,13 +80,13 @@ def decoding_of(source: FeatureSource, dtype: torch_dtype, domain: str, name: Fe
         return None
     what = f"{domain} feature {listed(name)}"
     if dtype not in FLOATING:
-        raise FeatureError(
+        raise InputError(
             f"fetch_feature: expected dtype to be float16, bfloat16, float32 or float64, or that of {what}, "
             f"{source.dtype}, got {dtype}, which cannot hold its values; to store fewer bytes make codes with a scale: "
             "hr.QuantizedFeature.of(x)"
         )
     if how is None and source.dtype not in FLOATING:
-        raise FeatureError(
+        raise InputError(
             f"fetch_feature: expected {what} of a floating dtype, or codes with a scale, for dtype={dtype}, got "
             f"{source.dtype}; fetch it by another fetch_feature without dtype=, or give codes their scale: "
             "hr.QuantizedFeature(codes, scale)"
@@ -94,9 +94,9 @@ def decoding_of(source: FeatureSource, dtype: torch_dtype, domain: str, name: Fe
     return Decoding(dtype, how)
 
 
-def not_decoded(source: FeatureSource, domain: str, name: FeatureName) -> FeatureError:
+def not_decoded(source: FeatureSource, domain: str, name: FeatureName) -> InputError:
     """Return the error for codes where numbers are expected."""
-    return FeatureError(
+    return InputError(
         f"fetch_feature: expected a dtype for {domain} feature {listed(name)}, which is stored as codes with a scale, "
         f"got none; pass dtype=torch.float32 for numbers, dtype={source.dtype} for the codes; labels are never decoded"
     )

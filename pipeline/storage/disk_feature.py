@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.features.disk_rows import DEFAULT_GAP, DiskRows
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data import CPU, DISK, Place, as_cpu_tensor, check_switches
@@ -75,7 +76,7 @@ class DiskFeature(FeatureSource):
 
     Raises
     ------
-    FeatureError
+    InputError
         If there is no such file, it is not a regular file, its header is damaged, its length differs from its header,
         or it does not hold rows of numbers; for arguments out of range, and for io_uring if it is not available.
     """
@@ -92,31 +93,28 @@ class DiskFeature(FeatureSource):
         try:
             self._path = Path(path).absolute()
         except TypeError as cause:
-            raise FeatureError(f"DiskFeature: expected the path of a .npy file, got {type(path).__name__}") from cause
-        check_switches("DiskFeature", FeatureError, direct=direct)
+            raise InputError(f"DiskFeature: expected the path of a .npy file, got {type(path).__name__}") from cause
+        check_switches("DiskFeature", InputError, direct=direct)
         self._options = {"direct": direct, "queue_depth": queue_depth, "gap_bytes": gap_bytes, "engine": engine}
-        try:
-            with open_rows(self._path) as rows:
-                self._dtype = as_cpu_tensor(
-                    np.broadcast_to(np.zeros((), rows.dtype), rows.shape), str(self._path), FeatureError
-                ).dtype
-                self._shape = rows.shape
-                self._identity = _Identity.of(os.fstat(rows.file.fileno()))
-                self._disk_rows: DiskRows | None = DiskRows(
-                    rows.file.fileno(),
-                    name=str(self._path),
-                    start=rows.start,
-                    shape=rows.shape,
-                    dtype=self._dtype,
-                    engine=engine,
-                    queue_depth=queue_depth,
-                    gap_bytes=DEFAULT_GAP if gap_bytes is None else gap_bytes,
-                    direct=bool(direct),
-                )
-        except FeatureError:
-            raise
-        except InputError as cause:
-            raise FeatureError(f"DiskFeature: {cause}") from cause
+        with ExitStack() as stack:
+            try:
+                rows = stack.enter_context(open_rows(self._path))
+            except InputError as cause:
+                raise InputError(f"DiskFeature: {cause}") from cause
+            self._dtype = as_cpu_tensor(np.broadcast_to(np.zeros((), rows.dtype), rows.shape), str(self._path)).dtype
+            self._shape = rows.shape
+            self._identity = _Identity.of(os.fstat(rows.file.fileno()))
+            self._disk_rows: DiskRows | None = DiskRows(
+                rows.file.fileno(),
+                name=str(self._path),
+                start=rows.start,
+                shape=rows.shape,
+                dtype=self._dtype,
+                engine=engine,
+                queue_depth=queue_depth,
+                gap_bytes=DEFAULT_GAP if gap_bytes is None else gap_bytes,
+                direct=bool(direct),
+            )
         self._may_measure = gap_bytes is None and self.num_rows * self.row_bytes >= LARGE_BYTES
         #: How rows are read: by "io_uring" or by "threads".
         self.engine = self._disk_rows.engine
@@ -148,7 +146,7 @@ class DiskFeature(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If an id is negative or not below num_rows, a row cannot be read, the file was truncated or written to since
             it was opened, or the source was closed; and for a place other than CPU memory.
         """
@@ -168,7 +166,7 @@ class DiskFeature(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
         _, num_reads, num_bytes = self._opened_for(ids).read(ids, out=out, places=places)
@@ -187,7 +185,7 @@ class DiskFeature(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If the file was written to, or the source was closed.
         """
         self._opened().read(torch.zeros(min(self.num_rows, 1), dtype=torch.int64, device="cpu"))
@@ -211,7 +209,7 @@ class DiskFeature(FeatureSource):
 
     def _opened(self) -> DiskRows:
         if self._disk_rows is None:
-            raise FeatureError(f"DiskFeature: {self._path} was closed; open it once more by hr.DiskFeature(path)")
+            raise InputError(f"DiskFeature: {self._path} was closed; open it once more by hr.DiskFeature(path)")
         return self._disk_rows
 
     def check_identity(self, expected: _Identity) -> None:
@@ -219,11 +217,11 @@ class DiskFeature(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If the file is not the expected one.
         """
         if self._identity != expected:
-            raise FeatureError(
+            raise InputError(
                 f"DiskFeature: expected {self._path} as it was when this was pickled ({expected.num_bytes} bytes), got "
                 f"another file ({self._identity.num_bytes} bytes) or another version of it; make the source anew"
             )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops import FeatureError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.borrowed import Borrowed
 from headrace.ops.features.pinned import Pinned, is_readable_in_place
 from headrace.pipeline.data.arrays import version_of_tensor
@@ -146,7 +146,7 @@ class FeatureSource(metaclass=_SourceType):
 
         The rows are a dense tensor of the `dtype` and the row `shape` of the source, without a gradient, at the place
         `to`; a source that only reads to CPU memory refuses any other. The counts, such as the bytes from each place,
-        are finite numbers by name, and added up in ``loader.stats()``. A `FeatureError` that names the source refuses
+        are finite numbers by name, and added up in ``loader.stats()``. A `InputError` that names the source refuses
         anything else that a user's `read` returns. It may write into `ids`, which are its own. Rows in memory that the
         source holds as well are copied, so that it may write there again.
         """
@@ -203,7 +203,7 @@ class FeatureSource(metaclass=_SourceType):
 
         Raises
         ------
-        DeviceError
+        HeadraceError
             If they cannot be pinned.
         """
         rows = self.rows_in_place
@@ -266,7 +266,7 @@ class FeatureSource(metaclass=_SourceType):
 
         Raises
         ------
-        FeatureError
+        InputError
             If there are such copies, and they cannot be dropped.
         """
 
@@ -275,11 +275,11 @@ class FeatureSource(metaclass=_SourceType):
 
         Raises
         ------
-        FeatureError
+        InputError
             If the source does not support updates.
         """
         del ids, rows
-        raise FeatureError(
+        raise InputError(
             f"update: expected a source with a method update(ids, rows), got {name_of(self)}, which has none; change "
             "the rows there, and make anew what keeps copies of them"
         )
@@ -299,9 +299,7 @@ class FeatureSource(metaclass=_SourceType):
     def _whole(self, member: str) -> Tensor:
         rows = self.rows_in_place
         if rows is None:
-            raise FeatureError(
-                f"expected {name_of(self)} to have {member!r}, or rows_in_place, got neither; define one"
-            )
+            raise InputError(f"expected {name_of(self)} to have {member!r}, or rows_in_place, got neither; define one")
         return rows
 
 

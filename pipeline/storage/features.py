@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError, UsageError
+from headrace.ops.errors import InputError, PlanError
 from headrace.ops.forks import cached_property
 from headrace.ops.text import utf8
 from headrace.pipeline.data.arrays import name_of_first, shown
@@ -80,7 +80,7 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
 
     def __init__(self, domain: str, arrays: Arrays) -> None:
         if not isinstance(arrays, Mapping):
-            raise FeatureError(
+            raise InputError(
                 f"FeatureStore: expected {domain} features by name, such as {domain}={{'x': x}}, got "
                 f"{type(arrays).__name__}; name each feature"
             )
@@ -88,7 +88,7 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
         self._sources: dict[FeatureName, FeatureSource] = {}
         for key, value in arrays.items():
             if isinstance(value, np.lib.npyio.NpzFile):
-                raise FeatureError(
+                raise InputError(
                     f"FeatureStore: expected {domain} feature {listed(key)} to be an array, got an .npz archive of "
                     f"{list(value)}; pass one of its arrays, such as {name_of_first(value)}"
                 )
@@ -98,7 +98,7 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
             )
             for full, array in of_type.items():
                 if not is_name(full):
-                    raise FeatureError(
+                    raise InputError(
                         f"FeatureStore: expected a name, or a type and a name, of each {domain} feature, got {full!r}"
                     )
                 what = f"{domain} feature {listed(full)}"
@@ -106,14 +106,14 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
 
     def __getitem__(self, name: FeatureName) -> FeatureSource:
         if not is_name(name):
-            raise FeatureError(
+            raise InputError(
                 f"FeatureStore: expected the name of a {self._domain} feature, got {type(name).__name__}; "
                 f"those that exist are {self._names()}"
             )
         if name not in self._sources:
             types = [one[0] for one in self._sources if isinstance(one, tuple) and one[1] == name]
             advice = f"; it is a feature of types: fetch {{{types[0]!r}: {name!r}}}" if types else ""
-            raise FeatureError(
+            raise InputError(
                 f"FeatureStore: there is no {self._domain} feature {listed(name)}; those that exist are "
                 f"{self._names()}{advice}"
             )
@@ -129,12 +129,12 @@ class FeatureSources(Mapping[FeatureName, FeatureSource]):
 
         Raises
         ------
-        FeatureError
+        InputError
             If there are features of a type; it begins with `stage`.
         """
         typed = [name for name in self._sources if not isinstance(name, str)]
         if typed:
-            raise FeatureError(f"{stage}: expected features of all {self._domain}s, got one of a type, {typed[0]!r}")
+            raise InputError(f"{stage}: expected features of all {self._domain}s, got one of a type, {typed[0]!r}")
         return {name: source for name, source in self.items() if isinstance(name, str)}
 
     def _names(self) -> str:
@@ -168,9 +168,9 @@ class FeatureStore:
 
     Raises
     ------
-    FeatureError
+    InputError
         If an array is not numeric, has no dimension of rows, or is a tensor outside CPU memory.
-    UsageError
+    PlanError
         For features that are given by other names than `node` and `edge`.
 
     Notes
@@ -207,7 +207,7 @@ class FeatureStore:
         if others:
             from headrace.pipeline.storage.store_words import by_domain
 
-            raise UsageError(
+            raise PlanError(
                 f"FeatureStore: expected features of nodes in node=, of edges in edge=, got {', '.join(others)}=; "
                 f"write {by_domain(others)}"
             )
@@ -224,7 +224,7 @@ class FeatureStore:
 
         Raises
         ------
-        FeatureError
+        InputError
             If `data` is neither class.
 
         Warns
@@ -251,11 +251,10 @@ class FeatureStore:
 
         Raises
         ------
-        FeatureError
+        InputError
             If a name is missing, or the number of rows of a feature is not that of nodes or edges; more rows would be
             those of another graph, with other ids. Without `all_nodes` (ids of a part of the nodes) more rows are
             allowed. Features of a type must have the number of rows given by `types`, of nodes and of edges.
-        GraphError
             If there is no such type.
         """
         of_nodes, of_edges = (None, None) if types is None else types
@@ -276,7 +275,7 @@ class FeatureStore:
                         from headrace.pipeline.storage.store_words import of_fewer_edges
 
                         remedy = of_fewer_edges(name)
-                    raise FeatureError(
+                    raise InputError(
                         f"{stage}: expected {what[:-1]} feature {listed(name)} to have a row for each of the graph's "
                         f"{num_ids} {what}, got {num_rows} rows; {remedy}"
                     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.graph_sources import labels_other_edges, warn_of_several_graphs
@@ -21,7 +21,7 @@ def features_of_pyg(data: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
 
     Raises
     ------
-    FeatureError
+    InputError
         If `data` is neither a ``Data`` nor a ``HeteroData``.
     """
     warn_of_several_graphs(data, "FeatureStore.from_pyg")
@@ -38,7 +38,7 @@ def features_of_pyg(data: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
         node = _some(data, [name for name in names if name not in of_edges], data.num_nodes, "data", left_out)
         edge = _some(data, of_edges, data.num_edges, "data", left_out)
     else:
-        raise FeatureError(
+        raise InputError(
             f"FeatureStore.from_pyg: expected a torch_geometric Data or HeteroData, got {type(data).__name__}; "
             "FeatureStore(node={'x': x}) takes tensors and arrays"
         )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.cache.set_index import SLOT_BYTES
-from headrace.ops.errors import DeviceError, FeatureError
+from headrace.ops.errors import HeadraceError, InputError
 from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import device_of, gpu_at
 from headrace.ops.memory_promises import Promise
@@ -61,7 +61,7 @@ class GpuCachedFeature(CachedFeature):
 
     Raises
     ------
-    FeatureError
+    InputError
         If not exactly one size is given, it holds no row, or the place is not a GPU; for a policy, `ids` and `scores`.
     """
 
@@ -78,12 +78,12 @@ class GpuCachedFeature(CachedFeature):
     ) -> None:
         self._cache_place = place if isinstance(place, Place) else Place.parse(place)
         if self._cache_place.kind != "cuda":
-            raise FeatureError(
+            raise InputError(
                 f"CachedFeature: expected place to be a GPU, such as 'cuda:0', or 'cpu', got {self._cache_place}"
             )
         for name, value in (("policy", policy), ("ids", ids), ("scores", scores)):
             if value is not None:
-                raise FeatureError(
+                raise InputError(
                     f"CachedFeature: expected no {name} for a cache on {self._cache_place}, which has a policy of its "
                     f"own, got {value!r}; leave it out"
                 )
@@ -133,7 +133,7 @@ class GpuCachedFeature(CachedFeature):
 
         Raises
         ------
-        FeatureError
+        InputError
             For a place to which it does not read, ids on another GPU, and as for the source.
         """
         if to is CPU or (self.reads_to(to) and to == CPU):
@@ -184,7 +184,7 @@ class GpuCachedFeature(CachedFeature):
 
         Raises
         ------
-        DeviceError
+        HeadraceError
             If the GPU cannot be used.
         """
         if place == CPU:
@@ -209,7 +209,7 @@ class GpuCachedFeature(CachedFeature):
             return False
         try:
             self._source.prepare(place)
-        except DeviceError as error:
+        except HeadraceError as error:
             warn_user(f"CachedFeature: missing rows are read by the CPU and copied, as {error}")
             return False
         return True
@@ -221,7 +221,7 @@ class GpuCachedFeature(CachedFeature):
 
         Raises
         ------
-        FeatureError
+        InputError
             As for the source.
         """
         return self._source.read_into(ids, out, places=places, num_threads=num_threads)
@@ -238,7 +238,7 @@ class GpuCachedFeature(CachedFeature):
 
         Raises
         ------
-        FeatureError
+        InputError
             If the source has no `update`, and as for the `update` of the source.
         """
         with self._reading.held():

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.errors import FeatureError, GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data import Graph, describe
 from headrace.pipeline.data.narrow_dtypes import is_numeric
 from headrace.pipeline.storage.array_file import DAMAGED, open_array
@@ -77,23 +77,21 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
     ------
     InputError
         If there is no such file, or it holds no numbers.
-    GraphError
         If the graph is missing, given twice, or wrong.
-    FeatureError
         If a feature that was asked for is missing or has not one row per node or edge, or there are two of one name.
     """
     arrays = _arrays(path)
     try:
         graph = _graph(arrays, path)
-    except GraphError as cause:
+    except InputError as cause:
         named = str(cause).startswith(f"{path}: ")
-        raise cause if named else GraphError(f"{path}: {cause}") from cause
+        raise cause if named else InputError(f"{path}: {cause}") from cause
     candidates: dict[str, NDArray[Any] | FeatureSource] = {
         name: array for name, array in arrays.items() if name not in NOT_FEATURES and is_numeric(array.dtype)
     }
     if _all_there(arrays, SPARSE, path):
         if "x" in arrays:
-            raise FeatureError(f"{path}: expected one feature x, got the array x and a sparse one, x_data; rename one")
+            raise InputError(f"{path}: expected one feature x, got the array x and a sparse one, x_data; rename one")
         candidates["x"] = _sparse(arrays, path)
     domains = {name: _domain(name, rows, graph) for name, rows in candidates.items()}
     names = [name for name, domain in domains.items() if domain] if features is None else list(features)
@@ -102,7 +100,7 @@ def read_graph_files(path: Path, features: Sequence[str] | None = None) -> Graph
             came = f"it has the shape {list(candidates[name].shape)}" if name in candidates else "there is none"
             if name in arrays and name not in candidates and name not in NOT_FEATURES:
                 came = f"it is {describe(arrays[name])}; map what it holds to numbers"
-            raise FeatureError(
+            raise InputError(
                 f"{path}: expected {name!r} to be an array with a row for each of {graph.num_nodes} nodes, or of "
                 f"{graph.num_edges} edges, but {came}; the arrays are {sorted(arrays)}"
             )
@@ -211,26 +209,26 @@ def _member(arrays: Any, name: str) -> NDArray[Any]:
 def _graph(arrays: Arrays, path: Path) -> Graph:
     given = [names for names in (CSC, EDGE_INDEX, PAIRS) if _all_there(arrays, names, path)]
     if len(given) != 1:
-        raise GraphError(
+        raise InputError(
             f"{path}: expected a graph as indptr and indices, or as edge_index, or as src and dst, and only one of "
             f"them; the arrays are {sorted(arrays)}"
         )
     if EDGE_IDS in arrays and given != [CSC]:
-        raise GraphError(
+        raise InputError(
             f"{path}: expected {EDGE_IDS} beside indptr and indices alone, got it with edges that are listed by their "
             f"ids; put the edges and their features into one order, and move {EDGE_IDS} away"
         )
     if given == [CSC]:
         graph = Graph.from_csc(arrays["indptr"], arrays["indices"], edge_ids=arrays.get(EDGE_IDS))
         if "num_nodes" in arrays and graph.num_nodes != _number(arrays["num_nodes"], path):
-            raise GraphError(f"{path}: indptr is of {graph.num_nodes} nodes, num_nodes is {arrays['num_nodes']}")
+            raise InputError(f"{path}: indptr is of {graph.num_nodes} nodes, num_nodes is {arrays['num_nodes']}")
         return graph
     if given == [PAIRS]:
         src, dst = arrays["src"], arrays["dst"]
     else:
         edges = arrays["edge_index"]
         if edges.ndim != 2 or len(edges) != 2:
-            raise GraphError(f"{path}: expected edge_index of int[2, num_edges], got {describe(edges)}")
+            raise InputError(f"{path}: expected edge_index of int[2, num_edges], got {describe(edges)}")
         src, dst = edges
     return Graph.from_coo(src, dst, num_nodes=_num_nodes(arrays, path))
 
@@ -238,14 +236,14 @@ def _graph(arrays: Arrays, path: Path) -> Graph:
 def _sparse(arrays: Arrays, path: Path) -> SparseRows:
     indptr, indices, data, shape = (arrays[name] for name in SPARSE)
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape[0] != indptr.size - 1:
-        raise FeatureError(
+        raise InputError(
             f"{path}: expected x_shape to be {indptr.size - 1} rows, as x_indptr has, and a number of columns, got "
             f"{shape.tolist()}"
         )
     try:
         return SparseRows(indptr, indices, data, int(shape[1]))
-    except FeatureError as cause:
-        raise FeatureError(f"{path}: {cause}") from cause
+    except InputError as cause:
+        raise InputError(f"{path}: {cause}") from cause
 
 
 def _num_nodes(arrays: Arrays, path: Path) -> int | None:
@@ -258,7 +256,7 @@ def _num_nodes(arrays: Arrays, path: Path) -> int | None:
 
 def _number(array: NDArray[Any], path: Path) -> int:
     if array.size != 1 or array.dtype.kind not in "iu":
-        raise GraphError(
+        raise InputError(
             f"{path}: expected num_nodes to be one integer, got {describe(array)}; graphs with several types of nodes "
             "cannot be read in this version"
         )

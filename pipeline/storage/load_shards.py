@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError, GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data import CPU, DISK, FeatureName, Items, check_switches, whole_number
@@ -127,9 +127,7 @@ def load_shards(
     InputError
         If the folder holds no shards of this version, there is no such part, or a file is missing, damaged, of
         another shape, another part or another write.
-    GraphError
         If the graph's arrays are inconsistent, or the graph has more nodes than fit in memory.
-    FeatureError
         If `cached` is not by name, or has a feature that is not in shards, or nodes that do not exist.
     """
     check_switches("load_shards", memory_map=memory_map)
@@ -149,7 +147,7 @@ def load_shards(
     for name in cached or {}:
         if name not in owners:
             in_shards = sorted(owners, key=str)
-            raise FeatureError(
+            raise InputError(
                 f"load_shards: expected cached to name node features in shards, {in_shards or 'none'}, got {name!r}"
             )
     copies = {name: nodes_to_copy(ids, owners[name]) for name, ids in (cached or {}).items()}
@@ -189,7 +187,6 @@ class _Reader:
             8 * (meta.num_nodes + 1),
             f"load_shards: {self._folder / META} asks for {meta.num_nodes} nodes, and an indptr of them",
             "copy the shards once more",
-            GraphError,
         )
         self._of_part(part)
         if meta.partition == "range" and meta.sizes is not None:
@@ -217,14 +214,14 @@ class _Reader:
         starts = self._read(part, "indptr.npy", torch.int64, (partition.sizes[part] + 1,))
         num_edges = int(starts[-1])
         if int(starts[0]) != 0 or bool((starts.diff() < 0).any()) or num_edges > meta.num_edges:
-            raise GraphError(
+            raise InputError(
                 f"load_shards: expected {folder / 'indptr.npy'} to rise from 0 to at most {meta.num_edges} edges, got "
                 f"{int(starts.min())} to {int(starts.max())}; copy the part once more"
             )
         ids = self._read(part, "edge_ids.npy", edge_id_dtype(meta.num_edges), (num_edges,))
         low, high = map(int, torch.aminmax(ids)) if num_edges else (0, 0)
         if low < 0 or high >= max(1, meta.num_edges):
-            raise GraphError(
+            raise InputError(
                 f"load_shards: expected {folder / 'edge_ids.npy'} to be in [0, {meta.num_edges}), got edge ids from "
                 f"{low} to {high}; copy the part once more"
             )
@@ -248,8 +245,8 @@ class _Reader:
                 whole_num_edges=meta.num_edges,
                 whole_digest=meta.digest,
             )
-        except GraphError as cause:
-            raise GraphError(f"load_shards: {folder} is damaged: {cause}; copy the part once more") from cause
+        except InputError as cause:
+            raise InputError(f"load_shards: {folder} is damaged: {cause}; copy the part once more") from cause
 
     def whole(self, kind: str, name: FeatureName, feature: FeatureMeta) -> ArraySource:
         """Return a feature that every rank reads whole."""

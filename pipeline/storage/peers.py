@@ -17,7 +17,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import DeviceError, FeatureError, PeerError, TierSizes
+from headrace.ops import HeadraceError, InputError, PeerError, TierSizes
 from headrace.ops.features.shared_rows import SharedRows, opened_rows
 from headrace.ops.gpu import current_gpu, gpu_name, is_readable
 from headrace.pipeline.data import Place, as_cpu_tensor, exact_digest
@@ -49,7 +49,7 @@ class Peers:
 
     Raises
     ------
-    FeatureError
+    InputError
         On all ranks: without torch.distributed, if the content differs, or a machine has another number of ranks.
     PeerError
         If a rank does not come.
@@ -65,7 +65,7 @@ class Peers:
             values = [one["content"].get(name) for one in told]
             other = next((r for r, value in enumerate(values) if value != values[0]), None)
             if other is not None:
-                raise FeatureError(
+                raise InputError(
                     f"TieredFeature: expected the same {name} on all ranks, got {values[0]} on rank 0 and "
                     f"{values[other]} on rank {other}; make it of the same rows, ranks and sizes on all ranks"
                 )
@@ -73,10 +73,10 @@ class Peers:
         for machine in dict.fromkeys(machines):
             there = [str(r) for r, one in enumerate(machines) if one == machine]
             if len(there) != num_devices:
-                raise FeatureError(
+                raise InputError(
                     f"TieredFeature: expected {num_devices} ranks on each machine, one for each device of the sizes, "
                     f"got {len(there)}, rank{'s' * (len(there) > 1)} {', '.join(there)}; pass "
-                    f"hr.TierSizes(..., num_devices={len(there)}), or start as many processes on each machine"
+                    f"sizes with num_devices={len(there)}, or start as many processes on each machine"
                 )
         self.ranks = [r for r, machine in enumerate(machines) if machine == machines[rank]]
         self.here = self.ranks.index(rank)
@@ -107,7 +107,7 @@ class Peers:
 
         Raises
         ------
-        DeviceError
+        HeadraceError
             If memory cannot be shared, or that of another rank cannot be opened.
         PeerError
             If another rank fails.
@@ -127,7 +127,7 @@ class Peers:
             ]
             for rank, table in zip(self.ranks, tables, strict=True):
                 if not reaches(device, table):
-                    raise DeviceError(
+                    raise HeadraceError(
                         f"TieredFeature: expected {device} to read memory of {table.device} in place, that of rank "
                         f"{rank}, got no access; leave peers out, or place rows in host memory alone"
                     )
@@ -141,7 +141,7 @@ class Peers:
         """Refuse GPUs that have other numbers here than in the process of their rank."""
         for rank, place, name in zip(self.ranks, self.devices, self._gpus, strict=True):
             if gpu_name(str(place)) != name:
-                raise FeatureError(
+                raise InputError(
                     f"TieredFeature: expected {place} to be the same GPU in all processes, got another one here than "
                     f"on rank {rank}; start all ranks with the same CUDA_VISIBLE_DEVICES, and let each take the GPU of "
                     "its LOCAL_RANK"
@@ -190,11 +190,11 @@ def check_is_distributed(stage: str) -> None:
 
     Raises
     ------
-    FeatureError
+    InputError
         Without torch.distributed.
     """
     if not is_distributed():
-        raise FeatureError(
+        raise InputError(
             f"{stage}: expected torch.distributed to be initialised for peers=True, got none; call "
             "torch.distributed.init_process_group first (torchrun sets what it needs), or leave peers out"
         )
@@ -205,11 +205,11 @@ def own_device(devices: Sequence[Place], here: int) -> Place:
 
     Raises
     ------
-    FeatureError
+    InputError
         If those of other ranks are given, too, or without torch.distributed.
     """
     if here or len(devices) > 1:
-        raise FeatureError(
+        raise InputError(
             f"TieredFeature: expected the device of this rank alone with peers=True, got {len(devices)} devices and "
             f"here={here}; leave here out, and pass devices=[hr.Place('cuda', local_rank)]"
         )
@@ -225,7 +225,7 @@ def content_of(source: FeatureSource, rank: ArrayLike | Tensor, sizes: TierSizes
         "shape": list(source.shape),
         "dtype": str(source.dtype),
         "rows": source.content_digest(),
-        "rank": exact_digest([("rank", as_cpu_tensor(rank, "rank", FeatureError).long())]),
+        "rank": exact_digest([("rank", as_cpu_tensor(rank, "rank").long())]),
     }
 
 
@@ -239,7 +239,7 @@ def least_of_ranks(*numbers: int) -> tuple[list[int], int]:
 
     Raises
     ------
-    FeatureError
+    InputError
         On all ranks, if machines have different numbers of ranks.
     PeerError
         If a rank does not come.
@@ -247,7 +247,7 @@ def least_of_ranks(*numbers: int) -> tuple[list[int], int]:
     told = _told({"machine": _machine(), "numbers": numbers})
     counts = Counter(one["machine"] for one in told)
     if len({*counts.values()}) > 1:
-        raise FeatureError(
+        raise InputError(
             f"plan_tiers: expected as many ranks on each machine with peers=True, got {sorted(counts.values())}; start "
             "as many processes on each, or leave peers out"
         )

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.features.decode import CODES, FLOATING
 from headrace.pipeline.storage.decoding import Quantization
 from headrace.pipeline.storage.feature_source import Adapted, FeatureSource, SourceLike, given_of
@@ -49,7 +49,7 @@ class QuantizedFeature(Adapted):
 
     Raises
     ------
-    FeatureError
+    InputError
         For codes of another dtype, and for scales or zero points that are not finite, or of another shape.
     """
 
@@ -59,7 +59,7 @@ class QuantizedFeature(Adapted):
         super().__init__(as_source(codes, "the codes"))
         self.given: FeatureSource
         if self.given.dtype not in CODES:
-            raise FeatureError(
+            raise InputError(
                 f"QuantizedFeature: expected codes of int8 or uint8, got {self.given.dtype}; "
                 "QuantizedFeature.of(x) makes codes of numbers, and floating features need no scale"
             )
@@ -81,14 +81,14 @@ class QuantizedFeature(Adapted):
 
         Raises
         ------
-        FeatureError
+        InputError
             If `x` is something else.
         """
         fits = isinstance(x, Tensor) and x.dtype in FLOATING and x.ndim > 0 and x.is_cpu
         if not fits or dtype not in CODES or not bool(x.isfinite().all()):
             came = f"{x.dtype}{list(x.shape)} on {x.device}" if isinstance(x, Tensor) else type(x).__name__
             came += " with numbers that are not finite" if fits and dtype in CODES else ""
-            raise FeatureError(
+            raise InputError(
                 f"QuantizedFeature.of: expected finite rows of a floating dtype in CPU memory, and uint8 or int8 for "
                 f"them, got {came} and {dtype}"
             )
@@ -133,16 +133,16 @@ def _numbers(given: Any, name: str, shape: tuple[int, ...]) -> Tensor:
     try:
         numbers = torch.as_tensor(given, device="cpu").detach()
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise FeatureError(refusal) from error
+        raise InputError(refusal) from error
     if numbers.is_complex():
-        raise FeatureError(refusal)
+        raise InputError(refusal)
     numbers = numbers.to(torch.float32)
     if tuple(numbers.shape) not in ((), shape):
-        raise FeatureError(
+        raise InputError(
             f"QuantizedFeature: expected {name} to be finite, one number or {list(shape)}, got {list(numbers.shape)}"
         )
     if not bool(numbers.isfinite().all()):
-        raise FeatureError(f"QuantizedFeature: expected {name} to be finite, got {given!r}")
+        raise InputError(f"QuantizedFeature: expected {name} to be finite, got {given!r}")
     return numbers.clone()
 
 
@@ -158,5 +158,5 @@ def with_scale(rows: SourceLike | ArrayLike | Tensor, fields: Mapping[str, Any] 
         return rows
     try:
         return QuantizedFeature(rows, fields["scale"], fields["zero_point"])
-    except FeatureError as cause:
+    except InputError as cause:
         raise InputError(f"expected the scale of codes in the file, but {cause}; copy it once more") from cause

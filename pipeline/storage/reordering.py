@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import FeatureError, GraphError, InputError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.pipeline.data import CPU, Graph, ItemSet, Place, as_cpu_tensor, as_ids, describe, sampled_digest
 from headrace.pipeline.data.integers import as_int64, is_whole
 from headrace.pipeline.data.ranking import as_scores, ranking
@@ -37,13 +37,13 @@ class ReorderedRows(OverSource):
 
     Raises
     ------
-    FeatureError
+    InputError
         If the order has another length.
     """
 
     def __init__(self, source: SourceLike, order: Tensor) -> None:
         if len(order) != source.num_rows:
-            raise FeatureError(f"ReorderedRows: expected an order of {source.num_rows} rows, got {len(order)} ids")
+            raise InputError(f"ReorderedRows: expected an order of {source.num_rows} rows, got {len(order)} ids")
         self._source = in_contract(source)
         self._order = order
 
@@ -74,10 +74,10 @@ class ReorderedRows(OverSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If an id has no row, the source has no `update`, and as that does.
         """
-        self._source.update(gather_rows(self._order, as_ids(ids, "ids", FeatureError)), rows)
+        self._source.update(gather_rows(self._order, as_ids(ids, "ids")), rows)
 
     def expect(self, ids: Tensor) -> None:
         """Tell the source of a read to come."""
@@ -143,9 +143,8 @@ class Reordered:
 
         Raises
         ------
-        ItemsError
-            As `hr.ItemSampler`.
         InputError
+            As `hr.ItemSampler`.
             If an item is not a node of the graph.
         """
         if self.original_ids:
@@ -201,11 +200,9 @@ def reorder(
 
     Raises
     ------
-    GraphError
-        If the order does not contain every node once, the graph has node types, or is already reordered.
-    FeatureError
-        If a node feature has not one row per node.
     InputError
+        If the order does not contain every node once, the graph has node types, or is already reordered.
+        If a node feature has not one row per node.
         If not exactly one of `scores` and `order` is given, or the number of scores is not that of nodes.
 
     Examples
@@ -224,13 +221,13 @@ def reorder(
     if not isinstance(graph, Graph):
         raise InputError(f"reorder: expected an hr.Graph, got {type(graph).__name__}; reorder before it is cut")
     if order is not None and scores is None:
-        ids = as_ids(order, "order", GraphError).to(torch.int64).contiguous()
+        ids = as_ids(order, "order").to(torch.int64).contiguous()
     elif scores is not None and order is None:
         ids = ranking(as_scores(scores, graph.num_nodes, stage="reorder"))
     else:
         raise InputError("reorder: expected one of scores= and order=, got both or none; see hr.scores")
     if graph.node_ids is not None:
-        raise GraphError("reorder: this graph has been reordered already; reorder the one that it was made of")
+        raise InputError("reorder: this graph has been reordered already; reorder the one that it was made of")
     reordered = graph.reordered(ids)  # refuses an order that misses a node
     rank = torch.empty_like(ids).scatter_(0, ids, torch.arange(len(ids), device="cpu"))
     if original_ids:
@@ -278,8 +275,8 @@ class _MovedRows(ArraySource):
         if self._original.version != self._version or self._copied.were_written():
             raise self._written()
 
-    def _written(self) -> FeatureError:
-        return FeatureError(
+    def _written(self) -> InputError:
+        return InputError(
             f"reorder: expected {self._name} to stay as it was when its rows were copied in the new order, got other "
             "values, written in place; call reordered.store.node[name].update(ids, rows), or reorder once more"
         )
@@ -293,10 +290,10 @@ def looked_up(table: Tensor, ids: ArrayLike | Tensor, what: str) -> Tensor:
     InputError
         For values that are not integers, or not positions in the table.
     """
-    given = as_cpu_tensor(ids.cpu() if isinstance(ids, Tensor) else ids, f"{what}: ids", InputError)
+    given = as_cpu_tensor(ids.cpu() if isinstance(ids, Tensor) else ids, f"{what}: ids")
     if not is_whole(given.dtype):
         raise InputError(f"{what}: expected integer ids, got {given.dtype}; pass mask.nonzero().squeeze(1) of a mask")
-    flat = as_int64(given.flatten(), f"{what}: ids", InputError)
+    flat = as_int64(given.flatten(), f"{what}: ids")
     if len(flat) and not (int(flat.min()) >= 0 and int(flat.max()) < len(table)):
         raise InputError(f"{what}: expected ids from 0 to {len(table) - 1}, got {int(flat.min())} to {int(flat.max())}")
     return gather_rows(table, flat).reshape(given.shape)

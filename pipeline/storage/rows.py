@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import empty_rows
 from headrace.ops.gpu import resolved
 from headrace.pipeline.data import CPU, Place, describe
@@ -102,7 +102,7 @@ def read_by_writing(source: FeatureSource, ids: Tensor, *, num_threads: int, to:
 
     Raises
     ------
-    FeatureError
+    InputError
         For another place, for what is no tensor of ids, and as of `read_into`.
     """
     check_to(source, to)
@@ -115,11 +115,11 @@ def num_ids(ids: object, source: object) -> int:
 
     Raises
     ------
-    FeatureError
+    InputError
         Naming the source.
     """
     if not isinstance(ids, Tensor) or ids.ndim != 1:
-        raise FeatureError(
+        raise InputError(
             f"{type(source).__name__}.read: expected ids to be int32 or int64 in one dimension, got {describe(ids)}"
         )
     return len(ids)
@@ -130,16 +130,16 @@ def check_to(source: object, to: Place) -> None:
 
     Raises
     ------
-    FeatureError
+    InputError
         Saying what to do instead.
     """
     if to is not CPU and not isinstance(to, Place):
-        raise FeatureError(
+        raise InputError(
             f"{type(source).__name__}.read: expected to to be an hr.Place, got {type(to).__name__}; write "
             "hr.Place.parse('cpu')"
         )
     if to is not CPU and to != CPU:
-        raise FeatureError(
+        raise InputError(
             f"{type(source).__name__}.read: expected to=cpu, where ids are and it can read rows to, got to={to}; read "
             "them to cpu, and let copy_to move them"
         )
@@ -150,7 +150,7 @@ def refuse_absent_cache(source: object) -> None:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If torch finds no such GPU, and nothing stands in for it.
     """
     while source is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.ops import FeatureError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.borrowed import Borrowed
 from headrace.ops.features.gather import empty_rows
 from headrace.ops.features.pinned import Pinned
@@ -25,7 +25,7 @@ class ShardOnGpu:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If they cannot be pinned.
     """
 
@@ -51,7 +51,7 @@ class ShardOnGpu:
 
         Raises
         ------
-        FeatureError
+        InputError
             If another rank has one of them.
         """
         is_own, is_copy = found.place == self._part, found.place == self._num_parts
@@ -69,9 +69,9 @@ class ShardOnGpu:
         return Rows(rows, {"bytes_from_pinned": rows.nbytes})
 
 
-def elsewhere_at(row: int, rank: int, part: int) -> FeatureError:
+def elsewhere_at(row: int, rank: int, part: int) -> InputError:
     """Return the error for a row that is at another rank than the one that reads it."""
-    return FeatureError(
+    return InputError(
         f"ShardedFeature: row {row} is at rank {rank}, this is rank {part}; labels and edge features are read where "
         "they are needed, so keep those whole on every rank"
     )

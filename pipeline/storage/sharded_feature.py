@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops import FeatureError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.features.pinned import is_readable_in_place
 from headrace.pipeline.data.arrays import (
     as_cpu_tensor,
@@ -75,7 +75,7 @@ class ShardedFeature(FeatureSource):
 
     Raises
     ------
-    FeatureError
+    InputError
         For a wrong number of rows, or rows that differ in shape or dtype.
     """
 
@@ -91,28 +91,28 @@ class ShardedFeature(FeatureSource):
         asked: Tensor | None = None,
         place: Place = CPU,
     ) -> None:
-        refuse_gradient(rows, "rows", FeatureError)
+        refuse_gradient(rows, "rows")
         _check_partition(partition, "ShardedFeature")
         advice = "write hr.Place.parse('cpu')"
-        check_kind(place, Place, "ShardedFeature: expected place to be an hr.Place", advice, FeatureError)
-        self._rows = as_cpu_tensor(rows, "rows", FeatureError)
+        check_kind(place, Place, "ShardedFeature: expected place to be an hr.Place", advice, InputError)
+        self._rows = as_cpu_tensor(rows, "rows")
         self._partition = partition
-        self._part = whole_number(part, "ShardedFeature: part", 0, FeatureError, partition.num_parts - 1)
+        self._part = whole_number(part, "ShardedFeature: part", 0, InputError, partition.num_parts - 1)
         num_owned = partition.sizes[self._part]
         if self._rows.dim() == 0 or len(self._rows) != num_owned:
-            raise FeatureError(
+            raise InputError(
                 f"ShardedFeature: expected rows of the {num_owned} nodes that part {part} owns, got shape "
                 f"{list(self._rows.shape)}; give the rows of partition.owned(part)"
             )
         self._cached = torch.empty(0, dtype=torch.int64, device="cpu")
         self._cached_rows = self._rows[:0]
         if (cached is None) != (cached_rows is None):
-            raise FeatureError("ShardedFeature: expected cached and cached_rows together, got one of them")
+            raise InputError("ShardedFeature: expected cached and cached_rows together, got one of them")
         if cached is not None and cached_rows is not None:
             _check_cached(cached, partition, self._part)
-            copies = as_cpu_tensor(cached_rows, "cached_rows", FeatureError)
+            copies = as_cpu_tensor(cached_rows, "cached_rows")
             if copies.dtype != self._rows.dtype or copies.shape != (len(cached), *self._rows.shape[1:]):
-                raise FeatureError(
+                raise InputError(
                     f"ShardedFeature: expected cached_rows {self._rows.dtype}{[len(cached), *self._rows.shape[1:]]}, "
                     f"got {copies.dtype}{list(copies.shape)}"
                 )
@@ -156,19 +156,19 @@ class ShardedFeature(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If the array does not have one row per node, or `cached` has ids that are not nodes.
         """
-        refuse_gradient(array, "array", FeatureError)
+        refuse_gradient(array, "array")
         _check_partition(partition, "ShardedFeature.of")
-        whole = as_cpu_tensor(array, "array", FeatureError)
+        whole = as_cpu_tensor(array, "array")
         if whole.dim() == 0 or len(whole) != partition.num_nodes:
-            raise FeatureError(
+            raise InputError(
                 f"ShardedFeature.of: expected a row for each of {partition.num_nodes} nodes, got {list(whole.shape)}"
             )
         if part is None:
             part, _ = rank_of_process(None, None)
-        part = whole_number(part, "ShardedFeature.of: part", 0, FeatureError, partition.num_parts - 1)
+        part = whole_number(part, "ShardedFeature.of: part", 0, InputError, partition.num_parts - 1)
         asked = None if cached is None else nodes_to_copy(cached, partition)
         ids = (
             torch.empty(0, dtype=torch.int64, device="cpu") if asked is None else asked[partition.owner(asked) != part]
@@ -256,7 +256,7 @@ class ShardedFeature(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If another rank owns one of them: only a loader can request rows from owners. Also for a place that rows
             are not read to.
         """
@@ -275,7 +275,7 @@ class ShardedFeature(FeatureSource):
         return place == CPU or (place.kind == "cuda" and in_memory)
 
     def prepare(self, place: Place) -> None:
-        """Pin the rows for reads to a GPU, for the lifetime of the source, or raise DeviceError."""
+        """Pin the rows for reads to a GPU, for the lifetime of the source, or raise HeadraceError."""
         if place != CPU and (self._on_gpu is None or self._on_gpu.moved()):
             self._on_gpu = ShardOnGpu(self._rows, self._cached_rows, self._part, self._partition.num_parts)
 
@@ -286,7 +286,7 @@ class ShardedFeature(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
         self._check_unwritten()
@@ -324,7 +324,7 @@ class ShardedFeature(FeatureSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If they were.
         """
         if self._copied and (self.version != self._seen or self.content_mark() != self._mark):
@@ -352,8 +352,8 @@ class ShardedFeature(FeatureSource):
         return f"{str(self.dtype).removeprefix('torch.')}[{shape}] in {self._partition.num_parts} shards"
 
 
-def _written() -> FeatureError:
-    return FeatureError(
+def _written() -> InputError:
+    return InputError(
         "ShardedFeature: expected rows of which other ranks hold copies to stay as they were, got rows that were "
         "written since; make the ShardedFeature anew, or without cached=, so that owners are asked"
     )
@@ -369,12 +369,12 @@ def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
 
     Raises
     ------
-    FeatureError
+    InputError
         If `cached` holds other than integers in [0, num_nodes).
     """
-    ids: Tensor = torch.unique(as_ids(cached, "cached", FeatureError).to(torch.int64))
+    ids: Tensor = torch.unique(as_ids(cached, "cached").to(torch.int64))
     if len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < partition.num_nodes:
-        raise FeatureError(
+        raise InputError(
             f"expected cached to be nodes below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"
         )
     return ids
@@ -382,15 +382,15 @@ def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
 
 def _check_partition(partition: object, function: str) -> None:
     advice = "pass that by which the rows were cut"
-    check_kind(partition, Partition, f"{function}: expected partition to be an hr.Partition", advice, FeatureError)
+    check_kind(partition, Partition, f"{function}: expected partition to be an hr.Partition", advice, InputError)
 
 
 def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:
     """Refuse copies of rows that there are not, that come twice, or that this rank owns."""
     in_range = not len(cached) or (int(cached.min()) >= 0 and int(cached.max()) < partition.num_nodes)
     if not in_range or len(torch.unique(cached)) != len(cached):
-        raise FeatureError(
+        raise InputError(
             f"ShardedFeature: expected cached to be distinct nodes below {partition.num_nodes}, got repeats or others"
         )
     if bool((partition.owner(cached.to(torch.int64)) == part).any()):
-        raise FeatureError(f"ShardedFeature: cached holds nodes that part {part} owns itself; leave them out")
+        raise InputError(f"ShardedFeature: cached holds nodes that part {part} owns itself; leave them out")

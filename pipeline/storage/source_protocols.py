@@ -17,7 +17,7 @@ class PlacingSource(SourceLike, Protocol):
     >>> import torch
     >>> import headrace as hr
     >>> x = hr.FeatureStore(node={"x": torch.eye(3)}).node["x"]
-    >>> isinstance(x, hr.PlacingSource)
+    >>> isinstance(x, hr.ext.PlacingSource)
     True
     >>> out = torch.zeros(2, 3)
     >>> x.read_into(torch.tensor([2, 0]), out, places=torch.tensor([1, 0]))

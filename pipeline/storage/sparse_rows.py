@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops import FeatureError, scatter_add_rows
+from headrace.ops import InputError, scatter_add_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data import CPU, Place, as_cpu_tensor, as_ids, refuse_gradient, sampled_digest, whole_number
@@ -33,35 +33,34 @@ class SparseRows(FeatureSource):
 
     Raises
     ------
-    FeatureError
+    InputError
         If the arrays contradict each other, or a dense row does not fit in memory.
     """
 
     def __init__(self, indptr: ArrayLike, indices: ArrayLike, data: ArrayLike, num_columns: int) -> None:
-        self._indptr = as_ids(indptr, "indptr", FeatureError).to(torch.int64)
-        self._columns = as_ids(indices, "indices", FeatureError)
-        refuse_gradient(data, "data", FeatureError)
-        self._values = as_cpu_tensor(data, "data", FeatureError)
-        self._num_columns = whole_number(num_columns, "SparseRows: num_columns", 0, FeatureError)
+        self._indptr = as_ids(indptr, "indptr").to(torch.int64)
+        self._columns = as_ids(indices, "indices")
+        refuse_gradient(data, "data")
+        self._values = as_cpu_tensor(data, "data")
+        self._num_columns = whole_number(num_columns, "SparseRows: num_columns", 0, InputError)
         check_fits_memory(
             4 * self._num_columns,
             f"SparseRows: a dense row of {num_columns} columns",
             "name fewer columns",
-            FeatureError,
         )
         ends = (int(self._indptr[0]), int(self._indptr[-1])) if len(self._indptr) else None
         if ends != (0, len(self._columns)) or bool((self._indptr.diff() < 0).any()):
-            raise FeatureError(
+            raise InputError(
                 f"SparseRows: expected indptr to rise from 0 to the number of entries, {len(self._columns)}; its ends "
                 f"are {ends}"
             )
         if self._values.shape != self._columns.shape:
-            raise FeatureError(
+            raise InputError(
                 f"SparseRows: expected a value for each of {len(self._columns)} entries, got {list(self._values.shape)}"
             )
         low, high = map(int, torch.aminmax(self._columns)) if len(self._columns) else (0, -1)
         if low < 0 or high >= num_columns:
-            raise FeatureError(f"SparseRows: expected columns in [0, {num_columns}), got {low} to {high}")
+            raise InputError(f"SparseRows: expected columns in [0, {num_columns}), got {low} to {high}")
 
     @property
     def dtype(self) -> torch_dtype:

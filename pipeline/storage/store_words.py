@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.ops.errors import UsageError
+from headrace.ops.errors import PlanError
 from headrace.ops.names import no_attribute_of
 from headrace.pipeline.data.feature_names import FeatureName, is_name, listed
 
@@ -52,7 +52,7 @@ def by_domain(arguments: Mapping[str, object]) -> str:
     return ", ".join(f"{domain}={{{', '.join(parts)}}}" for domain, parts in named.items() if parts)
 
 
-def not_by_name(store: FeatureStore, name: Any) -> UsageError:
+def not_by_name(store: FeatureStore, name: Any) -> PlanError:
     """Return the error for a look-up in the store itself, also with GraphBolt's key (domain, type, name)."""
     of_edges = is_name(name) and name in store.edge and name not in store.node
     domain = "edge" if of_edges else "node"
@@ -61,7 +61,7 @@ def not_by_name(store: FeatureStore, name: Any) -> UsageError:
         domain, own = name[0], name[2] if name[1] is None else name[1:]
     own = own if is_name(own) else "x"
     key = ", ".join(map(repr, own)) if isinstance(own, tuple) else repr(own)
-    return UsageError(
+    return PlanError(
         f"FeatureStore: expected a look-up in the features of nodes or of edges, got store[{name!r}]; write "
         f"store.{domain}[{key}]"
     )

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import FeatureError, TierSizes, gather_tables
+from headrace.ops import InputError, TierSizes, gather_tables
 from headrace.ops.features.gather import empty_rows
+from headrace.ops.features.tiers import as_sizes
 from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import current_gpu, has_gpu, resolved
 from headrace.ops.memory_promises import HOST, Promise
-from headrace.pipeline.data import CPU, Place, as_list, check_kind, check_switches, whole_number
+from headrace.pipeline.data import CPU, Place, as_list, check_switches, whole_number
 from headrace.pipeline.storage.feature_source import SourceLike
 from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
@@ -36,7 +37,7 @@ class TieredFeature(OverSource):
     >>> x = torch.arange(10.0).reshape(5, 2)
     >>> scores = torch.tensor([1.0, 9.0, 3.0, 7.0, 5.0])  # how often each row is read
     >>> rank = scores.argsort(descending=True).argsort()  # 1, 3, 4, 2, 0 are the hottest, in this order
-    >>> sizes = hr.TierSizes(replicated=1, interleaved=2, num_devices=2)  # 1 at both devices, 3 at one, 4 at the other
+    >>> sizes = {"replicated": 1, "interleaved": 2, "num_devices": 2}  # 1 at both devices, 3 at one, 4 at the other
     >>> devices = [hr.Place("cuda", 0), hr.Place("cuda", 1)]
     >>> tiers = hr.TieredFeature(x, rank, sizes, devices=devices, stand_ins=True)  # as if there were two GPUs
     >>> rows, counts = tiers.read(torch.tensor([1, 3, 4, 0]))
@@ -54,7 +55,9 @@ class TieredFeature(OverSource):
     rank: int32[num_rows] or int64[num_rows]
         The rank of each row: 0 for the hottest.
     sizes
-        The number of rows at each place.
+        The number of rows at each place: ``plan_tiers(...).sizes``, or a dictionary with some of its fields:
+        ``replicated`` rows on each device, ``interleaved`` ones distributed over the devices, those in ``host`` memory,
+        and ``num_devices``, all 0 by default.
     devices
         The devices, in the order in which rows are distributed over them.
     here
@@ -69,10 +72,10 @@ class TieredFeature(OverSource):
 
     Raises
     ------
-    FeatureError
+    InputError
         If the rank lacks a row, more rows are placed than exist, or there are no such devices; with `peers`, without
         torch.distributed, or if ranks differ in rows or sizes.
-    DeviceError
+    HeadraceError
         With `peers`, if the devices do not reach each other's memory, as in expandable segments of torch's allocator.
     PeerError
         With `peers`, if a rank does not come or fails; in reads, if one has ended. It names the rank.
@@ -82,22 +85,22 @@ class TieredFeature(OverSource):
         self,
         source: SourceLike | ArrayLike | Tensor,
         rank: ArrayLike | Tensor,
-        sizes: TierSizes,
+        sizes: TierSizes | Mapping[str, int],
         *,
         devices: Sequence[Place] = (),
         here: int = 0,
         stand_ins: bool = False,
         peers: bool = False,
     ) -> None:
-        check_switches("TieredFeature", FeatureError, stand_ins=stand_ins, peers=peers)
-        check_kind(sizes, TierSizes, "TieredFeature: expected sizes to be an hr.TierSizes", "pass one", FeatureError)
-        devices = as_list(devices, "TieredFeature: devices", "places", FeatureError)
+        check_switches("TieredFeature", InputError, stand_ins=stand_ins, peers=peers)
+        sizes = as_sizes(sizes)
+        devices = as_list(devices, "TieredFeature: devices", "places", InputError)
         if not all(isinstance(device, Place) for device in devices):
-            raise FeatureError("TieredFeature: expected devices to be a list of hr.Place, got others among them")
-        here = whole_number(here, "TieredFeature: here", 0, FeatureError)
+            raise InputError("TieredFeature: expected devices to be a list of hr.Place, got others among them")
+        here = whole_number(here, "TieredFeature: here", 0, InputError)
         devices = [own_device(devices, here)] if peers else devices
         if devices and not stand_ins and not has_gpu():
-            raise FeatureError(
+            raise InputError(
                 f"TieredFeature: rows on {', '.join(map(str, devices))} need a GPU, and torch finds none here; pass "
                 "stand_ins=True to try it in CPU memory, or place rows in host memory alone"
             )
@@ -108,7 +111,7 @@ class TieredFeature(OverSource):
             devices, here = self._peers.devices, self._peers.here
         self._router = TierRouter(rank, sizes, devices=devices, source=source.place, here=here)
         if len(self._router.rank) != source.num_rows:
-            raise FeatureError(
+            raise InputError(
                 f"TieredFeature: expected a rank for each of {source.num_rows} rows, got {len(self._router.rank)}"
             )
         self._counters = [f"bytes_from_{place.kind}" for place in self._router.places]
@@ -139,7 +142,7 @@ class TieredFeature(OverSource):
 
     def fill(self, *, progress: bool = False) -> None:
         """Copy rows to their places, unless done before; the first read does so, too."""
-        check_switches("TieredFeature.fill", FeatureError, progress=progress)
+        check_switches("TieredFeature.fill", InputError, progress=progress)
         with self._filling.held():
             if self._tables is None and not self._is_closed:
                 self._seen = self.version
@@ -177,7 +180,7 @@ class TieredFeature(OverSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If an id is negative or not below num_rows, or for a place to which it does not read.
         PeerError
             If the rank of a peer has ended.
@@ -218,7 +221,7 @@ class TieredFeature(OverSource):
 
         Raises
         ------
-        DeviceError
+        HeadraceError
             If they cannot be pinned.
         """
         if not isinstance(place, Place):
@@ -226,9 +229,7 @@ class TieredFeature(OverSource):
         if place == CPU:
             return
         if not self._router.devices:
-            raise FeatureError(
-                f"TieredFeature.prepare: expected rows on devices to read them to {place}, got none there"
-            )
+            raise InputError(f"TieredFeature.prepare: expected rows on devices to read them to {place}, got none there")
         self.fill()
         with self._filling.held():
             if self._on_gpu is None and self._tables is not None:
@@ -250,7 +251,7 @@ class TieredFeature(OverSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             As of `read`, for an `out` of another shape or dtype, and for places that it does not have.
         """
         self._check_unwritten()
@@ -286,7 +287,7 @@ class TieredFeature(OverSource):
             raise _written()
         if self._peers is not None:
             if self._is_closed:
-                raise FeatureError("TieredFeature: expected reads before close(), got one behind it; make it anew")
+                raise InputError("TieredFeature: expected reads before close(), got one behind it; make it anew")
             self._peers.check()
 
     def check_copies(self) -> None:
@@ -294,7 +295,7 @@ class TieredFeature(OverSource):
 
         Raises
         ------
-        FeatureError
+        InputError
             If others are in the source.
         """
         super().check_copies()
@@ -379,8 +380,8 @@ class TieredFeature(OverSource):
         return self._source.read_into(ids, out, places=places, num_threads=num_threads)
 
 
-def _written() -> FeatureError:
-    return FeatureError(
+def _written() -> InputError:
+    return InputError(
         "TieredFeature: expected rows to stay as they were when they were copied to their places, got a source that "
         "was written since; make the TieredFeature anew, or leave rows that are written out of tiers"
     )

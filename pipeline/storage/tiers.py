@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from headrace.ops.borrowed import Borrowed
-from headrace.ops.errors import DeviceError, FeatureError
+from headrace.ops.errors import HeadraceError, InputError
 from headrace.ops.features.gather import empty_rows
 from headrace.ops.features.pinned import Pinned
 from headrace.ops.features.tiers import GpuTables, TierSizes, gather_tables, locate_and_count, locate_rows
@@ -47,7 +47,7 @@ class TierRouter(Router):
 
     Raises
     ------
-    FeatureError
+    InputError
         If the rank misses a row, there are fewer rows than are placed, or no such device.
     """
 
@@ -62,9 +62,9 @@ class TierRouter(Router):
     ) -> None:
         self.rank = _checked_rank(rank)
         if sizes.num_placed > len(self.rank):
-            raise FeatureError(f"TierRouter: expected at most {len(self.rank)} rows to be placed, got {sizes}")
+            raise InputError(f"TierRouter: expected at most {len(self.rank)} rows to be placed, got {sizes}")
         if len(devices) != sizes.num_devices or not 0 <= here < max(len(devices), 1):
-            raise FeatureError(
+            raise InputError(
                 f"TierRouter: expected the places of {sizes.num_devices} devices, and one of them here, got "
                 f"{len(devices)} and number {here}"
             )
@@ -84,7 +84,7 @@ class TierRouter(Router):
 
         Raises
         ------
-        FeatureError
+        InputError
             If an id has no row.
         """
         return Located(*locate_rows(self.rank, ids, self.sizes, here=self.here, num_threads=num_threads))
@@ -110,10 +110,10 @@ class TierRouter(Router):
 
 
 def _checked_rank(rank: ArrayLike | Tensor) -> Tensor:
-    ranks = as_ids(rank, "rank", FeatureError).contiguous()
+    ranks = as_ids(rank, "rank").contiguous()
     num_rows = len(ranks)
     if not are_each_once(ranks):
-        raise FeatureError(
+        raise InputError(
             f"TierRouter: expected a rank from 0 to {num_rows - 1} for each of {num_rows} rows, each once; pass "
             "ranks, such as scores.argsort(descending=True).argsort()"
         )
@@ -156,7 +156,7 @@ class TiersOnGpu:
 
     Raises
     ------
-    DeviceError
+    HeadraceError
         If memory cannot be pinned, or the device that reads cannot reach that of another one.
     """
 
@@ -175,7 +175,7 @@ class TiersOnGpu:
         on_host = [table for table in (*tables[len(devices) :], rest) if table is not None]
         for table in on_devices:
             if not is_readable(table, self._device):
-                raise DeviceError(
+                raise HeadraceError(
                     f"TieredFeature: {self._device} cannot read memory of {table.device} in place; place rows on "
                     "devices that reach each other, or on this one alone"
                 )
@@ -196,7 +196,7 @@ class TiersOnGpu:
 
         Raises
         ------
-        FeatureError
+        InputError
             If an id has no row.
         """
         if self._borrowed.moved():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data.arrays import describe, expected, refuse_gradient, whole_number
 from headrace.pipeline.data.checks import as_counts
@@ -112,7 +112,7 @@ class UsersSource(Adapted):
         shape, dtype = self.shape, self.dtype
         if not isinstance(rows, Tensor) or not _is_dense(rows) or rows.shape != shape or rows.dtype != dtype:
             raise self._refused(f"rows_in_place to be {_text(dtype, shape)}, as its dtype and shape are", rows)
-        refuse_gradient(rows, self._name("rows_in_place"), FeatureError)
+        refuse_gradient(rows, self._name("rows_in_place"))
         return rows
 
     def _check_declared(self) -> None:
@@ -120,11 +120,11 @@ class UsersSource(Adapted):
 
         Raises
         ------
-        FeatureError
+        InputError
             Naming the source and the member.
         """
         # A source that reads to CPU memory alone need not know of places; a digest may be an attribute.
-        check_methods(self.given, FeatureSource, self._name("read").removesuffix(".read"), FeatureError, free=_FREE)
+        check_methods(self.given, FeatureSource, self._name("read").removesuffix(".read"), InputError, free=_FREE)
         rows = self._asked("rows_in_place")  # by which others may be declared
         if rows is not None and not isinstance(rows, Tensor):
             raise self._refused("rows_in_place to be a tensor of all rows, or None", rows)
@@ -171,7 +171,7 @@ class UsersSource(Adapted):
             return FeatureSource.read_into(self, ids, out, places=places, num_threads=num_threads)
         places = None if places is None else places.clone()
         counts = self._call("read_into", ids.clone(), out, places=places, num_threads=num_threads)
-        return as_counts(counts, self._name("read_into"), FeatureError)
+        return as_counts(counts, self._name("read_into"), InputError)
 
     def reading_order(self, ids: Tensor) -> Tensor:
         """Return the order in which to read rows, each once; see `FeatureSource`."""
@@ -200,7 +200,7 @@ class UsersSource(Adapted):
                 kind = f"{len(returned)} values" if isinstance(returned, tuple) else type(returned).__name__
                 if isinstance(returned, tuple) and returned and isinstance(returned[0], tuple):
                     kind = f"a tuple around {type(returned[0]).__name__}, as of a comma behind it"
-                raise FeatureError(
+                raise InputError(
                     f"{self._expected(member)} to return rows and counts, got {kind}; return hr.Rows(rows), or "
                     "hr.Rows(rows, counts) with what loader.stats() is to show"
                 )
@@ -211,7 +211,7 @@ class UsersSource(Adapted):
         counts = returned[1] if len(returned) > 1 else _NO_COUNTS
         if counts is _NO_COUNTS:
             return Rows(returned[0])
-        return Rows(returned[0], as_counts(counts, self._name(member), FeatureError))
+        return Rows(returned[0], as_counts(counts, self._name(member), InputError))
 
     def _check(self, member: str, rows: Any, ids: Tensor, to: Place, dtype: torch_dtype) -> None:
         """Refuse what are not the rows of ids that the source declares."""
@@ -224,7 +224,7 @@ class UsersSource(Adapted):
             and _is_at(rows, to)
         ):
             if rows.requires_grad:
-                refuse_gradient(rows, f"{self._name(member)}: rows", FeatureError)
+                refuse_gradient(rows, f"{self._name(member)}: rows")
             return
         kind = describe(rows) if isinstance(rows, Tensor) else type(rows).__name__
         layout = f" of layout {rows.layout}" if isinstance(rows, Tensor) and not _is_dense(rows) else ""
@@ -232,14 +232,14 @@ class UsersSource(Adapted):
         if isinstance(rows, Tensor):
             differs = {"device": not _is_at(rows, to), "layout": not _is_dense(rows), "dtype": rows.dtype != dtype}
             wrong = f", of another {next((name for name, is_wrong in differs.items() if is_wrong), 'shape')}"
-        raise FeatureError(
+        raise InputError(
             f"{self._expected(member)} to return {_text(dtype, shape)} on {to} for {len(ids)} ids, as its dtype and "
             f"shape declare, got {kind}{layout}{wrong}; return a row for each id, in their order, or declare what "
             "it returns"
         )
 
     def _count(self, member: str, value: Any) -> int:
-        return value if type(value) is int and value >= 0 else whole_number(value, self._name(member), 0, FeatureError)
+        return value if type(value) is int and value >= 0 else whole_number(value, self._name(member), 0, InputError)
 
     def _has_own(self, member: str) -> bool:
         """Whether the class of the source has a member of its own."""
@@ -261,10 +261,10 @@ class UsersSource(Adapted):
     def _expected(self, member: str) -> str:
         return expected(self._name(member))
 
-    def _refused(self, wanted: str, got: object) -> FeatureError:
+    def _refused(self, wanted: str, got: object) -> InputError:
         member, _, rest = wanted.partition(" ")
         text = repr(got) if got is None or isinstance(got, int | float | str | tuple | list) else describe(got)
-        return FeatureError(f"{self._expected(member)} {rest}, got {text}; see help(hr.FeatureSource)")
+        return InputError(f"{self._expected(member)} {rest}, got {text}; see help(hr.FeatureSource)")
 
 
 _ABSENT = object()

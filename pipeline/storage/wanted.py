@@ -100,7 +100,7 @@ class Wanted:
 
         Raises
         ------
-        FeatureError
+        InputError
             If the dtype cannot hold them.
         """
         if self.dtype is None:
@@ -118,7 +118,7 @@ class Wanted:
 
         Raises
         ------
-        FeatureError
+        InputError
             Naming the feature.
         """
         for decoding, feature, source in zip(self.decodings(), self.features, self.sources(), strict=True):
@@ -175,7 +175,7 @@ class Wanted:
 
         Raises
         ------
-        FeatureError
+        InputError
             If the batch has no types, or seeds of others than the labels.
         """
         by_type = None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops import FeatureError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data import FeatureName, Graph, check_switches, edge_types_of, node_types_of, type_number
 from headrace.pipeline.data.file_errors import DISK_FULL
@@ -84,12 +84,10 @@ def write_shards(
 
     Raises
     ------
-    GraphError
+    InputError
         If the graph is itself a shard, the partition has another number of nodes, or features have a type that the
         graph does not have.
-    FeatureError
         If `whole` does not name node features, or a feature to divide does not have one row per node (of its type).
-    InputError
         If `path` exists and may not be replaced, another run writes it now, a name is no Unicode or too long for a
         file, or an argument has a wrong type, for example in a wrong order.
     OSError
@@ -158,10 +156,10 @@ def _describe(
                 type_number(of_kind, name[0])  # likewise
     for name, source in store.node.items():
         if isinstance(source, ShardedFeature):
-            raise FeatureError(f"write_shards: node feature {name!r} is in shards already; give all of its rows")
+            raise InputError(f"write_shards: node feature {name!r} is in shards already; give all of its rows")
         num_nodes = graph.num_nodes if isinstance(name, str) else type_size(types[0], name[0])
         if name not in names and source.num_rows != num_nodes:
-            raise FeatureError(
+            raise InputError(
                 f"write_shards: expected a row of node feature {name!r} for each of {num_nodes} nodes, got "
                 f"{source.num_rows}; cut it to that, or name it in whole="
             )

@@ -23,7 +23,7 @@ void check_below(const char* stage, const char* name, const Index* ids, std::siz
     if (first == last || largest < bound) return;
     const Index* const bad =
         std::find_if(ids + first, ids + last, [&](Index id) { return static_cast<Unsigned>(id) >= bound; });
-    throw GraphError(std::string(stage) + ": " + name + "[" + std::to_string(bad - ids) +
+    throw InputError(std::string(stage) + ": " + name + "[" + std::to_string(bad - ids) +
                      "] = " + std::to_string(*bad) + " has no row: expected 0 <= it < " + std::to_string(bound));
   });
 }
@@ -34,13 +34,13 @@ template <class Index>
 void check_edge_rows(const char* stage, const EdgeRows<Index>& rows, int num_threads) {
   const std::int64_t* const indptr = rows.indptr;
   if (indptr[0] != 0 || indptr[rows.num_rows] != static_cast<std::int64_t>(rows.num_edges)) {
-    throw GraphError(std::string(stage) + ": indptr runs from " + std::to_string(indptr[0]) + " to " +
+    throw InputError(std::string(stage) + ": indptr runs from " + std::to_string(indptr[0]) + " to " +
                      std::to_string(indptr[rows.num_rows]) +
                      ": expected from 0 to len(indices) = " + std::to_string(rows.num_edges));
   }
   for (std::size_t i = 0; i < rows.num_rows; ++i) {
     if (indptr[i] <= indptr[i + 1]) continue;
-    throw GraphError(std::string(stage) + ": indptr decreases: indptr[" + std::to_string(i) +
+    throw InputError(std::string(stage) + ": indptr decreases: indptr[" + std::to_string(i) +
                      "] = " + std::to_string(indptr[i]) + ", indptr[" + std::to_string(i + 1) +
                      "] = " + std::to_string(indptr[i + 1]) + "; expected the running sum of degrees");
   }
@@ -49,7 +49,7 @@ void check_edge_rows(const char* stage, const EdgeRows<Index>& rows, int num_thr
   if (rows.positions != nullptr) {
     check_below(stage, "positions", rows.positions, rows.num_edges, rows.num_positions, num_threads);
   } else if (rows.num_positions < rows.num_edges) {
-    throw GraphError(std::string(stage) + ": expected an entry for each of " + std::to_string(rows.num_edges) +
+    throw InputError(std::string(stage) + ": expected an entry for each of " + std::to_string(rows.num_edges) +
                      " edges, got " + std::to_string(rows.num_positions));
   }
 }

@@ -31,7 +31,7 @@ struct EdgeRows {
   }
 };
 
-// Throws GraphError for the first fault: wrong ends, a decreasing indptr, an index or a position out of range. `stage`
+// Throws InputError for the first fault: wrong ends, a decreasing indptr, an index or a position out of range. `stage`
 // is the operation that a user called.
 template <class Index>
 void check_edge_rows(const char* stage, const EdgeRows<Index>& rows, int num_threads);

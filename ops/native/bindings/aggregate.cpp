@@ -36,9 +36,8 @@ using StateTables = std::tuple<Table, Table, Table>;
 template <class Table>
 void check_shape(const char* name, const Table& table, std::size_t rows, std::size_t width) {
   if (table.shape(0) == rows && table.shape(1) == width) return;
-  throw FeatureError(std::string("expected ") + name + " to be [" + std::to_string(rows) + ", " +
-                     std::to_string(width) + "], got [" + std::to_string(table.shape(0)) + ", " +
-                     std::to_string(table.shape(1)) + "]");
+  throw InputError(std::string("expected ") + name + " to be [" + std::to_string(rows) + ", " + std::to_string(width) +
+                   "], got [" + std::to_string(table.shape(0)) + ", " + std::to_string(table.shape(1)) + "]");
 }
 
 template <class Table>
@@ -48,8 +47,8 @@ void check_shape(const char* name, const std::optional<Table>& table, std::size_
 
 void check_heads(std::size_t width, std::size_t heads) {
   if (heads != 0 && width % heads == 0) return;
-  throw FeatureError("expected rows of a multiple of " + std::to_string(heads) + " heads, at least one, got " +
-                     std::to_string(width) + " columns");
+  throw InputError("expected rows of a multiple of " + std::to_string(heads) + " heads, at least one, got " +
+                   std::to_string(width) + " columns");
 }
 
 // Edges whose positions are counted by arrays of edges, or nothing counts them: then they are names alone.
@@ -80,7 +79,7 @@ void spmm_rows(const EdgeArrays<Index>& edges, const InTable<Value>& x, const Ou
                const MaybeTable<Value>& weights, const MaybeArray<Value>& divisors, bool fresh, int num_threads) {
   const auto rows = rows_of(edges, x.shape(0), weights, x.shape(1));
   check_shape("out", out, rows.num_rows, x.shape(1));
-  check_length<FeatureError>("divisors", divisors, rows.num_rows, "row");
+  check_length("divisors", divisors, rows.num_rows, "row");
   const SpmmArrays<Value> given{
       x.data(), x.shape(1), data_or_null(weights), weights ? weights->shape(1) : 1, out.data(), data_or_null(divisors),
       fresh};
@@ -173,7 +172,7 @@ struct Scores {
 
   void check_rows(std::size_t num_rows, std::size_t expected) const {
     if (num_rows == expected) return;
-    throw GraphError("expected a row of edges for each row of scores, got " + std::to_string(num_rows));
+    throw InputError("expected a row of edges for each row of scores, got " + std::to_string(num_rows));
   }
 };
 
@@ -207,7 +206,7 @@ void attend_backward_rows(const EdgeArrays<Index>& edges, const ScoreArrays<Valu
   check_shape("x", x, given.num_sources, width);
   check_shape("gradients", gradients, given.num_destinations, width);
   check_shape("gradients of scores", by_scores, rows.num_rows, heads);
-  if (to_sources && !by_other) throw FeatureError("expected an array for the gradients of x, got none");
+  if (to_sources && !by_other) throw InputError("expected an array for the gradients of x, got none");
   check_shape("other gradients", by_other, to_sources ? rows.num_rows : num_positions, to_sources ? width : heads);
   Value* const other = data_or_null(by_other);
   const auto& [out, largest, sums] = state;

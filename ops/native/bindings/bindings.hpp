@@ -96,20 +96,19 @@ void for_both_widths(const Bind& bind) {
 
 // The lengths that kernels take for granted. Contents (rows, ids) are checked where they are read.
 inline std::size_t num_nodes_of(const InArray<std::int64_t>& indptr) {
-  if (indptr.shape(0) == 0) throw GraphError("expected indptr to have num_nodes + 1 entries, got none");
+  if (indptr.shape(0) == 0) throw InputError("expected indptr to have num_nodes + 1 entries, got none");
   return indptr.shape(0) - 1;
 }
 
-template <class Error = GraphError>
-void check_length(const char* name, std::size_t length, std::size_t expected, const char* per = "edge") {
+inline void check_length(const char* name, std::size_t length, std::size_t expected, const char* per = "edge") {
   if (length == expected) return;
-  throw Error(std::string("expected ") + name + " to have one entry per " + per + " (" + std::to_string(expected) +
-              "), got " + std::to_string(length));
+  throw InputError(std::string("expected ") + name + " to have one entry per " + per + " (" + std::to_string(expected) +
+                   "), got " + std::to_string(length));
 }
 
-template <class Error = GraphError, class Array>
+template <class Array>
 void check_length(const char* name, const std::optional<Array>& array, std::size_t expected, const char* per = "edge") {
-  if (array) check_length<Error>(name, array->shape(0), expected, per);
+  if (array) check_length(name, array->shape(0), expected, per);
 }
 
 void bind_aggregate(nb::module_& m);

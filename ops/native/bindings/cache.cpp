@@ -45,10 +45,10 @@ void make_index(CacheIndex* memory, CachePolicy policy, std::int64_t capacity, s
   if ((policy == CachePolicy::kStatic) != fixed.has_value()) {
     throw InputError("CacheIndex: ids are those of a static cache, which needs them");
   }
-  if (fixed) check_length<InputError>("ids", fixed->shape(0), slots, "slot");
+  if (fixed) check_length("ids", fixed->shape(0), slots, "slot");
   Buffer<std::uint8_t> copied;
   if (levels) {
-    check_length<InputError>("levels", levels->shape(0), rows, "row");
+    check_length("levels", levels->shape(0), rows, "row");
     copied = Buffer<std::uint8_t>::long_lived(rows);
     std::copy_n(levels->data(), rows, copied.data());
   }

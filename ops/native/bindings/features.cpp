@@ -22,8 +22,8 @@ namespace {
 
 void check_places(const char* function, const MaybeArray<std::int64_t>& places, std::size_t num_ids) {
   if (!places || places->shape(0) == num_ids) return;
-  throw FeatureError(std::string(function) + ": expected a place for each of " + std::to_string(num_ids) +
-                     " ids, got " + std::to_string(places->shape(0)));
+  throw InputError(std::string(function) + ": expected a place for each of " + std::to_string(num_ids) + " ids, got " +
+                   std::to_string(places->shape(0)));
 }
 
 template <class Target>
@@ -49,7 +49,7 @@ Number number_of(const std::string& dtype) {
   if (dtype == "float64") return Number::kFloat64;
   if (dtype == "int8") return Number::kInt8;
   if (dtype == "uint8") return Number::kUint8;
-  throw FeatureError("decode_rows: expected a dtype of features, got " + dtype);
+  throw InputError("decode_rows: expected a dtype of features, got " + dtype);
 }
 
 template <class Id>
@@ -57,8 +57,8 @@ void decode(std::uintptr_t source, std::size_t num_rows, std::ptrdiff_t row_stri
             const std::string& dtype, const MaybeArray<float>& scale, const MaybeArray<float>& zero_point,
             const MaybeArray<Id>& ids, std::uintptr_t out, const std::string& out_dtype, int num_threads) {
   if (scale) {
-    check_length<FeatureError>("scale", scale->shape(0), width, "number of a row");
-    check_length<FeatureError>("zero_point", zero_point ? zero_point->shape(0) : 0, width, "number of a row");
+    check_length("scale", scale->shape(0), width, "number of a row");
+    check_length("zero_point", zero_point ? zero_point->shape(0) : 0, width, "number of a row");
   }
   const CodedRows rows{reinterpret_cast<const char*>(source),
                        num_rows,
@@ -97,7 +97,7 @@ void gather_from(const std::vector<std::pair<std::uintptr_t, std::size_t>>& tabl
                  const InArray<std::int32_t>& table, const InArray<std::int64_t>& row, std::uintptr_t out,
                  int num_threads, const MaybeArray<std::int64_t>& places, std::size_t num_out) {
   const std::size_t num_ids = table.shape(0);
-  check_length<FeatureError>("row", row.shape(0), num_ids, "id");
+  check_length("row", row.shape(0), num_ids, "id");
   check_places("gather_tables", places, num_ids);
   std::vector<RowTable> rows;
   for (const auto& [data, num_rows] : tables) rows.push_back({reinterpret_cast<const char*>(data), num_rows});

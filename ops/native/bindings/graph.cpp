@@ -93,7 +93,7 @@ void check_rises(const char* name, const InArray<std::int64_t>& offsets, std::op
   const std::int64_t* const last = first + offsets.shape(0);
   const bool rises = first != last && *first == 0 && std::is_sorted(first, last);
   if (!rises || (end && last[-1] != static_cast<std::int64_t>(*end))) {
-    throw GraphError(std::string("typed_rows: expected ") + name + " to rise from 0" +
+    throw InputError(std::string("typed_rows: expected ") + name + " to rise from 0" +
                      (end ? " to " + std::to_string(*end) : "") + ", got others");
   }
 }
@@ -122,7 +122,7 @@ OutArray<double> sums_of(const InArray<std::int64_t>& indptr, const InArray<Inde
                          const InArray<double>& values, int num_threads) {
   return to_numpy(unlocked([&] {
     const CscView<Index> graph = view(indptr, indices);
-    check_length<InputError>("values", values.shape(0), graph.num_nodes, "node");
+    check_length("values", values.shape(0), graph.num_nodes, "node");
     auto sums = Buffer<double>::long_lived(graph.num_nodes);
     sum_to_sources(graph, values.data(), sums.data(), num_threads);
     return sums;
@@ -136,10 +136,10 @@ OutArray<double> reached_by(const InArray<std::int64_t>& indptr, const InArray<I
                             int num_threads) {
   return to_numpy(unlocked([&] {
     const CscView<Index> graph = view(indptr, indices);
-    check_length<InputError>("frontier", frontier.shape(0), graph.num_nodes, "node");
-    check_length<InputError>("row_picks", row_picks.shape(0), graph.num_nodes, "node");
-    check_length<InputError>("edge_picks", edge_picks, graph.num_edges);
-    check_length<InputError>("order", order, graph.num_nodes, "node");
+    check_length("frontier", frontier.shape(0), graph.num_nodes, "node");
+    check_length("row_picks", row_picks.shape(0), graph.num_nodes, "node");
+    check_length("edge_picks", edge_picks, graph.num_edges);
+    check_length("order", order, graph.num_nodes, "node");
     auto reached = Buffer<double>::long_lived(graph.num_nodes);
     if (order) {
       reach_sources_together(graph, frontier.data(), row_picks.data(), order->data(), reached.data(), num_threads);

@@ -17,8 +17,8 @@ template <class Index>
 nb::tuple edges_of_pairs(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
                          const InArray<std::int64_t>& sources, const InArray<std::int64_t>& destinations,
                          int num_threads, const MaybeArray<std::int64_t>& slots) {
-  check_length<ItemsError>("find_edges: destinations", destinations.shape(0), sources.shape(0), "source");
-  check_length<ItemsError>("find_edges: slots", slots, sources.shape(0), "source");
+  check_length("find_edges: destinations", destinations.shape(0), sources.shape(0), "source");
+  check_length("find_edges: slots", slots, sources.shape(0), "source");
   FoundEdges found = unlocked([&] {
     return find_edges(view(indptr, indices), sources.data(), destinations.data(), data_or_null(slots), sources.shape(0),
                       num_threads);
@@ -38,12 +38,12 @@ OutArray<std::int64_t> negatives(const InArray<std::int64_t>& indptr, const InAr
   const std::size_t num_nodes = 0 <= first && first < last ? static_cast<std::size_t>(last - first) : 0;
   const std::size_t num_pairs = counts.shape(0);
   if (law == NegativeNodes::Law::kWeight) {
-    check_length<InputError>("sums", sums ? sums->shape(0) : 0, num_nodes, "node");
+    check_length("sums", sums ? sums->shape(0) : 0, num_nodes, "node");
   }
-  check_length<ItemsError>("draw_negatives: sources", sources, num_pairs, "pair");
+  check_length("draw_negatives: sources", sources, num_pairs, "pair");
   const bool repeats = order && law == NegativeNodes::Law::kUniform;
-  if (!repeats) check_length<InputError>("draw_negatives: order", order, num_nodes, "node");
-  check_length<InputError>("draw_negatives: prefix", prefix, num_pairs, "pair");
+  if (!repeats) check_length("draw_negatives: order", order, num_nodes, "node");
+  check_length("draw_negatives: prefix", prefix, num_pairs, "pair");
   const NegativeNodes nodes{
       first, last, law, data_or_null(sums), data_or_null(order), repeats ? order->shape(0) : num_nodes};
   return to_numpy(unlocked([&] {

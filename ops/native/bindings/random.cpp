@@ -14,7 +14,7 @@ namespace {
 
 void check_range(std::uint64_t num_items, std::uint64_t start, std::uint64_t stop) {
   if (start <= stop && stop <= num_items && num_items <= kMostPermutedItems) return;
-  throw ItemsError("expected 0 <= start <= stop <= num_items <= 2**62");
+  throw InputError("expected 0 <= start <= stop <= num_items <= 2**62");
 }
 
 template <class Write>

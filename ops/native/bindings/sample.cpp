@@ -56,9 +56,9 @@ Frontier elements_of(const InArray<std::int64_t>& frontier, const MaybeArray<std
                      const MaybeArray<std::int64_t>& bounds, const MaybeArray<std::int64_t>& lows) {
   const std::size_t num_dst = frontier.shape(0);
   constexpr const char* kElement = "element of the frontier";
-  check_length<ItemsError>("sample_hop: slots", slots, num_dst, kElement);
-  check_length<ItemsError>("sample_hop: bounds", bounds, num_dst, kElement);
-  check_length<ItemsError>("sample_hop: lows", lows, num_dst, kElement);
+  check_length("sample_hop: slots", slots, num_dst, kElement);
+  check_length("sample_hop: bounds", bounds, num_dst, kElement);
+  check_length("sample_hop: lows", lows, num_dst, kElement);
   return {frontier.data(), num_dst, data_or_null(slots), data_or_null(bounds), data_or_null(lows)};
 }
 
@@ -101,10 +101,10 @@ std::optional<Trees> trees_of(const AnyTrees& trees, std::size_t num_seeds) {
   if (!trees) return std::nullopt;
   check_parts(*trees);
   const auto& [slots, num_trees, streams, bounds, lows] = *trees;
-  check_length<ItemsError>("sample_trees: slots", slots.shape(0), num_seeds, "seed");
-  check_length<ItemsError>("sample_trees: streams", streams, num_trees, "tree");
-  check_length<ItemsError>("sample_trees: bounds", bounds, num_trees, "tree");
-  check_length<ItemsError>("sample_trees: lows", lows, num_trees, "tree");
+  check_length("sample_trees: slots", slots.shape(0), num_seeds, "seed");
+  check_length("sample_trees: streams", streams, num_trees, "tree");
+  check_length("sample_trees: bounds", bounds, num_trees, "tree");
+  check_length("sample_trees: lows", lows, num_trees, "tree");
   return Trees{slots.data(), num_trees, data_or_null(streams), data_or_null(bounds), data_or_null(lows)};
 }
 
@@ -121,12 +121,12 @@ class BoundSampler {
         times_(std::move(times)),
         typing_(relations, num_nodes, num_nodes_of(indptr_), !relations.empty()) {
     if (relations.empty() && typing_.num_nodes != num_nodes_of(indptr_)) {
-      throw GraphError("a graph without relations has a row for each node");
+      throw InputError("a graph without relations has a row for each node");
     }
     std::visit(
         [&](const auto& sources) {
           if constexpr (std::is_same_v<std::decay_t<decltype(sources)>, std::monostate>) {
-            throw GraphError("expected indices to be an array of int32 or int64, got None");
+            throw InputError("expected indices to be an array of int32 or int64, got None");
           } else {
             using Index = std::remove_const_t<typename std::decay_t<decltype(sources)>::Scalar>;
             sampler_ =

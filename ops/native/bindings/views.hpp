@@ -52,7 +52,7 @@ inline void check_ends(const InArray<std::int64_t>& indptr, std::size_t num_edge
   const std::int64_t first = indptr.data()[0];
   const std::int64_t last = indptr.data()[num_nodes_of(indptr)];
   if (first == 0 && last == static_cast<std::int64_t>(num_edges)) return;
-  throw GraphError("expected indptr to run from 0 to the number of edges, " + std::to_string(num_edges) + ", got " +
+  throw InputError("expected indptr to run from 0 to the number of edges, " + std::to_string(num_edges) + ", got " +
                    std::to_string(first) + " to " + std::to_string(last));
 }
 
@@ -75,8 +75,8 @@ inline std::optional<ExcludedRows> view(const AnyExcluded& excluded) {
   check_parts(*excluded);
   const auto& [rows, starts, positions, slots] = *excluded;
   const std::size_t num_rows = rows.shape(0);
-  check_length<InputError>("excluded edges: starts", starts.shape(0), num_rows + 1, "row and one more");
-  check_length<InputError>("excluded edges: slots", slots, num_rows, "row");
+  check_length("excluded edges: starts", starts.shape(0), num_rows + 1, "row and one more");
+  check_length("excluded edges: slots", slots, num_rows, "row");
   return ExcludedRows{rows.data(), num_rows, starts.data(), positions.data(), positions.shape(0), data_or_null(slots)};
 }
 

@@ -24,7 +24,7 @@ WalkGraph<Index> walk_graph(const InArray<std::int64_t>& indptr, const InArray<I
   check_length("weights", size(weights), num_edges);
   const std::size_t num_sums = sums_in_graph(num_edges);
   if (sums->shape(0) != num_sums) {
-    throw GraphError("expected sums to have num_edges // " + std::to_string(kEdgesPerSum) +
+    throw InputError("expected sums to have num_edges // " + std::to_string(kEdgesPerSum) +
                      " + 1 = " + std::to_string(num_sums) + " entries, got " + std::to_string(sums->shape(0)));
   }
   graph.weights.sums = sums->data();
@@ -97,7 +97,7 @@ OutArray<double> inverse_degrees(const InArray<std::int64_t>& indptr, const InAr
 OutArray<std::int64_t> by_weight(const InArray<double>& sums, std::size_t num_draws, std::uint64_t key,
                                  int num_threads) {
   return to_numpy(unlocked([&] {
-    if (sums.shape(0) == 0 && num_draws != 0) throw ItemsError("draw_by_weight: there is nothing to draw from");
+    if (sums.shape(0) == 0 && num_draws != 0) throw InputError("draw_by_weight: there is nothing to draw from");
     Buffer<std::int64_t> drawn(num_draws);
     draw_by_weight(sums.data(), sums.shape(0), key, drawn.data(), num_draws, num_threads);
     return drawn;
@@ -111,7 +111,7 @@ OutArray<std::int64_t> edges(const InArray<std::int64_t>& indptr, const InArray<
   return to_numpy(unlocked([&] {
     const CscView<Index> graph = view(indptr, indices);
     check_frontier(destinations.data(), destinations.shape(0), graph.num_nodes, "draw_edges: destinations");
-    if (destinations.shape(0) == 0 && num_draws != 0) throw ItemsError("draw_edges: there is nothing to draw from");
+    if (destinations.shape(0) == 0 && num_draws != 0) throw InputError("draw_edges: there is nothing to draw from");
     if (num_draws > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc();
     Buffer<std::int64_t> drawn(2 * num_draws);
     draw_edges(graph, destinations.data(), destinations.shape(0), key, drawn.data(), num_draws, num_threads);

@@ -79,7 +79,7 @@ CacheIndex::CacheIndex(CachePolicy policy, std::size_t capacity, std::size_t num
   check("static cache", fixed, capacity);
   for (std::size_t slot = 0; slot < capacity; ++slot) {
     if (table_.find(fixed[slot]) != kNoSlot) {
-      throw FeatureError("expected distinct ids of a static cache, got " + std::to_string(fixed[slot]) + " twice");
+      throw InputError("expected distinct ids of a static cache, got " + std::to_string(fixed[slot]) + " twice");
     }
     table_.insert(fixed[slot], static_cast<Slot>(slot));
   }
@@ -119,9 +119,9 @@ void CacheIndex::begin_anew() {
 void CacheIndex::check(const char* what, const std::int64_t* ids, std::size_t num_ids) const {
   const std::size_t bad = first_out_of_range(ids, 0, num_ids, num_rows_);
   if (bad == num_ids) return;
-  throw FeatureError(std::string(what) + ": ids[" + std::to_string(bad) + "] = " + std::to_string(ids[bad]) +
-                     " has no row: expected 0 <= id < num_rows = " + std::to_string(num_rows_) +
-                     "; the feature may be shorter than the graph");
+  throw InputError(std::string(what) + ": ids[" + std::to_string(bad) + "] = " + std::to_string(ids[bad]) +
+                   " has no row: expected 0 <= id < num_rows = " + std::to_string(num_rows_) +
+                   "; the feature may be shorter than the graph");
 }
 
 void CacheIndex::hold(Slot slot, CacheLookup& lookup) {
@@ -131,7 +131,7 @@ void CacheIndex::hold(Slot slot, CacheLookup& lookup) {
 }
 
 CacheLookup CacheIndex::look_up(const std::int64_t* ids, std::size_t num_ids) {
-  if (num_ids >= UINT32_MAX) throw FeatureError("expected a read of fewer than 2**32 - 1 ids; read in parts");
+  if (num_ids >= UINT32_MAX) throw InputError("expected a read of fewer than 2**32 - 1 ids; read in parts");
   check("read", ids, num_ids);
   CacheLookup lookup;
   lookup.num_ids = num_ids;

@@ -49,7 +49,7 @@ class CacheIndex {
              Buffer<std::uint8_t>&& levels);
   ~CacheIndex();
 
-  // Throws FeatureError for an id that no row has; nothing is changed then.
+  // Throws InputError for an id that no row has; nothing is changed then.
   CacheLookup look_up(const std::int64_t* ids, std::size_t num_ids);
 
   // The read is over: its slots are filled in, or, if it failed, not. One that began before a fork holds nothing here.

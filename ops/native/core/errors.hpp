@@ -1,4 +1,4 @@
-// What kernels throw for input a caller can produce. The bindings turn each into the Python class of the same name.
+// Thrown by kernels for input that a caller can produce. The bindings turn it into the Python class of the same name.
 #pragma once
 
 #include <stdexcept>
@@ -7,18 +7,6 @@ namespace headrace {
 
 struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
-};
-
-struct GraphError : InputError {
-  using InputError::InputError;
-};
-
-struct ItemsError : InputError {
-  using InputError::InputError;
-};
-
-struct FeatureError : InputError {
-  using InputError::InputError;
 };
 
 }  // namespace headrace

@@ -134,7 +134,7 @@ class RingCall {
   // The kernel takes nothing any more; what it has taken it finishes.
   void give_up(int error) {
     failure_ = std::make_exception_ptr(
-        FeatureError("io_uring failed: " + std::generic_category().message(error) + "; read with engine=\"threads\""));
+        InputError("io_uring failed: " + std::generic_category().message(error) + "; read with engine=\"threads\""));
     failed_ = 0;
     num_going_on_ -= ring_.withdraw_queued();
     while (num_going_on_ > 0) {
@@ -181,9 +181,9 @@ template <class T>
 void check(const char* name, const T* values, std::size_t count, std::size_t bound, const char* advice) {
   const std::size_t bad = first_out_of_range(values, 0, count, bound);
   if (bad == count) return;
-  throw FeatureError(std::string("read_rows: ") + name + "[" + std::to_string(bad) +
-                     "] = " + std::to_string(values[bad]) + " has no row: expected from 0 to below " +
-                     std::to_string(bound) + advice);
+  throw InputError(std::string("read_rows: ") + name + "[" + std::to_string(bad) +
+                   "] = " + std::to_string(values[bad]) + " has no row: expected from 0 to below " +
+                   std::to_string(bound) + advice);
 }
 
 }  // namespace
@@ -191,11 +191,11 @@ void check(const char* name, const T* values, std::size_t count, std::size_t bou
 DiskReader::DiskReader(int descriptor, std::string name, RowLayout layout, const Options& options)
     : file_(descriptor, std::move(name), layout, options.direct), options_(options), gap_bytes_(options.gap_bytes) {
   if (options.queue_depth < 1 || options.queue_depth > kMostDepth) {
-    throw FeatureError("expected a queue_depth of at least 1 and at most " + std::to_string(kMostDepth) + ", got " +
-                       std::to_string(options.queue_depth));
+    throw InputError("expected a queue_depth of at least 1 and at most " + std::to_string(kMostDepth) + ", got " +
+                     std::to_string(options.queue_depth));
   }
   if (options.engine == DiskEngine::kIoUring && !has_io_uring()) {
-    throw FeatureError(
+    throw InputError(
         "this process cannot use io_uring (it takes Linux 5.6, and containers may forbid it); leave "
         "engine out, or pass engine=\"threads\"");
   }
@@ -208,8 +208,8 @@ ReadCounts DiskReader::read(const Id* ids, std::size_t num_ids, const DiskTarget
   if (out.places != nullptr) {
     check("places", out.places, num_ids, out.num_rows, "");
   } else if (num_ids > out.num_rows) {
-    throw FeatureError("read_rows: expected an output of " + std::to_string(num_ids) + " rows, got " +
-                       std::to_string(out.num_rows));
+    throw InputError("read_rows: expected an output of " + std::to_string(num_ids) + " rows, got " +
+                     std::to_string(out.num_rows));
   }
   if (layout.row_bytes == 0 || num_ids == 0) return {};
   const ReadPlan plan = plan_reads(layout, file_.alignment(), gap_bytes_, ids, num_ids, out.places);

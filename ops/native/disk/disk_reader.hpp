@@ -38,7 +38,7 @@ class DiskReader {
 
   DiskReader(int descriptor, std::string name, RowLayout layout, const Options& options);
 
-  // out[places[i]] = row ids[i]. Throws FeatureError before anything is written when an id or a place has no row, and
+  // out[places[i]] = row ids[i]. Throws InputError before anything is written when an id or a place has no row, and
   // when a row cannot be read; no read is going on any more then.
   template <class Id>
   ReadCounts read(const Id* ids, std::size_t num_ids, const DiskTarget& out);

@@ -38,7 +38,7 @@ class RangeRead {
   std::size_t bytes() const;
 
   // Take the outcome of that: bytes that came, or a negative errno. Returns whether all rows are there, and in their
-  // places. Throws FeatureError that names the first row that cannot be read.
+  // places. Throws InputError that names the first row that cannot be read.
   bool advance(std::int64_t outcome);
 
   const ReadCounts& counts() const { return counts_; }

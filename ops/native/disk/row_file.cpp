@@ -24,8 +24,8 @@ void check(const RowLayout& layout) {
   if (__builtin_mul_overflow(layout.num_rows, std::uint64_t{layout.row_bytes}, &bytes) ||
       __builtin_add_overflow(bytes, layout.start, &bytes) ||
       bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) - RowFile::kBlockBytes) {
-    throw FeatureError("expected rows that fit in a file, got " + std::to_string(layout.num_rows) + " of " +
-                       std::to_string(layout.row_bytes) + " bytes");
+    throw InputError("expected rows that fit in a file, got " + std::to_string(layout.num_rows) + " of " +
+                     std::to_string(layout.row_bytes) + " bytes");
   }
 }
 
@@ -63,7 +63,7 @@ bool RowFile::open_anew(int descriptor) {
   }
 #endif
   descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (descriptor_ < 0) throw FeatureError("cannot keep " + name_ + " open: " + text_of(errno));
+  if (descriptor_ < 0) throw InputError("cannot keep " + name_ + " open: " + text_of(errno));
   const int flags = fcntl(descriptor_, F_GETFL);
   waits_ = flags < 0 || (flags & O_NONBLOCK) == 0;
   return false;
@@ -93,7 +93,7 @@ bool RowFile::read_directly() {
 
 RowFile::Version RowFile::version() const {
   struct stat status;
-  if (fstat(descriptor_, &status) != 0) throw FeatureError("cannot look at " + name_ + ": " + text_of(errno));
+  if (fstat(descriptor_, &status) != 0) throw InputError("cannot look at " + name_ + ": " + text_of(errno));
 #ifdef __APPLE__
   const timespec& changed = status.st_mtimespec;
 #else
@@ -104,21 +104,21 @@ RowFile::Version RowFile::version() const {
 
 void RowFile::check_unchanged() const {
   if (version() != opened_) {
-    throw FeatureError("expected " + name_ +
-                       " as it was when it was opened, but it has been written to since; open it once more, and put "
-                       "new rows into a new file that takes its name");
+    throw InputError("expected " + name_ +
+                     " as it was when it was opened, but it has been written to since; open it once more, and put "
+                     "new rows into a new file that takes its name");
   }
 }
 
 void RowFile::throw_error(std::uint64_t first, std::uint64_t last, int error) const {
   const std::string rows = first == last ? "row " + std::to_string(first)
                                          : "all of rows " + std::to_string(first) + " to " + std::to_string(last);
-  throw FeatureError("cannot read " + rows + " of " + name_ + ": " + text_of(error));
+  throw InputError("cannot read " + rows + " of " + name_ + ": " + text_of(error));
 }
 
 void RowFile::throw_truncated(std::uint64_t row) const {
-  throw FeatureError("expected " + std::to_string(layout_.num_rows) + " rows in " + name_ + ", but it ends in row " +
-                     std::to_string(row) + "; it was truncated after it was opened: copy it once more");
+  throw InputError("expected " + std::to_string(layout_.num_rows) + " rows in " + name_ + ", but it ends in row " +
+                   std::to_string(row) + "; it was truncated after it was opened: copy it once more");
 }
 
 }  // namespace headrace

@@ -37,7 +37,7 @@ class RowFile {
   // What offsets, sizes and memory of reads are multiples of.
   std::size_t alignment() const { return is_direct_ ? kBlockBytes : 1; }
 
-  // Throws FeatureError if somebody has written to the file since: rows may be of before and after.
+  // Throws InputError if somebody has written to the file since: rows may be of before and after.
   void check_unchanged() const;
 
   // Of the rows from `first` to `last`, which one read was for; `error` is an errno.

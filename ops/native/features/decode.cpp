@@ -77,7 +77,7 @@ Decode<Id> decode_to(Number number) {
     case Number::kFloat64:
       return decode_of<In, double, Id>();
     default:
-      throw FeatureError("decode_rows: expected rows of a floating dtype to be written");
+      throw InputError("decode_rows: expected rows of a floating dtype to be written");
   }
 }
 
@@ -97,7 +97,7 @@ Decode<Id> decode_from(Number number, Number out) {
     case Number::kUint8:
       return decode_to<std::uint8_t, Id>(out);
   }
-  throw FeatureError("decode_rows: expected a kind of numbers");
+  throw InputError("decode_rows: expected a kind of numbers");
 }
 
 std::size_t bytes_of(Number number) {
@@ -115,9 +115,9 @@ void decode_rows(const CodedRows& source, const Id* ids, std::size_t num_ids, ch
   const auto outside = [&](Id id) { return static_cast<Unsigned>(id) >= source.num_rows; };
   if (ids != nullptr) {
     if (const Id* bad = std::find_if(ids, ids + num_ids, outside); bad != ids + num_ids) {
-      throw FeatureError("decode_rows: ids[" + std::to_string(bad - ids) + "] = " + std::to_string(*bad) +
-                         " has no row: expected 0 <= id < num_rows = " + std::to_string(source.num_rows) +
-                         "; the feature may be shorter than the graph");
+      throw InputError("decode_rows: ids[" + std::to_string(bad - ids) + "] = " + std::to_string(*bad) +
+                       " has no row: expected 0 <= id < num_rows = " + std::to_string(source.num_rows) +
+                       "; the feature may be shorter than the graph");
     }
   }
   const auto decode = decode_from<Id>(source.number, number);

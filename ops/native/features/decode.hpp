@@ -19,7 +19,7 @@ struct CodedRows {
 };
 
 // out[i] = (source[ids[i]] - zero_point) * scale, or the number itself, in float32, then rounded to `number`, one of
-// the floating ones. Without ids out[i] is of source[i]. Throws FeatureError before anything is written if an id has no
+// the floating ones. Without ids out[i] is of source[i]. Throws InputError before anything is written if an id has no
 // row.
 template <class Id>
 void decode_rows(const CodedRows& source, const Id* ids, std::size_t num_ids, char* out, Number number,

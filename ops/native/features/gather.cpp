@@ -105,8 +105,8 @@ void check_places(const RowTarget& out, std::size_t num_ids) {
   const auto outside = [&](std::int64_t place) { return static_cast<std::uint64_t>(place) >= out.num_rows; };
   const std::int64_t* const end = out.places + num_ids;
   if (const std::int64_t* bad = std::find_if(out.places, end, outside); bad != end) {
-    throw FeatureError("gather_rows: places[" + std::to_string(bad - out.places) + "] = " + std::to_string(*bad) +
-                       " is no row of out: expected 0 <= place < " + std::to_string(out.num_rows));
+    throw InputError("gather_rows: places[" + std::to_string(bad - out.places) + "] = " + std::to_string(*bad) +
+                     " is no row of out: expected 0 <= place < " + std::to_string(out.num_rows));
   }
 }
 
@@ -115,9 +115,9 @@ void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, co
   using Unsigned = std::make_unsigned_t<Id>;
   const auto outside = [&](Id id) { return static_cast<Unsigned>(id) >= source.num_rows; };
   if (const Id* bad = std::find_if(ids, ids + num_ids, outside); bad != ids + num_ids) {
-    throw FeatureError("gather_rows: ids[" + std::to_string(bad - ids) + "] = " + std::to_string(*bad) +
-                       " has no row: expected 0 <= id < num_rows = " + std::to_string(source.num_rows) +
-                       "; the feature may be shorter than the graph");
+    throw InputError("gather_rows: ids[" + std::to_string(bad - ids) + "] = " + std::to_string(*bad) +
+                     " has no row: expected 0 <= id < num_rows = " + std::to_string(source.num_rows) +
+                     "; the feature may be shorter than the graph");
   }
   if (out.places != nullptr) check_places(out, num_ids);
   if (source.row_bytes == 0) return;  // nothing to copy, and the arrays may have no memory at all

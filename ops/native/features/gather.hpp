@@ -20,10 +20,10 @@ struct RowTarget {
   const std::int64_t* places;  // where each row goes, or null: one after the other
 };
 
-// Throws FeatureError when a place has no row.
+// Throws InputError when a place has no row.
 void check_places(const RowTarget& out, std::size_t num_ids);
 
-// out[places[i]] = source[ids[i]]. Throws FeatureError before anything is written when an id or a place has no row.
+// out[places[i]] = source[ids[i]]. Throws InputError before anything is written when an id or a place has no row.
 template <class Id>
 void gather_rows(const RowSource& source, const Id* ids, std::size_t num_ids, const RowTarget& out, int num_threads);
 

@@ -25,8 +25,8 @@ void scatter_add_rows(Value* out, std::size_t num_rows, std::size_t width, const
   using Unsigned = std::make_unsigned_t<Id>;
   const auto outside = [&](Id id) { return static_cast<Unsigned>(id) >= num_rows; };
   if (const Id* bad = std::find_if(ids, ids + num_ids, outside); bad != ids + num_ids) {
-    throw FeatureError("scatter_add_rows: ids[" + std::to_string(bad - ids) + "] = " + std::to_string(*bad) +
-                       " has no row: expected 0 <= id < num_rows = " + std::to_string(num_rows));
+    throw InputError("scatter_add_rows: ids[" + std::to_string(bad - ids) + "] = " + std::to_string(*bad) +
+                     " has no row: expected 0 <= id < num_rows = " + std::to_string(num_rows));
   }
   if (width == 0) return;
   const std::size_t prefetch_bytes = std::min(width * sizeof(Value), kMaxPrefetchBytes);

@@ -23,20 +23,20 @@ void locate_rows(const TierSizes& tiers, std::uint64_t here, const Rank* rank, c
                  std::int32_t* table, std::int64_t* row, int num_threads) {
   using Unsigned = std::make_unsigned_t<Id>;
   if (tiers.num_devices > kMostDevices) {
-    throw FeatureError("locate_rows: " + std::to_string(tiers.num_devices) + " devices, expected at most " +
-                       std::to_string(kMostDevices));
+    throw InputError("locate_rows: " + std::to_string(tiers.num_devices) + " devices, expected at most " +
+                     std::to_string(kMostDevices));
   }
   if (here >= std::max<std::uint64_t>(tiers.num_devices, 1) ||
       (tiers.num_devices == 0 && (tiers.replicated > 0 || tiers.interleaved > 0))) {
-    throw FeatureError("locate_rows: there is no device " + std::to_string(here) + " of " +
-                       std::to_string(tiers.num_devices) + " that rows are on");
+    throw InputError("locate_rows: there is no device " + std::to_string(here) + " of " +
+                     std::to_string(tiers.num_devices) + " that rows are on");
   }
   const auto outside = [&](std::size_t i) { return static_cast<Unsigned>(ids[i]) >= tiers.num_rows; };
   num_threads = threads_for(num_threads, kLocateNanoseconds * static_cast<double>(num_ids));
   parallel_for_each(num_threads, num_ids, [&](std::size_t i) {
     if (outside(i)) {
-      throw FeatureError("locate_rows: ids[" + std::to_string(i) + "] = " + std::to_string(ids[i]) +
-                         " has no row: expected 0 <= id < num_rows = " + std::to_string(tiers.num_rows));
+      throw InputError("locate_rows: ids[" + std::to_string(i) + "] = " + std::to_string(ids[i]) +
+                       " has no row: expected 0 <= id < num_rows = " + std::to_string(tiers.num_rows));
     }
     if (i + kRanksAhead < num_ids && !outside(i + kRanksAhead)) prefetch_read(rank + ids[i + kRanksAhead]);
     std::uint64_t position = static_cast<std::uint64_t>(rank[ids[i]]);
@@ -60,8 +60,8 @@ void gather_tables(const RowTable* tables, std::size_t num_tables, std::size_t r
   for (std::size_t i = 0; i < num_ids; ++i) {
     const bool known = static_cast<std::uint32_t>(table[i]) < num_tables;
     if (known && static_cast<std::uint64_t>(row[i]) < tables[table[i]].num_rows) continue;
-    throw FeatureError("gather_tables: there is no row " + std::to_string(row[i]) + " in table " +
-                       std::to_string(table[i]) + " of " + std::to_string(num_tables));
+    throw InputError("gather_tables: there is no row " + std::to_string(row[i]) + " in table " +
+                     std::to_string(table[i]) + " of " + std::to_string(num_tables));
   }
   if (out.places != nullptr) check_places(out, num_ids);
   if (row_bytes == 0) return;  // nothing to copy, and the tables may have no memory at all

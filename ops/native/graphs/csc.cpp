@@ -20,7 +20,7 @@ template <class Id>
 void check_ids(StridedIds<Id> ids, std::size_t begin, std::size_t end, std::size_t num_nodes, const char* name) {
   const std::size_t i = first_out_of_range(ids, begin, end, num_nodes);
   if (i == end) return;
-  throw GraphError(std::string(name) + "[" + std::to_string(i) + "] = " + std::to_string(ids[i]) +
+  throw InputError(std::string(name) + "[" + std::to_string(i) + "] = " + std::to_string(ids[i]) +
                    " is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
                    "; correct the id or raise num_nodes");
 }
@@ -120,7 +120,7 @@ void place_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, 
 template <class Index>
 void check_csc(const CscView<Index>& graph, int num_threads) {
   if (graph.indptr[0] != 0 || graph.indptr[graph.num_nodes] != static_cast<std::int64_t>(graph.num_edges)) {
-    throw GraphError("check_csc: indptr runs from " + std::to_string(graph.indptr[0]) + " to " +
+    throw InputError("check_csc: indptr runs from " + std::to_string(graph.indptr[0]) + " to " +
                      std::to_string(graph.indptr[graph.num_nodes]) +
                      ": expected from 0 to len(indices) = " + std::to_string(graph.num_edges));
   }
@@ -128,7 +128,7 @@ void check_csc(const CscView<Index>& graph, int num_threads) {
   const std::size_t num_parts = parts_for(num_threads);
   parallel_for_each(num_threads, graph.num_nodes, [&](std::size_t v) {
     if (graph.indptr[v] <= graph.indptr[v + 1]) return;
-    throw GraphError("check_csc: indptr decreases: indptr[" + std::to_string(v) +
+    throw InputError("check_csc: indptr decreases: indptr[" + std::to_string(v) +
                      "] = " + std::to_string(graph.indptr[v]) + ", indptr[" + std::to_string(v + 1) +
                      "] = " + std::to_string(graph.indptr[v + 1]) + "; expected the running sum of in-degrees");
   });

@@ -18,7 +18,7 @@ struct StridedIds {
   const Id* address(std::size_t i) const { return data + static_cast<std::ptrdiff_t>(i) * stride; }
 };
 
-// True when dst already is sorted. Throws GraphError for an id outside [0, num_nodes).
+// True when dst already is sorted. Throws InputError for an id outside [0, num_nodes).
 template <class Id>
 bool check_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes, int num_threads);
 
@@ -32,7 +32,7 @@ template <class Id, class Index, class EdgeId>
 void place_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes,
                  std::int64_t* indptr, Index* indices, EdgeId* edge_ids, int num_threads);
 
-// Throws GraphError for the first fault of a CSC: wrong ends, a decreasing indptr, an id outside [0, num_nodes).
+// Throws InputError for the first fault of a CSC: wrong ends, a decreasing indptr, an id outside [0, num_nodes).
 template <class Index>
 void check_csc(const CscView<Index>& graph, int num_threads);
 

@@ -26,7 +26,7 @@ struct CscView {
     const std::int64_t start = indptr[node];
     const std::int64_t stop = indptr[node + 1];
     if (start < 0 || stop < start || static_cast<std::uint64_t>(stop) > num_edges) {
-      throw GraphError("indptr[" + std::to_string(node) + "] = " + std::to_string(start) + " and indptr[" +
+      throw InputError("indptr[" + std::to_string(node) + "] = " + std::to_string(start) + " and indptr[" +
                        std::to_string(node + 1) + "] = " + std::to_string(stop) +
                        " do not bound a row: expected 0 <= indptr[i] <= indptr[i + 1] <= num_edges = " +
                        std::to_string(num_edges) + "; run check_csc on the graph");

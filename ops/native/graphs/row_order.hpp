@@ -6,7 +6,7 @@
 
 namespace headrace {
 
-// Whether keys ascend within each row already. Throws GraphError for an indptr that does not bound rows.
+// Whether keys ascend within each row already. Throws InputError for an indptr that does not bound rows.
 bool rows_ascend(const std::int64_t* indptr, std::size_t num_nodes, const std::int64_t* keys, std::size_t num_edges,
                  int num_threads);
 

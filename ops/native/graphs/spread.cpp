@@ -19,7 +19,7 @@ constexpr double kNanosecondsPerEdge = 2;
 constexpr std::size_t kCacheBytes = std::size_t{4} << 20;
 
 [[noreturn]] void throw_no_node(std::int64_t edge, std::int64_t source, std::size_t num_nodes) {
-  throw GraphError("indices[" + std::to_string(edge) + "] = " + std::to_string(source) +
+  throw InputError("indices[" + std::to_string(edge) + "] = " + std::to_string(source) +
                    " is not a node id: expected ids below num_nodes = " + std::to_string(num_nodes) +
                    "; run check_csc on the graph");
 }
@@ -151,7 +151,7 @@ struct TogetherLaw {
   std::int64_t row(std::size_t i) const {
     const std::int64_t row = order[i];
     if (static_cast<std::uint64_t>(row) < num_nodes) return row;
-    throw GraphError("order[" + std::to_string(i) + "] = " + std::to_string(row) + " is not a node id");
+    throw InputError("order[" + std::to_string(i) + "] = " + std::to_string(row) + " is not a node id");
   }
   bool is_there(std::int64_t row) const { return frontier[row] > 0; }
   Value of_row(std::int64_t row) const { return {frontier[row], row_picks[row]}; }

@@ -9,7 +9,7 @@
 
 namespace headrace {
 
-// sums[u] is the sum of values[v] over the edges u -> v. Throws GraphError for rows and ids of no graph.
+// sums[u] is the sum of values[v] over the edges u -> v. Throws InputError for rows and ids of no graph.
 template <class Index>
 void sum_to_sources(const CscView<Index>& graph, const double* values, double* sums, int num_threads);
 

@@ -67,7 +67,7 @@ Buffer<std::int64_t> number_sources(Buffer<Index>& sources, std::size_t num_node
   Unsigned largest = 0;  // a negative id is a huge unsigned one
   for (std::size_t e = 0; e < num_edges; ++e) largest = std::max(largest, static_cast<Unsigned>(sources[e]));
   if (num_edges != 0 && largest >= num_nodes) {
-    throw GraphError("indices hold " + std::to_string(static_cast<Index>(largest)) +
+    throw InputError("indices hold " + std::to_string(static_cast<Index>(largest)) +
                      ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes) +
                      "; run check_csc on the graph");
   }

@@ -19,7 +19,7 @@ struct FoundEdges {
 
 // All edges from sources[i] to destinations[i], for each i below `count`, parallel ones included; a pair may have none,
 // and may come again. With `slots` [count] pair i is of the tree slots[i], and an edge is told once for each tree that
-// has a pair of it. Rows of the destinations are read from end to end, once. Throws ItemsError for ids that are no
+// has a pair of it. Rows of the destinations are read from end to end, once. Throws InputError for ids that are no
 // nodes.
 template <class Index>
 FoundEdges find_edges(const CscView<Index>& csc, const std::int64_t* sources, const std::int64_t* destinations,

@@ -127,7 +127,7 @@ void check(const CscView<Index>& csc, const NegativeNodes& nodes, const std::int
     const std::int64_t start = csc.indptr[nodes.first];
     const std::int64_t end = csc.indptr[nodes.last];
     if (start < 0 || end < start || static_cast<std::uint64_t>(end) > csc.num_edges) {
-      throw GraphError("draw_negatives: indptr does not ascend from 0 to num_edges; run check_csc on the graph");
+      throw InputError("draw_negatives: indptr does not ascend from 0 to num_edges; run check_csc on the graph");
     }
     if (start == end) {
       throw InputError("draw_negatives: expected in-edges to draw nodes by degree, got nodes without any");

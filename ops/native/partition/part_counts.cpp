@@ -84,7 +84,7 @@ class Counting {
       if (e + static_cast<std::int64_t>(kFirstEntries) < stop) prefetch(e + static_cast<std::int64_t>(kFirstEntries));
       const auto source = static_cast<std::int64_t>(graph_.indices[e]);
       if (static_cast<std::uint64_t>(source) >= graph_.num_nodes) {
-        throw GraphError("indices[" + std::to_string(e) + "] = " + std::to_string(source) +
+        throw InputError("indices[" + std::to_string(e) + "] = " + std::to_string(source) +
                          " is not a node id: expected ids below num_nodes = " + std::to_string(graph_.num_nodes) +
                          "; run check_csc on the graph");
       }

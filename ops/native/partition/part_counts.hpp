@@ -30,7 +30,7 @@ struct PartCounts {
 void check_grid(const PartGrid& grid, std::size_t num_nodes);
 
 // Adds to counts that are 0. The grid must have been checked. Needs 8 bytes per node (12 with 64-bit ids) while it
-// runs. Throws GraphError for damaged rows or ids.
+// runs. Throws InputError for damaged rows or ids.
 template <class Index>
 void count_parts(const CscView<Index>& graph, PartGrid grid, PartCounts& counts);
 

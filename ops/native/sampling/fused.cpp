@@ -60,7 +60,7 @@ class BlockSink : public HopSink<Index> {
   void check_sources(const Index* sources, std::size_t count) const {
     const std::size_t foreign = first_out_of_range(sources, 0, count, num_nodes_);
     if (foreign == count) return;
-    throw GraphError(std::string(Elements::kCaller) + ": indices hold " + std::to_string(sources[foreign]) +
+    throw InputError(std::string(Elements::kCaller) + ": indices hold " + std::to_string(sources[foreign]) +
                      ", which is not a node id: expected 0 <= id < num_nodes = " + std::to_string(num_nodes_) +
                      "; run check_csc on the graph");
   }

@@ -43,7 +43,7 @@ class NodeElements {
     Buffer<std::int64_t> local(num_seeds);
     n_id_.resize(map_.number(seeds, num_seeds, local.data(), n_id_.data(), 0));
     if (n_id_.size() == num_seeds) return;
-    throw ItemsError(both_are(kCaller, local, seeds) + ": expected unique seeds; pass them through unique_and_inverse");
+    throw InputError(both_are(kCaller, local, seeds) + ": expected unique seeds; pass them through unique_and_inverse");
   }
 
   std::size_t size() const { return n_id_.size(); }
@@ -129,7 +129,7 @@ class TreeElements {
     if (num_seeds > NodeMap::kMostLocalIds) refuse_size();
     const std::size_t foreign = first_out_of_range(trees.slots, 0, num_seeds, trees.num_trees);
     if (foreign != num_seeds) {
-      throw ItemsError(std::string(kCaller) + ": slots[" + std::to_string(foreign) +
+      throw InputError(std::string(kCaller) + ": slots[" + std::to_string(foreign) +
                        "] = " + std::to_string(trees.slots[foreign]) + " is no tree: expected 0 <= slot < " +
                        std::to_string(trees.num_trees));
     }
@@ -138,7 +138,7 @@ class TreeElements {
     for (std::size_t i = 0; i < num_seeds; ++i) edge_keys_[i] = keys_.of(seeds[i], trees.slots[i]);
     number_keys(0, num_seeds);
     if (numbered_.size() != num_seeds) {
-      throw ItemsError(both_are(kCaller, local_ids_, seeds) + " in slot " +
+      throw InputError(both_are(kCaller, local_ids_, seeds) + " in slot " +
                        std::to_string(trees.slots[repeated_seed(local_ids_).second]) +
                        ": expected seeds that are unique within their trees");
     }

@@ -35,7 +35,7 @@ void sample_hop(const HopCall<Index>& call) {
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name) {
   const std::size_t i = first_out_of_range(frontier, 0, num_dst, num_nodes);
   if (i == num_dst) return;
-  throw ItemsError(std::string(name) + "[" + std::to_string(i) + "] = " + std::to_string(frontier[i]) +
+  throw InputError(std::string(name) + "[" + std::to_string(i) + "] = " + std::to_string(frontier[i]) +
                    " is not a node of the graph: expected 0 <= id < num_nodes = " + std::to_string(num_nodes));
 }
 

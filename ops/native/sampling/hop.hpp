@@ -75,7 +75,7 @@ struct HopCall {
 template <class Index>
 void sample_hop(const HopCall<Index>& call);
 
-// Throws ItemsError for the first id outside [0, num_nodes).
+// Throws InputError for the first id outside [0, num_nodes).
 void check_frontier(const std::int64_t* frontier, std::size_t num_dst, std::size_t num_nodes, const char* name);
 
 }  // namespace headrace

@@ -17,7 +17,7 @@ void check_rows(const HopEdges& hop) {
   const std::int64_t first = hop.indptr[0];
   const std::int64_t last = hop.indptr[hop.num_rows];
   if (first == 0 && last == static_cast<std::int64_t>(hop.num_edges)) return;
-  throw GraphError("join_hops: expected indptr to run from 0 to the number of edges, " + std::to_string(hop.num_edges) +
+  throw InputError("join_hops: expected indptr to run from 0 to the number of edges, " + std::to_string(hop.num_edges) +
                    ", got " + std::to_string(first) + " to " + std::to_string(last));
 }
 

@@ -33,7 +33,7 @@ struct JoinedHops {
 };
 
 // Join hops in their order, without edges whose id an earlier hop has; an edge that one hop has twice stays twice. An
-// edge has one destination, so it is looked for in its own row. Throws GraphError for an indptr that bounds no rows.
+// edge has one destination, so it is looked for in its own row. Throws InputError for an indptr that bounds no rows.
 JoinedHops join_hops(const std::vector<HopEdges>& hops);
 
 }  // namespace headrace

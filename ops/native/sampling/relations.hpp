@@ -22,7 +22,7 @@ struct Relation {
   std::int64_t row(std::int64_t node) const { return first_row + (node - first_node) * stride; }
 };
 
-// Throws GraphError where a relation names rows or nodes that are not there.
+// Throws InputError where a relation names rows or nodes that are not there.
 inline void check_relations(const std::vector<Relation>& relations, std::size_t num_nodes, std::size_t num_rows) {
   const auto nodes = static_cast<std::int64_t>(num_nodes);
   const auto rows = static_cast<std::int64_t>(num_rows);
@@ -34,7 +34,7 @@ inline void check_relations(const std::vector<Relation>& relations, std::size_t 
         has_range && relation.end_node <= nodes && relation.stride >= 1 && relation.first_row >= 0 &&
         (size == 0 || (relation.first_row < rows && size - 1 <= (rows - 1 - relation.first_row) / relation.stride));
     if (!fits) {
-      throw GraphError("relation " + std::to_string(r) +
+      throw InputError("relation " + std::to_string(r) +
                        " leads to rows or nodes that are not there: expected rows of " + std::to_string(num_rows) +
                        " and nodes of " + std::to_string(num_nodes));
     }

@@ -112,17 +112,17 @@ class RowWriter {
 void check(const std::vector<Faults>& parts, std::int64_t end_of_relations) {
   const auto any = [&](auto holds) { return std::find_if(parts.begin(), parts.end(), holds); };
   if (any([](const Faults& one) { return one.beyond; }) != parts.end()) {
-    throw GraphError("typed_rows: expected edge ids below " + std::to_string(end_of_relations) +
+    throw InputError("typed_rows: expected edge ids below " + std::to_string(end_of_relations) +
                      ", the end of the last relation");
   }
   if (const auto part = any([](const Faults& one) { return one.elsewhere.has_value(); }); part != parts.end()) {
     const Elsewhere& found = *part->elsewhere;
-    throw GraphError("Graph: edge " + std::to_string(found.edge) + " of relation " + std::to_string(found.relation) +
+    throw InputError("Graph: edge " + std::to_string(found.edge) + " of relation " + std::to_string(found.relation) +
                      " ends in node " + std::to_string(found.node) +
                      ", which has another type than that relation ends in");
   }
   if (any([](const Faults& one) { return one.unsorted; }) != parts.end()) {
-    throw GraphError("Graph: expected in-edges of each node sorted by edge type, got others; build it with from_coo");
+    throw InputError("Graph: expected in-edges of each node sorted by edge type, got others; build it with from_coo");
   }
 }
 

@@ -20,7 +20,7 @@ struct NodeAndEdgeTypes {
 };
 
 // A node has a row for each relation that may end in its type, in their order, and at least one. Returns where each row
-// begins among the edges, and at the end the number of edges. Throws GraphError for an indptr that does not bound rows,
+// begins among the edges, and at the end the number of edges. Throws InputError for an indptr that does not bound rows,
 // and for, in this order, an edge id beyond the relations, the first edge that ends in another type than its relation
 // may, and rows that are not sorted by relation. `edge_ids` has `num_edges` entries, if it has any.
 Buffer<std::int64_t> find_typed_rows(const std::int64_t* indptr, std::size_t num_nodes, EdgeIds edge_ids,

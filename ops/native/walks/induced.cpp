@@ -55,7 +55,7 @@ Subgraph<Index> induced_subgraph(const CscView<Index>& graph, const std::int64_t
   for (std::size_t i = 0; i < num_nodes; ++i) {
     const auto place = static_cast<std::int64_t>(i);
     if (const std::int64_t first = places.insert(nodes[i], place); first != place) {
-      throw ItemsError("induced_subgraph: nodes[" + std::to_string(first) + "] and nodes[" + std::to_string(i) +
+      throw InputError("induced_subgraph: nodes[" + std::to_string(first) + "] and nodes[" + std::to_string(i) +
                        "] are both " + std::to_string(nodes[i]) +
                        ": expected distinct nodes; pass them through unique_and_inverse");
     }

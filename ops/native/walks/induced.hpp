@@ -16,7 +16,7 @@ struct Subgraph {
   Buffer<std::int64_t> positions;  // [num_edges] CSC positions of the edges
 };
 
-// Rows are in the order of `nodes`, edges of a row in CSC order. Throws ItemsError for a node that is no node of
+// Rows are in the order of `nodes`, edges of a row in CSC order. Throws InputError for a node that is no node of
 // the graph or is listed twice. Time and memory follow the nodes and their in-degrees, not the size of the graph.
 template <class Index>
 Subgraph<Index> induced_subgraph(const CscView<Index>& graph, const std::int64_t* nodes, std::size_t num_nodes,

@@ -97,7 +97,7 @@ void sum_inverse_degrees(const CscView<Index>& graph, int power, bool skip_loops
     for (std::int64_t e = row.start; e < row.start + static_cast<std::int64_t>(row.degree); ++e) {
       const auto source = static_cast<std::uint64_t>(graph.indices[e]);
       if (source >= graph.num_nodes) {
-        throw GraphError("indices[" + std::to_string(e) + "] = " + std::to_string(graph.indices[e]) +
+        throw InputError("indices[" + std::to_string(e) + "] = " + std::to_string(graph.indices[e]) +
                          " is not a node id: expected 0 <= id < num_nodes = " + std::to_string(graph.num_nodes) +
                          "; run check_csc on the graph");
       }
@@ -147,7 +147,7 @@ void draw_edges(const CscView<Index>& graph, const std::int64_t* rows, std::size
                    for (std::size_t i = 0; i < count; ++i) {
                      const Row row = graph.row(out[2 * (first + i) + 1]);
                      if (row.degree == 0)
-                       throw ItemsError("draw_edges: expected in-edges of every destination, got one without");
+                       throw InputError("draw_edges: expected in-edges of every destination, got one without");
                      edges[i] = row.start + static_cast<std::int64_t>(bounded(streams[i], row.degree));
                      prefetch_read(graph.indices + edges[i]);
                    }
@@ -162,7 +162,7 @@ void saint_weights(const CscView<Index>& subgraph, DrawLaw law, float* weights, 
   const std::size_t num_nodes = subgraph.num_nodes;
   const auto outside = [&](Index id) { return static_cast<std::uint64_t>(id) >= num_nodes; };
   if (std::any_of(subgraph.indices, subgraph.indices + subgraph.num_edges, outside)) {
-    throw GraphError("saint_weights: expected indices to be local ids, below num_nodes = " + std::to_string(num_nodes));
+    throw InputError("saint_weights: expected indices to be local ids, below num_nodes = " + std::to_string(num_nodes));
   }
   const bool by_edge = law.num_rows != 0;
   const Transposed out(by_edge ? subgraph : CscView<Index>{subgraph.indptr, 0, nullptr, 0});

@@ -65,7 +65,7 @@ class Stepper {
     if (walker.node == kEnded) return;
     walker.node = walker.edge == kBack ? walker.start : static_cast<std::int64_t>(graph_.csc.indices[walker.edge]);
     if (static_cast<std::uint64_t>(walker.node) >= graph_.csc.num_nodes) {
-      throw GraphError("random_walk: indices[" + std::to_string(walker.edge) + "] = " + std::to_string(walker.node) +
+      throw InputError("random_walk: indices[" + std::to_string(walker.edge) + "] = " + std::to_string(walker.node) +
                        " is not a node id: expected 0 <= id < num_nodes = " + std::to_string(graph_.csc.num_nodes) +
                        "; run check_csc on the graph");
     }

@@ -97,7 +97,7 @@ class EdgeDraws {
 // A stream has variates for so many draws and edges of a row.
 inline void check_variates(std::int64_t node, std::uint64_t count) {
   if (count <= kMostVariates) return;
-  throw GraphError("node " + std::to_string(node) + " needs " + std::to_string(count) + " variates, expected at most " +
+  throw InputError("node " + std::to_string(node) + " needs " + std::to_string(count) + " variates, expected at most " +
                    std::to_string(kMostVariates) + "; lower the fanout");
 }
 

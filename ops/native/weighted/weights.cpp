@@ -25,18 +25,18 @@ void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_
     for (std::int64_t e = row.start; e < stop; ++e) {
       const double weight = weights[e];
       if (!(weight >= 0.0 && weight <= kLargest)) {  // false for NaN too
-        throw GraphError("check_weights: weights[" + std::to_string(e) + "] = " + std::to_string(weight) +
+        throw InputError("check_weights: weights[" + std::to_string(e) + "] = " + std::to_string(weight) +
                          ", in the row of node " + std::to_string(v) + ": expected finite weights of at least 0");
       }
       if (weight > 0.0 && weight < kSmallest) {
-        throw GraphError("check_weights: weights[" + std::to_string(e) + "], in the row of node " + std::to_string(v) +
+        throw InputError("check_weights: weights[" + std::to_string(e) + "], in the row of node " + std::to_string(v) +
                          ", is positive but below 3.6e-307, too small to compare; scale them up");
       }
       sum += weight;
     }
     // Importance weights multiply by the number of picks before they divide by the sum.
     if (sum * static_cast<double>(row.degree) > kLargest) {
-      throw GraphError("check_weights: the weights of the in-edges of node " + std::to_string(v) +
+      throw InputError("check_weights: the weights of the in-edges of node " + std::to_string(v) +
                        " sum to infinity, or do so times their number; scale them down");
     }
   });

@@ -19,7 +19,7 @@ inline std::size_t take_positive(Row row, EdgeWeights weights, std::int64_t* pos
   return count;
 }
 
-// Throws GraphError for the first weight that is negative, infinite or not a number, and for a row whose sum overflows.
+// Throws InputError for the first weight that is negative, infinite or not a number, and for a row whose sum overflows.
 void check_weights(const std::int64_t* indptr, std::size_t num_nodes, std::size_t num_edges, EdgeWeights weights,
                    int num_threads);
 

@@ -12,7 +12,7 @@ With Lightning, loaders go to ``trainer.fit(model, loader)`` as they are. PyG's 
 sampler of headrace. With ``loader="neighbor"`` they make PyG's sampler, which needs pyg-lib or torch-sparse.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from headrace.ops.names import refusal
 from headrace.pipeline.compat.pyg.cluster import ClusterData, ClusterLoader
@@ -37,5 +37,5 @@ __all__ = [
     "trim_to_layer",
 ]
 
-if not _TYPE_CHECKING:  # a checker would take any name
+if not TYPE_CHECKING:  # a checker would take any name
     __getattr__ = refusal("headrace.pyg", __all__, instead_of)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.index import index2ptr, ptr2index
 from torch_geometric.utils import is_sparse
 
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.graph_sources import entries_of_matrix, values_of_matrix
 
@@ -67,13 +67,13 @@ def edges_of(store: Any) -> tuple[Tensor, Tensor] | None:
 
 def _on_cpu(edge_index: Any) -> Tensor:
     if not isinstance(edge_index, Tensor):
-        raise GraphError(
+        raise InputError(
             f"headrace.pyg: expected edge_index to be a tensor, got {type(edge_index).__name__}; write "
             "torch.as_tensor(edge_index)"
         )
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
         turned = "; write edge_index.t()" if edge_index.ndim == 2 and edge_index.shape[1] == 2 else ""
-        raise GraphError(
+        raise InputError(
             f"headrace.pyg: expected edge_index to be int[2, num_edges], got shape {list(edge_index.shape)}{turned}"
         )
     return edge_index.cpu()

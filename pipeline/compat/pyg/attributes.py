@@ -13,7 +13,7 @@ from torch_geometric.data.storage import EdgeStorage, NodeStorage
 from torch_geometric.typing import TensorFrame
 from torch_geometric.utils import is_sparse
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.adjacency import MATRICES
 from headrace.pipeline.compat.pyg.slicing import dim_of
 from headrace.pipeline.data.arrays import describe
@@ -149,7 +149,7 @@ def column(value: Any, label: str, argument: str, counts: dict[str, int]) -> Ten
 
     Raises
     ------
-    GraphError
+    InputError
         If it is no such tensor; it says what came and what to write.
     """
     one = argument.removesuffix("_attr")
@@ -177,7 +177,7 @@ def column(value: Any, label: str, argument: str, counts: dict[str, int]) -> Ten
         given, instead = f"a {type(value).__name__} of {len(value)}", f"write {label} = torch.as_tensor({label})"
     each = " or ".join(f"{count} {name}" for name, count in counts.items())
     what = "an edge attribute" if argument == "weight_attr" else "an attribute of nodes or edges"
-    raise GraphError(
+    raise InputError(
         f"headrace.pyg: expected {argument} to name {what} of data, got {label.rpartition('.')[2]!r}, which is not a "
         f"tensor with a {one} for each of {each} but {given} as {label}; {instead}"
     )

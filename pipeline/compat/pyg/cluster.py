@@ -14,7 +14,7 @@ from torch_geometric.loader import ClusterLoader as PygClusterLoader
 from torch_geometric.loader.cluster import Partition as PygPartition
 from torch_geometric.sampler import SamplerOutput
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.adjacency import MATRICES
 from headrace.pipeline.compat.pyg.attributes import check_attributes
@@ -49,9 +49,8 @@ class ClusterData(PygClusterData):  # type: ignore[misc]
 
     Raises
     ------
-    GraphError
-        For data of several types, or without ``edge_index``.
     InputError
+        For data of several types, or without ``edge_index``.
         For numbers that are out of range, and parts in `save_dir` of another graph or format.
     """
 
@@ -125,7 +124,7 @@ class ClusterLoader(PlanLoader, PygClusterLoader):  # type: ignore[misc]
 
     Raises
     ------
-    InputError, ItemsError
+    InputError
         For arguments that have no meaning here, and clusters that do not exist.
     """
 
@@ -211,12 +210,12 @@ def check_clusters(data: Any, sparse_format: Any) -> None:
 
     Raises
     ------
-    GraphError, InputError
+    InputError
         For data of several types or without ``edge_index``, and for another format.
     """
     check_is_data(data, "ClusterData")
     if data.edge_index is None:
-        raise GraphError(
+        raise InputError(
             "ClusterData: expected data.edge_index, got data without one; of an adj_t it is "
             "torch_geometric.utils.to_edge_index(data.adj_t)[0].flip(0)"
         )

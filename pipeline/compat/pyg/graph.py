@@ -16,7 +16,7 @@ from torch_geometric.index import ptr2index
 from torch_geometric.sampler.base import DataType
 from torch_geometric.utils import is_sparse
 
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.adjacency import MATRICES, edges_of, matrix_of, warn_of_other_edges
 from headrace.pipeline.compat.pyg.attributes import column
@@ -34,13 +34,13 @@ def kind_of(data: Any) -> DataType:
 
     Raises
     ------
-    GraphError
+    InputError
         If it is none of them.
     """
     try:
         return DataType.from_data(data)
     except ValueError:
-        raise GraphError(
+        raise InputError(
             f"headrace.pyg: expected a Data, a HeteroData or a tuple (FeatureStore, GraphStore), got "
             f"{type(data).__name__}"
         ) from None
@@ -51,11 +51,11 @@ def check_is_data(data: Any, loader: str) -> None:
 
     Raises
     ------
-    GraphError
+    InputError
         Naming the loader.
     """
     if kind_of(data) != DataType.homogeneous:
-        raise GraphError(
+        raise InputError(
             f"{loader}: expected a Data, got a {type(data).__name__}; data.to_homogeneous() makes one of several types"
         )
 
@@ -77,7 +77,7 @@ def graph_of(data: Any, weight_attr: str | None = None, time_attr: str | None = 
 
     Raises
     ------
-    GraphError
+    InputError
         If the object has no edges in a form that can be read, or lacks an attribute.
     """
     kind = kind_of(data)
@@ -86,7 +86,7 @@ def graph_of(data: Any, weight_attr: str | None = None, time_attr: str | None = 
     if kind == DataType.heterogeneous:
         return _graph_of_hetero_data(data, weight_attr, time_attr)
     if weight_attr is not None:
-        raise GraphError("headrace.pyg: expected no weight_attr for a (FeatureStore, GraphStore), as PyG, got one")
+        raise InputError("headrace.pyg: expected no weight_attr for a (FeatureStore, GraphStore), as PyG, got one")
     feature_store, graph_store = data
     return _graph_of_stores(feature_store, graph_store, time_attr)
 
@@ -149,7 +149,7 @@ def _graph_of_hetero_data(data: HeteroData, weight_attr: str | None, time_attr: 
         warn_of_other_edges(store, f"data[{name}]")
         edges = edges_of(store)
         if edges is None:
-            raise GraphError(
+            raise InputError(
                 f"headrace.pyg: expected edge_index or adj_t of edge type {name}, got neither; set "
                 f"data[{name}].edge_index"
             )
@@ -184,13 +184,13 @@ def _sizes_of(data: HeteroData) -> dict[str, int]:
     for name in data.node_types:
         size = data[name].num_nodes
         if size is None:
-            raise GraphError(
+            raise InputError(
                 f"headrace.pyg: expected a number of nodes of type {name!r}, got none; set data[{name!r}].num_nodes"
             )
         sizes[name] = int(size)
     missing = {end for source, _, destination in data.edge_types for end in (source, destination)} - sizes.keys()
     if missing:
-        raise GraphError(f"headrace.pyg: edges lead to node types that data does not have: {sorted(missing)}")
+        raise InputError(f"headrace.pyg: edges lead to node types that data does not have: {sorted(missing)}")
     return sizes
 
 
@@ -230,7 +230,7 @@ def _joined(
         for one in types:
             for ids, node_type in ((one.source, one.name[0]), (one.destination, one.name[2])):
                 if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < sizes[node_type]:
-                    raise GraphError(
+                    raise InputError(
                         f"headrace.pyg: edges {one.name} have ids of {node_type!r} from {int(ids.min())} to "
                         f"{int(ids.max())}, expected ids below {sizes[node_type]}"
                     )
@@ -277,7 +277,7 @@ def earliest(dtype: torch.dtype) -> float:
 def _graph_of_stores(feature_store: Any, graph_store: Any, time_attr: str | None) -> Graph:
     attributes = edge_attributes(graph_store)
     if not attributes:
-        raise GraphError("headrace.pyg: expected a GraphStore with edges, got one without")
+        raise InputError("headrace.pyg: expected a GraphStore with edges, got one without")
     kept = {name: graph_store.get_edge_index(one) for name, one in attributes.items()}
     inputs = [part for name, one in attributes.items() for part in (name, one.layout.value, *kept[name])]
     edges = cache(lambda: {name: _coo(one, kept[name]) for name, one in attributes.items()})
@@ -360,7 +360,7 @@ def _coo(attribute: Any, ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     return source.cpu(), destination.cpu()
 
 
-def _missing(argument: str, what: str, name: str, there: Iterable[str]) -> GraphError:
-    return GraphError(
+def _missing(argument: str, what: str, name: str, there: Iterable[str]) -> InputError:
+    return InputError(
         f"headrace.pyg: expected {argument} to name {what} of data, got {name!r}; there are {sorted(there)}"
     )

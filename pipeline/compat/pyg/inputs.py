@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import remote_backend_utils
 from torch_geometric.sampler.base import DataType
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 from headrace.pipeline.compat.pyg.graph import edge_attributes, kind_of, node_types_of_stores
 from headrace.pipeline.data.arrays import is_mask_of_integers, zeros_and_ones
 
@@ -31,7 +31,7 @@ def check_nodes(data: Any, input_nodes: Any, input_time: Any = None, input_id: A
 
     Raises
     ------
-    ItemsError
+    InputError
         For a type that is none, ids of more than one dimension, a mask of another size, other lengths.
     """
     node_type, ids = _type_and_ids(data, input_nodes)
@@ -44,7 +44,7 @@ def check_nodes(data: Any, input_nodes: Any, input_time: Any = None, input_id: A
     if ids is not None and not is_mask:
         ids = _whole_numbers(ids)
         if ids.ndim != 1:
-            raise ItemsError(
+            raise InputError(
                 f"NeighborLoader: expected ids of one dimension, got shape {list(ids.shape)}; flatten them"
             )
         _refuse_mask_of_integers(ids, _num_nodes(data, node_type))
@@ -56,7 +56,7 @@ def check_nodes(data: Any, input_nodes: Any, input_time: Any = None, input_id: A
 def _refuse_mask_of_integers(ids: Any, num_nodes: int | None) -> None:
     """Refuse zeros and ones for all nodes: a mask that would be read as the ids 0 and 1."""
     if num_nodes is not None and is_mask_of_integers(torch.as_tensor(ids, device="cpu"), num_nodes):
-        raise ItemsError(f"NeighborLoader: expected ids or a boolean mask, got {zeros_and_ones(num_nodes)}")
+        raise InputError(f"NeighborLoader: expected ids or a boolean mask, got {zeros_and_ones(num_nodes)}")
 
 
 def check_mask(mask: Tensor, num_nodes: int, loader: str) -> None:
@@ -64,11 +64,11 @@ def check_mask(mask: Tensor, num_nodes: int, loader: str) -> None:
 
     Raises
     ------
-    ItemsError
+    InputError
         Naming the loader.
     """
     if mask.shape != (num_nodes,):
-        raise ItemsError(
+        raise InputError(
             f"{loader}: expected a mask with an entry for each of {num_nodes} nodes, got one of shape "
             f"{list(mask.shape)}; pass ids where not all nodes have an entry"
         )
@@ -89,19 +89,19 @@ def check_links(data: Any, edge_label_index: Any, *, label: Any = None, time: An
 
     Raises
     ------
-    ItemsError
+    InputError
         For a type that is none, links of another shape, other lengths.
     """
     links = _links_of(data, edge_label_index)
     count = None
     if links is not None:
         if not isinstance(links, Tensor):
-            raise ItemsError(
+            raise InputError(
                 f"LinkNeighborLoader: expected edge_label_index to be a tensor int[2, num_links], got "
                 f"{type(links).__name__}; convert it by torch.as_tensor"
             )
         if links.ndim != 2 or links.shape[0] != 2 or links.dtype == torch.bool:
-            raise ItemsError(
+            raise InputError(
                 f"LinkNeighborLoader: expected edge_label_index, int[2, num_links], got {links.dtype} of shape "
                 f"{list(links.shape)}; sources are the first row and destinations the second"
             )
@@ -120,18 +120,18 @@ def _type_and_ids(data: Any, input_nodes: Any) -> tuple[str | None, Any]:
     if types is None:
         all_are_known = kind_of(data) == DataType.homogeneous
         if input_nodes is None and not all_are_known:
-            raise ItemsError("NeighborLoader: expected input_nodes beside a (FeatureStore, GraphStore), got None")
+            raise InputError("NeighborLoader: expected input_nodes beside a (FeatureStore, GraphStore), got None")
         return None, input_nodes
     node_type, ids = input_nodes, None
     if isinstance(input_nodes, list | tuple) and len(input_nodes) == 2:
         node_type, ids = input_nodes
     if not isinstance(node_type, str):
-        raise ItemsError(
+        raise InputError(
             f"NeighborLoader: expected input_nodes to be a node type, or (node type, ids or mask), got "
             f"{_shown(input_nodes)}; there are {types}"
         )
     if node_type not in types:
-        raise ItemsError(
+        raise InputError(
             f"NeighborLoader: expected seeds of a node type of the data, got {node_type!r}; there are {types}"
         )
     return node_type, ids
@@ -143,7 +143,7 @@ def _links_of(data: Any, given: Any) -> Any:
     if kind == DataType.homogeneous:
         links = data.edge_index if given is None else given
         if links is None:
-            raise ItemsError("LinkNeighborLoader: expected edge_label_index or data.edge_index, got neither")
+            raise InputError("LinkNeighborLoader: expected edge_label_index or data.edge_index, got neither")
         return links
     edge_types = data.edge_types if kind == DataType.heterogeneous else list(edge_attributes(data[1]))
     edge_type, links = given, None
@@ -151,12 +151,12 @@ def _links_of(data: Any, given: Any) -> Any:
         edge_type, links = given
     if node_types is None:
         if edge_type is not None or given is None:
-            raise ItemsError(
+            raise InputError(
                 f"LinkNeighborLoader: expected (None, links) of a GraphStore without types, got {_shown(given)}"
             )
         return links
     if not (isinstance(edge_type, list | tuple) and edge_type and all(isinstance(part, str) for part in edge_type)):
-        raise ItemsError(
+        raise InputError(
             f"LinkNeighborLoader: expected edge_label_index to be an edge type, or (edge type, links), got "
             f"{_shown(given)}; there are {edge_types}"
         )
@@ -164,14 +164,14 @@ def _links_of(data: Any, given: Any) -> Any:
     if kind == DataType.heterogeneous:
         name = data._to_canonical(*name)  # noqa: SLF001 - PyG's reading of short names
     if links is None and name not in edge_types:
-        raise ItemsError(f"LinkNeighborLoader: expected an edge type of the data, got {name}; there are {edge_types}")
+        raise InputError(f"LinkNeighborLoader: expected an edge type of the data, got {name}; there are {edge_types}")
     if not {name[0], name[-1]} <= set(node_types):
-        raise ItemsError(
+        raise InputError(
             f"LinkNeighborLoader: expected links between node types of the data, got {name}; there are {node_types}"
         )
     if links is None and kind == DataType.heterogeneous:
         if "edge_index" not in data[name]:
-            raise ItemsError(
+            raise InputError(
                 f"LinkNeighborLoader: expected links beside the edge type {name}, whose edges are in a matrix, got "
                 "none; pass (edge type, links), such as torch_geometric.utils.to_edge_index(adj_t)[0].flip(0)"
             )
@@ -212,9 +212,9 @@ def _whole_numbers(ids: Any) -> Any:
     except ValueError:  # of rows of several lengths
         array = np.empty(0, dtype=object)
     if array.dtype.kind == "b":
-        raise ItemsError("NeighborLoader: expected a mask to be a tensor, got booleans; convert it by torch.as_tensor")
+        raise InputError("NeighborLoader: expected a mask to be a tensor, got booleans; convert it by torch.as_tensor")
     if array.dtype.kind not in "iu" and (array.size or array.dtype.kind == "O"):
-        raise ItemsError(f"NeighborLoader: expected integer ids or a mask of nodes, got {_shown(ids)}")
+        raise InputError(f"NeighborLoader: expected integer ids or a mask of nodes, got {_shown(ids)}")
     return array
 
 
@@ -224,9 +224,9 @@ def _check_length(loader: str, name: str, one: str, values: Any, count: int | No
         return
     if not isinstance(values, Tensor):
         came = type(values).__name__
-        raise ItemsError(f"{loader}: expected {name} to be a tensor, got {came}; write {name}=torch.as_tensor({name})")
+        raise InputError(f"{loader}: expected {name} to be a tensor, got {came}; write {name}=torch.as_tensor({name})")
     if values.ndim == 0 or count not in (None, len(values)):
-        raise ItemsError(
+        raise InputError(
             f"{loader}: expected {name} with {one} for each of {count} {what}, got shape {list(values.shape)}"
         )
 

@@ -14,7 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch_geometric import EdgeIndex
 from torch_geometric.utils import is_sparse
 
-from headrace.ops import GraphError, gather_rows
+from headrace.ops import InputError, gather_rows
 from headrace.ops.forks import ProcessLock
 from headrace.pipeline.data import Graph, sampled_digest
 from headrace.pipeline.data.graph_view import as_attributes
@@ -234,5 +234,5 @@ def _sorted(graph: Graph, time: str) -> Graph:
     """Return the graph with rows in the order in which samplers by time read them: they need no copy then."""
     try:
         return replace(graph.by_time(time), edge_times=None)
-    except GraphError:
+    except InputError:
         return graph  # the sampler says what is wrong, by its name

@@ -73,7 +73,7 @@ class LinkNeighborLoader(NeighborPlanLoader, PygLinkNeighborLoader):  # type: ig
 
     Raises
     ------
-    GraphError, InputError, ItemsError
+    InputError
         For data, neighbours or links that do not fit together, when the loader is made.
     """
 

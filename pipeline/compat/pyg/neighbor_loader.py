@@ -206,7 +206,7 @@ class NeighborLoader(NeighborPlanLoader, PygNeighborLoader):  # type: ignore[mis
 
     Raises
     ------
-    GraphError, InputError, ItemsError
+    InputError
         For data, neighbours or seeds that do not fit together, when the loader is made.
     """
 

@@ -72,7 +72,7 @@ class PlanLoader(DataLoader[Any]):
         ------
         InputError
             For arguments that have no meaning here.
-        UsageError
+        PlanError
             For arguments that neither PyG nor torch has.
         """
         check_known(type(self), arguments)

@@ -23,7 +23,7 @@ from headrace.pipeline.data import exact_digest, whole_number
 from headrace.pipeline.data.new_folder import write_file
 from headrace.pipeline.plan import Plan, RunSettings
 from headrace.pipeline.stages.item_sampler import ItemSampler
-from headrace.pipeline.stages.saint_sampler import SaintSampler
+from headrace.pipeline.stages.saint import SampleSaint
 
 #: What PyG bounds the norms of edges by.
 LARGEST_NORM = 1e4
@@ -179,8 +179,9 @@ class GraphSAINTSampler(PlanLoader):
     def _norms(self) -> tuple[Tensor, Tensor]:
         source, graph = self.roots(), self.graph
         stage = self.with_sampler(source, norms=True).stages[-1]
-        assert isinstance(stage, SaintSampler)
-        norms = stage.make_norms(RunSettings(source.seed, source, self.num_threads or torch.get_num_threads()))
+        assert isinstance(stage, SampleSaint)
+        settings = RunSettings(source.seed, source, self.num_threads or torch.get_num_threads())
+        norms = stage.draws.make_norms(settings, stage)
         # As if all nodes were drawn: then weights of edges are their norms.
         whole = Subgraph(graph.indptr, graph.indices, torch.arange(graph.num_edges, device="cpu"))
         weights = norms.edge_weight(whole, torch.arange(graph.num_nodes, device="cpu"), 1)
@@ -190,7 +191,7 @@ class GraphSAINTSampler(PlanLoader):
 
 
 class GraphSAINTNodeSampler(GraphSAINTSampler):
-    """Subgraphs of drawn nodes; see `GraphSAINTSampler`, and `sample_saint_node` for the law, which is the paper's."""
+    """Subgraphs of drawn nodes; see `GraphSAINTSampler`, and `sample_saint` for the law, which is the paper's."""
 
     @property
     def filename(self) -> str:
@@ -199,11 +200,11 @@ class GraphSAINTNodeSampler(GraphSAINTSampler):
 
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
         """Return the plan of a source and the sampler of a batch."""
-        return source.sample_saint_node(self.graph, self.draws, norms=norms)
+        return source.sample_saint(self.graph, "node", budget=self.draws, norms=norms)
 
 
 class GraphSAINTEdgeSampler(GraphSAINTSampler):
-    """Subgraphs between the ends of drawn edges; see `GraphSAINTSampler`, and `sample_saint_edge` for the law."""
+    """Subgraphs between the ends of drawn edges; see `GraphSAINTSampler`, and `sample_saint` for the law."""
 
     @property
     def filename(self) -> str:
@@ -212,7 +213,7 @@ class GraphSAINTEdgeSampler(GraphSAINTSampler):
 
     def with_sampler(self, source: Plan, *, norms: bool) -> Plan:
         """Return the plan of a source and the sampler of a batch."""
-        return source.sample_saint_edge(self.graph, self.draws, norms=norms)
+        return source.sample_saint(self.graph, "edge", budget=self.draws, norms=norms)
 
 
 class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
@@ -257,4 +258,6 @@ class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
         if norms:
             visits = self.draws * (self.walk_length + 1)
             num_samples = -(-self.sample_coverage * self.graph.num_nodes // visits) or None
-        return source.sample_saint_walk(self.graph, self.walk_length, num_samples=num_samples, norms=norms)
+        return source.sample_saint(
+            self.graph, "walk", walk_length=self.walk_length, num_samples=num_samples, norms=norms
+        )

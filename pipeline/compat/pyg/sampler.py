@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, NegativeSampling, NodeSamplerInput, NumNeighbors
 from torch_geometric.sampler.base import SubgraphType
 
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.compat.pyg.batches import Output
 from headrace.pipeline.compat.pyg.graph import earliest, graph_of
@@ -69,9 +69,8 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
     Raises
     ------
-    GraphError
-        If the data cannot be sampled, or lack the weights.
     InputError
+        If the data cannot be sampled, or lack the weights.
         If there is not one number of neighbours per hop.
     """
 
@@ -244,7 +243,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
     def _fanouts(self) -> Any:
         if self.graph.edge_types is not None and not self.graph.edge_types.names:
-            raise GraphError(
+            raise InputError(
                 "headrace.pyg: expected data with edge types, got none; give it some, such as "
                 "data['author', 'writes', 'paper'].edge_index = edge_index"
             )
@@ -265,7 +264,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
 
         Raises
         ------
-        GraphError
+        InputError
             If there is no such type, or it has no such ids.
         """
         if node_type is None or self.graph.node_types is None:
@@ -355,7 +354,7 @@ class Sampler(BaseSampler):  # type: ignore[misc]
             run = one_batch(plan, num_threads=self.num_threads)
             self._functions[parameters] = run, negatives  # which keeps its id
         epoch, index = self._key(seeds)
-        seed_time = None if time is None else as_times(time, "time", ItemsError)
+        seed_time = None if time is None else as_times(time, "time")
         batch = MiniBatch.of_seeds(seeds.long(), epoch=epoch, index=index, item_index=items, seed_time=seed_time)
         return self._functions[parameters][0](batch)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.sampler import SamplerOutput
 
-from headrace.ops.errors import InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.compat.pyg.adjacency import matrix_of
 from headrace.pipeline.compat.pyg.graph import check_is_data, graph_of
@@ -49,7 +49,7 @@ class ShaDowKHopSampler(PlanLoader):
 
     Raises
     ------
-    GraphError, InputError, ItemsError
+    InputError
         For data, numbers or roots that do not fit together, when the loader is made.
     """
 
@@ -75,12 +75,12 @@ class ShaDowKHopSampler(PlanLoader):
         self.graph = graph_of(data)
         if node_idx is None:
             node_idx = torch.arange(self.graph.num_nodes, device="cpu")
-        node_idx = as_cpu_tensor(node_idx, "node_idx", ItemsError)
+        node_idx = as_cpu_tensor(node_idx, "node_idx")
         if node_idx.dtype == torch.bool:
             check_mask(node_idx, self.graph.num_nodes, "ShaDowKHopSampler")
             node_idx = node_idx.nonzero().squeeze(1)
         if node_idx.ndim != 1:
-            raise ItemsError(f"ShaDowKHopSampler: expected node_idx of [num_roots], got {describe(node_idx)}")
+            raise InputError(f"ShaDowKHopSampler: expected node_idx of [num_roots], got {describe(node_idx)}")
         self.node_idx = node_idx
         super().__init__(range(len(node_idx)), **kwargs)  # type: ignore[arg-type]
         self.prepare()

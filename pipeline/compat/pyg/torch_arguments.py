@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, expected, whole_number
 from headrace.pipeline.data.integers import as_int64
-from headrace.pipeline.plan import InputError
 
 _SWITCHES = ("shuffle", "drop_last", "pin_memory", "persistent_workers", "in_order")
 
@@ -115,9 +114,9 @@ def as_positions(named: Any, loader: str) -> np.ndarray[Any, np.dtype[np.int64]]
 
     Raises
     ------
-    ItemsError
+    InputError
         If they are no integers.
     """
     what = f"{loader}: positions of items that the sampler names"
-    positions = as_cpu_tensor(named, what, ItemsError)
-    return as_int64(positions if positions.numel() else positions.long(), what, ItemsError).reshape(-1).numpy()
+    positions = as_cpu_tensor(named, what)
+    return as_int64(positions if positions.numel() else positions.long(), what).reshape(-1).numpy()

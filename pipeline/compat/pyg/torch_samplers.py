@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from headrace.ops.errors import ItemsError
+from headrace.ops.errors import InputError
 from headrace.ops.random.rng import SHUFFLE, stream_key
 from headrace.pipeline.compat.pyg.finish import seeded
 from headrace.pipeline.compat.pyg.torch_arguments import as_positions
@@ -56,7 +56,7 @@ class TorchSampler(SourceStage):
     def __post_init__(self) -> None:
         object.__setattr__(self, "items", ItemSet.of(self.items))
         if self.time is not None:
-            checked = as_times(self.time, "time", ItemsError)
+            checked = as_times(self.time, "time")
             object.__setattr__(self, "_time_dtype", dtype_of_times(self.time))
             object.__setattr__(self, "time", checked)
         self.settle_seed()
@@ -158,7 +158,7 @@ class _Items(NamedBatches):
     def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
         count = len(self._stage.items)
         if len(positions) and not -count <= positions.min() <= positions.max() < count:
-            raise ItemsError(
+            raise InputError(
                 f"expected the sampler to name positions among {count} items, got {positions.tolist()[:9]}; make it of "
                 "the seeds"
             )
@@ -232,7 +232,7 @@ class _NamedClusters(NamedBatches):
     def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
         count = len(self._ends) - 1
         if len(positions) and not 0 <= positions.min() <= positions.max() < count:
-            raise ItemsError(
+            raise InputError(
                 f"ClusterLoader: expected the sampler to name clusters in [0, {count}), got {positions.tolist()[:9]}; "
                 "make it of the ClusterData"
             )
@@ -312,7 +312,7 @@ class _NamedSteps(NamedBatches):
     def named(self, positions: np.ndarray[Any, np.dtype[np.int64]], epoch: int, index: int) -> MiniBatch:
         del index  # a batch is known by its step, whichever rank takes it
         if len(positions) != 1 or not 0 <= positions[0] < self._num_steps:
-            raise ItemsError(
+            raise InputError(
                 f"GraphSAINT: expected the sampler to name one of {self._num_steps} steps for each batch, got "
                 f"{positions.tolist()[:9]}; make it of range(num_steps), for batches of one"
             )

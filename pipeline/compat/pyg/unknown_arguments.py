@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 
-from headrace.ops.errors import UsageError
+from headrace.ops.errors import PlanError
 from headrace.ops.names import close_name
 
 _ITEMS = ("input_nodes", "edge_label_index", "node_idx")
@@ -45,7 +45,7 @@ def check_known(loader: type, names: Iterable[str]) -> None:
 
     Raises
     ------
-    UsageError
+    PlanError
         With the parameter that has the meaning of the first such name, or with what to do.
     """
     known = dict[str, None]()
@@ -59,7 +59,7 @@ def check_known(loader: type, names: Iterable[str]) -> None:
             close = close_name(name, shown)
             advice = f"here it is called {same}=" if same is not None else _ADVICE.get(name)
             advice = advice or (f"did you mean {close}=?" if close else "leave it out")
-            raise UsageError(f"{loader.__name__}: expected arguments among {', '.join(shown)}, got {name}=; {advice}")
+            raise PlanError(f"{loader.__name__}: expected arguments among {', '.join(shown)}, got {name}=; {advice}")
 
 
 def _named(of: type) -> list[str]:

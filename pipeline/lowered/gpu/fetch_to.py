@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
-from headrace.ops.errors import DeviceError
+from headrace.ops.errors import HeadraceError
 from headrace.ops.features.on_gpu import check_ids
 from headrace.ops.gpu import use_bus_threads
 from headrace.ops.warn_user import warn_user
@@ -88,6 +88,6 @@ def _why_not(source: FeatureSource, place: Place) -> str:
     """Prepare reads of a source to a GPU; return why its memory cannot be pinned, or nothing if it is."""
     try:
         source.prepare(place)
-    except DeviceError as error:
+    except HeadraceError as error:
         return str(error)
     return ""

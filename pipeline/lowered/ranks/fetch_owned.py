@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.pipeline.data import CPU, FeatureName, MiniBatch, Place
 from headrace.pipeline.distributed.exchange import Exchange, exchange_of, take_rows
@@ -102,7 +102,7 @@ class FetchAndExchange(FetchStage):
 
     Raises
     ------
-    FeatureError
+    InputError
         For a source that only returns rows.
     """
 
@@ -117,7 +117,7 @@ class FetchAndExchange(FetchStage):
     def __post_init__(self) -> None:
         for name, source in self._sources():
             if not source.places_rows:
-                raise FeatureError(f"fetch_and_exchange: the source of {name!r} has no read_into; use fetch_feature")
+                raise InputError(f"fetch_and_exchange: the source of {name!r} has no read_into; use fetch_feature")
 
     @property
     def reads(self) -> frozenset[str]:

@@ -156,4 +156,4 @@ def file_of(place: Path, kind: Kind) -> Path:
 def _mapped(file: Path, source: ArraySource) -> Tensor:
     if 0 in source.shape:
         return torch.empty(source.shape, dtype=source.dtype, device="cpu")
-    return as_cpu_tensor(np.load(file, mmap_mode="c"), str(file), InputError)
+    return as_cpu_tensor(np.load(file, mmap_mode="c"), str(file))

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.data.feature_names import FeatureName
@@ -73,11 +73,9 @@ def input_rows(graph: Graph, store: FeatureStore, node: str | Mapping[str, str])
 
     Raises
     ------
-    FeatureError
-        If the store lacks one, or it is not as long as the graph.
-    GraphError
-        If there is no such node type.
     InputError
+        If the store lacks one, or it is not as long as the graph.
+        If there is no such node type.
         If features are named by type, and the graph has none.
     """
     if isinstance(node, Mapping):
@@ -89,7 +87,7 @@ def input_rows(graph: Graph, store: FeatureStore, node: str | Mapping[str, str])
     elif graph.is_typed and node not in store.node:
         kinds = [kind for kind in node_types_of(graph).names if (kind, node) in store.node]
         if not kinds:
-            raise FeatureError(
+            raise InputError(
                 f"inference: there is no node feature {node!r}, neither of all nodes nor of one of the types "
                 f"{list(node_types_of(graph).names)}; those that exist are {sorted(store.node, key=str)}"
             )
@@ -105,11 +103,9 @@ def edge_features(graph: Graph, store: FeatureStore, edge: Any) -> tuple[Feature
 
     Raises
     ------
-    FeatureError
-        If the store lacks one, or it is not as long as the graph.
-    GraphError
-        If there is no such edge type.
     InputError
+        If the store lacks one, or it is not as long as the graph.
+        If there is no such edge type.
         If features are named by type, and the graph has none, or if layers could not tell apart what two names give.
     """
     names: tuple[FeatureName, ...]
@@ -175,7 +171,6 @@ def named_nodes(graph: Graph, nodes: Any) -> dict[Kind, ItemSet]:
     ------
     InputError
         For pairs, for labels, and where nodes are to be named by type.
-    ItemsError
         For what are no nodes of the graph.
     """
     if nodes is None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace.ops.errors import FeatureError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.gpu import resolved
 from headrace.pipeline.data import Graph, ItemSet, check_switches, node_types_of, whole_number
 from headrace.pipeline.data.checks import as_device, as_present_device
@@ -142,12 +142,10 @@ def inference(
         type); for pairs or labels in `nodes`; for nodes of a type that the last layer does not return; for a path `out`
         that cannot be written, as in a folder that does not exist; and for `overwrite` without `out`. Later: if a layer
         changes its number of columns, its dtype or the types that it returns between batches.
-    DeviceError
-        If `device` is none of this machine.
-    FeatureError
         If the store lacks a feature, or it is not as long as the graph.
-    GraphError
         If features are named for a type that does not exist.
+    HeadraceError
+        If `device` is none of this machine.
     OSError
         If a file cannot be written.
 
@@ -167,7 +165,7 @@ def inference(
             "which may shuffle or leave out nodes: batches are made here, of all nodes in their order"
         )
     if not isinstance(store, FeatureStore):
-        raise FeatureError(f"inference: expected an hr.FeatureStore, got {type(store).__name__}")
+        raise InputError(f"inference: expected an hr.FeatureStore, got {type(store).__name__}")
     check_switches("inference", overwrite=overwrite, progress=progress)
     if out is not None and not isinstance(out, str | os.PathLike):
         raise InputError(f"inference: expected out to be the path of a file to write, got {type(out).__name__}")

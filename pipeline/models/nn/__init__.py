@@ -40,7 +40,7 @@ Where it differs:
 torch.Size([2, 2])
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from headrace.ops.names import refusal
 from headrace.pipeline.data.dynamic_sizes import mark_dynamic
@@ -63,7 +63,7 @@ __all__ = [
     "mark_dynamic",
 ]
 
-if not _TYPE_CHECKING:  # a checker would take any name
+if not TYPE_CHECKING:  # a checker would take any name
     __getattr__ = refusal("headrace.nn", __all__, instead_of_layer)
 
 

@@ -7,7 +7,7 @@
 =====================  ==================================================================================
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from headrace.ops.names import refusal
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
@@ -16,7 +16,7 @@ from headrace.pipeline.models.sar.wrap import dropout_state, load_dropout_state,
 
 __all__ = ["Counts", "ShardedGraph", "dropout_state", "load_dropout_state", "wrap"]
 
-if not _TYPE_CHECKING:  # a checker would take any name
+if not TYPE_CHECKING:  # a checker would take any name
     __getattr__ = refusal("headrace.sar", __all__)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError
+from headrace.ops.errors import InputError
 from headrace.ops.forks import cached_property
 from headrace.ops.text import utf8
 from headrace.pipeline.data.graph import Graph
@@ -150,27 +150,27 @@ def part_of(graph: Graph | GraphShard, partition: Partition | None, rank: int, w
 
     Raises
     ------
-    GraphError
+    InputError
         If there is no such part.
     """
     if partition is not None and not isinstance(partition, Partition):
-        raise GraphError(f"ShardedGraph: expected partition to be an hr.Partition, got {type(partition).__name__}")
+        raise InputError(f"ShardedGraph: expected partition to be an hr.Partition, got {type(partition).__name__}")
     if isinstance(graph, GraphShard):
         if partition is not None and partition != graph.partition:
-            raise GraphError("ShardedGraph: the graph is a part by another partition; pass the part alone")
+            raise InputError("ShardedGraph: the graph is a part by another partition; pass the part alone")
         if (graph.part, graph.partition.num_parts) != (rank, world_size):
-            raise GraphError(
+            raise InputError(
                 f"ShardedGraph: expected part {rank} of {world_size}, got part {graph.part} of "
                 f"{graph.partition.num_parts}; each rank passes its own, of as many parts as there are ranks"
             )
         return graph
     if not isinstance(graph, Graph):
-        raise GraphError(f"ShardedGraph: expected an hr.Graph or a part of one, got {type(graph).__name__}")
+        raise InputError(f"ShardedGraph: expected an hr.Graph or a part of one, got {type(graph).__name__}")
     if partition is None and world_size > 1:
-        raise GraphError("ShardedGraph: expected a partition, the owner of each node, as there are several ranks")
+        raise InputError("ShardedGraph: expected a partition, the owner of each node, as there are several ranks")
     partition = Partition.range(graph.num_nodes, 1) if partition is None else partition
     if partition.num_parts != world_size:
-        raise GraphError(
+        raise InputError(
             f"ShardedGraph: expected a part for each of the {world_size} ranks, got a partition of "
             f"{partition.num_parts} parts"
         )

@@ -94,9 +94,8 @@ class ShardedGraph(RankGraph):
 
     Raises
     ------
-    GraphError
-        If the partition has another number of nodes, or does not have a part for each rank.
     InputError
+        If the partition has another number of nodes, or does not have a part for each rank.
         For an unknown mode or prefetch; for prefetch in mode "one-shot", where it has no effect; if arguments differ
         between ranks.
     PeerError
@@ -151,7 +150,6 @@ class ShardedGraph(RankGraph):
         ------
         InputError
             For another `reduce` or another number of rows.
-        FeatureError
             For other shapes and dtypes.
         """
         x, weight = widened(x), widened(weight)
@@ -199,7 +197,6 @@ class ShardedGraph(RankGraph):
         ------
         InputError
             For another number of rows.
-        FeatureError
             For other shapes and dtypes.
         """
         self._check_edges(edge_scores, "edge_scores")

@@ -63,10 +63,10 @@ class IdMap:
             order = sorted(range(len(encoded)), key=encoded.__getitem__)
             found = IdMap(np.frombuffer(b"".join(encoded), np.uint8), starts, np.array(order, np.int64))
         else:
-            values = as_cpu_tensor(ids, f"ids of {name}", InputError)
+            values = as_cpu_tensor(ids, f"ids of {name}")
             if values.ndim != 1 or not is_whole(values.dtype):
                 raise InputError(f"expected ids of {name} to be integers or texts, got {describe(values)}")
-            array = as_int64(values, f"ids of {name}", InputError).numpy()
+            array = as_int64(values, f"ids of {name}").numpy()
             _refuse_repeats(array, name)
             found = IdMap(array, None, np.argsort(array, kind="stable"))
         assert found.order is not None
@@ -180,12 +180,12 @@ def _as_int64(ids: Any, wanted: str, remedy: str) -> NDArray[np.int64]:
     text = _first_text(ids)
     if text is not None:
         raise InputError(f"ids: expected {wanted}, got the text {text!r}; {remedy}")
-    values = as_cpu_tensor(ids, "ids", InputError)
+    values = as_cpu_tensor(ids, "ids")
     if not is_whole(values.dtype):
         raise InputError(f"ids: expected {wanted}, got {describe(values)}; {remedy}")
     if values.ndim > 1:
         raise InputError(f"ids: expected {wanted} in one dimension, got {describe(values)}; pass its .flatten()")
-    return np.atleast_1d(as_int64(values, "ids", InputError).numpy())
+    return np.atleast_1d(as_int64(values, "ids").numpy())
 
 
 def _first_text(ids: Any) -> str | None:

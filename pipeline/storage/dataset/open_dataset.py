@@ -14,6 +14,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.names import Named
 from headrace.pipeline.data import Graph, Items, check_kind, check_switches
+from headrace.pipeline.data.registry import register
 from headrace.pipeline.storage.array_file import open_stored, read_array
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes, sha256_of
 from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
@@ -90,7 +91,6 @@ class Dataset:
         ------
         InputError
             If a file is not the one that was written, with the name of the first such file.
-        GraphError
             If an id of the graph is out of range.
         """
         for array in arrays_of(self.manifest):
@@ -185,11 +185,13 @@ def open_dataset(path: str | os.PathLike[str], *, memory_map: bool = True) -> Da
     )
 
 
+@register
 def save_graph(graph: Graph, path: str | os.PathLike[str], overwrite: bool) -> None:
     """Write a graph alone; `hr.Graph.save` documents it."""
     save_dataset(path, graph, overwrite=overwrite, progress=False)
 
 
+@register
 def load_graph(path: str | os.PathLike[str], memory_map: bool) -> Graph:
     """Return the graph of a data set; `hr.Graph.load` documents it."""
     return open_dataset(path, memory_map=memory_map).graph

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from headrace.ops import GraphError, check_csc
+from headrace.ops import InputError, check_csc
 from headrace.pipeline.data import Graph, TypeOffsets
 from headrace.pipeline.data.edge_attrs import attributes_by_name
 from headrace.pipeline.data.graph_machinery import Kept
@@ -69,7 +69,7 @@ class OpenedGraph(Graph):
 
         Raises
         ------
-        GraphError
+        InputError
             If indptr or an id is out of range.
         """
         unchecked = vars(self).get("unchecked")
@@ -80,8 +80,8 @@ class OpenedGraph(Graph):
             check_csc(indptr, indices, indptr.numel() - 1)
             if node_ids is not None:
                 check_node_ids(node_ids, indptr.numel() - 1, self.node_types)
-        except GraphError as cause:
-            raise GraphError(f"{label}: the graph is damaged: {cause}; copy it again, or convert again") from cause
+        except InputError as cause:
+            raise InputError(f"{label}: the graph is damaged: {cause}; copy it again, or convert again") from cause
         vars(self).update(indptr=indptr, indices=indices, node_ids=node_ids)
 
     def __repr__(self) -> str:

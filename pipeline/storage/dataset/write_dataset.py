@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.ops.errors import GraphError, InputError, ItemsError
+from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import check_kind
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.feature_names import is_name
@@ -87,14 +87,11 @@ def save_dataset(
 
     Raises
     ------
-    GraphError
-        If `graph` is not a whole graph, or there is no such type.
     InputError
+        If `graph` is not a whole graph, or there is no such type.
         If `path` exists and may not be replaced, another run writes it now, notes would be read as something else or
         names are no Unicode, ids repeat or have another length than their type, or an argument has a wrong type.
-    ItemsError
         If items are not items, or are not in the graph.
-    FeatureError
         If a feature does not have a row for each node or edge.
     OSError
         If the disk is full, or `path` cannot be written.
@@ -116,7 +113,7 @@ def save_dataset(
     check_switches(_STAGE, overwrite=overwrite, progress=progress)
     check_kind(path, (str, os.PathLike), f"{_STAGE}: expected path to be a folder", "name it", InputError)
     advice = "save a graph before it is cut into shards"
-    check_kind(graph, Graph, f"{_STAGE}: expected graph to be an hr.Graph", advice, GraphError)
+    check_kind(graph, Graph, f"{_STAGE}: expected graph to be an hr.Graph", advice, InputError)
     features = FeatureStore() if store is None else store
     check_kind(features, FeatureStore, f"{_STAGE}: expected store to be an hr.FeatureStore", "make one", InputError)
     for name, value in (("items", items), ("ids", ids), ("notes", notes)):
@@ -229,9 +226,9 @@ def _runs(graph: Graph, given: Any) -> list[tuple[TypeName | None, Tensor, Tenso
     ids = items.all_ids()
     if items.types is None:
         if len(ids) and items.largest_id >= graph.num_nodes:
-            raise ItemsError(f"{_STAGE}: expected items in [0, {graph.num_nodes}), got node {items.largest_id}")
+            raise InputError(f"{_STAGE}: expected items in [0, {graph.num_nodes}), got node {items.largest_id}")
         if items.mask_size not in (None, graph.num_nodes):
-            raise ItemsError(f"{_STAGE}: expected a mask of {graph.num_nodes} nodes, got one of {items.mask_size}")
+            raise InputError(f"{_STAGE}: expected a mask of {graph.num_nodes} nodes, got one of {items.mask_size}")
         return [(None, ids, items.labels, times)]
     found: list[tuple[TypeName | None, Tensor, Tensor | None, Tensor | None]] = []
     start = 0
@@ -248,10 +245,10 @@ def _times(times: Any, items: ItemSet) -> Tensor | None:
         return None
     runs: TypeRuns | None = items.types
     if runs is not None and isinstance(times, Mapping):
-        return joined_rows(times, runs, "times", lambda one: as_times(one, "times", ItemsError))
-    found = as_times(times, "times", ItemsError)
+        return joined_rows(times, runs, "times", lambda one: as_times(one, "times"))
+    found = as_times(times, "times")
     if len(found) != len(items):
-        raise ItemsError(f"{_STAGE}: expected a time for each of {len(items)} items, got {len(found)}")
+        raise InputError(f"{_STAGE}: expected a time for each of {len(items)} items, got {len(found)}")
     return found
 
 
