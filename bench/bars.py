@@ -362,7 +362,7 @@ BARS = (
         at_most=1.25,
     ),
     Bar(
-        "the same with `ops.keep_freed_memory()`",
+        "the same with `hr.keep_freed_memory()`",
         "training",
         f"{_BATCH}, .* hidden 256, freed memory kept",
         "its products, sums and gathers alone over blocks, hr.nn",
@@ -389,7 +389,8 @@ BARS = (
         at_most=1.8,
     ),
     Bar("`import headrace`, ms", "import", "after torch", "import headrace", "time", at_most=60),
-    Bar("`import headrace` and a first plan, ms", "import", "after torch", ".* and a first plan", "time", at_most=60),
+    # All public names are imported with the first: a tenth of what `import torch` takes, 1.3 s.
+    Bar("`import headrace` and a first plan, ms", "import", "after torch", ".* and a first plan", "time", at_most=130),
     Bar("a first `.loader()`, ms", "import", "after torch", "a first loader", "time", at_most=15),
     Bar("`headrace --help`, ms", "import", "a process", ".*headrace --help", "time", at_most=150),
     Bar("Python of a launch on a GPU, µs", "launches", ".*", "headrace, .*", "launch time", at_most=3),

@@ -77,7 +77,7 @@ def reach_each_other(num_gpus: int) -> bool:
 
 def over_gpus(x: torch.Tensor, gpu: Gpu) -> hr.TieredFeature:
     """Return rows distributed over the GPUs of all ranks, or over memory of processes that stands in for theirs."""
-    sizes = hr.TierSizes(replicated=0, interleaved=len(x), num_devices=dist.get_world_size(), host=0)
+    sizes = {"interleaved": len(x), "num_devices": dist.get_world_size()}
     here = hr.Place("cuda", torch.cuda.current_device() if gpu.is_real else dist.get_rank())
     return hr.TieredFeature(x, torch.arange(len(x)), sizes, devices=[here], stand_ins=not gpu.is_real, peers=True)
 

@@ -124,7 +124,7 @@ begin() {
 
   step torch 60 "$python" -c "import torch; print(torch.__version__, torch.version.cuda)
 raise SystemExit(not ($($rehearse && echo True || echo False) or torch.cuda.is_available()))"
-  [ "$verdict" = done ] || [ -z "$verdict" ] || stop "torch cannot be imported by $python, or finds no GPU"
+  [ "$verdict" = done ] || [ -z "$verdict" ] || stop "torch finds no GPU here, or cannot be imported"
   $rehearse || say "$(nvidia-smi --query-gpu=name,driver_version,memory.total,pcie.link.gen.max,pcie.link.width.max \
     --format=csv,noheader 2>&1)"
   if compgen -G "wheels/*.whl" > /dev/null; then

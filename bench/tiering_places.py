@@ -26,6 +26,7 @@ from plot import draw_bars
 from tiering_part import run_alone
 
 import headrace as hr
+from headrace.ops import TierSizes
 from headrace.pipeline.data.place import DISK
 from headrace.pipeline.storage.array_source import ArraySource
 
@@ -75,7 +76,7 @@ def routing_records(sampled: hr.Plan, store: hr.FeatureStore, scores: torch.Tens
         batches = [batch.n_id for _, batch in zip(range(8), loader, strict=False)]
     rank = torch.argsort(scores, descending=True).argsort()
     num_rows = len(rank)
-    sizes = hr.TierSizes(num_rows // 20, num_rows // 5, num_rows - num_rows // 20 - num_rows // 5, 2)
+    sizes = TierSizes(num_rows // 20, num_rows // 5, num_rows - num_rows // 20 - num_rows // 5, 2)
     devices = (hr.Place("cuda", 0), hr.Place("cuda", 1))
     tiers = hr.TieredFeature(store.node["x"], rank, sizes, devices=devices, stand_ins=True)
     tiers.fill()

@@ -120,9 +120,9 @@ def epoch_of_peer(peer: Worker, library: str, threads: int, _: int) -> Metrics:
 def main() -> None:
     parser = sizes_of_work(__doc__ or "", batches=6)
     parser.add_argument("--trimmed", action="store_true", help="time PyG's trim_to_layer too: seconds a batch")
-    parser.add_argument("--keep-memory", action="store_true", help="call ops.keep_freed_memory() first")
+    parser.add_argument("--keep-memory", action="store_true", help="call hr.keep_freed_memory() first")
     options = parser.parse_args()
-    if options.keep_memory and not ops.keep_freed_memory():
+    if options.keep_memory and not hr.keep_freed_memory():
         parser.error("the C library of this system keeps no memory")
     with ExitStack() as stack:
         write_json(options.json, measured(options, stack))

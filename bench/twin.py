@@ -26,7 +26,7 @@ def run_twin(world_size: int, work: Callable[[Any], T], *, timeout: float = 600.
             errors.append(error)
             comm.fail(repr(error))
 
-    threads = [threading.Thread(target=run, args=(comm,)) for comm in hr.LocalGroup(world_size, timeout).comms]
+    threads = [threading.Thread(target=run, args=(comm,)) for comm in hr.testing.LocalGroup(world_size, timeout).comms]
     for thread in threads:
         thread.start()
     for thread in threads:

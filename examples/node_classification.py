@@ -348,6 +348,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     options = parse()
     data = datasets.load(options.data)
+    hr.keep_freed_memory()  # training on a CPU reuses the memory of earlier batches
     title = f"{data.name}-{options.model}-{options.sampler}"
     options.runs /= title
     options.runs.mkdir(parents=True, exist_ok=True)

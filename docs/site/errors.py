@@ -17,16 +17,11 @@ import headrace as hr
 
 #: What each class is about.
 MEANING = {
-    "UsageError": "A call with arguments that a function does not have, or that it cannot take.",
-    "InputError": "A value that a stage or an operation cannot take.",
-    "ItemsError": "Items that no epoch can be made of.",
-    "GraphError": "A graph, an attribute of it, or a partition that is not as expected.",
-    "FeatureError": "Features that are missing, or do not fit the graph.",
-    "PlanError": "A plan that is not legal, or that this machine cannot run.",
-    "LoaderError": "A loader that is used in a way that it cannot be.",
+    "InputError": "A value that a function, a stage or an operation cannot take: items, graphs, features, options.",
+    "PlanError": "A plan that is not legal, or cannot run here, or is used as a loader; unknown arguments.",
     "StateError": "A checkpoint of another plan.",
     "PeerError": "Ranks that were given different things, or that ended.",
-    "DeviceError": "A device that is missing, or lacks what is needed.",
+    "HeadraceError": "A GPU or a library that is missing, a thread that failed, a loader that is used wrongly.",
 }
 
 #: What users see of each wing.

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 from pathlib import Path
 from typing import Any
 
 import pages
 
 import headrace as hr
+import headrace.ext
 import headrace.lightning
 import headrace.ops
 import headrace.pyg
+import headrace.testing
 
 #: What each page has: its title, a sentence, and names of `headrace`.
 GROUPS: dict[str, tuple[str, str, list[str]]] = {
     "plans": (
         "Plans and sources",
         "A plan is a tuple of stages; its verbs return longer plans.",
-        ["Plan", "ItemSampler", "ClusterSampler", "GlobalBatch", "NodeSource", "Items", "verb", "verbs"],
+        ["Plan", "ItemSampler", "ClusterSampler", "GlobalBatch", "Items"],
     ),
     "running": (
         "Loaders",
         "A loader runs a plan on a machine.",
-        ["Loader", "Stats", "Machine", "Place"],
+        ["Loader", "Machine", "Place", "keep_freed_memory"],
     ),
     "data": (
         "Graphs and minibatches",
         "The values that plans are about, and that they yield.",
-        ["Graph", "MiniBatch", "Block", "TypeOffsets", "gcn_norm", "split_nodes", "split_links", "LinkSplit"],
+        ["Graph", "MiniBatch", "Block", "gcn_norm", "split_nodes", "split_links"],
     ),
     "storage": (
         "Features, caches, data sets",
@@ -41,19 +44,13 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
             "CachedFeature",
             "cached",
             "TieredFeature",
-            "TierSizes",
             "plan_tiers",
-            "TierPlan",
             "reorder",
-            "Reordered",
             "Rows",
-            "PlacingSource",
-            "ExpectingSource",
             "convert",
             "save_dataset",
             "open_dataset",
             "Dataset",
-            "IdMap",
         ],
     ),
     "distributed": (
@@ -61,35 +58,14 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
         "Partitions, shards, and training with torch.distributed.",
         [
             "Partition",
-            "PartitionReport",
             "EdgePartition",
             "write_shards",
             "load_shards",
-            "Shards",
             "ShardedFeature",
             "cooperative",
             "sum_gradients",
             "sum_hook",
             "Comm",
-            "LocalGroup",
-        ],
-    ),
-    "extending": (
-        "Extending",
-        "Base classes of stages, sources and rules of your own.",
-        [
-            "Stage",
-            "MapStage",
-            "MacroStage",
-            "SourceStage",
-            "BatchSource",
-            "RunSettings",
-            "HopSampler",
-            "NeighborRule",
-            "LaborRule",
-            "LaborImportanceRule",
-            "LatestRule",
-            "LadiesRule",
         ],
     ),
     "errors": (
@@ -105,11 +81,13 @@ VERBS = "Verbs", "Methods of every plan. Each returns the plan with one more sta
 
 #: Modules whose names are public, each with a page of its own.
 MODULES = {
+    "headrace.ext": "Base classes of stages, samplers, sources, cache policies and passes of your own.",
     "headrace.nn": "Layers on blocks, with PyG's names and parameters.",
     "headrace.sar": "Sequential aggregation and rematerialisation (arXiv 2111.06483).",
     "headrace.scores": "How often the row of each node is read.",
     "headrace.pyg": "Loaders with PyG's names and parameters.",
     "headrace.lightning": "Callbacks for PyTorch Lightning.",
+    "headrace.testing": "Ranks in the threads of one process.",
     "headrace.ops": "The operations below all stages: one function each, for any device.",
 }
 
@@ -126,8 +104,18 @@ FOR_USERS = {
     ]
 }
 
-#: Of the package, but neither in a group nor a module.
-ELSEWHERE = {"__version__", "nn", "sar", "scores"}
+#: Values that functions return: their classes have no public name, and a page that documents them.
+RETURNED = [
+    "headrace.pipeline.data.split_links.LinkSplit",
+    "headrace.pipeline.data.types.TypeOffsets",
+    "headrace.pipeline.partition.report.PartitionReport",
+    "headrace.pipeline.plan.plan_tiers.TierPlan",
+    "headrace.ops.features.tiers.TierSizes",
+    "headrace.pipeline.run.stats.Stats",
+    "headrace.pipeline.storage.dataset.id_map.IdMap",
+    "headrace.pipeline.storage.load_shards.Shards",
+    "headrace.pipeline.storage.reordering.Reordered",
+]
 
 
 def write(folder: Path) -> None:
@@ -138,8 +126,11 @@ def write(folder: Path) -> None:
         parts = [_entry(f"headrace.{one}", getattr(hr, one)) for one in names]
         pages.write_text(folder / f"{name}.md", _page(title, sentence, parts))
         listed.append((name, title, sentence))
-    pages.write_text(folder / "verbs.md", _page(*VERBS, list(map(_verb, hr.verbs()))))
+    pages.write_text(folder / "verbs.md", _page(*VERBS, list(map(_verb, hr.ext.verbs()))))
     listed.insert(1, ("verbs", *VERBS))
+    parts = [_entry(name, pydoc.locate(name)) for name in RETURNED]
+    pages.write_text(folder / "returned.md", _page("Returned values", "Values that functions return.", parts))
+    listed.append(("returned", "Returned values", "Values that functions return."))
     for module, sentence in MODULES.items():
         found = getattr(hr, module.removeprefix("headrace."))
         own = [one for one in found.__all__ if _is_own(module, one)]
@@ -163,7 +154,7 @@ def escape(app: object, what: str, name: str, value: object, options: object, li
 def sign(app: object, what: str, name: str, value: object, *others: object) -> tuple[str, None] | None:
     """Return the parameters of a stage, whose classes are made by a function that takes any."""
     del app, name, others
-    if what != "class" or not (isinstance(value, type) and issubclass(value, hr.Stage)):
+    if what != "class" or not (isinstance(value, type) and issubclass(value, hr.ext.Stage)):
         return None
     signature = inspect.signature(value)
     bare = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
@@ -177,7 +168,7 @@ def documented() -> set[str]:
 
 def _is_own(module: str, name: str) -> bool:
     """Whether a name belongs on the page of a module: errors and rules are on those of the package."""
-    return module != "headrace.ops" or name not in hr.__all__
+    return module != "headrace.ops" or (name not in hr.__all__ and name not in hr.ext.__all__ and name != "TierSizes")
 
 
 def _page(title: str, sentence: str, parts: list[str]) -> str:
@@ -196,7 +187,7 @@ def _entry(name: str, value: Any, only: list[str] | None = None) -> str:
         ]
         # Verbs have a page of their own, and fields of tuples are in the docstring of their class.
         machinery = {own for base in inspect.getmro(value) for own in vars(base)} - set(dir(value))
-        verbs = hr.verbs() if value is hr.Plan else ()
+        verbs = hr.ext.verbs() if value is hr.Plan else ()
         left_out = [*verbs, *getattr(value, "_fields", ()), *sorted(machinery)]
         if left_out:
             options.append(f"   :exclude-members: {', '.join(left_out)}")
