@@ -33,7 +33,7 @@ SAMPLING := $(filter-out $(patsubst %,ops/native/%/%,bindings disk graphs partit
 PACKAGE := pyproject.toml README.md LICENSE $(NATIVE) $(shell find cuda -type f -not -name "*.pyc") $(shell find pipeline ops -name "*.py" -o -name "*.pyi" -o -name py.typed)
 CLANG_FORMATTED := $(shell find ops cuda tests bench -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help stubs demo docs figures test test-quick test-thorough mutants exits leaving soak lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bars bench bench-all bench-report peers \
+.PHONY: help stubs demo docs figures test test-all test-quick test-thorough mutants exits leaving soak lint lint-python lint-native lint-types sanitize fuzz tsan wheel-test dgl-test bars bench bench-all bench-report peers \
 	peers-graphbolt peers-torch-sparse wheel wheels portable-test sdist sdist-test clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -47,16 +47,19 @@ help: ## list the targets
 demo: .venv/.headrace ## train on a generated graph, or on DATA=file.npz; ARGS="--sampler labor" and more
 	env -u PYTHONSAFEPATH .venv/bin/python examples/node_classification.py $(if $(DATA),--data "$(DATA)") $(ARGS)
 
-test: .venv/.installed ## run the tests that need no DGL (ten minutes on two cores); ARGS="-k name" and more go to pytest
+test: .venv/.installed ## run the tests that need no DGL, but for those marked slow (five minutes on two cores); ARGS="-k name" goes to pytest
+	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl -m "not slow and not law" $(ARGS)
+
+test-all: .venv/.installed ## ... and those too, as every change is checked: laws, processes, whole trainings (eleven minutes)
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl $(ARGS)
 
 test-thorough: .venv/.installed ## ... all combinations of parameters, and more random examples (an hour)
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl --thorough --hypothesis-profile thorough $(ARGS)
 
-test-quick: .venv/.installed ## ... but for those marked slow: laws, processes, whole trainings (80 seconds)
-	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl --hypothesis-profile quick -m "not slow" $(ARGS)
+test-quick: .venv/.installed ## the behaviour suite alone, through public names, with fewer random examples (a minute)
+	.venv/bin/pytest $(PARALLEL) --hypothesis-profile quick -m "not slow and not law" tests/behaviour $(ARGS)
 
-# Environments around a module that `make test` has looked at: what differs there is what crosses over, arguments, results
+# Environments around a module that `make test-all` has looked at: what differs there is what crosses over, arguments, results
 # and errors, and what is installed; not the numbers that kernels find, nor the hundredth example.
 AGAIN := --hypothesis-profile quick -m "not slow and not law and not kernel"
 

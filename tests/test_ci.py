@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 RUN = ROOT / ".ci/run"
 
 
-@pytest.mark.parametrize(("slower", "late"), [("2", []), ("-1", ["test", "docs"])])
+@pytest.mark.parametrize(("slower", "late"), [("2", []), ("-1", ["test-all", "docs"])])
 def test_targets_have_bars(tmp_path, slower, late):
     (tmp_path / ".ci").mkdir()
     shutil.copy(RUN, tmp_path / ".ci/run")
