@@ -44,7 +44,7 @@ def pytest_configure(config):
     """Refuse to run where a pass would say nothing about an installed headrace."""
     # An empty entry is the working directory.
     if any(Path(entry or ".").resolve() == ROOT for entry in sys.path):
-        raise pytest.UsageError(HAZARD)
+        raise pytest.PlanError(HAZARD)
     if not config.pluginmanager.has_plugin("gpu.launches"):  # which judges by itself
         config.pluginmanager.register(IdleModules())
 

@@ -13,6 +13,8 @@ import torch
 from torch import nn as torch_nn
 
 import headrace as hr
+from headrace.ops import TierSizes
+from headrace.pipeline.data.types import TypeOffsets
 
 from plans import NUM_NODES, graph, items, store
 
@@ -50,7 +52,7 @@ OUT_OF_RANGE: dict[str, Callable[[], Any]] = {
 
 X = torch.rand(4, 2)
 IDS = torch.tensor([0, 1])
-TYPES = hr.TypeOffsets.from_counts({"a": 2, "b": 3})
+TYPES = TypeOffsets.from_counts({"a": 2, "b": 3})
 CALLS: dict[str, Callable[[Any], Any]] = {}
 
 
@@ -87,7 +89,7 @@ def folder() -> Path:
 
 
 def alone() -> dict[str, Any]:
-    return {"graph": graph(), "partition": hr.Partition.hash(NUM_NODES, 1), "comm": hr.LocalGroup(1).comms[0]}
+    return {"graph": graph(), "partition": hr.Partition.hash(NUM_NODES, 1), "comm": hr.testing.LocalGroup(1).comms[0]}
 
 
 def layers() -> None:
@@ -156,10 +158,10 @@ def graphs() -> None:
     each("split_nodes", hr.split_nodes, {"nodes": 10}, "nodes", "val", "test", "stratify", "time", "seed")
     CALLS["Items"] = lambda value: hr.ItemSampler(hr.Items(value))
     each("Items, rest", lambda **more: hr.ItemSampler(hr.Items([0, 1], **more)), {}, "labels", "times")
-    each("TypeOffsets", hr.TypeOffsets, {"names": ("a",), "offsets": torch.tensor([0, 2])}, "names", "offsets")
+    each("TypeOffsets", TypeOffsets, {"names": ("a",), "offsets": torch.tensor([0, 2])}, "names", "offsets")
     each("global_ids", TYPES.global_ids, {"name": "a", "ids": [0]}, "name", "ids")
     CALLS["id_range"], CALLS["type_of"] = TYPES.id_range, TYPES.type_of
-    CALLS["from_counts"] = hr.TypeOffsets.from_counts
+    CALLS["from_counts"] = TypeOffsets.from_counts
     each("Place", hr.Place, {"kind": "cuda"}, "kind", "index")
     CALLS["Place.parse"], CALLS["Place.serves"] = hr.Place.parse, hr.Place("cpu").serves
     numbers = ("cores", "gpus", "rank", "world_size", "memory", "promised", "current_gpu")
@@ -199,7 +201,7 @@ def sources() -> None:
         "CachedFeature": lambda: hr.CachedFeature(X, rows=2),
         "store": lambda: hr.FeatureStore(node={"x": X}).node["x"],
         "DiskFeature": lambda: hr.DiskFeature(folder() / "x.npy"),
-        "TieredFeature": lambda: hr.TieredFeature(X, torch.arange(4), hr.TierSizes(host=2)),
+        "TieredFeature": lambda: hr.TieredFeature(X, torch.arange(4), TierSizes(host=2)),
     }
     for name, make in made.items():
         read, write = ("ids", "to"), ("ids", "out", "places")
@@ -225,11 +227,11 @@ def sources() -> None:
     CALLS["CachedFeature.expect"] = lambda value: hr.CachedFeature(X, "look-ahead", rows=2).expect(value)
     path = {"path": folder() / "x.npy"}
     each("DiskFeature", hr.DiskFeature, path, "path", "direct", "queue_depth", "gap_bytes", "engine")
-    tiers = {"source": X, "rank": torch.arange(4), "sizes": hr.TierSizes(host=2)}
+    tiers = {"source": X, "rank": torch.arange(4), "sizes": TierSizes(host=2)}
     each("TieredFeature", hr.TieredFeature, tiers, *tiers, "devices", "here", "stand_ins")
     for name in ("prepare", "reads_to"):
         CALLS[f"TieredFeature.{name}"] = lambda value, name=name: getattr(made["TieredFeature"](), name)(value)
-    each("TierSizes", hr.TierSizes, {}, "replicated", "interleaved", "host", "num_devices")
+    each("TierSizes", TierSizes, {}, "replicated", "interleaved", "host", "num_devices")
     right = {"store": store(), "graph": graph(), "machine": hr.Machine(gpus=1, gpu_memory=(1 << 20,))}
     each("plan_tiers", hr.plan_tiers, right, "scores", "node", "share", "bandwidth")
     each("reorder", hr.reorder, {"graph": graph()}, "graph", "store", "scores", "order", "original_ids")
@@ -269,7 +271,7 @@ def scores_and_models() -> None:
     each("load_dropout_state", hr.sar.load_dropout_state, {"model": hr.sar.wrap(**wrapped()), "state": {}}, "state")
     each("cooperative", hr.cooperative, {"model": torch_nn.Sequential(hr.nn.SAGEConv(2, 2))}, "model", "layers")
     each("sum_gradients", hr.sum_gradients, {"parameters": torch_nn.Linear(1, 1)}, "parameters", "comm")
-    each("LocalGroup", hr.LocalGroup, {"world_size": 1}, "world_size", "timeout")
+    each("LocalGroup", hr.testing.LocalGroup, {"world_size": 1}, "world_size", "timeout")
 
 
 def loaders() -> None:
@@ -284,7 +286,7 @@ def loaders() -> None:
     each("copy_to", lambda **given: items().copy_to(**given), {}, "device")
     padded = "num_nodes", "num_edges", "epochs", "shapes"
     each("pad", lambda **given: items().sample_neighbor(graph(), [2]).pad(**given), {}, *padded)
-    CALLS["NodeSource"], CALLS["GlobalBatch"], CALLS["Plan"] = hr.NodeSource, hr.GlobalBatch, hr.Plan
+    CALLS["NodeSource"], CALLS["GlobalBatch"], CALLS["Plan"] = hr.ext.NodeSource, hr.GlobalBatch, hr.Plan
     CALLS["Plan.then"] = lambda value: items().then(value)
     CALLS["Plan.pipe"] = lambda value: items().pipe(value) if value is not len else None
 

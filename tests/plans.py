@@ -10,7 +10,6 @@ from functools import cache
 import torch
 
 import headrace as hr
-from headrace.pipeline.storage.array_source import ArraySource
 
 NUM_NODES, NUM_EDGES = 200, 1500
 SEED = 11
@@ -60,13 +59,22 @@ def store() -> hr.FeatureStore:
     )
 
 
+class RowsOnDisk(hr.FeatureSource):
+    """Rows that passes see as rows on disk."""
+
+    place = hr.Place("disk")
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows_in_place = rows
+
+
 @cache
 def store_on_disk() -> hr.FeatureStore:
     """The same rows, as passes see those on disk."""
 
     def on_disk(source: hr.FeatureSource) -> hr.FeatureSource:
         rows, _ = source.read(torch.arange(source.num_rows))
-        return ArraySource(rows, place=hr.Place("disk"))
+        return RowsOnDisk(rows)
 
     return hr.FeatureStore(
         node={name: on_disk(source) for name, source in store().node.items()},
@@ -79,7 +87,7 @@ def narrow_store() -> hr.FeatureStore:
     """Features in fewer bytes than those of the batch, those of nodes on disk."""
     generator = torch.Generator().manual_seed(3)
     codes = torch.randint(0, 256, (NUM_NODES, 8), dtype=torch.uint8, generator=generator)
-    on_disk = ArraySource(codes, place=hr.Place("disk"))
+    on_disk = RowsOnDisk(codes)
     return hr.FeatureStore(
         node={"x": hr.QuantizedFeature(on_disk, torch.rand(8, generator=generator), 99)},
         edge={"e": torch.randn(NUM_EDGES, 3, generator=generator).bfloat16()},
@@ -141,6 +149,10 @@ def items(**changes: object) -> hr.Plan:
 
 
 @cache
+def saint(by: str, **options: object) -> hr.Plan:
+    return items().sample_saint(graph(), by, **options)
+
+
 def edges() -> torch.Tensor:
     """The edges of the graph, int64[NUM_EDGES, 2]; every seventh one is no edge, but the pair of two that are."""
     index = torch.stack([graph().indices.long(), torch.arange(NUM_NODES).repeat_interleave(graph().indptr.diff())], 1)
@@ -250,14 +262,10 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
     ),
     "shadow": lambda: items().sample_shadow(graph(), 2, 3).fetch_feature(store(), node=["x"], edge=["e"], labels="y"),
     "bidirectional_trees": lambda: items().sample_neighbor(graph(), [3, 2], disjoint=True).make_bidirectional(),
-    "saint_node": lambda: (
-        items().sample_saint_node(graph(), 40).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
-    ),
-    "saint_edge": lambda: items().sample_saint_edge(graph(), 25).fetch_feature(store(), node=["x"], labels="y"),
-    "saint_walk": lambda: (
-        items().sample_saint_walk(graph(), 2, num_samples=30).fetch_feature(store(), node=["x"], labels="y")
-    ),
-    "saint_walk_without_norms": lambda: items().sample_saint_walk(graph(), 3, norms=False, edge_ids=False),
+    "saint_node": lambda: saint("node", budget=40).fetch_feature(store(), node=["x"], edge=["e"], labels="y"),
+    "saint_edge": lambda: saint("edge", budget=25).fetch_feature(store(), node=["x"], labels="y"),
+    "saint_walk": lambda: saint("walk", walk_length=2, num_samples=30).fetch_feature(store(), node=["x"], labels="y"),
+    "saint_walk_without_norms": lambda: saint("walk", walk_length=3, norms=False, edge_ids=False),
     "disjoint": lambda: (
         items()
         .sample_neighbor(graph(), [4, 3], disjoint=True)
@@ -374,7 +382,7 @@ PLANS: dict[str, Callable[[], hr.Plan]] = {
         items().sample_neighbor(graph(), [5, 3], expand="new").fetch_feature(store(), node=["x"], edge=["e"]).pad()
     ),
     "padded_trees": lambda: items().sample_layer_neighbor(graph(), [4, -1], disjoint=True).pad(epochs=2),
-    "padded_subgraphs": lambda: items().sample_saint_node(graph(), 40).fetch_feature(store(), labels="y").pad(),
+    "padded_subgraphs": lambda: saint("node", budget=40).fetch_feature(store(), labels="y").pad(),
     "padded_pairs": lambda: pairs().sample_neighbor(graph(), [3], weight="weight").pad([60, 90], [120], shapes=3),
     "by_hand": lambda: (
         items()

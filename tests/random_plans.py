@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +10,6 @@ import torch
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.pipeline.data.digest import exact_digest
 
 from plans import NUM_NODES, double, graph, items, pairs, store, store_on_disk, unchanged, with_seed_times, with_times
 
@@ -125,9 +125,11 @@ SAMPLERS = {
         together=True,
         of_pairs=True,
     ),
-    "saint_node": Sampler(lambda plan, one: plan.sample_saint_node(one, 40), keeps_seeds=False),
-    "saint_edge": Sampler(lambda plan, one: plan.sample_saint_edge(one, 25), keeps_seeds=False),
-    "saint_walk": Sampler(lambda plan, one: plan.sample_saint_walk(one, 2, num_samples=10), keeps_seeds=False),
+    "saint_node": Sampler(lambda plan, one: plan.sample_saint(one, "node", budget=40), keeps_seeds=False),
+    "saint_edge": Sampler(lambda plan, one: plan.sample_saint(one, "edge", budget=25), keeps_seeds=False),
+    "saint_walk": Sampler(
+        lambda plan, one: plan.sample_saint(one, "walk", walk_length=2, num_samples=10), keeps_seeds=False
+    ),
 }
 
 
@@ -156,7 +158,7 @@ SOURCES: dict[str, Callable[[], hr.Plan]] = {
     "repeated": lambda: hr.ItemSampler(torch.arange(90) % 13, batch_size=40, seed=3),
     "labelled": lambda: hr.ItemSampler((torch.arange(50), torch.arange(50) * 2), batch_size=30, shuffle=True, seed=3),
     "pairs": lambda: pairs(batch_size=13),
-    "node_source": lambda: hr.NodeSource(Counting(), seed=3),
+    "node_source": lambda: hr.ext.NodeSource(Counting(), seed=3),
     "clusters": lambda: hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 7), 3, boundary=1, seed=3),
     "budget": lambda: hr.ItemSampler(90, cost=torch.arange(90) % 7, budget=100, shuffle=True, seed=3),
     "global": lambda: hr.GlobalBatch(graph(), seed=3),
@@ -264,5 +266,9 @@ def digest(batch: object) -> str:
     """A fingerprint of every bit of a minibatch, or of what it was converted to."""
     if isinstance(batch, hr.MiniBatch):
         return batch.digest()
-    fields = sorted(batch.to_dict().items())
-    return exact_digest([(name, torch.as_tensor(value)) for name, value in fields])
+    state = hashlib.sha256()
+    for name, value in sorted(batch.to_dict().items()):
+        rows = torch.as_tensor(value)
+        state.update(f"{name} {rows.dtype} {tuple(rows.shape)} ".encode())
+        state.update(rows.contiguous().numpy().tobytes())
+    return state.hexdigest()

@@ -16,7 +16,8 @@ FINDER = doctest.DocTestFinder(exclude_empty=True)
 def documented() -> dict[str, object]:
     """Return what is public, by name, with the two packages themselves."""
     names = {"hr": hr, "hr.ops": headrace.ops}
-    for prefix, module in (("hr", hr), ("hr.ops", headrace.ops), ("hr.scores", hr.scores), ("hr.nn", hr.nn)):
+    modules = {name: getattr(hr, name) for name in ("ext", "nn", "ops", "sar", "scores", "testing")}
+    for prefix, module in (("hr", hr), *((f"hr.{name}", module) for name, module in modules.items())):
         names |= {f"{prefix}.{name}": getattr(module, name) for name in module.__all__}
     return {name: value for name, value in names.items() if inspect.getdoc(value)}
 
@@ -48,6 +49,6 @@ def test_examples_run(name):
     assert not failed, "".join(report)
 
 
-@pytest.mark.parametrize("name", ["Comm", "FeatureSource", "Place", "PlacingSource", "Rows"])
+@pytest.mark.parametrize("name", ["Comm", "FeatureSource", "Place", "Rows", "ext.CachePolicy", "ext.PlacingSource"])
 def test_what_others_extend_has_an_example(name):
     assert f"hr.{name}" in EXAMPLES

@@ -47,7 +47,7 @@ def documented() -> Iterator[tuple[str, object]]:
             for base in getattr(value, "__mro__", ()):
                 if base.__module__.startswith("headrace"):
                     yield from ((f"{prefix}.{name}.{one}", vars(base)[one]) for one in vars(base) if one[0] != "_")
-    for verb in hr.verbs():
+    for verb in hr.ext.verbs():
         yield f"Plan.{verb}", getattr(hr.Plan, verb)
 
 

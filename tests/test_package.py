@@ -19,88 +19,55 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A name enters or leaves this list on purpose, with a line in CHANGELOG.md.
 PUBLIC = [
-    "BatchSource",
     "Block",
     "CachedFeature",
     "ClusterSampler",
     "Comm",
     "Dataset",
-    "DeviceError",
     "DiskFeature",
     "EdgePartition",
-    "ExpectingSource",
-    "FeatureError",
     "FeatureSource",
     "FeatureStore",
     "GlobalBatch",
     "Graph",
-    "GraphError",
     "HeadraceError",
-    "HopSampler",
-    "IdMap",
     "InputError",
     "ItemSampler",
     "Items",
-    "ItemsError",
-    "LaborImportanceRule",
-    "LaborRule",
-    "LadiesRule",
-    "LatestRule",
-    "LinkSplit",
     "Loader",
-    "LoaderError",
-    "LocalGroup",
     "Machine",
-    "MacroStage",
-    "MapStage",
     "MiniBatch",
-    "NeighborRule",
-    "NodeSource",
     "Partition",
-    "PartitionReport",
     "PeerError",
     "Place",
-    "PlacingSource",
     "Plan",
     "PlanError",
     "PlanWarning",
     "QuantizedFeature",
-    "Reordered",
     "Rows",
-    "RunSettings",
     "ShardedFeature",
-    "Shards",
-    "SourceStage",
-    "Stage",
     "StateError",
-    "Stats",
-    "TierPlan",
-    "TierSizes",
     "TieredFeature",
-    "TypeOffsets",
-    "UsageError",
-    "__version__",
     "cached",
     "convert",
     "cooperative",
     "gcn_norm",
     "inference",
+    "keep_freed_memory",
     "load_shards",
-    "nn",
     "open_dataset",
     "plan_tiers",
     "reorder",
-    "sar",
     "save_dataset",
-    "scores",
     "split_links",
     "split_nodes",
     "sum_gradients",
     "sum_hook",
-    "verb",
-    "verbs",
     "write_shards",
 ]
+
+# Modules, each imported as one.
+PUBLIC_MODULES = ["ext", "lightning", "nn", "ops", "pyg", "sar", "scores", "testing"]
 
 # The same for array functions.
 OPS = [
@@ -114,19 +81,15 @@ OPS = [
     "Compacted",
     "Compactor",
     "Csc",
-    "DeviceError",
     "EdgeLaw",
     "EdgePositions",
     "Extremes",
-    "FeatureError",
     "FetchedRows",
-    "GraphError",
     "Grouped",
     "HeadraceError",
     "Hop",
     "HopRule",
     "InputError",
-    "ItemsError",
     "JoinedHops",
     "LaborImportance",
     "LaborImportanceRule",
@@ -136,7 +99,6 @@ OPS = [
     "LatestRule",
     "LayerReducer",
     "LineCache",
-    "LoaderError",
     "NeighborRule",
     "NodeLaw",
     "PeerError",
@@ -152,7 +114,6 @@ OPS = [
     "Transposed",
     "Trees",
     "TypedRows",
-    "UsageError",
     "Visits",
     "WeightSums",
     "aggregate_with_grad",
@@ -213,7 +174,7 @@ NOT_LOADED = ["torchdata", "torch_geometric", "dgl", "cupy", "scipy", "matplotli
 
 #: Files of the root of the package, and where they are in the tree.
 FILES = {"__init__": "_package", "__main__": "_main"}
-FILES |= {name: f"_{name}" for name in ("lightning", "nn", "pyg", "sar", "scores")}
+FILES |= {name: f"_{name}" for name in ("ext", "lightning", "nn", "pyg", "sar", "scores", "testing")}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -229,7 +190,7 @@ def test_every_file_of_the_root_is_installed():
     assert {path.stem for path in (ROOT / "pipeline").glob("_*.py")} - {"__init__"} == set(FILES.values())
 
 
-@pytest.mark.parametrize("name", ["nn", "sar", "scores"])
+@pytest.mark.parametrize("name", ["ext", "nn", "sar", "scores", "testing"])
 def test_modules_are_imported_as_modules(name):
     program = f"""
 import headrace.{name}
@@ -284,29 +245,10 @@ def test_public_names():
     assert headrace.ops.__all__ == OPS
 
 
-def test_a_former_name_warns_once_in_each_line(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text("""import headrace as hr
-for _ in range(3):
-    cache = hr.GpuCachedFeature
-from headrace import GpuCachedFeature
-assert issubclass(GpuCachedFeature, hr.CachedFeature) and cache is GpuCachedFeature
-assert "GpuCachedFeature" not in dir(hr)
-""")
-    ran = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=True)
-    message = 'headrace.GpuCachedFeature is deprecated since 0.1; write headrace.CachedFeature(source, place="cuda")'
-    warned = re.findall(r"(\d+): DeprecationWarning: (.*)", ran.stderr)
-    assert warned == [("3", message), ("4", message)], ran.stderr
-
-
-def test_former_names_are_in_the_table_of_deprecations():
-    written = re.findall(r"^\| `hr\.(\w+)", (ROOT / "docs/upgrading.md").read_text(), re.MULTILINE)
-    assert written == list(hr._FORMER)
-
-
 def test_dir_shows_public_names_alone():
     """Beside what Python itself puts into every module."""
-    assert sorted(name for name in dir(hr) if not name.startswith("__") or name == "__version__") == PUBLIC
+    assert [name for name in dir(hr) if not name.startswith("_")] == sorted([*PUBLIC, *PUBLIC_MODULES])
+    assert "__version__" in dir(hr)
 
 
 def test_scores_show_functions_alone():

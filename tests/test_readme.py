@@ -49,7 +49,7 @@ def test_code_blocks_run(name, tmp_path, monkeypatch):
             else:
                 exec(compile(block, name, "exec", dont_inherit=True), names)  # noqa: S102 - our own text
     finally:
-        if "keep_labelled" in hr.verbs():
+        if "keep_labelled" in hr.ext.verbs():
             del Plan.keep_labelled
 
 

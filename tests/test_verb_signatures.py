@@ -93,12 +93,12 @@ def test_help_shows_verbs_and_parameters_and_no_machinery():
 
 
 def test_a_stage_of_a_user_shows_all_of_its_members():
-    class Mine(hr.MapStage):
+    class Mine(hr.ext.MapStage):
         def runner(self, settings):
             raise NotImplementedError
 
     assert "writes" in dir(Mine)
-    assert "writes" in dir(hr.Stage)
+    assert "writes" in dir(hr.ext.Stage)
 
 
 def test_packages_of_layers_show_their_layers():

@@ -9,7 +9,7 @@ import inspect
 import textwrap
 from pathlib import Path
 
-from headrace.pipeline import stages as _stages  # noqa: F401 - fills the table of verbs
+from headrace.pipeline import public as _public  # noqa: F401 - all verbs and methods
 from headrace.pipeline.plan.plan import Plan, verbs
 
 FILE = Path(__file__).resolve().parents[1] / "pipeline" / "plan" / "verb_signatures.pyi"
@@ -54,6 +54,7 @@ from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Converted, Plan
+from headrace.pipeline.plan.rules import Pass
 from headrace.pipeline.run.loader import Loader
 from headrace.pipeline.storage.features import FeatureStore
 

@@ -124,7 +124,7 @@ def test_records_are_kept_behind_each_step(tmp_path):
     [
         ({"CXX": "no-such-compiler"}, "no C++ compiler: no-such-compiler --version fails"),
         ({"INCLUDE": "/nowhere"}, "no headers of Python: there is no /nowhere/Python.h"),
-        ({"NO_GPU": "1"}, "torch finds no GPU here"),
+        ({"NO_GPU": "1"}, "torch finds no GPU here, or cannot be imported"),
     ],
 )
 def test_what_nothing_works_without_ends_it_at_once(settings, line, tmp_path):

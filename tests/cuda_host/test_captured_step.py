@@ -154,7 +154,7 @@ def test_steps_for_which_the_host_waits_are_refused(read):
     step = hr.nn.CapturedStep(read, warm_up=1)
     first, second, *_ = loader()
     step(first)
-    with pytest.raises(hr.DeviceError, match=r"the host does not wait.*as an index.*the host waits"):
+    with pytest.raises(hr.HeadraceError, match=r"the host does not wait.*as an index.*the host waits"):
         step(second)
 
 

@@ -238,7 +238,7 @@ def test_where_the_gpu_has_less_memory_the_cache_is_smaller(room, monkeypatch):
 
 def test_where_memory_cannot_be_pinned_missing_rows_are_copied(monkeypatch):
     def refuse(*_):
-        raise hr.DeviceError("no more memory can be locked")
+        raise hr.HeadraceError("no more memory can be locked")
 
     monkeypatch.setattr("headrace.pipeline.storage.array_source.ArraySource.prepare", refuse)
     cache = GpuCachedFeature(table(), rows=5)
@@ -256,7 +256,7 @@ def test_updates_reach_the_source_and_copies():
     cache.update(torch.tensor([3, 0]), torch.full((2, 3), -1.0))
     assert x[3, 0] == -1
     assert torch.equal(cache.read(every, to=CUDA).rows, x)
-    with pytest.raises(hr.FeatureError, match="OnlyReads, which has none"):
+    with pytest.raises(hr.InputError, match="OnlyReads, which has none"):
         GpuCachedFeature(OnlyReads(x), rows=1).update(every, x)
 
 
@@ -278,8 +278,8 @@ def test_is_its_source_to_plans_and_a_copy_begins_empty():
     assert cache != GpuCachedFeature(x + 1, rows=3)
     assert cache != source
     assert isinstance(cache, hr.FeatureSource)
-    assert isinstance(cache, hr.ExpectingSource)
-    assert isinstance(cache, hr.PlacingSource)
+    assert isinstance(cache, hr.ext.ExpectingSource)
+    assert isinstance(cache, hr.ext.PlacingSource)
     assert repr(cache) == "CachedFeature(float32[90, 3], rows=3, place='cuda:1')"
 
 
@@ -311,7 +311,7 @@ def test_the_size_and_the_place():
         assert cache.reads_to(hr.Place("cpu"))
         assert not cache.foresees(hr.Place("cpu"))
         assert not cache.reads_to(hr.Place("meta"))
-    with pytest.raises(hr.FeatureError, match="got to=cuda:0"):
+    with pytest.raises(hr.InputError, match="got to=cuda:0"):
         cache.read(torch.tensor([1]), to=hr.Place("cuda", 0))
 
 
@@ -322,9 +322,9 @@ def test_without_a_gpu(monkeypatch):
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     cache = GpuCachedFeature(table(), rows=3)
-    with pytest.raises(hr.DeviceError, match="cuda:0, which cannot be used here"):
+    with pytest.raises(hr.HeadraceError, match="cuda:0, which cannot be used here"):
         cache.prepare(hr.Place("cuda", 0))
-    with pytest.raises(hr.FeatureError, match="got to=cuda"):
+    with pytest.raises(hr.InputError, match="got to=cuda"):
         cache.read(torch.tensor([1]), to=CUDA)
     cache.expect(torch.tensor([1]))
     assert cache.stats()["expected"] == 0
@@ -345,10 +345,10 @@ def test_refuses_what_does_not_fit():
         ({"ids": [1]}, "expected no ids for a cache on cuda"),
         ({"rows": 1, "scores": [1.0]}, "expected no scores for a cache on cuda"),
     ):
-        with pytest.raises(hr.FeatureError, match=message):
+        with pytest.raises(hr.InputError, match=message):
             GpuCachedFeature(table(), **options)
         if options.get("place") != "cpu":
-            with pytest.raises(hr.FeatureError, match=message):
+            with pytest.raises(hr.InputError, match=message):
                 hr.CachedFeature(table(), **{"place": "cuda", **options})
 
 

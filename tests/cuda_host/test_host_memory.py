@@ -99,7 +99,7 @@ def test_no_kernel_reads_pinned_memory_of_a_batch(call, backend, monkeypatch):
 def test_memory_that_is_not_pinned_is_refused(backend):
     ids = host_copy(torch.arange(5))
     backend.host.mark(ids)
-    with pytest.raises(hr.FeatureError, match=r"ids to be a 1-d tensor .* or in pinned memory"):
+    with pytest.raises(hr.InputError, match=r"ids to be a 1-d tensor .* or in pinned memory"):
         ops.gather_rows(torch.zeros(9, 4), ids)
 
 

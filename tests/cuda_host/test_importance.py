@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.cuda.backend import stand_in
-from headrace.ops import BlockSampler, GraphError, InputError, LaborImportanceRule, LaborRule, LadiesRule, sample_hop
+from headrace.ops import BlockSampler, InputError, LaborImportanceRule, LaborRule, LadiesRule, sample_hop
 from headrace.ops.random.dependency import BlendedKey
 
 from cuda_host.stand_in import StandIn
@@ -119,7 +119,7 @@ def test_schedules_change_nothing(weighted):
 
 def test_sources_that_are_no_nodes_are_refused():
     indptr, indices = torch.tensor([0, 2, 4, 4]), torch.tensor([0, 1, 17, 2])
-    with stand_in(StandIn()), pytest.raises(GraphError, match="indices hold 17, which is not a node id"):
+    with stand_in(StandIn()), pytest.raises(InputError, match="indices hold 17, which is not a node id"):
         sample_hop(indptr, indices, torch.arange(2), LaborImportanceRule(1), 0)
 
 

@@ -40,7 +40,7 @@ def test_rows_of_a_layer_are_delivered_without_a_wait(refuse_to_wait, gpu):
     nothing, nodes = torch.empty(0, dtype=torch.int64), torch.arange(3)
     exchange = Exchange(nodes, nodes, 3, nothing, (0,), (0,))
     rows = torch.randn(3, 4, requires_grad=True)
-    delivered = exchange.deliver(rows, hr.LocalGroup(1).comms[0])
+    delivered = exchange.deliver(rows, hr.testing.LocalGroup(1).comms[0])
     assert torch.equal(delivered, rows)
     (gradient,) = torch.autograd.grad(delivered.sum(), rows)
     assert torch.equal(gradient, torch.ones(3, 4))
@@ -131,5 +131,5 @@ def test_blocks_of_others_are_looked_at(of):
         wrong = dataclasses.replace(block, indices=indices)
     x = torch.ones(block.num_src, 6)
     for layer in (hr.nn.SAGEConv(6, 2), hr.nn.GCNConv(6, 2, normalize=False), gat(6, 2, add_self_loops=False)):
-        with pytest.raises(hr.GraphError, match=rf"indices\[3\] = {block.num_src} has no row"):
+        with pytest.raises(hr.InputError, match=rf"indices\[3\] = {block.num_src} has no row"):
             layer(x, wrong)

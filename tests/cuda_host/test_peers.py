@@ -8,6 +8,7 @@ from ranks import run_processes
 PROGRAM = """
 import sys, torch
 import headrace as hr
+from headrace.ops import TierSizes
 from headrace.cuda.backend import stand_in
 from headrace.ops.memory_promises import promised
 from cuda_host.stand_in import StandIn
@@ -21,7 +22,7 @@ here = hr.Place("cuda", 0)
 
 with stand_in(StandIn()):
     for sizes in ((10, 60, 40), (0, num_rows, 0), (0, 1, 0), (num_rows, 0, 0)):
-        tiers = hr.TieredFeature(x, order, hr.TierSizes(*sizes, num_devices=world_size), devices=[here], peers=True)
+        tiers = hr.TieredFeature(x, order, TierSizes(*sizes, num_devices=world_size), devices=[here], peers=True)
         there = promised(0)
         assert (there.num_bytes, there.unfilled) == (row * (sizes[0] + tiers.router.sizes.interleaved_at(rank)), 0)
         tiers.prepare(here)
@@ -36,7 +37,7 @@ with stand_in(StandIn()):
         tiers.close()
         assert promised(0).num_bytes == 0
 
-    kept = hr.TieredFeature(x, order, hr.TierSizes(10, 60, 40, num_devices=world_size), devices=[here], peers=True)
+    kept = hr.TieredFeature(x, order, TierSizes(10, 60, 40, num_devices=world_size), devices=[here], peers=True)
     batches = items().sample_neighbor(graph(), [5, 3])
     plan = batches.fetch_feature(hr.FeatureStore(node={"x": kept}), node=["x"]).copy_to("cuda:0")
     with plan.loader(machine=hr.Machine(cores=2, gpus=1)) as loader:

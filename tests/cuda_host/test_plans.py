@@ -281,7 +281,7 @@ def test_rows_are_read_where_they_are(gpu):
 
 def test_where_memory_cannot_be_pinned_rows_are_copied(gpu, monkeypatch):
     def refuse(tensor):
-        raise hr.DeviceError("no more memory can be locked")
+        raise hr.HeadraceError("no more memory can be locked")
 
     monkeypatch.setattr("headrace.ops.features.pinned.pin", refuse)
     fresh = hr.FeatureStore(node={"x": torch.randn(200, 8), "y": torch.arange(200)})

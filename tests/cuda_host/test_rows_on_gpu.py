@@ -93,7 +93,7 @@ def test_a_cache_of_one_gpu_reads_for_no_other(monkeypatch):
     monkeypatch.setattr("headrace.pipeline.storage.gpu_cached_feature.device_of", lambda ids: torch.device("cuda", 1))
     cache = GpuCachedFeature(table(), rows=1, place="cuda:0")
     for to in (CUDA, hr.Place("cuda", 0)):
-        with pytest.raises(hr.FeatureError, match="got to=cuda:1"):
+        with pytest.raises(hr.InputError, match="got to=cuda:1"):
             cache.read(torch.tensor([1]), to=to)
     asked = []
     monkeypatch.setattr("headrace.pipeline.storage.gpu_cached_feature.gpu_at", lambda place: asked.append(place) or CPU)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from multiprocessing.reduction import ForkingPickler
 
 import pytest
 import torch
@@ -111,7 +112,7 @@ def test_a_gpu_reads_rows_of_a_shard_in_place(kind, copies):
     with stand_in(backend):
         rows, counts = shard.read(ids, to=there)
         (other,) = (owners.owned(0) if not copies else owners.owned(0)[owners.owned(0) != 3])[:1].tolist()
-        with pytest.raises(hr.FeatureError, match=f"row {other} is at rank 0, this is rank 1"):
+        with pytest.raises(hr.InputError, match=f"row {other} is at rank 0, this is rank 1"):
             shard.read(torch.tensor([ids[0], other]), to=there)
     assert torch.equal(rows, x[ids])
     assert counts == {"bytes_from_pinned": rows.nbytes}
@@ -121,11 +122,34 @@ def test_a_gpu_reads_rows_of_a_shard_in_place(kind, copies):
         assert torch.equal(moved.read(ids).rows, x[ids])  # what is pinned stays here
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["both move", "copies move"])
+def test_a_shard_is_pinned_anew_where_torch_has_moved_its_rows_or_copies(shared):
+    """Sent to another process, it moves to memory that processes share; rows that are there already stay."""
+    owners = partition("hash", 2)
+    x = torch.randn(NUM_NODES, 3)
+    rows, copied = x[owners.owned(0)], owners.owned(1)[:4]
+    if shared:
+        rows.share_memory_()
+    shard = hr.ShardedFeature(rows, owners, 0, cached=copied, cached_rows=x[copied])
+    ids = torch.cat([owners.owned(0)[:5], copied])
+    tables, backend = [rows, shard._cached_rows], StandIn()
+    with stand_in(backend):
+        backend.host.mark(*tables)
+        shard.read(ids, to=hr.Place("cuda", 0))
+        before = [table.data_ptr() for table in tables]
+        ForkingPickler.dumps(shard)
+        assert [table.data_ptr() != one for table, one in zip(tables, before, strict=True)] == [not shared, True]
+        assert not all(map(backend.host.is_pinned, tables))
+        found, _ = shard.read(ids, to=hr.Place("cuda", 0))
+        assert all(map(backend.host.is_pinned, tables))
+    assert torch.equal(found, x[ids])
+
+
 def test_rows_of_a_shard_on_disk_are_read_by_the_cpu():
     owners = partition("hash", 2)
     on_disk = hr.ShardedFeature(torch.zeros(owners.sizes[0], 3), owners, 0, place=hr.Place("disk"))
     assert not on_disk.reads_to(hr.Place("cuda"))
-    with pytest.raises(hr.FeatureError, match="expected to=cpu"):
+    with pytest.raises(hr.InputError, match="expected to=cpu"):
         on_disk.read(owners.owned(0), to=hr.Place("cuda"))
 
 
@@ -134,5 +158,5 @@ def test_copies_that_were_written_since_are_refused_on_gpus_too():
     rows = torch.zeros(owners.sizes[0], 3)
     shard = hr.ShardedFeature(rows, owners, 0, cached=owners.owned(1)[:2], cached_rows=torch.ones(2, 3))
     rows.fill_(1)
-    with stand_in(StandIn()), pytest.raises(hr.FeatureError, match="written since"):
+    with stand_in(StandIn()), pytest.raises(hr.InputError, match="written since"):
         shard.read(owners.owned(0), to=hr.Place("cuda"))

@@ -12,8 +12,7 @@ from headrace.cuda.faults import Faults
 from headrace.cuda.numbering import Numbering
 from headrace.ops import (
     BlockSampler,
-    GraphError,
-    ItemsError,
+    InputError,
     LaborImportanceRule,
     LaborRule,
     NeighborRule,
@@ -111,13 +110,13 @@ def test_faults_are_named_in_minibatches_after_others(rule, fits, backend):
     for _ in range(2):
         sample(sound[:20] if fits else sound[:1])
     message = "BlockSampler.sample: indices hold 4000, which is not a node id: expected 0 <= id < num_nodes = 200"
-    with pytest.raises(GraphError, match=re.escape(message)):
+    with pytest.raises(InputError, match=re.escape(message)):
         sample(many)
     for seeds, message in (
         (torch.cat([sound[:20], sound[3:4]]), f"seeds[3] and seeds[20] are both {int(sound[3])}"),
         (torch.cat([sound[:20], torch.tensor([200])]), "seeds[20] = 200 is not a node of the graph"),
     ):
-        with pytest.raises(ItemsError, match=re.escape(message)):
+        with pytest.raises(InputError, match=re.escape(message)):
             sample(seeds)
     assert sample(sound[:20]).num_sampled_nodes[0] == 20  # nothing is left of it
 

@@ -9,6 +9,7 @@ import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.cuda.faults import Faults
 from headrace.cuda.rows import Tables
+from headrace.ops import TierSizes
 
 from cuda_host.stand_in import StandIn
 from plans import graph, items
@@ -28,7 +29,7 @@ def gpu():
 def test_rows_of_any_mix_of_places(sizes, here, gpu):
     x = torch.arange(80.0).reshape(20, 4)
     rank = torch.randperm(20, generator=torch.Generator().manual_seed(1))
-    tiers = hr.TieredFeature(x, rank, hr.TierSizes(*sizes, num_devices=3), devices=CUDA, here=here)
+    tiers = hr.TieredFeature(x, rank, TierSizes(*sizes, num_devices=3), devices=CUDA, here=here)
     tiers.prepare(CUDA[here])
     for ids in (torch.tensor([0, 19, 7, 7, 3]), torch.arange(20), torch.empty(0, dtype=torch.int64)):
         rows, counts = tiers.read(ids, to=CUDA[here])
@@ -45,7 +46,7 @@ def test_rows_of_any_mix_of_places(sizes, here, gpu):
 def test_a_read_waits_once_and_lists_no_tables(monkeypatch):
     """Where rows are is known behind the one wait, and they are copied while the host goes on."""
     x = torch.arange(80.0).reshape(20, 4)
-    tiers = hr.TieredFeature(x, torch.arange(20), hr.TierSizes(4, 4, 4, num_devices=3), devices=CUDA)
+    tiers = hr.TieredFeature(x, torch.arange(20), TierSizes(4, 4, 4, num_devices=3), devices=CUDA)
     tiers.prepare(CUDA[0])
     waits = []
     check = Faults.check
@@ -58,7 +59,7 @@ def test_a_read_waits_once_and_lists_no_tables(monkeypatch):
     monkeypatch.setattr(Tables, "on", None)
     assert torch.equal(tiers.read(torch.arange(20), to=CUDA[0]).rows, x)
     assert len(waits) == 1
-    with pytest.raises(hr.FeatureError, match=r"ids\[1\] = 20 has no row: expected 0 <= id < num_rows = 20"):
+    with pytest.raises(hr.InputError, match=r"ids\[1\] = 20 has no row: expected 0 <= id < num_rows = 20"):
         tiers.read(torch.tensor([3, 20]), to=CUDA[0])
 
 
@@ -66,7 +67,7 @@ def test_a_read_waits_once_and_lists_no_tables(monkeypatch):
 def test_rows_that_were_moved_are_read_to_the_cpu_from_the_source(sizes):
     x = torch.arange(80.0).reshape(20, 4)
     rank = torch.randperm(20, generator=torch.Generator().manual_seed(1))
-    tiers = hr.TieredFeature(x, rank, hr.TierSizes(*sizes, num_devices=3), devices=CUDA)
+    tiers = hr.TieredFeature(x, rank, TierSizes(*sizes, num_devices=3), devices=CUDA)
     before = tiers.read(torch.arange(20)).counts
     tiers.prepare(CUDA[0])
     assert sum(map(len, tiers._tables)) == sizes[2]  # no copies of rows that are on devices
@@ -83,7 +84,7 @@ def test_rows_that_were_moved_are_read_to_the_cpu_from_the_source(sizes):
 
 
 def test_a_device_without_a_number_is_the_current_one(monkeypatch):
-    one, here = hr.TierSizes(20, num_devices=1), [hr.Place("cuda", 1)]
+    one, here = TierSizes(20, num_devices=1), [hr.Place("cuda", 1)]
     tiers = hr.TieredFeature(torch.zeros(20, 4), torch.arange(20), one, devices=here)
     for current in (0, 1):
         monkeypatch.setattr("headrace.pipeline.storage.tiered_feature.current_gpu", lambda number=current: number)
@@ -94,8 +95,8 @@ def test_a_device_without_a_number_is_the_current_one(monkeypatch):
 
 def test_devices_that_do_not_reach_each_other(monkeypatch):
     monkeypatch.setattr("headrace.pipeline.storage.tiers.is_readable", lambda table, device: False)
-    tiers = hr.TieredFeature(torch.zeros(20, 4), torch.arange(20), hr.TierSizes(3, 0, 0, 3), devices=CUDA)
-    with pytest.raises(hr.DeviceError, match=r"cannot read memory of .* in place; place rows on devices that reach"):
+    tiers = hr.TieredFeature(torch.zeros(20, 4), torch.arange(20), TierSizes(3, 0, 0, 3), devices=CUDA)
+    with pytest.raises(hr.HeadraceError, match=r"cannot read memory of .* in place; place rows on devices that reach"):
         tiers.prepare(CUDA[0])
     assert torch.equal(tiers.read(torch.arange(20)).rows, torch.zeros(20, 4))
 
@@ -103,7 +104,7 @@ def test_devices_that_do_not_reach_each_other(monkeypatch):
 def test_a_plan_reads_through_them():
     x = torch.randn(200, 8)
     rank = torch.arange(200)
-    tiers = hr.TieredFeature(x, rank, hr.TierSizes(40, 0, 0, num_devices=1), devices=CUDA[:1])
+    tiers = hr.TieredFeature(x, rank, TierSizes(40, 0, 0, num_devices=1), devices=CUDA[:1])
     plain = items().sample_neighbor(graph(), [5, 3])
     expected = plain.fetch_feature(hr.FeatureStore(node={"x": x}), node=["x"])
     plan = plain.fetch_feature(hr.FeatureStore(node={"x": tiers}), node=["x"]).copy_to("cuda:0")
@@ -118,13 +119,13 @@ def test_rows_that_stay_on_disk_are_not_read_by_a_gpu(tmp_path):
 
     np.save(tmp_path / "x.npy", np.zeros((20, 4), np.float32))
     disk = hr.DiskFeature(tmp_path / "x.npy")
-    some = hr.TieredFeature(disk, torch.arange(20), hr.TierSizes(3, 0, 4, num_devices=1), devices=CUDA[:1])
-    every = hr.TieredFeature(disk, torch.arange(20), hr.TierSizes(3, 0, 17, num_devices=1), devices=CUDA[:1])
+    some = hr.TieredFeature(disk, torch.arange(20), TierSizes(3, 0, 4, num_devices=1), devices=CUDA[:1])
+    every = hr.TieredFeature(disk, torch.arange(20), TierSizes(3, 0, 17, num_devices=1), devices=CUDA[:1])
     assert not some.reads_to(CUDA[0])
     assert every.reads_to(CUDA[0])
     assert every.reads_to(hr.Place("cuda"))
     assert not every.reads_to(CUDA[1])
-    with pytest.raises(hr.FeatureError, match="got to=cuda:0"):
+    with pytest.raises(hr.InputError, match="got to=cuda:0"):
         some.read(torch.tensor([1]), to=CUDA[0])
 
 
@@ -134,5 +135,5 @@ def test_without_a_gpu(monkeypatch):
     monkeypatch.setattr(backend, "_stand_in", None)
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    with pytest.raises(hr.FeatureError, match="need a GPU, and torch finds none here"):
-        hr.TieredFeature(torch.zeros(4, 2), torch.arange(4), hr.TierSizes(1, num_devices=1), devices=CUDA[:1])
+    with pytest.raises(hr.InputError, match="need a GPU, and torch finds none here"):
+        hr.TieredFeature(torch.zeros(4, 2), torch.arange(4), TierSizes(1, num_devices=1), devices=CUDA[:1])

@@ -38,7 +38,7 @@ def refusing(monkeypatch, num_bytes):
 
     def refuse(tensor):
         if tensor.nbytes == num_bytes:
-            raise hr.DeviceError("pin: 3,200 bytes cannot be pinned (cudaErrorInvalidValue)")
+            raise hr.HeadraceError("pin: 3,200 bytes cannot be pinned (cudaErrorInvalidValue)")
         return pin(tensor)
 
     monkeypatch.setattr(pinned, "pin", refuse)

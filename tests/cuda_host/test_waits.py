@@ -15,7 +15,9 @@ from headrace.cuda import streams
 from headrace.cuda.backend import stand_in
 from headrace.cuda.kept import keep
 from headrace.cuda.late import read_later
-from headrace.ops.gpu import record, side_stream, synchronize
+from headrace.ops import TierSizes
+from headrace.ops.gpu import placed, record, side_stream, synchronize
+from headrace.pipeline.data.types import TypeOffsets
 from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
 from headrace.pipeline.storage.whole_on_gpu import WholeOnGpu
 
@@ -88,6 +90,29 @@ def test_rows_are_not_rewritten_before_they_are_read(feature):
     assert torch.equal(after, changed[ids])
 
 
+def test_slots_are_not_filled_before_they_are_read():
+    """Where rows of one read make room for those of the next one, on another stream."""
+    x, found, others = torch.rand(60, 3), torch.arange(20), torch.arange(30, 60)
+    kept, _ = elsewhere(lambda: RowsOnGpu(60, (3,), torch.float32, 20, CPU))
+    kept.read(found, [], x)
+    before, event = elsewhere(lambda: kept.read(found, [], x).rows)
+    after, later = elsewhere(lambda: kept.read(others, [], x).rows)
+    later.wait()
+    event.wait()
+    assert torch.equal(before, x[found])
+    assert torch.equal(after, x[others])
+
+
+def test_slots_are_emptied_before_others_look_there():
+    x, changed, ids = torch.rand(60, 3), torch.rand(60, 3), torch.arange(20)
+    kept, _ = elsewhere(lambda: RowsOnGpu(60, (3,), torch.float32, 20, CPU))
+    kept.read(ids, [], x)
+    elsewhere(kept.forget)
+    rows, event = elsewhere(lambda: kept.read(ids, [], changed).rows)
+    event.wait()
+    assert torch.equal(rows, changed[ids])
+
+
 def test_the_host_waits_for_reads(feature):
     x, ids = torch.rand(60, 3), torch.arange(50)
     rows, _ = elsewhere(lambda: feature.read(ids, [], x).rows)
@@ -132,7 +157,7 @@ def test_faults_are_seen(on):
     def refused():
         ids = torch.arange(30)
         ids[7] = 99
-        with pytest.raises(hr.FeatureError, match=r"ids\[7\] = 99 has no row"):
+        with pytest.raises(hr.InputError, match=r"ids\[7\] = 99 has no row"):
             ops.gather_rows(torch.rand(50, 2), ids)
         return ops.gather_rows(torch.rand(50, 2), torch.arange(30))
 
@@ -153,7 +178,7 @@ def test_ranks_wait_for_what_others_are_about_to_make():
 
 
 def test_tables_of_types_are_kept_for_the_streams_that_read_them(backend):
-    offsets = hr.TypeOffsets(("a", "b"), torch.tensor([0, 30, 60]))
+    offsets = TypeOffsets(("a", "b"), torch.tensor([0, 30, 60]))
     backend.host.mark(offsets.offsets)
     ids = torch.arange(60)
     expected = [0] * 30 + [1] * 30
@@ -163,6 +188,14 @@ def test_tables_of_types_are_kept_for_the_streams_that_read_them(backend):
         second, event = elsewhere(lambda: offsets.numbers_of(ids))
         event.wait()
         assert first.tolist() == second.tolist() == expected
+
+
+def test_copies_of_a_graph_are_there_for_all_streams(backend):
+    """Of the stream that has copied them nobody else knows, and they are kept."""
+    arrays = [host_copy(torch.arange(0, 610, 10)), host_copy(torch.randint(60, (600,)))]
+    backend.host.mark(*arrays)
+    there, _ = elsewhere(lambda: placed(arrays, CPU))
+    assert all(map(torch.equal, there, arrays))
 
 
 def lent(x, ids):
@@ -208,7 +241,10 @@ def test_torch_is_told_of_each_stream_once(monkeypatch):
         told.append((tensor.data_ptr(), tensor.nbytes, args, kwargs))
         return tensor
 
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=current[0]))
+    def current_stream(device):
+        return SimpleNamespace(cuda_stream=current[0], device=device)
+
+    monkeypatch.setattr(torch.cuda, "current_stream", current_stream)
     monkeypatch.setattr(torch.Tensor, "to", copy)
     gpus = [torch.device("cuda", number) for number in range(2)]
     memory = torch.zeros(10, 4)
@@ -227,7 +263,7 @@ def test_torch_is_told_of_each_stream_once(monkeypatch):
     there = SimpleNamespace(device=gpus[1], is_cuda=True, nbytes=4, record_stream=recorded.append)
     tell(there, gpus[0])
     tell(there, gpus[1])
-    assert [one.cuda_stream for one in recorded] == [12]
+    assert [(one.device, one.cuda_stream) for one in recorded] == [(gpus[0], 12)]  # of the GPU that reads
 
 
 def test_memory_that_is_gone_is_forgotten(monkeypatch):
@@ -277,13 +313,26 @@ def test_events_and_waits_are_of_the_current_stream(monkeypatch):
 def test_tiers_are_pinned_anew_where_torch_has_moved_them(backend):
     x = host_copy(torch.arange(240.0).view(60, 4))
     backend.host.mark(x)
-    tiers = hr.TieredFeature(x, torch.arange(60), hr.TierSizes(10, 0, 0, num_devices=1), devices=[hr.Place("cuda", 0)])
+    tiers = hr.TieredFeature(x, torch.arange(60), TierSizes(10, 0, 0, num_devices=1), devices=[hr.Place("cuda", 0)])
     tiers.prepare(hr.Place("cuda", 0))
     ids = torch.arange(60)
     assert torch.equal(tiers.read(ids, to=hr.Place("cuda", 0)).rows, x)
     x.share_memory_()
+    x.numpy()[:] += 0.5  # so that rows that are read where they were are others
     rows = tiers.read(ids, to=hr.Place("cuda", 0)).rows
     assert torch.equal(rows[10:], x[10:])
+    assert backend.host.is_pinned(x)
+
+
+def test_caches_read_rows_where_torch_has_moved_them(backend):
+    x = host_copy(torch.arange(240.0).view(60, 4))
+    backend.host.mark(x)
+    cache = hr.CachedFeature(x, rows=10, place="cuda")
+    ids = torch.arange(40)
+    for _ in range(2):
+        assert torch.equal(cache.read(ids, to=CUDA).rows, x[ids])
+        x.share_memory_()
+    assert torch.equal(cache.read(ids, to=CUDA).rows, x[ids])
     assert backend.host.is_pinned(x)
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.pipeline.data.types import TypeOffsets
 
 
 def edges_of(graph):
@@ -38,7 +39,7 @@ def test_homogeneous(idtype, formats):
     assert torch.equal(graph.edge_attrs["kind"], source.edata["kind"])
     assert torch.equal(graph.node_attrs["time"], source.ndata["time"])
     assert list(hr.Graph.from_dgl(source, edge_attrs=["kind"]).edge_attrs) == ["kind"]
-    with pytest.raises(hr.GraphError, match=r"no edge attributes \['v'\]"):
+    with pytest.raises(hr.InputError, match=r"no edge attributes \['v'\]"):
         hr.Graph.from_dgl(source, edge_attrs=["v"])
 
 
@@ -113,7 +114,7 @@ def test_heterogeneous(formats):
     graph = hr.Graph.from_dgl(source)
     assert graph.node_types is not None
     assert graph.edge_types is not None
-    assert graph.node_types == hr.TypeOffsets.from_counts({name: source.num_nodes(name) for name in source.ntypes})
+    assert graph.node_types == TypeOffsets.from_counts({name: source.num_nodes(name) for name in source.ntypes})
     assert graph.edge_types.names == tuple(source.canonical_etypes)
     expected = set()
     for name in source.canonical_etypes:
@@ -132,26 +133,26 @@ def test_features_of_some_edge_types_only_are_named_as_left_out_and_refused_when
     source.edges["a", "to", "b"].data["w"] = torch.ones(1)
     with pytest.warns(UserWarning, match="'w'"):
         assert not hr.Graph.from_dgl(source).edge_attrs
-    with pytest.raises(hr.GraphError, match="'w'"):
+    with pytest.raises(hr.InputError, match="'w'"):
         hr.Graph.from_dgl(source, edge_attrs=["w"])
     assert hr.Graph.from_dgl(source, edge_attrs=[]).num_edges == 2
     assert hr.Graph.from_dgl(source, edge_attrs={"w": 3.0}).edge_attrs["w"].tolist() == [1.0, 3.0]
-    with pytest.raises(hr.GraphError, match=r"no edge attributes \['v'\]"):
+    with pytest.raises(hr.InputError, match=r"no edge attributes \['v'\]"):
         hr.Graph.from_dgl(dgl.graph(([0], [0])), edge_attrs=["v"])
 
 
 def test_a_graph_without_nodes_is_refused():
-    with pytest.raises(hr.GraphError, match="at least one node"):
+    with pytest.raises(hr.InputError, match="at least one node"):
         hr.Graph.from_dgl(dgl.graph(([], [])))
 
 
 def test_blocks_are_refused():
     source = random_graph()
     block = dgl.to_block(dgl.sampling.sample_neighbors(source, [1, 2], 3))
-    with pytest.raises(hr.GraphError, match=r"got a block.*pass the graph that it was sampled from"):
+    with pytest.raises(hr.InputError, match=r"got a block.*pass the graph that it was sampled from"):
         hr.Graph.from_dgl(block)
     assert hr.Graph.from_dgl(dgl.block_to_graph(block), edge_attrs=[]).num_edges == block.num_edges()
-    with pytest.raises(hr.GraphError, match=r"got list; pass one graph of it, as dataset\[0\]"):
+    with pytest.raises(hr.InputError, match=r"got list; pass one graph of it, as dataset\[0\]"):
         hr.Graph.from_dgl([block])
 
 
@@ -199,5 +200,5 @@ def test_edges_of_graphbolt_that_are_called_by_other_ids_are_refused():
     fused = gb.from_dglgraph(random_graph(), is_homogeneous=True, include_original_edge_id=True)
     attributes = fused.edge_attributes
     fused.edge_attributes = {**attributes, gb.ORIGINAL_EDGE_ID: attributes[gb.ORIGINAL_EDGE_ID] + 7}
-    with pytest.raises(hr.GraphError, match="permutation of 0 to 499"):
+    with pytest.raises(hr.InputError, match="permutation of 0 to 499"):
         hr.Graph.from_dgl(fused)

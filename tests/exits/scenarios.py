@@ -235,7 +235,7 @@ def an_iteration_that_begins_too_late():
     """It is refused."""
 
     def begin():
-        with contextlib.suppress(hr.LoaderError):
+        with contextlib.suppress(hr.HeadraceError):
             next(iter(plan().loader()))
             os._exit(7)
 

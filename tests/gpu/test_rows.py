@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.ops import TierSizes
 
 from plans import NUM_NODES, graph, items, store
 
@@ -66,7 +67,7 @@ def test_plans_with_a_cache_give_the_batches_without(rows, gpu):
 
 def test_tiers_give_the_rows_of_the_host(gpu):
     x = torch.arange(5.0 * NUM_NODES).view(NUM_NODES, 5)
-    sizes = hr.TierSizes(replicated=60, interleaved=0, num_devices=1, host=NUM_NODES - 60)
+    sizes = TierSizes(replicated=60, interleaved=0, num_devices=1, host=NUM_NODES - 60)
     order = torch.randperm(NUM_NODES, generator=torch.Generator().manual_seed(1))
     tiers = hr.TieredFeature(x, order, sizes, devices=[cuda(gpu)])
     tiers.prepare(cuda(gpu))

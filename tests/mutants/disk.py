@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _ROWS = "tests/ops/features/test_disk_rows.py::"
-_FEATURE = "tests/pipeline/storage/test_disk_feature.py::"
+_FEATURE = "tests/behaviour/storage/test_disk_feature.py::"
 
 DISK = (
     Mutant(
@@ -72,18 +72,18 @@ DISK = (
         "pipeline/storage/graph_files.py",
         "if name in names or (name in NOT_FEATURES",
         "if name or (name in NOT_FEATURES",
-        "tests/pipeline/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
+        "tests/behaviour/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
     ),
     Mutant(
         "pipeline/cli/cut.py",
         "ORIGINAL_ID: order}, edge=store.edge)",
         "ORIGINAL_ID: order})",
-        "tests/pipeline/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
+        "tests/behaviour/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
     ),
     Mutant(
         "pipeline/storage/write_shards.py",
         "    check_arguments(path, graph, partition, store, whole)\n",
         "",
-        "tests/pipeline/storage/test_arguments_of_shards.py::test_other_kinds",
+        "tests/behaviour/storage/test_arguments_of_shards.py::test_other_kinds",
     ),
 )

@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 _INDEX = "tests/ops/cache/test_set_index.py::"
 _FEATURE = "tests/cuda_host/test_gpu_cached_feature.py::"
 _PLANS = "tests/cuda_host/test_gpu_cache.py::"
-_OWN = "tests/pipeline/storage/test_own_sources.py::"
+_OWN = "tests/behaviour/storage/test_own_sources.py::"
 _PASSES = "tests/pipeline/passes/test_feature_cache.py::"
 _AGREES = _INDEX + "test_long_skewed_traces_under_another_schedule_each"
 
@@ -87,13 +87,13 @@ FEATURE_CACHES = (
         "pipeline/storage/feature_source.py",
         'rows is not None and place.kind == "cuda" and self.place == CPU and',
         'rows is not None and place.kind == "cuda" and',
-        "tests/pipeline/passes/test_uva_gather.py::test_refuses_other_devices_and_rows_on_disk",
+        "tests/behaviour/passes/test_uva_gather.py::test_refuses_other_devices_and_rows_on_disk",
     ),
     Mutant(
         "pipeline/storage/feature_source.py",
         'if name != "_pinned"}',
         "}",
-        _OWN + "test_a_source_that_was_pinned_can_be_copied",
+        "tests/pipeline/storage/test_own_sources.py::test_a_source_that_was_pinned_can_be_copied",
     ),
     Mutant(
         "pipeline/passes/tiered_cache.py",
@@ -118,6 +118,6 @@ FEATURE_CACHES = (
         "pipeline/plan/rules.py",
         "stage.lowered or stage.keeps_ids_sound",
         "not stage.threads or stage.keeps_ids_sound",
-        "tests/pipeline/passes/test_uva_gather.py::test_nobody_looks_at_ids_that_are_known_to_have_rows",
+        "tests/behaviour/passes/test_uva_gather.py::test_nobody_looks_at_ids_that_are_known_to_have_rows",
     ),
 )

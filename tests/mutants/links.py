@@ -6,13 +6,13 @@ from mutants.mutant import Mutant
 
 _EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 _NEGATIVES = "tests/ops/sampling/test_negatives.py::"
-_STRICTLY = "tests/pipeline/stages/test_strictly_before.py::"
-_STAGE = "tests/pipeline/stages/test_uniform_negative.py::"
-_LABELS = "tests/pipeline/stages/test_labels_with_negatives.py::"
+_STRICTLY = "tests/behaviour/stages/test_strictly_before.py::"
+_STAGE = "tests/behaviour/stages/test_uniform_negative.py::"
+_LABELS = "tests/behaviour/stages/test_labels_with_negatives.py::"
 _BY_TREE = "tests/ops/sampling/test_excluded_by_tree.py::"
-_PER_SEED = "tests/pipeline/stages/test_exclude_per_seed.py::"
-_BY_DEGREE = "tests/pipeline/stages/test_negatives_by_degree_and_time.py::"
-_EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
+_PER_SEED = "tests/behaviour/stages/test_exclude_per_seed.py::"
+_BY_DEGREE = "tests/behaviour/stages/test_negatives_by_degree_and_time.py::"
+_EXCLUDE = "tests/behaviour/stages/test_exclude_seed_edges.py::"
 
 LINKS = (
     Mutant(
@@ -104,7 +104,7 @@ LINKS = (
         "pipeline/lowered/_hop.py",
         "self.trees is None and self.exclude is None",
         "self.trees is None",
-        "tests/pipeline/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
+        "tests/behaviour/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
     ),
     # Exclusion by tree: a tree leaves out its own edges, and negatives' trees those of their pair.
     Mutant(
@@ -240,39 +240,39 @@ LINKS = (
         "pipeline/stages/make_bidirectional.py",
         "if leading:",
         "if False:",
-        "tests/pipeline/stages/test_subgraphs.py::test_bidirectional_refuses_types_that_lead_to_others",
+        "tests/behaviour/stages/test_subgraphs.py::test_bidirectional_refuses_types_that_lead_to_others",
     ),
     Mutant(
         "pipeline/data/typed_items.py",
         "self.numbers[owners]])",
         "torch.zeros_like(owners)])",
-        "tests/pipeline/interop/test_typed_links.py::test_negatives_are_of_the_type_of_their_pair",
+        "tests/behaviour/interop/test_typed_links.py::test_negatives_are_of_the_type_of_their_pair",
     ),
     Mutant(
         "pipeline/data/items.py",
         'np.searchsorted(ends, positions, side="right")',
         "np.searchsorted(ends, positions)",
-        "tests/pipeline/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
+        "tests/behaviour/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
     ),
     Mutant(
         "pipeline/stages/conversions.py",
         "if has_choice else []",
         "if has_choice else samplers",
-        "tests/pipeline/interop/test_to_pyg_stage.py::test_a_subgraph_takes_the_place_of_the_hops_before_it",
+        "tests/behaviour/interop/test_to_pyg_stage.py::test_a_subgraph_takes_the_place_of_the_hops_before_it",
     ),
     # Pairs of several edge types: rows of a type are of some pairs alone.
     Mutant(
         "ops/sampling/find_edges.py",
         "array[there] for array in (trees, ids)",
         "array[: len(there)] for array in (trees, ids)",
-        "tests/pipeline/stages/test_exclude_per_seed.py"
+        "tests/behaviour/stages/test_exclude_per_seed.py"
         "::test_pairs_of_several_edge_types_leave_out_their_own_edges[1-sample_neighbor-both ways]",
     ),
     Mutant(
         "ops/sampling/find_edges.py",
         "src = src[there]",
         "src = src[: len(there)]",
-        "tests/pipeline/stages/test_exclude_per_seed.py"
+        "tests/behaviour/stages/test_exclude_per_seed.py"
         "::test_pairs_of_several_edge_types_leave_out_their_own_edges[1-sample_neighbor-both ways]",
     ),
     # Times of the seed itself: a link would find its own edge.
@@ -355,6 +355,6 @@ LINKS = (
         "pipeline/passes/cooperative.py",
         "if position >= first and",
         "if",
-        "tests/pipeline/passes/test_cooperative.py::test_links_of_all_ranks_are_those_of_one",
+        "tests/behaviour/passes/test_cooperative.py::test_links_of_all_ranks_are_those_of_one",
     ),
 )

@@ -7,8 +7,8 @@ from mutants.mutant import Mutant
 _EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 _NEGATIVES = "tests/ops/sampling/test_negatives.py::"
 _BY_TREE = "tests/ops/sampling/test_excluded_by_tree.py::"
-_PER_SEED = "tests/pipeline/stages/test_exclude_per_seed.py::"
-_EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
+_PER_SEED = "tests/behaviour/stages/test_exclude_per_seed.py::"
+_EXCLUDE = "tests/behaviour/stages/test_exclude_seed_edges.py::"
 
 LINKS_ON_GPU = (
     Mutant(
@@ -57,6 +57,6 @@ LINKS_ON_GPU = (
         "pipeline/passes/sample_on_cpu.py",
         "machine.world_size == 1 or stage.num_hops > 0",
         "machine.world_size == 1 or stage.num_hops > 0 or True",
-        "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_begin_pairs_and_trees_on_the_cpu",
+        "tests/behaviour/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_begin_pairs_and_trees_on_the_cpu",
     ),
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_NODES = "tests/pipeline/plan/test_same_nodes.py::"
-_CLUSTERS = "tests/pipeline/stages/test_cluster_sampler.py::"
-_LABELLED = "tests/pipeline/data/test_labelled_items.py::"
-_OPTIONS = "tests/pipeline/plan/test_options_without_effect.py::"
+_NODES = "tests/behaviour/plan/test_same_nodes.py::"
+_CLUSTERS = "tests/behaviour/stages/test_cluster_sampler.py::"
+_LABELLED = "tests/behaviour/data/test_labelled_items.py::"
+_OPTIONS = "tests/behaviour/plan/test_options_without_effect.py::"
 
 MISFITS = (
     # Stages of one plan know the same nodes.
@@ -53,7 +53,7 @@ MISFITS = (
         "pipeline/data/items.py",
         "without = [name for name in ids if name not in with_ids]",
         "without = []",
-        _LABELLED + "test_labels_by_type_that_are_refused",
+        "tests/behaviour/data/test_refusals.py::test_what_is_refused",
     ),
     Mutant(
         "pipeline/data/typed_items.py",
@@ -75,7 +75,7 @@ MISFITS = (
         _OPTIONS + "test_a_boundary_where_nothing_goes_there",
     ),
     Mutant(
-        "pipeline/stages/saint_sampler.py",
+        "pipeline/stages/saint.py",
         "source.seed_times is not None",
         "False",
         _OPTIONS + "test_times_of_items_whose_subgraphs_have_other_seeds",
@@ -85,19 +85,19 @@ MISFITS = (
         "pipeline/data/checks.py",
         'if no_list or getattr(values, "ndim", 1) == 0:',
         "if no_list:",
-        "tests/pipeline/plan/test_hostile_arguments.py::test_no_error_comes_from_inside",
+        "tests/behaviour/plan/test_hostile_arguments.py::test_no_error_comes_from_inside",
     ),
     Mutant(
         "pipeline/plan/verify.py",
         "source.boundary > facts.hops",
         "False",
-        "tests/pipeline/stages/test_cluster_sampler.py::test_a_boundary_beyond_the_hops_is_refused",
+        "tests/behaviour/stages/test_cluster_sampler.py::test_a_boundary_beyond_the_hops_is_refused",
     ),
     Mutant(
         "pipeline/models/nn/aggregate.py",
         "if number is None or not math.isfinite(number):",
         "if number is None:",
-        "tests/pipeline/models/nn/test_arguments.py::test_options_that_make_no_sense",
+        "tests/behaviour/models/test_refusals.py::test_options_of_layers",
     ),
     Mutant(
         "ops/memory_limit.py",

@@ -8,13 +8,13 @@ _DOOR = "ops/sampling/pad.py"
 _EDGES = "tests/ops/sampling/test_pad.py::test_edges_are_those_of_the_oracle_and_padding_joins_padding"
 _KINDS = "tests/ops/sampling/test_pad.py::test_padding_edges_are_divided_among_padding_rows_of_each_kind"
 _LAYOUT = "pipeline/lowered/_pad_layout.py"
-_STAGE = "tests/pipeline/stages/test_pad.py::"
+_STAGE = "tests/behaviour/stages/test_pad.py::"
 _RELATIONS = _STAGE + "test_relations_have_two_shapes_and_are_the_same_but_for_padding[blocks]"
-_LAYERS = "tests/pipeline/models/nn/test_padding.py::"
+_LAYERS = "tests/behaviour/models/nn/test_padding.py::"
 _BITS = _LAYERS + "test_outputs_and_gradients_do_not_depend_on_padding_in_any_bit"
 _SHAPES = "pipeline/lowered/_shapes.py"
 
-_TYPED = "tests/pipeline/interop/test_padded.py::test_types_have_two_shapes_and_masks"
+_TYPED = "tests/behaviour/interop/test_padded.py::test_types_have_two_shapes_and_masks"
 
 PADDING = (
     Mutant("pipeline/interop/typed.py", "of_type &= batch.seed_mask", "pass", _TYPED),
@@ -32,20 +32,20 @@ PADDING = (
         _LAYOUT,
         "behind = min(hop + 1, layer.src_hops - 1)",
         "behind = layer.src_hops - 1",
-        "tests/pipeline/interop/test_padded.py::test_layers_of_pyg_trim_them_and_have_the_same_outputs_and_gradients",
+        "tests/behaviour/interop/test_padded.py::test_layers_of_pyg_trim_them_and_have_the_same_outputs_and_gradients",
     ),
     Mutant(_LAYOUT, "key=lambda number: self.ends[number][1]", "key=lambda number: 0", _RELATIONS),
     Mutant(
         "pipeline/models/nn/norms.py",
         "variance * count / (count - 1).clamp(min=1)",
         "variance",
-        "tests/pipeline/models/nn/test_norms.py::test_they_are_those_of_pyg_without_padding[batch-sources]",
+        "tests/behaviour/models/nn/test_norms.py::test_they_are_those_of_pyg_without_padding[batch-sources]",
     ),
     Mutant(
         "pipeline/models/nn/norms.py",
         "several = count > 1",
         "several = count > 0",
-        "tests/pipeline/models/nn/test_norms.py::test_a_single_real_row_changes_no_statistics[0.1]",
+        "tests/behaviour/models/nn/test_norms.py::test_a_single_real_row_changes_no_statistics[0.1]",
     ),
     Mutant(
         _SHAPES, "needed.fits(self.short)", "True", _STAGE + "test_larger_batches_of_later_epochs_have_larger_sizes"
@@ -97,6 +97,6 @@ PADDING = (
         "pipeline/interop/padded.py",
         "found = one_for_each(labels[real], batch.seed_index[real]",
         "found = one_for_each(labels[real], batch.seed_index[real].flip(0)",
-        "tests/pipeline/interop/test_padded.py::test_seeds_that_repeat_have_a_label_each",
+        "tests/behaviour/interop/test_padded.py::test_seeds_that_repeat_have_a_label_each",
     ),
 )

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_NORM = "tests/pipeline/models/test_norm_over_ranks.py::"
-_TRAINING = "tests/pipeline/models/test_cooperative_training.py::"
-_EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
-_SUBGRAPHS = "tests/pipeline/distributed/test_subgraphs_on_ranks.py::"
-_SHARDS = "tests/pipeline/storage/test_shards.py::"
-_TRIAL = "tests/pipeline/models/test_cooperative_trial.py::"
-_FORMS = "tests/pipeline/models/test_cooperative_forms.py::"
+_NORM = "tests/behaviour/models/test_norm_over_ranks.py::"
+_TRAINING = "tests/behaviour/models/test_cooperative_training.py::"
+_EXCHANGE = "tests/behaviour/passes/test_fuse_exchange.py::"
+_SUBGRAPHS = "tests/behaviour/distributed/test_subgraphs_on_ranks.py::"
+_SHARDS = "tests/behaviour/storage/test_shards.py::"
+_TRIAL = "tests/behaviour/models/test_cooperative_trial.py::"
+_FORMS = "tests/behaviour/models/test_cooperative_forms.py::"
 _KEPT = "tests/pipeline/models/test_without_trace.py::"
 
-_OWN = "tests/pipeline/stages/test_items_per_rank.py::"
+_OWN = "tests/behaviour/stages/test_items_per_rank.py::"
 
-_PLACE = "tests/pipeline/run/test_same_place.py::"
-_ROWS = "tests/pipeline/models/test_row_trial.py::"
-_END = "tests/pipeline/run/test_same_end.py::"
+_PLACE = "tests/behaviour/run/test_same_place.py::"
+_ROWS = "tests/behaviour/models/test_row_trial.py::"
+_END = "tests/behaviour/run/test_same_end.py::"
 
-_ONE = "tests/pipeline/models/test_forms_on_one_process.py::"
-_UP = "tests/pipeline/run/test_given_up.py::"
+_ONE = "tests/behaviour/models/test_forms_on_one_process.py::"
+_UP = "tests/behaviour/run/test_given_up.py::"
 
 RANKS = (
     Mutant(
         "pipeline/models/cooperative.py",
         "_hash(modes), _hash(str(seed))",
         "0, _hash(str(seed))",
-        "tests/pipeline/models/test_cooperative_agreement.py::test_models_that_differ_are_refused_on_all_ranks[modes]",
+        "tests/behaviour/models/test_cooperative_agreement.py::test_models_that_differ_are_refused_on_all_ranks[modes]",
     ),
     Mutant(
         "pipeline/models/cooperative.py",
@@ -45,7 +45,7 @@ RANKS = (
         "pipeline/distributed/meeting.py",
         'outcome = store.first(f"{key}/outcome", own)',
         "outcome = own",
-        _UP + "test_a_meeting_at_the_store_is_given_up_for_all[2]",
+        "tests/pipeline/run/test_given_up.py::test_a_meeting_at_the_store_is_given_up_for_all[2]",
     ),
     Mutant(
         "pipeline/distributed/local_comm.py",
@@ -75,7 +75,7 @@ RANKS = (
         "pipeline/distributed/same_place.py",
         "if num_batches > self._reached[1]:",
         "if num_batches > self._reached[1] + 1:",
-        _END + "test_a_rank_that_ends_sees_who_has_more_or_is_seen[True]",
+        "tests/pipeline/run/test_same_place.py::test_a_rank_that_ends_sees_who_has_more_or_is_seen[True]",
     ),
     Mutant(
         "pipeline/run/iteration.py",
@@ -93,37 +93,37 @@ RANKS = (
         "pipeline/run/same_plan.py",
         'values.pop("seed", None)',
         "values.clear()",
-        "tests/pipeline/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[batch_size]",
+        "tests/behaviour/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[batch_size]",
     ),
     Mutant(
         "pipeline/run/same_plan.py",
         '"owners": "".join(_owners(final)),',
         '"owners": "".join(_owners(final)) if together else "",',
-        "tests/pipeline/run/test_agreement.py::test_ranks_that_go_by_other_owners_are_told[owners-False]",
+        "tests/behaviour/run/test_agreement.py::test_ranks_that_go_by_other_owners_are_told[owners-False]",
     ),
     Mutant(
         "pipeline/stages/item_sampler.py",
         "return None if self.partition is None else self.partition.num_nodes",
         "return None",
-        "tests/pipeline/run/test_agreement.py::test_items_go_by_a_partition_of_their_graph",
+        "tests/behaviour/run/test_agreement.py::test_items_go_by_a_partition_of_their_graph",
     ),
     Mutant(
         "pipeline/models/cooperative.py",
         'any(hook is sum_hook for hook, _ in getattr(parameters, "_comm_hooks", ()))',
         "False",
-        "tests/pipeline/distributed/test_arguments_of_ranks.py::test_gradients_are_added_up_once",
+        "tests/behaviour/distributed/test_arguments_of_ranks.py::test_gradients_are_added_up_once",
     ),
     Mutant(
         "pipeline/run/same_plan.py",
         'seeds = [one["seed"] for one in told]',
         'seeds = [one["seed"] and 1 for one in told]',
-        "tests/pipeline/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[seed]",
+        "tests/behaviour/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[seed]",
     ),
     Mutant(
         "pipeline/data/rank_shares.py",
         "(2 * done * count + self._last) // (2 * self._last)",
         "done * count // self._last",
-        _OWN + "test_even_ranks_take_even_shares",
+        "tests/pipeline/stages/test_rank_shares.py::test_even_ranks_take_even_shares",
     ),
     Mutant(
         "pipeline/stages/item_source.py",
@@ -225,14 +225,14 @@ RANKS = (
         "pipeline/distributed/rank_reducer.py",
         'asked, "amin"\n',
         'asked, "amax", include_self=False\n',
-        "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
+        "tests/behaviour/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
         equivalent="the owner may let any one of those who asked count a node, as long as it is one",
     ),
     Mutant(
         "pipeline/distributed/rank_reducer.py",
         "counted_here = exchange.answer(first[exchange.asked_rows] == asked, self._comm)",
         "counted_here = exchange.answer(torch.ones_like(asked, dtype=torch.bool), self._comm)",
-        "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
+        "tests/behaviour/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
     ),
     Mutant(
         "pipeline/run/ranks.py",
@@ -250,7 +250,7 @@ RANKS = (
         "pipeline/lowered/ranks/exchange_ids.py",
         "while times < len(blocks) and blocks[times] is blocks[0]:",
         "while False:",
-        "tests/pipeline/passes/test_within_boundary.py::test_ranks_find_the_edges_within_once_for_all_layers[0]",
+        "tests/behaviour/passes/test_within_boundary.py::test_ranks_find_the_edges_within_once_for_all_layers[0]",
     ),
     Mutant(
         "pipeline/lowered/ranks/_together.py",
@@ -328,7 +328,7 @@ RANKS = (
         "pipeline/models/other_nodes.py",
         "other = 1 - 2 * rows if rows.is_floating_point() else rows",
         "other = rows",
-        "tests/pipeline/models/test_types_on_ranks.py::"
+        "tests/behaviour/models/test_types_on_ranks.py::"
         "test_others_are_refused[TwiceOfTypes-of_block-None-to give a node the same row whatever]",
     ),
     Mutant(

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import Attended, AttentionDropout, AttentionScores, FeatureError, InputError, attend, reference
+from headrace.ops import Attended, AttentionDropout, AttentionScores, InputError, attend, reference
 from headrace.ops.aggregate.attention import attend_backward_destinations, attend_backward_sources
 from headrace.ops.aggregate.transpose import transpose_csc
 
@@ -219,9 +219,9 @@ def test_bad_input_is_refused():
         (AttentionScores(source, destination, weight=torch.ones(1, 2)), r"weight to be \[1\]"),
         (source, "scores to be AttentionScores"),
     ):
-        with pytest.raises(FeatureError, match=message):
+        with pytest.raises(InputError, match=message):
             attend(indptr, indices, x, scores)
-    with pytest.raises(FeatureError, match="state to be Attended"):
+    with pytest.raises(InputError, match="state to be Attended"):
         attend(indptr, indices, x, AttentionScores(source, destination), state=(x, x, x))
     for probability in (1.0, -0.1, "0", True):
         with pytest.raises(InputError, match=r"a number in \[0, 1\)"):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from headrace.ops import (
     AttentionDropout,
     AttentionScores,
-    FeatureError,
     InputError,
     aggregate_with_grad,
     attend_with_grad,
@@ -181,10 +180,10 @@ def test_refuses_other_reductions():
 def test_errors_name_the_dtypes_that_were_given(narrow):
     indptr, indices, x = torch.tensor([0, 2]), torch.tensor([0, 1]), torch.ones(2, 1, 3, dtype=narrow)
     expected = f"to be of {narrow} on cpu, as the rows are, got torch.float64 on cpu; convert it"
-    with pytest.raises(FeatureError, match=f"aggregate_with_grad: expected weight {expected}"):
+    with pytest.raises(InputError, match=f"aggregate_with_grad: expected weight {expected}"):
         aggregate_with_grad(indptr, indices, x, weight=torch.ones(2, dtype=torch.float64))
     scores = torch.ones(2, 1).to(narrow), torch.ones(1, 1, dtype=torch.float64)
-    with pytest.raises(FeatureError, match=f"attend_with_grad: expected destination {expected}"):
+    with pytest.raises(InputError, match=f"attend_with_grad: expected destination {expected}"):
         attend_with_grad(indptr, indices, x, AttentionScores(*scores))
-    with pytest.raises(FeatureError, match=f"weight to be of torch.float64 on cpu, as the rows are, got {narrow}"):
+    with pytest.raises(InputError, match=f"weight to be of torch.float64 on cpu, as the rows are, got {narrow}"):
         aggregate_with_grad(indptr, indices, x.double(), weight=torch.ones(2, dtype=narrow))

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import Extremes, FeatureError, reference, sddmm, spmm_extreme, transpose_csc
+from headrace.ops import Extremes, InputError, reference, sddmm, spmm_extreme, transpose_csc
 from headrace.ops.aggregate.extreme import spmm_winners
 
 from edge_rows import DTYPES, WIDTHS, edge_rows, rows_of, tables
@@ -127,5 +127,5 @@ def test_refuses_what_is_no_state():
         (Extremes(good.values, good.winners.to("meta")), "winners to be on .*, got a tensor on meta"),
         (Extremes(good.values[:, :1], good.winners), r"values to be \[1, 2\]"),
     ):
-        with pytest.raises(FeatureError, match=message):
+        with pytest.raises(InputError, match=message):
             spmm_extreme(indptr, indices, x, state=state)

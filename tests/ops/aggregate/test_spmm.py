@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import FeatureError, GraphError, reference, sddmm, spmm, transpose_csc
+from headrace.ops import InputError, reference, sddmm, spmm, transpose_csc
 
 from edge_rows import DTYPES, WIDTHS, edge_rows, rows_of, tables
 from strategies import thread_counts
@@ -165,14 +165,14 @@ def test_bad_input_is_refused_and_nothing_is_written():
         (torch.tensor([0, 3, 2]), indices, r"indptr decreases: indptr\[1\] = 3"),
         (torch.tensor([0, 1, 1]), indices, r"from 0 to len\(indices\) = 2"),
     ):
-        with pytest.raises(GraphError, match=message):
+        with pytest.raises(InputError, match=message):
             spmm(starts, others, x, out=out)
     for arguments, message in (
         ({"weight": torch.ones(1)}, "an entry for each of 2 edges, got 1"),
         ({"positions": torch.tensor([0])}, r"positions to have one entry per edge \(2\)"),
         ({"positions": torch.tensor([0, 2]), "weight": torch.ones(2)}, r"positions\[1\] = 2 has no row"),
     ):
-        with pytest.raises(GraphError, match=message):
+        with pytest.raises(InputError, match=message):
             spmm(indptr, indices, x, out=out, **arguments)
     for arguments, message in (
         ({"weight": torch.ones(2, 3)}, "where rows are"),
@@ -181,10 +181,10 @@ def test_bad_input_is_refused_and_nothing_is_written():
         ({"out": torch.zeros(2, 2).t()}, "contiguous"),
         ({"out": torch.zeros(3, 2)}, r"out to be \[2, 2\]"),
     ):
-        with pytest.raises(FeatureError, match=message):
+        with pytest.raises(InputError, match=message):
             spmm(indptr, indices, x, **arguments)
-    with pytest.raises(FeatureError, match="float32 or float64, got torch\\.int64"):
+    with pytest.raises(InputError, match="float32 or float64, got torch\\.int64"):
         spmm(indptr, indices, torch.ones(3, 2, dtype=torch.int64))
-    with pytest.raises(FeatureError, match="out not to be x"):
+    with pytest.raises(InputError, match="out not to be x"):
         spmm(torch.tensor([0, 1, 2, 2]), indices, x, out=x)
     assert not out.any()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from headrace.ops import GraphError, reference, transpose_csc
+from headrace.ops import InputError, reference, transpose_csc
 
 from edge_rows import edge_rows
 from strategies import thread_counts
@@ -40,11 +40,11 @@ def test_there_may_be_more_rows_than_sources():
     ],
 )
 def test_refuses_what_is_no_csc(indptr, indices, message):
-    with pytest.raises(GraphError, match=message):
+    with pytest.raises(InputError, match=message):
         transpose_csc(torch.tensor(indptr, dtype=torch.int64), torch.tensor(indices, dtype=torch.int64), 3)
 
 
 def test_refuses_tensors_without_values():
     indptr, indices = (torch.zeros(3, dtype=torch.int64, device="meta") for _ in range(2))
-    with pytest.raises(GraphError, match="got a tensor on meta"):
+    with pytest.raises(InputError, match="got a tensor on meta"):
         transpose_csc(indptr, indices, 3)

@@ -275,7 +275,7 @@ def test_ids_of_both_dtypes(dtype):
 def test_refuses_ids_without_a_row(bad):
     index = ops.CacheIndex("look-ahead", 2, NUM_ROWS)
     for method in (index.look_up, index.invalidate, index.expect):
-        with pytest.raises(ops.FeatureError, match=r"ids\[1\]"):
+        with pytest.raises(ops.InputError, match=r"ids\[1\]"):
             method(torch.tensor([0, bad]))
     assert index.num_expected == 0
 

@@ -163,7 +163,7 @@ def test_refuses_what_does_not_fit(monkeypatch):
     from headrace.cuda import backend
 
     monkeypatch.setattr(backend, "_stand_in", None)
-    from headrace.ops.errors import DeviceError
+    from headrace.ops.errors import HeadraceError
 
-    with pytest.raises(DeviceError, match=r"in CPU memory ops\.CacheIndex is the cache"):
+    with pytest.raises(HeadraceError, match=r"in CPU memory ops\.CacheIndex is the cache"):
         SetIndex(4, "cpu")

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from headrace.ops import BlockSampler, NeighborRule, TierSizes, _native, check_csc, gather_rows, locate_rows
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 from headrace.ops.features.disk_rows import DiskRows
 
 NUM_NODES = 20_000
@@ -199,7 +199,7 @@ def test_the_first_error_is_raised():
     indptr[7_000], indptr[90_000] = 6_000, 80_000
     indices = torch.zeros(100_000, dtype=torch.int64)
     for num_threads in (1, 2, 3, 16):
-        with pytest.raises(GraphError, match=r"indptr\[6999\]"):
+        with pytest.raises(InputError, match=r"indptr\[6999\]"):
             check_csc(indptr, indices, 100_000, num_threads=num_threads)
 
 

@@ -50,7 +50,7 @@ PROGRAMS = {
     "a stage": """
         import headrace as hr
         graph = hr.Graph.from_coo([0], [1], num_nodes=9)
-        plan = hr.ItemSampler(9, batch_size=3).sample_saint_node(graph, 2)
+        plan = hr.ItemSampler(9, batch_size=3).sample_saint(graph, "node", budget=2)
         next(iter(plan.loader()))  # here
     """,
     "a worker": """

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import FeatureError, decode_rows, reference
+from headrace.ops import InputError, decode_rows, reference
 from headrace.ops.features.decode import CODES, FLOATING, _by_torch
 
 from strategies import thread_counts
@@ -115,5 +115,5 @@ def test_threads_do_not_change_a_bit():
 )
 def test_refusals(change, message):
     given_arguments = {"source": torch.zeros(3, 2), "dtype": torch.float16, **change}
-    with pytest.raises(FeatureError, match=message):
+    with pytest.raises(InputError, match=message):
         decode_rows(given_arguments.pop("source"), given_arguments.pop("dtype"), **given_arguments)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.ops import _native
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features.disk_rows import ENGINES, DiskRows
 
 START = 128
@@ -114,7 +114,7 @@ def test_rows_without_bytes(tables, engine):
     read = opened(tables[1][1], (5, 0), engine=engine).read(torch.tensor([4, 0]))
     assert read.rows.shape == (2, 0)
     assert read.num_reads == 0
-    with pytest.raises(FeatureError, match="expected from 0 to below 5"):
+    with pytest.raises(InputError, match="expected from 0 to below 5"):
         opened(tables[1][1], (5, 0), engine=engine).read(torch.tensor([5]))
 
 
@@ -141,12 +141,12 @@ def test_a_truncated_file_is_an_error_that_names_the_first_row_that_is_gone(tmp_
     source = opened(path, (100, 1000), engine=engine, direct=direct, gap_bytes=0)
     os.truncate(path, START + 50 * 1000 + 1)
     for ids in ([99, 3, 70, 50], list(range(100)), [50], [*range(49, 90, 2), 50]):
-        with pytest.raises(FeatureError, match=r"ends in row (50|51);") as caught:
+        with pytest.raises(InputError, match=r"ends in row (50|51);") as caught:
             source.read(torch.tensor(ids))
         assert str(path) in str(caught.value)
         assert f"row {min(i for i in ids if i >= 50)};" in str(caught.value)
     # Rows that are there still: what was opened is no more.
-    with pytest.raises(FeatureError, match="written to since"):
+    with pytest.raises(InputError, match="written to since"):
         source.read(torch.tensor([3]))
 
 
@@ -157,14 +157,14 @@ def test_a_file_that_was_written_to_is_refused(tmp_path, engine):
     assert source.read(torch.tensor([3])).rows.tolist() == [0]
     path.write_bytes(b"1" * (START + 1000))
     os.utime(path, ns=(0, 12345))  # clocks of file systems tick slowly
-    with pytest.raises(FeatureError, match="has been written to since"):
+    with pytest.raises(InputError, match="has been written to since"):
         source.read(torch.tensor([3]))
 
 
 def test_what_cannot_be_read_is_an_error_that_names_the_row(tmp_path, engine):
     """A folder opens, and is no file to read from."""
     source = opened(tmp_path, (1000, 8), engine=engine)
-    with pytest.raises(FeatureError, match=r"cannot read all of rows 5 to 900 of .*: Is a directory"):
+    with pytest.raises(InputError, match=r"cannot read all of rows 5 to 900 of .*: Is a directory"):
         source.read(torch.tensor([900, 5, 500]))
 
 
@@ -209,7 +209,7 @@ def test_no_descriptor_is_left(tables, engine):
     for _ in range(5):
         source = opened(path, rows.shape, engine=engine)
         source.read(torch.tensor([1, 2]))
-        with pytest.raises(FeatureError):
+        with pytest.raises(InputError):
             source.read(torch.tensor([-1]))
         del source
     assert len(list(Path("/proc/self/fd").iterdir())) == len(before)
@@ -250,12 +250,12 @@ def test_refusals(tables, engine):
         ([0, 1], [0, 2], r"places\[1\] = 2"),
         ([0, 1], [0], "a place for each of 2 ids, got 1"),
     ):
-        with pytest.raises(FeatureError, match=message):
+        with pytest.raises(InputError, match=message):
             source.read(torch.tensor(ids), out=out, places=None if places is None else torch.tensor(places))
     assert (out == 7).all()
-    with pytest.raises(FeatureError, match="out to be a contiguous CPU tensor"):
+    with pytest.raises(InputError, match="out to be a contiguous CPU tensor"):
         source.read(torch.tensor([0]), out=out)
-    with pytest.raises(FeatureError, match="give out too"):
+    with pytest.raises(InputError, match="give out too"):
         source.read(torch.tensor([0]), places=torch.tensor([0]))
     for options, message in (
         ({"engine": "aio"}, "expected an engine, 'io_uring' or 'threads', or None, got 'aio'"),
@@ -264,9 +264,9 @@ def test_refusals(tables, engine):
         ({"gap_bytes": -1}, "gap_bytes to be an int of at least 0"),
         ({"gap_bytes": 1 << 62}, "gap_bytes to be below"),
     ):
-        with pytest.raises(FeatureError, match=message):
+        with pytest.raises(InputError, match=message):
             opened(path, rows.shape, **{"engine": engine, **options})
-    with pytest.raises(FeatureError, match="expected rows that fit in a file"):
+    with pytest.raises(InputError, match="expected rows that fit in a file"):
         opened(path, (1 << 62, 16), engine=engine)
-    with pytest.raises(FeatureError, match=r"cannot keep nothing open: Bad file descriptor"):
+    with pytest.raises(InputError, match=r"cannot keep nothing open: Bad file descriptor"):
         DiskRows(-1, name="nothing", start=0, shape=(1,), dtype=torch.uint8, engine=engine)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import FeatureError, InputError, gather_rows, reference
+from headrace.ops import InputError, gather_rows, reference
 
 from strategies import thread_counts
 
@@ -87,13 +87,13 @@ def test_refuses_places_that_are_no_rows():
     source, ids, out = torch.zeros(3, 2), torch.tensor([0, 1]), torch.ones(4, 2)
     for table in (source, torch.zeros(2, 3).t()):
         for place in (-1, 4):
-            with pytest.raises(FeatureError, match=rf"places\[1\] = {place} is no row of out: expected 0 <= place < 4"):
+            with pytest.raises(InputError, match=rf"places\[1\] = {place} is no row of out: expected 0 <= place < 4"):
                 gather_rows(table, ids, out=out, places=torch.tensor([0, place]))
-        with pytest.raises(FeatureError, match="expected a place for each of 2 ids, got 1"):
+        with pytest.raises(InputError, match="expected a place for each of 2 ids, got 1"):
             gather_rows(table, ids, out=out, places=torch.tensor([0]))
-    with pytest.raises(FeatureError, match="give out too"):
+    with pytest.raises(InputError, match="give out too"):
         gather_rows(source, ids, places=torch.tensor([0, 1]))
-    with pytest.raises(FeatureError, match="out to be"):
+    with pytest.raises(InputError, match="out to be"):
         gather_rows(source, ids, out=[1], places=torch.tensor([0, 1]))
     assert (out == 1).all()
 
@@ -134,7 +134,7 @@ def test_views(view):
     result = gather_rows(source, ids)
     assert torch.equal(result, source.detach()[ids])
     assert not result.requires_grad
-    with pytest.raises(FeatureError, match=r"ids\[0\] = -1 has no row"):
+    with pytest.raises(InputError, match=r"ids\[0\] = -1 has no row"):
         gather_rows(source, torch.tensor([-1]))
 
 
@@ -173,7 +173,7 @@ def test_writes_into_out():
     ids=["shape", "dtype", "strides", "device"],
 )
 def test_refuses_an_out_that_does_not_fit(out):
-    with pytest.raises(FeatureError, match=r"out to be a contiguous CPU tensor torch.float32\[2, 4\]"):
+    with pytest.raises(InputError, match=r"out to be a contiguous CPU tensor torch.float32\[2, 4\]"):
         gather_rows(torch.rand(10, 4), torch.tensor([1, 9]), out=out)
 
 
@@ -181,7 +181,7 @@ def test_refuses_an_out_that_does_not_fit(out):
 @pytest.mark.parametrize("bad", [-1, 10, 2**31 - 1])
 def test_refuses_ids_without_a_row_and_writes_nothing(bad, num_threads):
     out = torch.full((3, 4), 7.0)
-    with pytest.raises(FeatureError, match=rf"ids\[2\] = {bad} has no row: expected 0 <= id < num_rows = 10"):
+    with pytest.raises(InputError, match=rf"ids\[2\] = {bad} has no row: expected 0 <= id < num_rows = 10"):
         gather_rows(torch.rand(10, 4), torch.tensor([0, 1, bad]), out=out, num_threads=num_threads)
     assert (out == 7).all()
 
@@ -199,13 +199,13 @@ def test_refuses_ids_without_a_row_and_writes_nothing(bad, num_threads):
     ],
 )
 def test_refuses_bad_arguments(source, ids, message):
-    with pytest.raises(FeatureError, match=message):
+    with pytest.raises(InputError, match=message):
         gather_rows(source, ids)
 
 
 def test_no_rows():
     assert gather_rows(torch.empty(0, 3), torch.empty(0, dtype=torch.int64)).shape == (0, 3)
-    with pytest.raises(FeatureError, match="num_rows = 0"):
+    with pytest.raises(InputError, match="num_rows = 0"):
         gather_rows(torch.empty(0, 3), torch.tensor([0]))
 
 
@@ -227,7 +227,7 @@ def test_one_id_of_a_reversed_array():
 def test_refuses_an_output_that_is_a_lazy_view():
     """Of one element torch says that it is contiguous; what is written there would be read with the other sign."""
     out = torch.zeros(1, 1, dtype=torch.complex64).conj().imag
-    with pytest.raises(FeatureError, match="no lazy view: False"):
+    with pytest.raises(InputError, match="no lazy view: False"):
         gather_rows(torch.ones(3, 1), torch.tensor([0]), out=out)
 
 
@@ -239,5 +239,5 @@ def test_refuses_threads_that_rows_of_strides_would_not_use():
 @pytest.mark.cpu  # NumPy's arrays are
 def test_refuses_an_output_that_is_no_tensor():
     out: Any = np.zeros((1, 2), np.float32)
-    with pytest.raises(FeatureError, match=r"out to be a contiguous CPU tensor torch.float32\[1, 2\], got ndarray"):
+    with pytest.raises(InputError, match=r"out to be a contiguous CPU tensor torch.float32\[1, 2\], got ndarray"):
         gather_rows(torch.zeros(3, 2), torch.tensor([0]), out=out)

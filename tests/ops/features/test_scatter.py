@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import FeatureError, gather_rows, gather_rows_with_grad, reference, scatter_add_rows
+from headrace.ops import InputError, gather_rows, gather_rows_with_grad, reference, scatter_add_rows
 
 from strategies import thread_counts
 
@@ -91,15 +91,15 @@ def test_gradients_of_gather(id_dtype, num_threads):
 def test_nothing_is_written_for_bad_input():
     out = torch.zeros(4, 2)
     for ids, message in ((torch.tensor([0, 4]), r"ids\[1\] = 4 has no row"), (torch.tensor([-1, 0]), r"ids\[0\] = -1")):
-        with pytest.raises(FeatureError, match=message):
+        with pytest.raises(InputError, match=message):
             scatter_add_rows(out, ids, torch.ones(2, 2))
-    with pytest.raises(FeatureError, match="one row per id"):
+    with pytest.raises(InputError, match="one row per id"):
         scatter_add_rows(out, torch.tensor([0]), torch.ones(2, 2))
-    with pytest.raises(FeatureError, match="one row per id"):
+    with pytest.raises(InputError, match="one row per id"):
         scatter_add_rows(out, torch.tensor([0]), torch.ones(1, 2, dtype=torch.float64))
-    with pytest.raises(FeatureError, match="floating point"):
+    with pytest.raises(InputError, match="floating point"):
         scatter_add_rows(out.long(), torch.tensor([0]), torch.ones(1, 2, dtype=torch.int64))
-    with pytest.raises(FeatureError, match="contiguous"):
+    with pytest.raises(InputError, match="contiguous"):
         scatter_add_rows(out.t(), torch.tensor([0]), torch.ones(1, 4))
     assert torch.equal(out, torch.zeros(4, 2))
 
@@ -124,14 +124,14 @@ def test_memory_of_any_kind():
 )
 def test_refuses_what_is_no_dense_tensor(bad: Any):
     for out, rows in ((bad, torch.zeros(1, 2)), (torch.zeros(1, 2), bad)):
-        with pytest.raises(FeatureError, match="to be a dense CPU tensor, got"):
+        with pytest.raises(InputError, match="to be a dense CPU tensor, got"):
             scatter_add_rows(out, torch.tensor([0]), rows)
 
 
 def test_empty_tables():
     assert scatter_add_rows(torch.ones(3, 0), torch.tensor([1, 1]), torch.ones(2, 0)).shape == (3, 0)
     assert scatter_add_rows(torch.ones(3), torch.empty(0, dtype=torch.int64), torch.empty(0)).tolist() == [1, 1, 1]
-    with pytest.raises(FeatureError, match="has no row"):
+    with pytest.raises(InputError, match="has no row"):
         scatter_add_rows(torch.ones(0, 2), torch.tensor([0]), torch.ones(1, 2))
 
 

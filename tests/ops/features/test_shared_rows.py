@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headrace.ops.errors import DeviceError
+from headrace.ops.errors import HeadraceError
 from headrace.ops.features.shared_rows import SharedRows, opened_rows
 
 CPU = torch.device("cpu")
@@ -31,13 +31,13 @@ def test_rows_outlive_what_shared_them():
     shared.close()
     shared.close()
     assert torch.equal(opened, rows)
-    with pytest.raises(DeviceError, match="expected 40 shared bytes, got none"):
+    with pytest.raises(HeadraceError, match="expected 40 shared bytes, got none"):
         opened_rows(handle, (5, 2), rows.dtype, CPU)
 
 
 def test_more_than_is_shared_is_refused():
     shared = SharedRows(torch.randn(5, 2), CPU)
-    with pytest.raises(DeviceError, match="expected 48 shared bytes, got none"):
+    with pytest.raises(HeadraceError, match="expected 48 shared bytes, got none"):
         opened_rows(shared.handle, (6, 2), torch.float32, CPU)
 
 

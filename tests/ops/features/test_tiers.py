@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.cuda.backend import stand_in
-from headrace.ops import FeatureError, _native, reference
+from headrace.ops import InputError, _native, reference
 from headrace.ops.features.tiers import GpuTables, TierSizes, gather_tables, locate_and_count, locate_rows
 
 from cuda_host.stand_in import StandIn
@@ -94,14 +94,14 @@ def test_one_gather_reads_all_tables(lengths, shape, dtype, num_threads, data):
     [([4], 0, "ids\\[0\\] = 4 has no row"), ([0, -1], 0, "= -1 has no row"), ([0], 2, "here to be")],
 )
 def test_ids_and_devices_that_there_are_not(ids, here, text):
-    with pytest.raises(FeatureError, match=text):
+    with pytest.raises(InputError, match=text):
         locate_rows(torch.arange(4), torch.tensor(ids), TierSizes(1, 1, 0, 2), here=here)
 
 
 def test_devices_whose_numbers_do_not_fit():
-    with pytest.raises(FeatureError, match="devices, expected at most"):
+    with pytest.raises(InputError, match="devices, expected at most"):
         TierSizes(0, 0, 0, 1 << 32)
-    with pytest.raises(FeatureError, match="devices, expected at most"):
+    with pytest.raises(InputError, match="devices, expected at most"):
         _native.locate_rows(torch.arange(4).numpy(), torch.arange(4).numpy(), 0, 0, 1 << 32, 0, 0, 1)
 
 
@@ -118,7 +118,7 @@ def test_devices_whose_numbers_do_not_fit():
 )
 def test_rows_and_places_that_there_are_not(table, row, places, text):
     tables, out = [torch.zeros(3, 2), torch.zeros(2, 2)], torch.full((1, 2), 7.0)
-    with pytest.raises(FeatureError, match=text):
+    with pytest.raises(InputError, match=text):
         gather_tables(
             tables,
             torch.tensor(table, dtype=torch.int32),
@@ -132,13 +132,13 @@ def test_rows_and_places_that_there_are_not(table, row, places, text):
 def test_tables_of_other_rows_are_refused():
     table, row = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int64)
     for one in (torch.zeros(3, 2, dtype=torch.float64), torch.zeros(3, 4)):
-        with pytest.raises(FeatureError, match=r"expected rows as of out, .*, got tables\[1\] torch.float"):
+        with pytest.raises(InputError, match=r"expected rows as of out, .*, got tables\[1\] torch.float"):
             gather_tables([torch.zeros(3, 2), one], table, row, torch.zeros(1, 2))
-    with pytest.raises(FeatureError, match=r"contiguous .*, got tables\[0\] with strides \(1, 3\)"):
+    with pytest.raises(InputError, match=r"contiguous .*, got tables\[0\] with strides \(1, 3\)"):
         gather_tables([torch.zeros(2, 3).t()], table, row, torch.zeros(1, 2))
-    with pytest.raises(FeatureError, match=r"got tables\[0\] on meta"):
+    with pytest.raises(InputError, match=r"got tables\[0\] on meta"):
         gather_tables([torch.zeros(3, 2, device="meta")], table, row, torch.zeros(1, 2))
-    with pytest.raises(FeatureError, match="a row of out for each"):
+    with pytest.raises(InputError, match="a row of out for each"):
         gather_tables([torch.zeros(3, 2)], table, row, torch.zeros(2, 2))
 
 
@@ -150,18 +150,18 @@ def test_tables_that_are_made_ready_for_a_gpu():
         for trusted in (False, True):
             out = torch.full((2, 2), 7.0)
             assert gather_tables(ready, table, row, out, trusted=trusted).tolist() == [[1, 1], [0, 0]]
-        with pytest.raises(FeatureError, match="no row 9 in table 0 of 2"):
+        with pytest.raises(InputError, match="no row 9 in table 0 of 2"):
             gather_tables(ready, table, torch.tensor([1, 9]), torch.zeros(2, 2))
-        with pytest.raises(FeatureError, match=r"expected rows as of out, .*, got tables\[0\]"):
+        with pytest.raises(InputError, match=r"expected rows as of out, .*, got tables\[0\]"):
             gather_tables(ready, table, row, torch.zeros(2, 3))
-        with pytest.raises(FeatureError, match=r"contiguous .*, got tables\[0\] with strides"):
+        with pytest.raises(InputError, match=r"contiguous .*, got tables\[0\] with strides"):
             GpuTables([torch.zeros(2, 3).t()], cpu)
         ready.device = torch.device("meta")
-        with pytest.raises(FeatureError, match="expected out on meta, which the tables were made ready for, got cpu"):
+        with pytest.raises(InputError, match="expected out on meta, which the tables were made ready for, got cpu"):
             gather_tables(ready, table, row, torch.zeros(2, 2))
 
 
 @pytest.mark.parametrize("sizes", [(-1, 0, 0, 1), (1, 0, 0, 0), (0, 2, 0, 0), (True, 0, 0, 1), (0.5, 0, 0, 1)])
 def test_sizes_that_cannot_be(sizes):
-    with pytest.raises(FeatureError, match="TierSizes"):
+    with pytest.raises(InputError, match="TierSizes"):
         TierSizes(*sizes)

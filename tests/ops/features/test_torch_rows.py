@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headrace.ops import gather_rows, gather_rows_with_grad, scatter_add_rows
-from headrace.ops.errors import FeatureError
+from headrace.ops.errors import InputError
 from headrace.ops.features import torch_rows
 from headrace.ops.features.gather import empty_rows
 
@@ -70,5 +70,5 @@ META: Any = torch.zeros(2, dtype=torch.int64, device="meta")
     ],
 )
 def test_arguments_in_two_places_are_refused(call, match):
-    with pytest.raises(FeatureError, match=match):
+    with pytest.raises(InputError, match=match):
         call()

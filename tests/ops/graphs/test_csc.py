@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from scipy import sparse
 
-from headrace.ops import GraphError, check_csc, coo_to_csc, reference
+from headrace.ops import InputError, check_csc, coo_to_csc, reference
 
 from copies import Process
 from strategies import edge_lists, thread_counts
@@ -126,7 +126,7 @@ def test_peak_memory_is_within_a_fifth_of_the_output(num_threads):
 def test_more_nodes_than_memory_can_hold_is_an_error_not_a_crash(num_nodes, message):
     """2**64 - 1 nodes have 2**64 entries of indptr, which is 0 in 64 bits."""
     empty = torch.empty(0, dtype=torch.int64)
-    with pytest.raises(GraphError, match=message):
+    with pytest.raises(InputError, match=message):
         coo_to_csc(empty, empty, num_nodes)
 
 
@@ -143,7 +143,7 @@ BAD_EDGES = [
 @pytest.mark.parametrize("num_threads", [1, 3])
 def test_refuses_bad_edges(arguments, message, num_threads):
     src, dst, num_nodes = arguments
-    with pytest.raises(GraphError, match=message):
+    with pytest.raises(InputError, match=message):
         coo_to_csc(
             torch.tensor(src, dtype=torch.int64),
             torch.tensor(dst, dtype=torch.int64),
@@ -164,7 +164,7 @@ def test_refuses_bad_edges(arguments, message, num_threads):
     ],
 )
 def test_refuses_bad_arrays(src, message):
-    with pytest.raises(GraphError, match=message):
+    with pytest.raises(InputError, match=message):
         coo_to_csc(src, torch.tensor([0]), 1)
 
 
@@ -181,12 +181,12 @@ def test_refuses_bad_arrays(src, message):
 )
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_check_csc_names_the_fault(indptr, indices, num_nodes, message, dtype):
-    with pytest.raises(GraphError, match=message):
+    with pytest.raises(InputError, match=message):
         check_csc(torch.tensor(indptr), torch.tensor(indices, dtype=dtype), num_nodes, num_threads=2)
 
 
 def test_check_csc_refuses_narrow_indptr():
-    with pytest.raises(GraphError, match="indptr to be a 1-d CPU tensor or NumPy array of int64, got int32"):
+    with pytest.raises(InputError, match="indptr to be a 1-d CPU tensor or NumPy array of int64, got int32"):
         check_csc(torch.tensor([0, 0], dtype=torch.int32), torch.empty(0, dtype=torch.int64), 1)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace import ops
 from headrace.ops import reference
-from headrace.ops.errors import GraphError
+from headrace.ops.errors import InputError
 
 from strategies import csc_graphs, thread_counts
 
@@ -64,12 +64,12 @@ def test_arrays_that_cannot_be_written_to():
 )
 def test_orders_that_miss_nodes_are_refused(order, message):
     array = np.array(order) if order else np.empty(0, np.int64)
-    with pytest.raises(GraphError, match=message):
+    with pytest.raises(InputError, match=message):
         ops.reorder_csc(np.array([0, 0, 0, 0]), np.empty(0, np.int32), array)
 
 
 def test_graphs_that_are_none_are_refused():
-    with pytest.raises(GraphError, match="check_csc"):
+    with pytest.raises(InputError, match="check_csc"):
         ops.reorder_csc(np.array([0, 2, 1, 3]), np.zeros(3, np.int32), np.arange(3))
-    with pytest.raises(GraphError, match="check_csc"):
+    with pytest.raises(InputError, match="check_csc"):
         ops.reorder_csc(np.array([0, 1]), np.array([1], np.int32), np.arange(1))

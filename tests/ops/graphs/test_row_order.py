@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.ops import GraphError
+from headrace.ops import InputError
 from headrace.ops.graphs.csc import order_of_rows
 
 from strategies import csc_graphs, thread_counts
@@ -39,5 +39,5 @@ def test_many_rows_on_several_threads():
 
 @pytest.mark.parametrize("indptr", [[0, 1], [1, 2], [0, 3, 2]])
 def test_malformed_rows_are_refused(indptr):
-    with pytest.raises(GraphError, match="indptr"):
+    with pytest.raises(InputError, match="indptr"):
         order_of_rows(torch.tensor(indptr), torch.tensor([2, 1]))

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.ops import GraphError, InputError, _native, coo_to_csc, reference, stream_key
+from headrace.ops import InputError, _native, coo_to_csc, reference, stream_key
 from headrace.ops.graphs.undirected import undirected
 from headrace.ops.partition.counts import count_parts
 from headrace.ops.partition.louvain import louvain_owners, pack
@@ -114,9 +114,9 @@ def test_large_counts_do_not_overflow():
         ({"slack": float("nan")}, InputError, "slack to be a finite number"),
         ({"slack": "5"}, InputError, "slack to be a finite number"),
         ({"seed": -1}, InputError, "seed to be in"),
-        ({"indices": torch.tensor([0, 7])}, GraphError, "not a node id"),
-        ({"indices": torch.tensor([0, -1])}, GraphError, "not a node id"),
-        ({"indptr": torch.tensor([0, 3, 2])}, GraphError, "do not bound a row"),
+        ({"indices": torch.tensor([0, 7])}, InputError, "not a node id"),
+        ({"indices": torch.tensor([0, -1])}, InputError, "not a node id"),
+        ({"indptr": torch.tensor([0, 3, 2])}, InputError, "do not bound a row"),
     ],
 )
 def test_stream_refuses(settings_, error, message):
@@ -333,5 +333,5 @@ def test_a_metis_that_cannot_do_it_says_so(monkeypatch):
         with pytest.raises(ModuleNotFoundError, match="does not export METIS_PartGraphRecursive"):
             metis_owners(indptr, indices, 2, labelled=(groups == 0).numpy())
     monkeypatch.setattr(pymetis._internal, "_idx_type_width", lambda: 6)
-    with pytest.raises(GraphError, match=r"6-bit integers, too short for a graph of .* use Partition.stream"):
+    with pytest.raises(InputError, match=r"6-bit integers, too short for a graph of .* use Partition.stream"):
         metis_owners(indptr, indices, 2)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from headrace.ops import ItemsError, _native, reference, shuffled_range, stream_key
+from headrace.ops import InputError, _native, reference, shuffled_range, stream_key
 from headrace.ops.random.shuffle import MOST_LISTED
 
 from strategies import keys
@@ -208,7 +208,7 @@ def test_epochs_are_independent(permute):
     ],
 )
 def test_refuses_bad_ranges(arguments, message):
-    with pytest.raises(ItemsError, match=message):
+    with pytest.raises(InputError, match=message):
         shuffled_range(*arguments)
 
 

@@ -12,7 +12,6 @@ from headrace.ops import (
     BlockSampler,
     EdgePositions,
     InputError,
-    ItemsError,
     NeighborRule,
     Trees,
     find_edges,
@@ -180,5 +179,5 @@ def test_refuses_trees_that_do_not_grow():
         sample_hop(*arrays, zero, NeighborRule(1), 0, excluded=excluded())
     with pytest.raises(InputError, match="expected trees to leave out edges by tree"):
         BlockSampler(*arrays).sample(zero, [NeighborRule(1)], [0], excluded=excluded())
-    with pytest.raises(ItemsError, match=r"slots to have one entry per source \(1\), got 2"):
+    with pytest.raises(InputError, match=r"slots to have one entry per source \(1\), got 2"):
         find_edges(*arrays, zero, zero, slots=torch.zeros(2, dtype=torch.int64))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.ops import BlockSampler, GraphError, LaborRule, NeighborRule, gather_rows
+from headrace.ops import BlockSampler, InputError, LaborRule, NeighborRule, gather_rows
 
 from samples import BIG_RULES, FIELDS, same
 
@@ -62,7 +62,7 @@ def test_threads_meet_the_same_error_first(damage):
     messages = []
     for threads in (1, 2, 4):
         sampler = BlockSampler(indptr, indices)
-        with pytest.raises(GraphError) as caught:
+        with pytest.raises(InputError) as caught:
             sampler.sample(seeds, [NeighborRule(2)], [0], num_threads=threads)
         messages.append(str(caught.value))
         assert len(sampler.sample(torch.arange(10), [NeighborRule(2)], [0], num_threads=threads).n_id) >= 10

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.ops import (
-    GraphError,
     InputError,
-    ItemsError,
     LaborImportanceRule,
     LaborRule,
     LadiesRule,
@@ -128,18 +126,18 @@ def hop_of(*, rule=None, **more):
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
-        ({"slots": np.zeros(1, np.int64)}, ItemsError, r"slots to have one entry per element of the frontier \(2\)"),
+        ({"slots": np.zeros(1, np.int64)}, InputError, r"slots to have one entry per element of the frontier \(2\)"),
         ({"bounds": np.zeros(2, np.int64)}, InputError, "expected the times of edges for a frontier with bounds"),
-        ({"times": np.zeros(3, np.int64)}, GraphError, r"times to have one entry per edge \(2\), got 3"),
+        ({"times": np.zeros(3, np.int64)}, InputError, r"times to have one entry per edge \(2\), got 3"),
         (
             {"times": np.zeros(2, np.int64), "bounds": np.zeros(3, np.int64)},
-            ItemsError,
+            InputError,
             r"bounds to have one entry per element of the frontier \(2\), got 3",
         ),
         ({"lows": np.zeros(2, np.int64)}, InputError, "expected bounds for a frontier with lower bounds"),
         (
             {"times": np.zeros(2, np.int64), "bounds": np.zeros(2, np.int64), "lows": np.zeros(1, np.int64)},
-            ItemsError,
+            InputError,
             r"lows to have one entry per element of the frontier \(2\), got 1",
         ),
         (

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.ops import (
     BlockSampler,
-    GraphError,
     InputError,
-    ItemsError,
     LaborRule,
     LadiesRule,
     LatestRule,
@@ -149,19 +147,19 @@ def grown(seeds=(0, 0), rule=None, times=None, **trees):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"slots": torch.zeros(2, dtype=torch.int64)}, ItemsError, r"seeds\[0\] and seeds\[1\] are both 0 in slot 0"),
-        ({"slots": torch.arange(3)}, ItemsError, r"slots to have one entry per seed \(2\), got 3"),
-        ({"slots": torch.tensor([0, 2])}, ItemsError, r"slots\[1\] = 2 is no tree: expected 0 <= slot < 2"),
-        ({"slots": torch.tensor([0, -1])}, ItemsError, r"slots\[1\] = -1 is no tree"),
-        ({"num_trees": 0}, ItemsError, r"slots\[0\] = 0 is no tree"),
-        ({"slots": torch.tensor([3, 0])}, ItemsError, r"slots\[0\] = 3 is no tree"),
-        ({"seeds": (0, 2)}, ItemsError, r"seeds\[1\] = 2 is not a node of the graph"),
-        ({"streams": torch.arange(3)}, ItemsError, r"streams to have one entry per tree \(2\), got 3"),
-        ({"bounds": torch.arange(1)}, ItemsError, r"bounds to have one entry per tree \(2\), got 1"),
+        ({"slots": torch.zeros(2, dtype=torch.int64)}, InputError, r"seeds\[0\] and seeds\[1\] are both 0 in slot 0"),
+        ({"slots": torch.arange(3)}, InputError, r"slots to have one entry per seed \(2\), got 3"),
+        ({"slots": torch.tensor([0, 2])}, InputError, r"slots\[1\] = 2 is no tree: expected 0 <= slot < 2"),
+        ({"slots": torch.tensor([0, -1])}, InputError, r"slots\[1\] = -1 is no tree"),
+        ({"num_trees": 0}, InputError, r"slots\[0\] = 0 is no tree"),
+        ({"slots": torch.tensor([3, 0])}, InputError, r"slots\[0\] = 3 is no tree"),
+        ({"seeds": (0, 2)}, InputError, r"seeds\[1\] = 2 is not a node of the graph"),
+        ({"streams": torch.arange(3)}, InputError, r"streams to have one entry per tree \(2\), got 3"),
+        ({"bounds": torch.arange(1)}, InputError, r"bounds to have one entry per tree \(2\), got 1"),
         ({"bounds": torch.arange(2)}, InputError, "expected the times of edges for a frontier with bounds"),
         ({"lows": torch.arange(2)}, InputError, "expected bounds for a frontier with lower bounds"),
         ({"rule": LadiesRule(1)}, InputError, "expected a frontier without slots for a layer-wise rule"),
-        ({"times": np.zeros(3, np.int64)}, GraphError, r"times to have one entry per edge \(2\), got 3"),
+        ({"times": np.zeros(3, np.int64)}, InputError, r"times to have one entry per edge \(2\), got 3"),
         ({"num_trees": (1 << 62) + 1}, InputError, "are more than 63 bits can tell apart"),
     ],
 )
@@ -174,5 +172,5 @@ def test_a_source_that_is_no_node_is_refused():
     sampler = _native.FusedSampler(np.array([0, 1]), np.array([5]), None, None)
     zero = np.zeros(1, np.int64)
     rule = _native.Rule("neighbor", -1)
-    with pytest.raises(GraphError, match="indices hold 5, which is not a node id"):
+    with pytest.raises(InputError, match="indices hold 5, which is not a node id"):
         sampler.sample(zero, [[rule]], [0], False, True, 1, trees=(zero, 1, None, None, None))

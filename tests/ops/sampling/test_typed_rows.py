@@ -60,7 +60,7 @@ def test_rows_equal_the_reference_or_are_refused_as_there(graph, num_threads, wi
         expected = oracle_of(graph.indptr.numpy(), offsets.numpy(), numpy_of(ids), *types)
     except ValueError as refusal:
         match = {"beyond": "end of the last relation", "sorted": "sorted by edge type"}.get(str(refusal), str(refusal))
-        with pytest.raises(ops.GraphError, match=match):
+        with pytest.raises(ops.InputError, match=match):
             ops.typed_rows(graph.indptr, offsets, ids, *types, num_threads=num_threads)
     else:
         rows = ops.typed_rows(graph.indptr, offsets, ids, *types, num_threads=num_threads)
@@ -103,7 +103,7 @@ def test_nodes_in_which_no_relation_ends_have_a_row():
 @pytest.mark.parametrize("num_threads", [1, 4])
 def test_the_first_edge_that_ends_elsewhere_is_named(num_threads):
     csc = ops.coo_to_csc(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0, 2, 3]), 4)
-    with pytest.raises(ops.GraphError, match="edge 2 of relation 0 ends in node 2, which has another type"):
+    with pytest.raises(ops.InputError, match="edge 2 of relation 0 ends in node 2, which has another type"):
         ops.typed_rows(csc.indptr, torch.tensor([0, 4]), csc.edge_ids, (0, 2, 4), [(0,)], num_threads=num_threads)
 
 
