@@ -59,6 +59,11 @@ def store() -> hr.FeatureStore:
     )
 
 
+def in_memory(rows: torch.Tensor) -> hr.FeatureSource:
+    """The source that a store makes of rows in memory."""
+    return hr.FeatureStore(node={"x": rows}).node["x"]
+
+
 class RowsOnDisk(hr.FeatureSource):
     """Rows that passes see as rows on disk."""
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import entry_points
 
-from headrace.pipeline.cli.command_line import main
+(_COMMAND,) = entry_points(group="console_scripts", name="headrace")
+#: Run the command `headrace` with a list of arguments; return its exit status.
+main = _COMMAND.load()
 
 
 def run(*arguments: object) -> int:

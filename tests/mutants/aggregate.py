@@ -22,7 +22,7 @@ AGGREGATE = (
         "ops/aggregate/attention_scores.py",
         "isinstance(probability, (int, float)) and probability == 0:",
         "not probability > 0:",
-        "tests/pipeline/data/test_block_messages.py::test_refusals",
+        "tests/behaviour/data/test_block_messages.py::test_refusals",
     ),
     Mutant(
         "ops/aggregate/precision.py",
@@ -124,13 +124,13 @@ AGGREGATE = (
         "pipeline/data/block_messages.py",
         'divided_by(reduced(block, in_single(x), "sum", weight), sums)',
         'reduced(block, x, "mean", weight)',
-        "tests/pipeline/data/test_block_messages.py::test_aggregate",
+        "tests/behaviour/data/test_block_messages.py::test_aggregate",
     ),
     Mutant(
         "pipeline/models/nn/sage.py",
         """        check_has_own_rows("GINConv", block)\n""",
         "",
-        "tests/pipeline/data/test_block_messages.py::test_a_relation_of_two_types_has_no_own_rows",
+        "tests/behaviour/data/test_block_messages.py::test_a_relation_of_two_types_has_no_own_rows",
     ),
     Mutant(
         "ops/native/aggregate/attention_backward.cpp",

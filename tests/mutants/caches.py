@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _MODEL = "tests/ops/cache/test_cache_model.py::"
-_CACHED = "tests/pipeline/storage/test_cached_feature.py::"
+_CACHED = "tests/behaviour/storage/test_cached_feature.py::"
 _FORKED = "tests/ops/cache/test_forked_cache.py::"
 _NEXT = "tests/ops/cache/test_next_uses.py::"
 _LONG = _MODEL + "test_agrees_with_the_model_on_long_skewed_traces"
@@ -135,12 +135,12 @@ CACHES = (
         "pipeline/storage/cached_feature.py",
         "return source.row_bytes + SLOT_BYTES[policy]",
         "return source.row_bytes + 1",
-        "tests/pipeline/storage/test_cache_budget.py::test_rows_of_a_budget_count_what_finds_them",
+        "tests/behaviour/storage/test_cache_budget.py::test_rows_of_a_budget_count_what_finds_them",
     ),
     Mutant(
         "pipeline/storage/cached_store.py",
         "room = budget // sum(costs[i + 1 :])",
         "pass",
-        "tests/pipeline/storage/test_cached_store.py::test_small_features_leave_what_they_do_not_need_to_the_others",
+        "tests/behaviour/storage/test_cached_store.py::test_small_features_leave_what_they_do_not_need_to_the_others",
     ),
 )

@@ -9,7 +9,7 @@ _DIGEST = "tests/pipeline/data/test_digest.py::"
 _FUSE = "tests/pipeline/passes/test_fuse_sampling.py::"
 _FOLDER = "tests/pipeline/data/test_new_folder.py::"
 
-_SHARED = "tests/pipeline/data/test_shared_memory.py::"
+_SHARED = "tests/behaviour/data/test_shared_memory.py::"
 _WHOLE = "tests/pipeline/data/test_whole_numbers.py::"
 
 DATA = (
@@ -79,13 +79,13 @@ DATA = (
         "pipeline/data/arrays.py",
         "    return bool(found.all())",
         "    return True",
-        "tests/pipeline/data/test_arrays.py::test_ids_that_are_not_each_once_are_refused",
+        "tests/behaviour/data/test_arrays.py::test_ids_that_are_not_each_once_are_refused",
     ),
     Mutant(
         "pipeline/data/arrays.py",
         "isinstance(array, Tensor) and array.requires_grad",
         "False",
-        "tests/pipeline/storage/test_features.py::test_what_learns_is_refused_with_what_to_write",
+        "tests/behaviour/storage/test_features.py::test_what_learns_is_refused_with_what_to_write",
     ),
     Mutant(
         "pipeline/lowered/_negatives.py",
@@ -146,37 +146,37 @@ DATA = (
         "pipeline/data/typed_edges.py",
         "if low < 0 or high >= count:",
         "if low < 0:",
-        "tests/pipeline/data/test_edges_by_type.py::test_refusals",
+        "tests/behaviour/data/test_edges_by_type.py::test_refusals",
     ),
     Mutant(
         "pipeline/data/split_links.py",
         "kept = part <= before",
         "kept = part <= 2",
-        "tests/pipeline/data/test_split_links.py::test_a_random_split_divides_pairs_and_no_graph_has_one_of_a_later_part",
+        "tests/behaviour/data/test_split_links.py::test_a_random_split_divides_pairs_and_no_graph_has_one_of_a_later_part",
     ),
     Mutant(
         "pipeline/data/split_links.py",
         "part[keys >= cut] = number",
         "part[own.start : own.stop][keys[own.start : own.stop] >= cut] = number",
-        "tests/pipeline/data/test_split_links.py::test_a_split_by_time_cuts_all_types_at_the_same_times",
+        "tests/behaviour/data/test_split_links.py::test_a_split_by_time_cuts_all_types_at_the_same_times",
     ),
     Mutant(
         "pipeline/data/split_links.py",
         "torch.maximum(part[back.start : back.stop], latest)",
         "part[back.start : back.stop]",
-        "tests/pipeline/data/test_split_links.py::test_reverse_types_have_no_edge_of_a_later_part",
+        "tests/behaviour/data/test_split_links.py::test_reverse_types_have_no_edge_of_a_later_part",
     ),
     Mutant(
         "pipeline/data/split_links.py",
         "torch.minimum(key, mirrored) if of_one_type else key",
         "key",
-        "tests/pipeline/data/test_split_links.py::test_a_random_split_divides_pairs_and_no_graph_has_one_of_a_later_part",
+        "tests/behaviour/data/test_split_links.py::test_a_random_split_divides_pairs_and_no_graph_has_one_of_a_later_part",
     ),
     Mutant(
         "pipeline/data/made_of_graph.py",
         "(there[at] != wanted)",
         "(there[at] == wanted)",
-        "tests/pipeline/data/test_reverse_edges.py::test_undirected_has_each_edge_in_both_directions_once_added",
+        "tests/behaviour/data/test_reverse_edges.py::test_undirected_has_each_edge_in_both_directions_once_added",
     ),
     Mutant(
         "pipeline/data/graph.py",
@@ -299,7 +299,7 @@ DATA = (
         "pipeline/storage/features.py",
         "(num_ids is not None and num_rows < num_ids)",
         "(num_ids is not None and num_rows < num_ids - 1)",
-        "tests/pipeline/storage/test_features.py::test_features_shorter_than_the_graph_are_refused_before_work_starts",
+        "tests/behaviour/storage/test_features.py::test_features_shorter_than_the_graph_are_refused_before_work_starts",
     ),
     # Folders.
     Mutant(
@@ -324,18 +324,18 @@ DATA = (
         "pipeline/data/type_attributes.py",
         "        return ALWAYS\n",
         "        return 0\n",
-        "tests/pipeline/data/test_type_attributes.py::test_nodes_without_a_time_have_always_been_there",
+        "tests/behaviour/data/test_type_attributes.py::test_nodes_without_a_time_have_always_been_there",
     ),
     Mutant(
         "pipeline/data/type_attributes.py",
         "differ = len(dtypes) > 1 or not all_there",
         "differ = len(dtypes) > 1",
-        "tests/pipeline/data/test_type_attributes.py::test_times_have_room_for_that",
+        "tests/behaviour/data/test_type_attributes.py::test_times_have_room_for_that",
     ),
     Mutant(
         "pipeline/lowered/trees.py",
         "self._check_types_have_times(times, source.all_seeds())",
         "pass",
-        "tests/pipeline/data/test_type_attributes.py::test_seeds_without_a_time_of_their_own_are_asked_for_one",
+        "tests/behaviour/data/test_type_attributes.py::test_seeds_without_a_time_of_their_own_are_asked_for_one",
     ),
 )

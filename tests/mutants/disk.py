@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _ROWS = "tests/ops/features/test_disk_rows.py::"
-_FEATURE = "tests/pipeline/storage/test_disk_feature.py::"
+_FEATURE = "tests/behaviour/storage/test_disk_feature.py::"
 
 DISK = (
     Mutant(
@@ -84,6 +84,6 @@ DISK = (
         "pipeline/storage/write_shards.py",
         "    check_arguments(path, graph, partition, store, whole)\n",
         "",
-        "tests/pipeline/storage/test_arguments_of_shards.py::test_other_kinds",
+        "tests/behaviour/storage/test_arguments_of_shards.py::test_other_kinds",
     ),
 )

@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 _INDEX = "tests/ops/cache/test_set_index.py::"
 _FEATURE = "tests/cuda_host/test_gpu_cached_feature.py::"
 _PLANS = "tests/cuda_host/test_gpu_cache.py::"
-_OWN = "tests/pipeline/storage/test_own_sources.py::"
+_OWN = "tests/behaviour/storage/test_own_sources.py::"
 _PASSES = "tests/pipeline/passes/test_feature_cache.py::"
 _AGREES = _INDEX + "test_long_skewed_traces_under_another_schedule_each"
 

@@ -246,13 +246,13 @@ LINKS = (
         "pipeline/data/typed_items.py",
         "self.numbers[owners]])",
         "torch.zeros_like(owners)])",
-        "tests/pipeline/interop/test_typed_links.py::test_negatives_are_of_the_type_of_their_pair",
+        "tests/behaviour/interop/test_typed_links.py::test_negatives_are_of_the_type_of_their_pair",
     ),
     Mutant(
         "pipeline/data/items.py",
         'np.searchsorted(ends, positions, side="right")',
         "np.searchsorted(ends, positions)",
-        "tests/pipeline/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
+        "tests/behaviour/interop/test_typed_links.py::test_each_edge_type_has_its_pairs_and_labels",
     ),
     Mutant(
         "pipeline/stages/conversions.py",

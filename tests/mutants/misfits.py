@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 _NODES = "tests/pipeline/plan/test_same_nodes.py::"
 _CLUSTERS = "tests/pipeline/stages/test_cluster_sampler.py::"
-_LABELLED = "tests/pipeline/data/test_labelled_items.py::"
+_LABELLED = "tests/behaviour/data/test_labelled_items.py::"
 _OPTIONS = "tests/pipeline/plan/test_options_without_effect.py::"
 
 MISFITS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_BUDGET = "tests/pipeline/data/test_item_budget.py::"
+_BUDGET = "tests/behaviour/data/test_item_budget.py::"
 _LOADER = "tests/pipeline/run/test_loader.py::"
 _RESUME = "tests/pipeline/run/test_resume.py::"
 
@@ -49,7 +49,7 @@ ORDER = (
         "pipeline/stages/item_source.py",
         "stream_key(self._sampler.seed, epoch,",
         "stream_key(0, epoch,",
-        "tests/pipeline/data/test_items.py::test_seeds_name_orders",
+        "tests/behaviour/data/test_items.py::test_seeds_name_orders",
     ),
     Mutant(
         "pipeline/stages/item_source.py",

@@ -14,7 +14,7 @@ _LAYERS = "tests/pipeline/models/nn/test_padding.py::"
 _BITS = _LAYERS + "test_outputs_and_gradients_do_not_depend_on_padding_in_any_bit"
 _SHAPES = "pipeline/lowered/_shapes.py"
 
-_TYPED = "tests/pipeline/interop/test_padded.py::test_types_have_two_shapes_and_masks"
+_TYPED = "tests/behaviour/interop/test_padded.py::test_types_have_two_shapes_and_masks"
 
 PADDING = (
     Mutant("pipeline/interop/typed.py", "of_type &= batch.seed_mask", "pass", _TYPED),
@@ -32,7 +32,7 @@ PADDING = (
         _LAYOUT,
         "behind = min(hop + 1, layer.src_hops - 1)",
         "behind = layer.src_hops - 1",
-        "tests/pipeline/interop/test_padded.py::test_layers_of_pyg_trim_them_and_have_the_same_outputs_and_gradients",
+        "tests/behaviour/interop/test_padded.py::test_layers_of_pyg_trim_them_and_have_the_same_outputs_and_gradients",
     ),
     Mutant(_LAYOUT, "key=lambda number: self.ends[number][1]", "key=lambda number: 0", _RELATIONS),
     Mutant(
@@ -97,6 +97,6 @@ PADDING = (
         "pipeline/interop/padded.py",
         "found = one_for_each(labels[real], batch.seed_index[real]",
         "found = one_for_each(labels[real], batch.seed_index[real].flip(0)",
-        "tests/pipeline/interop/test_padded.py::test_seeds_that_repeat_have_a_label_each",
+        "tests/behaviour/interop/test_padded.py::test_seeds_that_repeat_have_a_label_each",
     ),
 )

@@ -226,7 +226,7 @@ PYG = (
         "pipeline/data/arrays.py",
         'if hasattr(array, "tocoo"):',
         "if False:",
-        "tests/pipeline/data/test_arrays.py::test_what_is_no_dense_array_is_named",
+        "tests/behaviour/data/test_arrays.py::test_what_is_no_dense_array_is_named",
     ),
     Mutant(
         "pipeline/compat/pyg/adjacency.py",

@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 _REACH = "tests/pipeline/scores/test_reach.py::"
 _SPREAD = "tests/ops/graphs/test_spread.py::"
 _SCORES = "tests/pipeline/scores/test_scores.py::"
-_REORDER = "tests/pipeline/storage/test_reordering.py::"
+_REORDER = "tests/behaviour/storage/test_reordering.py::"
 
 SCORES = (
     Mutant(

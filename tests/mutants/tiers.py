@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 _TIERS = "tests/ops/features/test_tiers.py::"
 _BUDGETS = "tests/pipeline/run/test_cache_budgets.py::"
 _ROOM = "tests/pipeline/run/test_room_ahead.py::"
-_PEERS = "tests/pipeline/storage/test_peers.py::"
+_PEERS = "tests/behaviour/storage/test_peers.py::"
 _LOOKAHEAD = "tests/pipeline/passes/test_lookahead.py::"
 
 TIERS = (
@@ -69,7 +69,7 @@ TIERS = (
         "pipeline/storage/tiers.py",
         "sizes.replicated + place : first_of_host",
         "sizes.replicated : first_of_host",
-        "tests/pipeline/storage/test_tiered_feature.py::"
+        "tests/behaviour/storage/test_tiered_feature.py::"
         "test_every_device_has_the_replicated_rows_and_its_share_of_the_next",
     ),
     Mutant(
@@ -160,7 +160,7 @@ TIERS = (
         "pipeline/storage/array_file.py",
         "dtype_to_descr(numpy_dtype(dtype))",
         "dtype_to_descr(bits_dtype(stored))",
-        "tests/pipeline/storage/test_narrow_dtypes.py::test_inference_into_a_file_and_back",
+        "tests/behaviour/storage/test_narrow_dtypes.py::test_inference_into_a_file_and_back",
     ),
     Mutant(
         "pipeline/data/narrow_dtypes.py",
@@ -172,13 +172,13 @@ TIERS = (
         "pipeline/storage/cached_feature.py",
         "if capacity == 0 and source.num_rows:",
         "if False:",
-        "tests/pipeline/storage/test_options_of_caches.py::test_a_budget_that_holds_no_row_is_refused",
+        "tests/behaviour/storage/test_options_of_caches.py::test_a_budget_that_holds_no_row_is_refused",
     ),
     Mutant(
         "pipeline/data/ranking.py",
         "values.is_floating_point() and bool(",
         "False and bool(",
-        "tests/pipeline/storage/test_options_of_caches.py::"
+        "tests/behaviour/storage/test_options_of_caches.py::"
         "test_scores_that_are_no_numbers_are_refused_and_others_decide",
     ),
     Mutant(
@@ -203,7 +203,7 @@ TIERS = (
         "pipeline/storage/reordering.py",
         'gather_rows(self._order, as_ids(ids, "ids", FeatureError)), rows)',
         "ids, rows)",
-        "tests/pipeline/storage/test_reordered_rows.py::test_rows_change_by_their_new_ids",
+        "tests/behaviour/storage/test_reordered_rows.py::test_rows_change_by_their_new_ids",
     ),
     Mutant(
         "pipeline/plan/plan_tiers.py",

@@ -10,10 +10,10 @@ from importlib.metadata import entry_points
 import numpy as np
 import pytest
 import torch
+from shell import main
 
 import headrace as hr
 from headrace.pipeline.cli import cut
-from headrace.pipeline.cli.command_line import main
 
 NUM_NODES = 60
 

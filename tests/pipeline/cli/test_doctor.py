@@ -7,10 +7,10 @@ import json
 
 import numpy as np
 import torch
+from shell import main
 
 import headrace as hr
 from headrace.pipeline.cli import doctor
-from headrace.pipeline.cli.command_line import main
 
 
 def examined(capsys) -> dict:

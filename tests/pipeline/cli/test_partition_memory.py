@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shell import main
 from small_datasets import saved
 
 import headrace as hr
-from headrace.pipeline.cli.command_line import main
 from headrace.pipeline.convert import memory
 from headrace.pipeline.convert.memory import maps_within, resident
 from headrace.pipeline.storage.array_file import open_array
@@ -103,7 +103,7 @@ import sys
 from pathlib import Path
 import torch
 from headrace.pipeline.cli import cut
-from headrace.pipeline.cli.command_line import main
+from shell import main
 from headrace.pipeline.convert.memory import APART, MARGIN, resident
 folder, method = sys.argv[1:]
 limit = resident() + APART + MARGIN + (64 << 20)

@@ -8,10 +8,10 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
+from shell import main
 
 import headrace as hr
 from headrace.pipeline import convert
-from headrace.pipeline.cli.command_line import main
 from headrace.pipeline.convert.description import Options
 from headrace.pipeline.convert.formats.source import read_source
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from shell import main
 
 import headrace as hr
-from headrace.pipeline.cli.command_line import main
 from headrace.pipeline.convert import convert_tables as door
 from headrace.pipeline.convert.bit_set import BitSet
 from headrace.pipeline.convert.description import Description, EdgeTable, NodeTable, Options

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.ops.errors import InputError
 from headrace.pipeline.convert import convert_tables
 
 from described_tables import RefusedError, descriptions, differences, slowly_converted
@@ -27,7 +26,7 @@ def test_a_conversion_is_that_of_the_objects_themselves(description, room, packe
             try:
                 slowly_converted(description, theirs)
             except RefusedError:
-                with pytest.raises(InputError, match=r"there is no node|null"):
+                with pytest.raises(hr.InputError, match=r"there is no node|null"):
                     convert_tables.convert_tables(description, ours, progress=False)
                 assert not list(Path(folder).iterdir())
                 return

@@ -7,7 +7,7 @@ import gzip
 import numpy as np
 import pytest
 
-from headrace.ops.errors import InputError
+import headrace as hr
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Description, EdgeTable, NodeTable, Options
@@ -66,5 +66,5 @@ def test_the_least_memory_is_enough_and_grows_with_keys(tmp_path):
     assert many > few + 3 * 10**9
     needed = few + (8 << 20)  # what a test takes meanwhile
     convert_tables(Description([EdgeTable(table)]), tmp_path / "data", memory=needed, progress=False)
-    with pytest.raises(InputError, match="expected memory for the libraries, which take"):
+    with pytest.raises(hr.InputError, match="expected memory for the libraries, which take"):
         convert_tables(Description([EdgeTable(table)]), tmp_path / "other", memory=few - (40 << 20), progress=False)

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from headrace.ops.errors import InputError
+import headrace as hr
 from headrace.pipeline.convert import csv_table
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.files import files_of
@@ -42,9 +42,9 @@ def test_natural_order_of_files(tmp_path):
     assert [one.name for one in files_of(tmp_path)] == names
     assert [one.name for one in files_of(str(tmp_path / "part_*.csv"))] == names
     assert [one.name for one in files_of([tmp_path / "part_10.csv", tmp_path / "part_1.csv"])] == [names[2], names[0]]
-    with pytest.raises(InputError, match="names none"):
+    with pytest.raises(hr.InputError, match="names none"):
         files_of(str(tmp_path / "*.parquet"))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(hr.InputError, match="cannot be read"):
         files_of(tmp_path / "none.csv")
 
 
@@ -80,7 +80,7 @@ def test_csv_with_rows_longer_than_what_is_read_at_a_time(tmp_path, reader):
     path.write_text("\n".join(map(",".join, [("n", *"abcde"), *rows])))
     table = CsvTable(path)
     assert rows_of(table, ["n", "e"], 1000) == {"n": list(range(6000)), "e": [row[-1] for row in rows]}
-    with pytest.raises(InputError, match=r"long.csv, row 6002: expected an integer"):
+    with pytest.raises(hr.InputError, match=r"long.csv, row 6002: expected an integer"):
         path.write_text(path.read_text() + "\nx,a,b,c,d,e\n")
         rows_of(table, ["n"], 1000)
 
@@ -108,7 +108,7 @@ def test_csv_without_header_in_several_files(tmp_path, reader):
 def test_malformed_csv(tmp_path, reader, text, message):
     path = tmp_path / "t.csv"
     path.write_text(text)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         list(CsvTable(path).chunks(["a", "b"], 100))
 
 
@@ -117,9 +117,9 @@ def test_types_of_csv_may_be_given(tmp_path, reader):
     path.write_text("a,b\n1,2\n3,4\n")
     table = CsvTable(path, types={"a": "text", "b": "float"})
     assert rows_of(table) == {"a": ["1", "3"], "b": [2.0, 4.0]}
-    with pytest.raises(InputError, match="no column 'c'"):
+    with pytest.raises(hr.InputError, match="no column 'c'"):
         CsvTable(path, types={"c": "int"})
-    with pytest.raises(InputError, match="expected a type of"):
+    with pytest.raises(hr.InputError, match="expected a type of"):
         CsvTable(path, types={"a": "integer"})
 
 
@@ -144,13 +144,13 @@ def test_npy(tmp_path):
     assert rows["x"] == [[1] * 3] * 4 + [[0] * 3] * 6
     np.save(tmp_path / "objects.npy", np.array(["a", None], object), allow_pickle=True)
     for file, message in (("objects.npy", "Python objects"), ("none.npy", "cannot be read")):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(hr.InputError, match=message):
             NpyTable({"a": tmp_path / file})
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(hr.InputError, match="one length"):
         NpyTable({"a": tmp_path / "x_2.npy", "b": tmp_path / "x_10.npy"})
     with open(tmp_path / "x_10.npy", "r+b") as file:  # noqa: PTH123 - cut short
         file.truncate(150)
-    with pytest.raises(InputError, match="became shorter"):
+    with pytest.raises(hr.InputError, match="became shorter"):
         rows_of(table, rows=3)
 
 
@@ -160,12 +160,12 @@ def test_npz(tmp_path, save):
     table = open_table(tmp_path / "t.npz")
     assert list(table.columns) == ["src", "x"]
     assert rows_of(table) == {"src": [0, 1, 2, 3, 4], "x": [[1, 1]] * 5}
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(hr.InputError, match="one length"):
         NpzTable(tmp_path / "t.npz", ["src", "other"])
-    with pytest.raises(InputError, match=r"expected arrays \['y'\]"):
+    with pytest.raises(hr.InputError, match=r"expected arrays \['y'\]"):
         NpzTable(tmp_path / "t.npz", ["src", "y"])
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(hr.InputError, match="damaged"):
         NpzTable(tmp_path / "bad.npz")
 
 
@@ -203,36 +203,36 @@ def test_parquet(tmp_path):
     assert rows["flag"] == [True, None, False] * 2
     assert table.where(4) == f"{tmp_path / 'part_10.parquet'}, row 1"
     parquet.write_table(pa.table({"v": [[1.0, 2.0], [1.0]]}), tmp_path / "odd.parquet")
-    with pytest.raises(InputError, match=r"odd.parquet, row 1: expected a vector of 2 in 'v', got one of 1"):
+    with pytest.raises(hr.InputError, match=r"odd.parquet, row 1: expected a vector of 2 in 'v', got one of 1"):
         rows_of(open_table(tmp_path / "odd.parquet"))
-    with pytest.raises(InputError, match="expected the columns of"):
+    with pytest.raises(hr.InputError, match="expected the columns of"):
         open_table([tmp_path / "odd.parquet", tmp_path / "part_2.parquet"])
     content = (tmp_path / "part_2.parquet").read_bytes()
     (tmp_path / "part_2.parquet").write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(hr.InputError, match="damaged"):
         open_table(tmp_path / "part_2.parquet")
 
 
 def test_formats_by_name(tmp_path):
     (tmp_path / "a.xlsx").write_text("a")
-    with pytest.raises(InputError, match=r"expected .csv, .tsv"):
+    with pytest.raises(hr.InputError, match=r"expected .csv, .tsv"):
         open_table(tmp_path / "a.xlsx")
     (tmp_path / "a.csv").write_text("a\n1\n")
-    with pytest.raises(InputError, match="one format"):
+    with pytest.raises(hr.InputError, match="one format"):
         open_table(tmp_path)
     os.mkfifo(tmp_path / "b.csv")
-    with pytest.raises(InputError, match="FIFO"):
+    with pytest.raises(hr.InputError, match="FIFO"):
         open_table(tmp_path / "b.csv")
 
 
 def test_a_file_with_a_near_name_is_named(tmp_path):
     (tmp_path / "products.csv").write_text("a\n1\n")
-    with pytest.raises(InputError, match=r"No such file or directory\); did you mean products\.csv\?"):
+    with pytest.raises(hr.InputError, match=r"No such file or directory\); did you mean products\.csv\?"):
         open_table(tmp_path / "product.csv")
 
 
 @pytest.mark.parametrize("num_before", [0, 3000])
 def test_a_file_of_another_encoding_says_so(tmp_path, reader, num_before):
     (tmp_path / "a.csv").write_bytes(b"a\n" + b"b\n" * num_before + "fa\xe7ade\n".encode("latin-1"))
-    with pytest.raises(InputError, match="write the file as UTF-8"):
+    with pytest.raises(hr.InputError, match="write the file as UTF-8"):
         list(open_table(tmp_path / "a.csv").chunks(["a"], 1000))

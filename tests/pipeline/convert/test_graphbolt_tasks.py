@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 import torch
+from shell import main
 from source_folders import graphbolt, graphbolt_typed
 
 import headrace as hr
-from headrace.pipeline.cli.command_line import main
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.formats.source import read_source
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.ops.errors import InputError
 from headrace.pipeline.convert import csv_table
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.csv_table import CsvTable
@@ -55,7 +54,7 @@ def test_an_id_behind_the_first_rows_that_is_no_integer_is_refused(tmp_path, mon
     for odd in ("010", "0x1F", "1_000", " 1"):
         path.write_text(f"src,dst\n{rows}1,{odd}\n")
         with pytest.raises(
-            InputError, match=rf"edges.csv, row 1002: expected an integer.*'dst', got '{odd}'.*\"text\""
+            hr.InputError, match=rf"edges.csv, row 1002: expected an integer.*'dst', got '{odd}'.*\"text\""
         ):
             opened(tmp_path, CsvTable(path))
         # A column that was said to be of integers, and no column of ids, may have zeros in front.
@@ -63,7 +62,7 @@ def test_an_id_behind_the_first_rows_that_is_no_integer_is_refused(tmp_path, mon
         if odd == "010":
             assert opened(tmp_path, table).graph.num_edges == 1001
         else:
-            with pytest.raises(InputError, match="row 1002: expected an integer of 64 bits"):
+            with pytest.raises(hr.InputError, match="row 1002: expected an integer of 64 bits"):
                 opened(tmp_path, table)
 
 
@@ -71,7 +70,7 @@ def test_ids_with_spaces_or_points_name_the_remedy(tmp_path):
     for odd in (" 1", "1.0"):
         (tmp_path / "edges.csv").write_text(f"src,dst\n{odd},0\n")
         message = r"expected integers in 'src', got float64; write each as 1, not as 1.0 .*space in front.*--text-ids"
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(hr.InputError, match=message):
             opened(tmp_path, CsvTable(tmp_path / "edges.csv"))
 
 
@@ -80,7 +79,7 @@ def test_texts_and_integers_of_files_that_say_so_are_not_mixed(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pa.table({"src": [7, 10], "dst": [10, 7]}), tmp_path / "edges.parquet")
     (tmp_path / "nodes.csv").write_text("id\n7\n10\n010\n")
-    with pytest.raises(InputError, match=r"texts in .*nodes.csv id and integers in .*edges.parquet src"):
+    with pytest.raises(hr.InputError, match=r"texts in .*nodes.csv id and integers in .*edges.parquet src"):
         opened(tmp_path, open_table(tmp_path / "edges.parquet"), open_table(tmp_path / "nodes.csv"))
     (tmp_path / "nodes.csv").write_text("id\n7\n10\n")
     data = opened(tmp_path, open_table(tmp_path / "edges.parquet"), open_table(tmp_path / "nodes.csv"))

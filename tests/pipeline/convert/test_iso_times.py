@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.ops.errors import InputError
 from headrace.pipeline.convert import csv_table
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.csv_table import CsvTable
@@ -81,7 +80,7 @@ def test_labels_beside_times_keep_their_classes(tmp_path):
     ],
 )
 def test_other_texts_are_refused(tmp_path, times, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         convert(tmp_path, EdgeTable(of(times), time="t"))
     assert not list(tmp_path.iterdir())
 
@@ -94,7 +93,7 @@ def test_the_finest_unit_is_that_of_all_times(tmp_path):
     assert data.graph.edge_attrs["time"].tolist() == [2 * day, np.iinfo(np.int64).min, -day]
     assert data.items["train"].times.tolist() == [1_000_000]
     assert data.notes["options"]["time_unit"] == "us"
-    with pytest.raises(InputError, match="time_unit to be 'days', as edges t has"):
+    with pytest.raises(hr.InputError, match="time_unit to be 'days', as edges t has"):
         convert(tmp_path, EdgeTable(days, time="t"), time_unit="s")
 
 
@@ -112,5 +111,5 @@ def test_dates_of_parquet_beside_timestamps(tmp_path):
     assert data.graph.node_attrs["time"].tolist() == [5]
     assert data.notes["options"]["time_unit"] == "ms"
     times = [Items("train", InUnit(tables["n"], ["t"], "ns"), "src", time="t")]
-    with pytest.raises(InputError, match=rf"far\.parquet, row 0: expected a time in 't' .* unit 'ns'.* got {far}"):
+    with pytest.raises(hr.InputError, match=rf"far\.parquet, row 0: expected a time in 't' .* unit 'ns'.* got {far}"):
         convert(tmp_path, EdgeTable(tables["far"], time="t"), items=times)

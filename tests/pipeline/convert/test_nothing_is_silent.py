@@ -9,10 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from shell import main
 
 import headrace as hr
-from headrace.ops.errors import InputError
-from headrace.pipeline.cli.command_line import main
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
 from headrace.pipeline.convert.formats.described import description_of
@@ -32,7 +31,7 @@ def convert(tmp_path, description):
 
 
 def test_a_pattern_that_names_no_file_is_named_as_it_was_written(tmp_path):
-    with pytest.raises(InputError, match=rf"expected files, got '{tmp_path}/view/\*\.csv', which names none"):
+    with pytest.raises(hr.InputError, match=rf"expected files, got '{tmp_path}/view/\*\.csv', which names none"):
         description_of({"edges": {"files": "view/*.csv"}}, tmp_path, "t")
 
 
@@ -45,12 +44,12 @@ def test_ids_of_edges_in_folders_of_arrays(tmp_path):
     files = read_graph_files(tmp_path)
     assert list(files.store.edge) == ["edge_x"]
     assert files.graph.content_digest() == graph.content_digest()
-    with pytest.raises(InputError, match=r"got edge_ids.*array\[edge_ids\]"):
+    with pytest.raises(hr.InputError, match=r"got edge_ids.*array\[edge_ids\]"):
         read_source(tmp_path)
     for name in ("indptr", "indices"):
         (tmp_path / f"{name}.npy").unlink()
     np.save(tmp_path / "edge_index.npy", np.stack([SRC, DST]))
-    with pytest.raises(hr.GraphError, match="expected edge_ids beside indptr and indices alone"):
+    with pytest.raises(hr.InputError, match="expected edge_ids beside indptr and indices alone"):
         read_graph_files(tmp_path)
 
 
@@ -59,9 +58,9 @@ def test_a_type_of_nodes_that_was_misspelt(tmp_path):
     (tmp_path / "n.csv").write_text("x\n1\n2\n")
     edges = {"user,buys,itme": {"files": "e.csv"}}
     nodes = {"user": {"files": "n.csv"}, "item": {}}
-    with pytest.raises(InputError, match=r"edges user,buys,itme: .*got 'itme'; did you mean item\?"):
+    with pytest.raises(hr.InputError, match=r"edges user,buys,itme: .*got 'itme'; did you mean item\?"):
         description_of({"edges": edges, "nodes": nodes}, tmp_path, "t")
-    with pytest.raises(InputError, match=r"got 'itme'; add \[nodes.itme\]"):
+    with pytest.raises(hr.InputError, match=r"got 'itme'; add \[nodes.itme\]"):
         description_of({"edges": edges, "nodes": {"user": {}}}, tmp_path, "t")
     assert description_of({"edges": edges, "nodes": {**nodes, "itme": {}}}, tmp_path, "t")
     assert description_of({"edges": edges}, tmp_path, "t").edges[0].type == ("user", "buys", "itme")
@@ -71,7 +70,7 @@ def test_a_type_of_nodes_that_was_misspelt(tmp_path):
 def test_weights_that_nothing_can_be_drawn_by(tmp_path, value):
     table = ArrayTable("edges", {**ENDS, "w": np.array([1, 0, value, 1.0]), "loop": np.array([0, 0, 0, 0.0])})
     for edge in (EdgeTable(table, weight="w"), EdgeTable(table, attributes={"my_weight": "w"})):
-        with pytest.raises(InputError, match=rf"edges, row 2: expected a weight that is finite.*'w', got {value}"):
+        with pytest.raises(hr.InputError, match=rf"edges, row 2: expected a weight that is finite.*'w', got {value}"):
             convert(tmp_path, Description([edge]))
     convert(tmp_path, Description([EdgeTable(table, attributes={"other": "w"})]))
     # Of edges that are left out nothing is asked.
@@ -95,7 +94,7 @@ def test_texts_in_place_of_numbers_are_refused_before_rows_are_read(tmp_path, mo
             "of feature 'a', got the text 'b' in t, row 2",
         ),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(hr.InputError, match=message):
             convert(tmp_path, given)
 
 
@@ -116,16 +115,16 @@ def test_names_of_splits(tmp_path):
     items = [Items("validation", ArrayTable("more", {"id": np.array([2])}))]
     data, _ = convert(tmp_path, Description([edge], [node]))
     assert set(data.items) == {"train", "val"}
-    with pytest.raises(InputError, match="expected items 'val' once for a type"):
+    with pytest.raises(hr.InputError, match="expected items 'val' once for a type"):
         convert(tmp_path, Description([edge], [node], items))
-    with pytest.raises(InputError, match="one column for each split of 'node'"):
+    with pytest.raises(hr.InputError, match="one column for each split of 'node'"):
         convert(tmp_path, Description([edge], [NodeTable(table=nodes, splits={"val": "is_train", "Val": "is_valid"})]))
     pyg = pytest.importorskip("torch_geometric.data")
     given = pyg.Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2, x=torch.zeros(2, 1))
     given.valid_mask = torch.tensor([False, True])
     assert set(hr.convert(given, tmp_path / "pyg", progress=False).items) == {"val"}
     given.val_mask = torch.tensor([False, True])
-    with pytest.raises(InputError, match="one mask of the items 'val'"):
+    with pytest.raises(hr.InputError, match="one mask of the items 'val'"):
         hr.convert(given, tmp_path / "more", progress=False)
 
 
@@ -238,15 +237,15 @@ def test_unknown_ids_name_the_column_of_ids_where_none_was_given(tmp_path):
             ("dst", Description([edge], [node])),
             ("id", Description([fine], [node], [items])),
         ):
-            with warnings.catch_warnings(), pytest.raises(InputError, match=message.format(column, hint)):
+            with warnings.catch_warnings(), pytest.raises(hr.InputError, match=message.format(column, hint)):
                 warnings.simplefilter("ignore", UserWarning)
                 convert(tmp_path, description)
     node = NodeTable(table=ArrayTable("nodes", {"x": nodes["x"]}), features={"x": "x"})
-    with pytest.raises(InputError, match="the id 3 of 'dst'; add the node"):
+    with pytest.raises(hr.InputError, match="the id 3 of 'dst'; add the node"):
         convert(tmp_path, Description([edge], [node]))
     texts = EdgeTable(ArrayTable("edges", {"src": np.array(["a"], object), "dst": np.array(["b"], object)}))
     node = NodeTable(table=ArrayTable("nodes", {"name": np.array(["a", "b"], object)}))
-    with pytest.raises(InputError, match=r"integers in nodes \(row numbers\); pass --id COLUMN"):
+    with pytest.raises(hr.InputError, match=r"integers in nodes \(row numbers\); pass --id COLUMN"):
         convert(tmp_path, Description([texts], [node]))
 
 
@@ -331,7 +330,7 @@ def test_nulls_and_texts_of_edges_name_labels_as_the_way_around(tmp_path):
         ({"attributes": "channel"}, "attribute 'channel', got the text 'web' .* column of texts labels"),
         ({"features": "channel"}, "feature 'channel', got the text 'web' .* labels = 'channel'"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(hr.InputError, match=message):
             convert(tmp_path, described(**fields))
     data, _ = convert(tmp_path, described(labels="channel"))
     assert data.store.edge["channel"].read(torch.arange(2)).rows.tolist() == [1, 0]
@@ -369,5 +368,5 @@ def test_times_are_no_weights(tmp_path):
     (tmp_path / "set.toml").write_text(
         '[edges]\nfiles = "edges.csv"\nsrc = "src"\ndst = "dst"\nweight = "when"\ntime = "when"\n'
     )
-    with pytest.raises(InputError, match=r"expected weights, got times in .*edges\.csv when"):
+    with pytest.raises(hr.InputError, match=r"expected weights, got times in .*edges\.csv when"):
         convert(tmp_path, read_source(tmp_path / "set.toml"))

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.ops import InputError
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
 from headrace.pipeline.convert.open_table import open_table
@@ -46,7 +45,7 @@ def test_node_numbers_without_a_table_of_nodes(tmp_path):
     assert data.ids["node"].external([3, 0]).tolist() == data.ids["node"].ours([3, 0]).tolist() == [3, 0]
     assert len(data.ids["node"]) == 5
     for read in (data.ids["node"].external, data.ids["node"].ours):
-        with pytest.raises(InputError, match=r"no node with the id 5.*\[0, 5\)"):
+        with pytest.raises(hr.InputError, match=r"no node with the id 5.*\[0, 5\)"):
             read([0, 5])
     data, _ = opened(tmp_path, Description([EdgeTable(edges_of(src, dst))], [NodeTable(num_nodes=9)]))
     assert data.graph.num_nodes == 9
@@ -83,7 +82,7 @@ def test_unknown_nodes_are_created_behind_the_others(tmp_path, kind):
     assert bool(x[2:].isnan().all())
     assert data.store.node["y"].read(torch.arange(4)).rows.tolist() == [3, 4, -100, -100]
     assert data.store.node["n"].read(torch.arange(4)).rows.tolist() == [1, 2, 0, 0]
-    with pytest.raises(InputError, match=r"edges, row 0: there is no node with the id '?0?5'? of 'dst'"):
+    with pytest.raises(hr.InputError, match=r"edges, row 0: there is no node with the id '?0?5'? of 'dst'"):
         opened(tmp_path, Description([EdgeTable(edges_of(src, dst))], [node]))
 
 
@@ -92,17 +91,17 @@ def test_ids_are_there_once_and_not_null(tmp_path, kind):
     keys = np.array([3, 1, 4, 1, 3]) if kind == "integers" else texts("3", "1", "4", "1", "3")
     edge = EdgeTable(edges_of(keys[:1], keys[:1]))
     nodes = ArrayTable("nodes", {"id": keys})
-    with pytest.raises(InputError, match=r"nodes, row [34]: expected each id once in 'id', got '?[13]'? again"):
+    with pytest.raises(hr.InputError, match=r"nodes, row [34]: expected each id once in 'id', got '?[13]'? again"):
         opened(tmp_path, Description([edge], [NodeTable(table=nodes, id="id")]))
     if kind == "integers":
         twice = ArrayTable("nodes", {"id": keys[:4]})
-        with pytest.raises(InputError, match=r"got 1 again, which is in nodes, row 1 \(1 such row\); remove"):
+        with pytest.raises(hr.InputError, match=r"got 1 again, which is in nodes, row 1 \(1 such row\); remove"):
             opened(tmp_path, Description([edge], [NodeTable(table=twice, id="id")]))
     if kind == "texts":
         nodes = ArrayTable("nodes", {"id": np.array(["1", "3", None], object)})
     else:
         nodes = NullTable("nodes", {"id": np.array([1, 3, 0])}, {"id": np.array([False, False, True])})
-    with pytest.raises(InputError, match=r"nodes, row 2: expected an id of a node in 'id', got null"):
+    with pytest.raises(hr.InputError, match=r"nodes, row 2: expected an id of a node in 'id', got null"):
         opened(tmp_path, Description([edge], [NodeTable(table=nodes, id="id")]))
 
 
@@ -111,7 +110,7 @@ def test_null_ends_are_unknown(tmp_path):
     node = NodeTable(num_nodes=2)
     message = "edges, row 1: there is no node with the id null of 'src'; fill it in, or pass unknown_ids='drop' .*out.$"
     for policy in ("refuse", "create"):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(hr.InputError, match=message):
             opened(tmp_path, Description([EdgeTable(table)], [node], options=Options(unknown_ids=policy)))
     with pytest.warns(UserWarning, match="1 of 2 rows of edges are left out"):
         data, report = opened(tmp_path, Description([EdgeTable(table)], [node], options=Options(unknown_ids="drop")))
@@ -178,14 +177,14 @@ def test_labels_that_are_null_or_nan(tmp_path):
     data, _ = opened(tmp_path, Description([edge], [NodeTable(table=nodes, labels={"y": "y", "z": "z"})]))
     assert data.store.node["y"].read(torch.arange(2)).rows.tolist() == [1, -100]
     assert data.store.node["z"].read(torch.arange(2)).rows.isnan().tolist() == [False, True]
-    with pytest.raises(InputError, match="nodes, row 1: expected a number in 'y' for a feature, got null"):
+    with pytest.raises(hr.InputError, match="nodes, row 1: expected a number in 'y' for a feature, got null"):
         opened(tmp_path, Description([edge], [NodeTable(table=nodes, features={"y": "y"})]))
 
 
 def test_nodes_without_a_time(tmp_path):
     nodes = NullTable("nodes", {"t": np.array([5, 0], np.int32)}, {"t": np.array([False, True])})
     edge = EdgeTable(edges_of(np.array([0]), np.array([1])))
-    with pytest.raises(InputError, match="nodes, row 1: expected a time in 't', got null"):
+    with pytest.raises(hr.InputError, match="nodes, row 1: expected a time in 't', got null"):
         opened(tmp_path, Description([edge], [NodeTable(table=nodes, time="t")]))
     options = Options(null_times="earliest", time_unit="s")
     data, _ = opened(tmp_path, Description([edge], [NodeTable(table=nodes, time="t")], options=options))
@@ -212,7 +211,7 @@ def test_a_manifest_does_not_name_folders_or_times(tmp_path):
     data, _ = opened(tmp_path, Description([EdgeTable(edges_of(np.array([0]), np.array([1])))]))
     assert str(tmp_path) not in (tmp_path / "data" / "dataset.json").read_text()
     assert json.loads((tmp_path / "data" / "dataset.json").read_text())["notes"]["sources"][0]["name"] == "edges"
-    with pytest.raises(InputError, match="expected nothing at"):
+    with pytest.raises(hr.InputError, match="expected nothing at"):
         convert_tables(Description([EdgeTable(edges_of(np.array([0]), np.array([1])))]), tmp_path / "data")
     assert data.graph.num_nodes == 2
 
@@ -275,7 +274,7 @@ def test_what_is_refused(tmp_path, description, message):
             description.items,
             description.options,
         )
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         convert_tables(description, tmp_path / "data", progress=False)
     assert not list(tmp_path.iterdir())
 
@@ -285,7 +284,7 @@ def test_what_is_refused(tmp_path, description, message):
     [("4 apples", "memory to be bytes"), (0, "bytes or a text"), ("1MB", "give at least")],
 )
 def test_memory_that_is_no_memory(tmp_path, memory, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         convert_tables(Description([EdgeTable(ONE)]), tmp_path / "data", memory=memory)
 
 
@@ -301,7 +300,7 @@ def test_both_ends_of_one_column_are_looked_up_in_their_own_types(tmp_path, poli
     description = Description([EdgeTable(table, ("user", "is", "item"), "id", "id")], nodes)
     description = Description(description.edges, nodes, options=Options(unknown_ids=policy))
     if policy == "refuse":
-        with pytest.raises(InputError, match="there is no node with the id 9 of 'id'"):
+        with pytest.raises(hr.InputError, match="there is no node with the id 9 of 'id'"):
             opened(tmp_path, description)
         return
     data, report = opened(tmp_path, description)
@@ -317,13 +316,15 @@ def test_items_of_several_types_have_labels_all_or_none(tmp_path):
         [NodeTable("user", users, "id", splits="part"), NodeTable("item", num_nodes=2)],
         [Items("train", labelled, "id", "item", labels="label")],
     )
-    with pytest.raises(InputError, match="items 'train': expected labels of all types or of none, got none of 'user'"):
+    with pytest.raises(
+        hr.InputError, match="items 'train': expected labels of all types or of none, got none of 'user'"
+    ):
         opened(tmp_path, description)
 
 
 def test_ids_with_gaps_are_no_numbers_of_nodes(tmp_path):
     table = edges_of(np.array([0, 1]), np.array([1, 3_000_000_000]))
-    with pytest.raises(InputError, match=r"numbers of nodes, got 3000000000.*external"):
+    with pytest.raises(hr.InputError, match=r"numbers of nodes, got 3000000000.*external"):
         opened(tmp_path, Description([EdgeTable(table)]))
     data, _ = opened(tmp_path, Description([EdgeTable(table)], [NodeTable(external=True)]))
     assert data.graph.num_nodes == 3

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shell import main
 
-from headrace.ops import InputError
+import headrace as hr
 from headrace.pipeline.cli import command_line
-from headrace.pipeline.cli.command_line import main
 from headrace.pipeline.convert import convert_tables as door
 from headrace.pipeline.convert import duck_database, raw_array
 from headrace.pipeline.convert.convert_tables import convert_tables
@@ -210,7 +210,7 @@ def test_files_that_change_while_they_are_read_are_refused(tmp_path, monkeypatch
         path.write_text("src,dst\n0,1\n1,2\n2,0\n")
 
     monkeypatch.setattr(CsvTable, "chunks", writing)
-    with pytest.raises(InputError, match=r"edges.csv changed while it was read"):
+    with pytest.raises(hr.InputError, match=r"edges.csv changed while it was read"):
         convert_tables(Description([EdgeTable(table)]), tmp_path / "data", progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["edges.csv"]
 
@@ -221,7 +221,7 @@ def test_two_conversions_to_one_folder(tmp_path):
     lock = os.open(tmp_path / ".data.converting", os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="nobody else to convert to"):
+        with pytest.raises(hr.InputError, match="nobody else to convert to"):
             converted(tmp_path, "data")
     finally:
         os.close(lock)

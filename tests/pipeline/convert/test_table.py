@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headrace.ops.errors import InputError
+import headrace as hr
 from headrace.pipeline.convert.table import ArrayTable, Column
 
 
@@ -19,9 +19,9 @@ def test_arrays_come_in_chunks_in_their_order():
 
 
 def test_columns_of_other_lengths_and_kinds_are_refused():
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(hr.InputError, match="one length"):
         ArrayTable("edges", {"src": np.arange(5), "dst": np.arange(4)})
-    with pytest.raises(InputError, match="numbers or texts, got complex128"):
+    with pytest.raises(hr.InputError, match="numbers or texts, got complex128"):
         ArrayTable("edges", {"src": np.zeros(3, complex)})
-    with pytest.raises(InputError, match=r"edges has no column 'to'; its columns are \['src'\]"):
+    with pytest.raises(hr.InputError, match=r"edges has no column 'to'; its columns are \['src'\]"):
         ArrayTable("edges", {"src": np.arange(5)}).column("to")

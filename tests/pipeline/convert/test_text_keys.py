@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.ops import InputError
 from headrace.pipeline.convert import convert_tables as door
 from headrace.pipeline.convert import duck_database, text_keys, text_parts
 from headrace.pipeline.convert.description import Description, EdgeTable, NodeTable, Options
@@ -66,7 +65,7 @@ def test_bytes_do_not_depend_on_parts(tmp_path, monkeypatch, policy):
     assert (len(texts) > 9_000) == (policy == "create")
     table = ArrayTable("nodes", {"name": np.array([*"abcdefghij", "h", "c", "h"], object)})
     with pytest.raises(
-        InputError, match=r"nodes, row \d+: expected each id once in 'name', got 'c' again.* nodes, row 2;"
+        hr.InputError, match=r"nodes, row \d+: expected each id once in 'name', got 'c' again.* nodes, row 2;"
     ):
         door.convert_tables(
             Description(description.edges, [NodeTable(table=table, id="name")]), tmp_path / "odd", progress=False
@@ -94,24 +93,24 @@ def test_a_fault_of_a_table_keeps_its_kind_behind_duckdb(tmp_path):
     class Odd(ArrayTable):
         def chunks(self, columns, rows):
             yield from super().chunks(columns, rows)
-            raise InputError("edges.csv, row 9: malformed")
+            raise hr.InputError("edges.csv, row 9: malformed")
 
     edge = EdgeTable(Odd("edges", {"src": np.array(["a"], object), "dst": np.array(["b"], object)}))
-    with pytest.raises(InputError, match=r"edges.csv, row 9: malformed"):
+    with pytest.raises(hr.InputError, match=r"edges.csv, row 9: malformed"):
         door.convert_tables(Description([edge]), tmp_path / "data", progress=False)
     assert not list(tmp_path.iterdir())
 
 
 def test_objects_that_are_no_texts(tmp_path):
     edge = EdgeTable(ArrayTable("edges", {"src": np.array(["a", 3], object), "dst": np.array(["b", "c"], object)}))
-    with pytest.raises(InputError, match="edges: expected texts in 'src', got others"):
+    with pytest.raises(hr.InputError, match="edges: expected texts in 'src', got others"):
         door.convert_tables(Description([edge]), tmp_path / "data", progress=False)
 
 
 def test_a_library_that_is_missing_is_named(tmp_path, monkeypatch):
     edge = EdgeTable(ArrayTable("edges", {"src": np.array(["a"], object), "dst": np.array(["b"], object)}))
     monkeypatch.setattr("headrace.pipeline.convert.arrow_columns.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"ids that are texts takes duckdb, .* pip install 'headrace\[convert\]'"):
+    with pytest.raises(hr.InputError, match=r"ids that are texts takes duckdb, .* pip install 'headrace\[convert\]'"):
         door.convert_tables(Description([edge]), tmp_path / "data", progress=False)
 
 

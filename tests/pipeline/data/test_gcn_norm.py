@@ -23,36 +23,6 @@ def edge_lists(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, int]:
     return src, dst, num_nodes
 
 
-@given(edge_lists())
-def test_every_node_has_a_loop(edges):
-    src, dst, num_nodes = edges
-    weight = torch.rand(len(src))
-    looped = hr.Graph.from_coo(src, dst, num_nodes=num_nodes, edge_attrs={"w": weight}).with_self_loops(fill=7)
-    lacking = [node for node in range(num_nodes) if not ((src == node) & (dst == node)).any()]
-    added = torch.tensor(lacking, dtype=torch.int64)
-    expected = hr.Graph.from_coo(
-        torch.cat([src, added]),
-        torch.cat([dst, added]),
-        num_nodes=num_nodes,
-        edge_attrs={"w": torch.cat([weight, torch.full((len(added),), 7.0)])},
-    )
-    assert looped == expected
-
-
-@given(edge_lists(), st.booleans())
-def test_norm_is_that_of_pyg(edges, weighted):
-    pytest.importorskip("torch_geometric")
-    from torch_geometric.nn.conv.gcn_conv import gcn_norm
-
-    src, dst, num_nodes = edges
-    weight = torch.rand(len(src))
-    one = hr.Graph.from_coo(src, dst, num_nodes=num_nodes, edge_attrs={"w": weight})
-    _, expected = gcn_norm(
-        torch.stack([src, dst]), weight if weighted else None, num_nodes, add_self_loops=False, dtype=torch.float32
-    )
-    assert torch.allclose(hr.gcn_norm(one, "w" if weighted else None), expected)
-
-
 def of_all_edges_at_once(one: hr.Graph, weight: str | None) -> torch.Tensor:
     """The formula, with arrays of all edges on the way."""
     row = torch.arange(one.num_nodes).repeat_interleave(one.in_degrees())
@@ -105,25 +75,3 @@ def test_memory_on_the_way_does_not_grow_with_the_edges(weight, monkeypatch):
         norm = hr.gcn_norm(one, weight)
     assert len(norm) == one.num_edges == 1500
     assert [size for size in sizes.made if size > NUM_NODES + 1] == [one.num_edges]  # the result alone
-
-
-def test_it_follows_the_order_of_the_edges():
-    norm = hr.gcn_norm(graph())
-    degrees = graph().in_degrees()
-    assert len(norm) == graph().num_edges
-    source = torch.empty(graph().num_edges, dtype=torch.int64)
-    target = torch.empty_like(source)
-    source[graph().edge_ids.long()] = graph().indices.long()
-    target[graph().edge_ids.long()] = torch.arange(NUM_NODES).repeat_interleave(degrees)
-    both = (degrees[source] * degrees[target]).double()
-    assert torch.allclose(norm, torch.where(both > 0, both.rsqrt(), 0).float())
-
-
-def test_refusals():
-    with pytest.raises(hr.GraphError, match="there is no edge attribute 'w'"):
-        hr.gcn_norm(graph(), "w")
-    with pytest.raises(hr.GraphError, match="expected a whole Graph"):
-        hr.gcn_norm(graph().shard(hr.Partition.hash(NUM_NODES, 2), 0))
-    typed = hr.Graph.from_coo([0], [1], num_nodes=2, edge_types={"a": 1})
-    with pytest.raises(hr.GraphError, match="edge types"):
-        typed.with_self_loops()

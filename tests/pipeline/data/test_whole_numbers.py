@@ -13,6 +13,7 @@ from torch.utils.data import Subset, TensorDataset
 
 import headrace as hr
 from headrace import ops
+from headrace.pipeline.data.types import TypeOffsets
 
 GRAPH = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], node_attrs={"time": torch.arange(3)})
 TYPED = hr.Graph.from_coo({("a", "to", "b"): ([0, 1, 2], [1, 2, 0])}, num_nodes={"a": 3, "b": 3})
@@ -145,7 +146,7 @@ def test_lists_that_numpy_would_round_are_refused(values):
 
 
 def test_complex_scales_are_refused():
-    with pytest.raises(hr.FeatureError, match="scale to be a number or an array of real numbers"):
+    with pytest.raises(hr.InputError, match="scale to be a number or an array of real numbers"):
         hr.QuantizedFeature(torch.zeros(2, 2, dtype=torch.uint8), torch.tensor([1 + 1j, 2]), 0.0)
 
 
@@ -168,7 +169,7 @@ NUMBERS = {
 }
 
 COUNTS: dict[str, Callable[[Any], Any]] = {
-    "types": lambda n: hr.TypeOffsets.from_counts({"a": n, "b": n}).num_ids == 2 * int(n),
+    "types": lambda n: TypeOffsets.from_counts({"a": n, "b": n}).num_ids == 2 * int(n),
     "num_nodes of types": lambda n: hr.Graph.from_coo({("a", "to", "b"): ([0], [1])}, num_nodes={"a": n, "b": n}),
     "Partition.range": lambda n: hr.Partition.range(n, 2).num_nodes == n,
     "Partition.hash": lambda n: hr.Partition.hash(n, 2).num_nodes == n < 1 << 63,

@@ -196,7 +196,7 @@ def test_dgl_is_told_about_plans_it_cannot_have():
 
 @pytest.mark.parametrize("verb", ["to_pyg", "to_dgl"])
 def test_batches_that_ranks_make_together_are_refused(verb):
-    comms = hr.LocalGroup(2).comms
+    comms = hr.testing.LocalGroup(2).comms
     failures = []
 
     def play(rank):

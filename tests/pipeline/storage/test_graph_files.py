@@ -81,9 +81,9 @@ def test_real_graphs(shared_data, name):
 
 
 def test_graphs_of_several_types_are_refused(shared_data):
-    with pytest.raises(hr.GraphError, match="as indptr and indices, or as edge_index"):
+    with pytest.raises(hr.InputError, match="as indptr and indices, or as edge_index"):
         read_graph_files(shared_data / "imdb_hetero.npz")
-    with pytest.raises(hr.GraphError, match="num_nodes to be one integer, got int64"):
+    with pytest.raises(hr.InputError, match="num_nodes to be one integer, got int64"):
         read_graph_files(shared_data / "movielens_small.npz")
 
 
@@ -100,7 +100,7 @@ def test_chosen_features(tmp_path):
         ("words", r"it is <U1\[6\]; map"),
         ("indptr", "there is none"),
     ):
-        with pytest.raises(hr.FeatureError, match=f"expected '{name}' to be an array with a row .* {came}"):
+        with pytest.raises(hr.InputError, match=f"expected '{name}' to be an array with a row .* {came}"):
             read_graph_files(path, [name])
 
 

@@ -27,16 +27,3 @@ def test_ranks_of_a_job(folder, monkeypatch):
     assert hr.load_shards(folder, part=3).part == 3
     monkeypatch.setattr(load_shards, "rank_of_process", lambda rank, world_size: (3, 4))
     assert hr.load_shards(folder).part == 3
-
-
-@pytest.mark.parametrize("cooperative", [False, True])
-def test_a_part_that_was_named(folder, cooperative):
-    """The graph is at fault, not a partition of items, which nobody gave."""
-    shards = hr.load_shards(folder, part=0)
-    plan = hr.ItemSampler(40).sample_neighbor(shards.graph, [2]).fetch_feature(shards.store, node=["x"])
-    words = rf"^sample_neighbor: the shard of the graph has 4 parts, but there are 2 ranks; .*{AGAIN}"
-    partition = {"partition": hr.Partition.hash(40, 2)} if cooperative else {}
-    with pytest.raises(hr.PlanError, match=words):
-        plan.loader(comm=hr.LocalGroup(2).comms[0], cooperative=cooperative, **partition)
-    with pytest.raises(hr.PlanError, match=r"4 parts, but there is 1 rank; start 4 ranks, or use the whole graph"):
-        plan.loader()

@@ -51,10 +51,10 @@ def test_it_is_a_feature_source():
     ],
 )
 def test_arrays_that_contradict_each_other_are_refused(arrays, message):
-    with pytest.raises(hr.FeatureError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         SparseRows(*arrays)
 
 
 def test_rows_that_there_are_not_are_refused():
-    with pytest.raises(hr.FeatureError, match="row"):
+    with pytest.raises(hr.InputError, match="row"):
         SparseRows([0, 1], [0], [1], 3).read(torch.tensor([1]))

@@ -6,13 +6,15 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.pipeline.data.place import DISK
-from headrace.pipeline.storage.array_source import ArraySource
 from headrace.pipeline.storage.wanted import Wanted
 
+from plans import RowsOnDisk
+
+DISK = hr.Place("disk")
+
 STORE = hr.FeatureStore(
-    node={"x": torch.arange(6.0), "y": ArraySource(10 + torch.arange(6), place=DISK)},
-    edge={"e": 20 + torch.arange(4), "f": ArraySource(30 + torch.arange(4), place=DISK)},
+    node={"x": torch.arange(6.0), "y": RowsOnDisk(10 + torch.arange(6))},
+    edge={"e": 20 + torch.arange(4), "f": RowsOnDisk(30 + torch.arange(4))},
 )
 WANTED = Wanted(STORE, node=("y", "x"), edge=("e", "f"), labels="y")
 
@@ -54,7 +56,7 @@ def test_what_some_have_and_the_rest_are_the_whole():
 
 
 def test_labels_of_several_types_are_wanted_together():
-    x = {"paper": {"y": torch.zeros(2)}, "author": {"y": ArraySource(torch.zeros(2), place=DISK)}}
+    x = {"paper": {"y": torch.zeros(2)}, "author": {"y": RowsOnDisk(torch.zeros(2))}}
     wanted = Wanted(hr.FeatureStore(node=x), labels={"paper": "y", "author": "y"})
     assert wanted.only(lambda source: source.place == DISK).labels is None
     assert wanted.only(lambda source: source.place == DISK, labels=any) == wanted

@@ -1,0 +1,32 @@
+"""Shards of more parts than there are ranks: what is wrong is named, and the command that cuts them again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import headrace as hr
+
+AGAIN = r"`headrace partition FOLDER OUT --parts 2`"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    ids = torch.arange(40)
+    store = hr.FeatureStore(node={"x": torch.rand(40, 2)})
+    graph, partition = hr.Graph.from_coo(ids, ids.roll(1)), hr.Partition.hash(40, 4)
+    hr.write_shards(tmp_path / "shards", graph, partition, store, progress=False)
+    return tmp_path / "shards"
+
+
+@pytest.mark.parametrize("cooperative", [False, True])
+def test_a_part_that_was_named(folder, cooperative):
+    """The graph is at fault, not a partition of items, which nobody gave."""
+    shards = hr.load_shards(folder, part=0)
+    plan = hr.ItemSampler(40).sample_neighbor(shards.graph, [2]).fetch_feature(shards.store, node=["x"])
+    words = rf"^sample_neighbor: the shard of the graph has 4 parts, but there are 2 ranks; .*{AGAIN}"
+    partition = {"partition": hr.Partition.hash(40, 2)} if cooperative else {}
+    with pytest.raises(hr.PlanError, match=words):
+        plan.loader(comm=hr.testing.LocalGroup(2).comms[0], cooperative=cooperative, **partition)
+    with pytest.raises(hr.PlanError, match=r"4 parts, but there is 1 rank; start 4 ranks, or use the whole graph"):
+        plan.loader()

@@ -1,0 +1,140 @@
+"""Sources of users: passes and stages take them as they take ours, by what they say of themselves."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace.pipeline.passes import rewrite
+from headrace.pipeline.storage.features import in_contract
+
+from gpu_plans import digests, names
+from plans import NUM_NODES, graph, items, store
+
+CPU, DISK = hr.Place("cpu"), hr.Place("disk")
+X = store().node["x"].read(torch.arange(NUM_NODES)).rows
+SMALL = hr.Machine(cores=1, memory=1 << 13)
+
+
+class Table(hr.FeatureSource):
+    """A subclass with the least that it needs."""
+
+    def __init__(self, place: hr.Place = CPU) -> None:
+        self.rows_in_place, self.place = X.clone(), place
+
+
+class Duck:
+    """A class of its own."""
+
+    num_rows, row_bytes, dtype, shape = NUM_NODES, X[:1].nbytes, X.dtype, tuple(X.shape)
+
+    def read(self, ids, *, num_threads=1):
+        return hr.Rows(X[ids.long()], {"duck_rows": len(ids)})
+
+    def content_digest(self):
+        return "duck"
+
+
+class DuckInPlace(Duck):
+    def __init__(self, place=CPU):
+        self.rows_in_place, self.place = X.clone(), place
+
+
+class DuckOnDisk(Duck):
+    place = DISK
+
+
+class OnDisk(hr.FeatureSource):
+    place, dtype, shape = DISK, X.dtype, tuple(X.shape)
+
+    def read(self, ids, *, num_threads=1, to=CPU):
+        return hr.Rows(X[ids.long()], {"own_rows": len(ids)})
+
+    def content_digest(self):
+        return "on disk"
+
+
+def plan(x) -> hr.Plan:
+    features = hr.FeatureStore(node={"x": x})
+    return items().sample_neighbor(graph(), [4, 3]).fetch_feature(features, node=["x"])
+
+
+EXPECTED = digests(plan(X), hr.Machine())
+
+
+def source_of(planned: hr.Plan, machine: hr.Machine, **switches: bool) -> hr.FeatureSource:
+    final = rewrite(planned, machine, {"stream_overlap": False, "lookahead": False, **switches}).final
+    (wanted,) = (stage.wants for stage in final.stages if stage.wants is not None)
+    return wanted.store.node["x"]
+
+
+@pytest.mark.parametrize("source", [OnDisk, DuckOnDisk])
+def test_rows_on_disk_get_a_cache_and_reads_ahead(source):
+    for machine in (SMALL, hr.Machine(cores=1, memory=1 << 20)):
+        assert isinstance(source_of(plan(source()), machine), hr.CachedFeature)
+    assert "fetch_ahead" in names(plan(source()), SMALL)
+    for switches in ({}, {"lookahead": False}, {"tiered_cache": False}):
+        assert digests(plan(source()), SMALL, **switches) == EXPECTED
+
+
+@pytest.mark.parametrize("source", [Table, DuckInPlace])
+def test_the_system_keeps_pages_of_a_mapped_file_that_fits(source):
+    for memory, cached in ((1 << 13, True), (1 << 20, False)):
+        found = source_of(plan(source(DISK)), hr.Machine(cores=1, memory=memory))
+        assert isinstance(found, hr.CachedFeature) == cached
+
+
+@pytest.mark.parametrize("source", [Table, Duck, DuckInPlace, OnDisk, DuckOnDisk])
+def test_answers_that_are_not_given_have_defaults(source):
+    given = source()
+    asked = in_contract(given)
+    assert isinstance(given, hr.FeatureSource)
+    assert (asked.num_rows, asked.row_bytes, asked.shape, asked.dtype) == (NUM_NODES, 32, (NUM_NODES, 8), X.dtype)
+    assert (asked.foresight, asked.places_rows, asked.reads_to(CPU)) == (0, False, True)
+    ids = torch.tensor([3, 0, 3])
+    out = torch.zeros(5, 8)
+    asked.read_into(ids, out, places=torch.tensor([4, 0, 1]))
+    assert torch.equal(out, torch.stack([X[0], X[3], X[0] * 0, X[0] * 0, X[3]]))
+    asked.read_into(ids, out)
+    assert torch.equal(out[:3], X[ids])
+    with pytest.raises(hr.InputError, match=f"got {source.__name__}, which has none"):
+        hr.CachedFeature(given, rows=2).update(ids[:1], X[:1])
+    assert asked == in_contract(given)
+    for other in (copy.deepcopy(asked), pickle.loads(pickle.dumps(asked))):  # noqa: S301 - our own
+        assert torch.equal(other.read(ids).rows, X[ids])
+
+
+def test_stores_and_caches_give_back_what_they_were_given():
+    duck = Duck()
+    features = hr.FeatureStore(node={"x": duck})
+    assert features.node["x"] is duck
+    assert dict(features.node)["x"] is duck
+    assert hr.CachedFeature(duck, rows=2).source is duck
+    assert hr.cached(hr.FeatureStore(node={"x": duck, "y": X}), node=["y"], bytes=1 << 20).node["x"] is duck
+
+
+def test_writes_to_rows_in_place_are_noticed():
+    source = Table()
+    before = source.version
+    source.rows_in_place[0] = 7
+    assert source.version != before
+    assert source.version_reader()() == source.version
+    assert Duck.__name__ not in repr(in_contract(Duck()).version_reader())
+    cache = hr.CachedFeature(source, rows=NUM_NODES)
+    cache.read(torch.arange(3))
+    source.rows_in_place[1] = 8
+    assert torch.equal(cache.read(torch.arange(3)).rows, source.rows_in_place[:3])
+
+
+def test_a_source_without_anything_says_what_is_missing():
+    class Nothing(hr.FeatureSource):
+        pass
+
+    with pytest.raises(hr.InputError, match="expected Nothing to have 'read', or rows_in_place"):
+        Nothing().read(torch.arange(1))
+    with pytest.raises(hr.InputError, match="expected Nothing to have 'shape'"):
+        list(plan(Nothing()).loader())
