@@ -9,7 +9,7 @@ _POLICY = "tests/pipeline/convert/test_policies.py::"
 _ADDED = "tests/pipeline/convert/test_added_edges.py::"
 _RESUMED = "tests/pipeline/convert/test_resumed_conversions.py::"
 _TEXTS = "tests/pipeline/convert/test_text_keys.py::"
-_PARTS = "tests/pipeline/cli/test_partition_memory.py::"
+_PARTS = "tests/behaviour/cli/test_partition_memory.py::"
 _FORMATS = "tests/pipeline/convert/test_formats.py::"
 
 CONVERT = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _CLUSTERS = "tests/pipeline/stages/test_cluster_sampler.py::"
-_DIGEST = "tests/pipeline/data/test_digest.py::"
+_DIGEST = "tests/behaviour/data/test_digest.py::"
 _FUSE = "tests/pipeline/passes/test_fuse_sampling.py::"
-_FOLDER = "tests/pipeline/data/test_new_folder.py::"
+_FOLDER = "tests/behaviour/data/test_new_folder.py::"
 
 _SHARED = "tests/behaviour/data/test_shared_memory.py::"
-_WHOLE = "tests/pipeline/data/test_whole_numbers.py::"
+_WHOLE = "tests/behaviour/data/test_whole_numbers.py::"
 
 DATA = (
     # Integers that wrap or are rounded.
@@ -245,7 +245,7 @@ DATA = (
         "pipeline/storage/wanted.py",
         "found += [(ids,) for ids in label_ids_of(batch, self.labels, by_type)]",
         "found += [(batch.n_id[: len(batch.seeds)],) for _ in self.of_seeds]",
-        "tests/pipeline/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
+        "tests/behaviour/interop/test_interop.py::test_repeated_seeds_have_one_row_each",
     ),
     Mutant(
         "pipeline/storage/wanted.py",
@@ -275,7 +275,7 @@ DATA = (
         "pipeline/data/graph_sources.py",
         "value.ndim and len(value) not in expected",
         "value.ndim and len(value) > max(expected)",
-        "tests/pipeline/data/test_graph_sources.py::test_attributes_of_another_length_are_named_as_left_out",
+        "tests/behaviour/data/test_graph_sources.py::test_attributes_of_another_length_are_named_as_left_out",
     ),
     Mutant(
         "pipeline/interop/labels.py",

@@ -72,13 +72,13 @@ DISK = (
         "pipeline/storage/graph_files.py",
         "if name in names or (name in NOT_FEATURES",
         "if name or (name in NOT_FEATURES",
-        "tests/pipeline/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
+        "tests/behaviour/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
     ),
     Mutant(
         "pipeline/cli/cut.py",
         "ORIGINAL_ID: order}, edge=store.edge)",
         "ORIGINAL_ID: order})",
-        "tests/pipeline/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
+        "tests/behaviour/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
     ),
     Mutant(
         "pipeline/storage/write_shards.py",

@@ -258,7 +258,7 @@ LINKS = (
         "pipeline/stages/conversions.py",
         "if has_choice else []",
         "if has_choice else samplers",
-        "tests/pipeline/interop/test_to_pyg_stage.py::test_a_subgraph_takes_the_place_of_the_hops_before_it",
+        "tests/behaviour/interop/test_to_pyg_stage.py::test_a_subgraph_takes_the_place_of_the_hops_before_it",
     ),
     # Pairs of several edge types: rows of a type are of some pairs alone.
     Mutant(

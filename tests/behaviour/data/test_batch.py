@@ -3,13 +3,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+from functools import cache
 
 import pytest
 import torch
+from ranks import cooperative_batches
 
 import headrace as hr
-from headrace.pipeline.data.typed_items import LinkTypes
-from headrace.pipeline.distributed.exchange import Exchange
 
 
 def batch(**changes):
@@ -121,6 +121,15 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
             value.to("cuda:1")
 
 
+@cache
+def exchange_of_ranks():
+    """One of a batch that ranks made together."""
+    graph = hr.Graph.from_coo([0, 1, 2, 3], [1, 2, 3, 0])
+    plan = hr.ItemSampler(4, seed=0).sample_neighbor(graph, [1])
+    (share,), _ = cooperative_batches(plan, 2, partition=hr.Partition.hash(4, 2))
+    return share.exchanges[0]
+
+
 def exchange(**changes):
     values = {
         "owned": torch.tensor([3, 4]),
@@ -129,8 +138,17 @@ def exchange(**changes):
         "send_rows": torch.tensor([1]),
         "send_counts": (0, 1),
         "receive_counts": (0, 1),
+        "places": None,
     }
-    return Exchange(**{**values, **changes})
+    return dataclasses.replace(exchange_of_ranks(), **{**values, **changes})
+
+
+@cache
+def links_of_batch():
+    """The edge types of pairs, as a batch has them."""
+    graph = hr.Graph.from_coo({("n", "a", "n"): ([0], [1])}, num_nodes={"n": 2})
+    items = hr.ItemSampler({("n", "a", "n"): torch.tensor([[0, 1]])}, seed=0)
+    return next(iter(items.sample_neighbor(graph, [1]).loader())).link_types
 
 
 def variations():
@@ -143,7 +161,10 @@ def variations():
     yield "y by type", batch(y={"a": batch().y})
     yield "y of another type", batch(y={"b": batch().y})
     for names, number in ((("a", "b"), 0), (("a", "b"), 1), (("a", "c"), 0)):
-        yield "link_types", batch(link_types=LinkTypes(names, torch.tensor([number])))
+        yield (
+            "link_types",
+            batch(link_types=dataclasses.replace(links_of_batch(), names=names, numbers=torch.tensor([number]))),
+        )
     yield "y dtype", batch(y=torch.tensor([2], dtype=torch.int32))
     yield "node value", batch(node={"x": batch().x + 1})
     yield "node shape", batch(node={"x": batch().x.reshape(2, 4)})

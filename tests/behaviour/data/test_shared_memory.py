@@ -174,7 +174,7 @@ def test_a_store_moves_the_tensors_that_it_was_given():
     x[3] = 7.0
     for name in ("x", "cached"):
         assert (features.node[name].read(torch.tensor([3])).rows == 7.0).all()
-    assert hr.FeatureStore(node={"x": torch.ones(3)}).share_memory().node["x"].tensor.is_shared()
+    assert hr.FeatureStore(node={"x": torch.ones(3)}).share_memory().node["x"].rows_in_place.is_shared()
 
 
 def test_files_that_are_mapped_are_mapped_again(tmp_path):
@@ -183,7 +183,7 @@ def test_files_that_are_mapped_are_mapped_again(tmp_path):
     for array, row in ((mapped, 4), (mapped[5:], 4)):
         source = hr.FeatureStore(node={"x": array}).node["x"]
         again = ForkingPickler.loads(ForkingPickler.dumps(source))
-        assert not source.tensor.is_shared()
+        assert not source.rows_in_place.is_shared()
         assert torch.equal(again.read(torch.tensor([row])).rows, source.read(torch.tensor([row])).rows)
         assert (again.num_rows, again.place, again.content_digest()) == (
             len(array),
@@ -217,7 +217,7 @@ import headrace as hr
 
 
 def inodes(graph, store):
-    arrays = (graph.indptr, graph.indices, graph.edge_attrs_csc["w"], store.node["x"].tensor)
+    arrays = (graph.indptr, graph.indices, graph.edge_attrs_csc["w"], store.node["x"].rows_in_place)
     return [os.fstat(array.untyped_storage()._share_fd_cpu_()[0]).st_ino for array in arrays]
 
 
@@ -227,7 +227,7 @@ def batches(graph, store):
 
 
 def work(rank, graph, store, queue):
-    store.node["x"].tensor[0, rank] = 10.0 + rank
+    store.node["x"].rows_in_place[0, rank] = 10.0 + rank
     queue.put((inodes(graph, store), batches(graph, store) if rank < 0 else None))
 
 
@@ -240,8 +240,8 @@ if __name__ == "__main__":
     mp.spawn(work, (graph, store, queue), nprocs=2)
     for _ in range(2):
         assert queue.get()[0] == inodes(graph, store)
-    assert store.node["x"].tensor[0].tolist() == [10.0, 11.0, 0.0, 0.0]
-    store.node["x"].tensor[0] = 0.0
+    assert store.node["x"].rows_in_place[0].tolist() == [10.0, 11.0, 0.0, 0.0]
+    store.node["x"].rows_in_place[0] = 0.0
     assert batches(graph, store) == before
     print("shared")
 """

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.pipeline.interop import conversions as interop
 
 pytest.importorskip("torch_geometric")
 from torch_geometric.nn import GCNConv, GraphConv, SAGEConv
@@ -134,24 +133,6 @@ def test_a_seed_with_two_labels_is_refused():
     unknown = torch.tensor([1.0, torch.nan, 2.0, torch.nan])
     data = first_batch(hr.ItemSampler((ids, unknown)).sample_neighbor(graph, [-1])).to_pyg()
     assert torch.equal(data.y.nan_to_num(-1), torch.tensor([1.0, -1.0, 2.0]))
-
-
-@settings(max_examples=60)
-@given(graphs(), SAMPLERS, st.lists(st.integers(-1, 4), min_size=2, max_size=4), st.booleans())
-def test_hops_are_joined_alike_on_any_device(edges, verb, fanouts, replace):
-    """By a kernel on the CPU, by torch elsewhere: the same edges in the same order."""
-    src, dst, num_nodes = edges
-    options = {"replace": True} if replace and verb == "sample_neighbor" else {}
-    plan = getattr(hr.ItemSampler(num_nodes, batch_size=4), verb)
-    batch = first_batch(plan(hr.Graph.from_coo(src, dst, num_nodes=num_nodes), fanouts=fanouts, **options))
-    hops = batch.blocks[::-1]
-    ids = [block.edge_ids for block in hops]
-    native, elsewhere = interop.joined_edges(list(hops)), interop._joined_on_device(list(hops), ids)
-    assert torch.equal(native.edge_index, elsewhere.edge_index)
-    assert torch.equal(native.edge_ids, elsewhere.edge_ids)
-    assert native.num_edges == elsewhere.num_edges
-    assert torch.equal(native.join(ids), elsewhere.join(ids))
-    assert torch.equal(native.join(ids), native.edge_ids)
 
 
 def test_pairs_become_edge_label_index():
@@ -361,3 +342,24 @@ def test_layers_that_sum_take_weights_in_the_adjacency():
     layer, x = GraphConv(4, 3).double(), torch.randn(block.num_src, 4, dtype=torch.float64)
     pair = (x, x[: block.num_dst])
     torch.testing.assert_close(layer(pair, block.adj_t(weight)), layer(pair, block.edge_index, weight))
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.sampled_from(["store", "items"]), EXPAND)
+@settings(max_examples=60)
+def test_repeated_seeds_have_one_row_each(seeds, source, expand):
+    """Labels are those of the rows, in order of first occurrence, and `seed_index` leads from each seed to its row."""
+    graph = hr.Graph.from_coo([0, 1, 2, 3], [1, 2, 0, 5], num_nodes=6)
+    ids = torch.tensor(seeds)
+    labels = torch.stack([10 * ids, -ids], 1)
+    plan = hr.ItemSampler((ids, labels) if source == "items" else ids).sample_neighbor(graph, [-1, 1], expand=expand)
+    if source == "store":
+        everyone = torch.arange(6)
+        plan = plan.fetch_feature(hr.FeatureStore(node={"y": torch.stack([10 * everyone, -everyone], 1)}), labels="y")
+    data = first_batch(plan).to_pyg()
+    rows = data.n_id[: data.batch_size]
+    assert rows.tolist() == list(dict.fromkeys(seeds))
+    assert torch.equal(data.y, torch.stack([10 * rows, -rows], 1))
+    # What PyG keeps of the seeds as they came: all their items, and here the row of each.
+    assert data.input_id.tolist() == list(range(len(seeds)))
+    assert torch.equal(data.n_id[data.seed_index], ids)
+    assert torch.equal(data.y[data.seed_index], labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -15,7 +16,6 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.pipeline.storage.shard_meta import SINCE_2, _checksum
 
 from plans import graph, store, typed_graph, typed_store, with_times
 
@@ -51,7 +51,6 @@ def refused(folder: Path, named: str, memory_map: bool = True) -> None:
     with pytest.raises(hr.InputError) as caught:
         hr.load_shards(folder, PART, memory_map=memory_map)
     message = str(caught.value)
-    assert type(caught.value) in (hr.InputError, hr.InputError, hr.InputError)
     assert "expected" in message or "must be" in message or "is damaged" in message or "is no JSON" in message
     assert named in message, message
 
@@ -175,6 +174,8 @@ VALUES = [
     None, True, -1, 0, 1, 1.5, 1 << 31, 1 << 40, 1 << 62, 1 << 63, 1 << 100, "x", "\ud800", "", [], [[]], [-1],
     [1 << 62] * 2, ["a", "b"], {}, {"x": 1}, {"\ud800": {}}, {"x": {}}, {"n" * 300: {"dtype": "float32", "shape": []}},
 ]  # fmt: skip
+#: Fields that shards with types or times have besides.
+SINCE_2 = ("edge_types", "node_attrs", "node_of_types", "edge_of_types")
 FIELDS = [
     "num_nodes", "num_edges", "num_parts", "partition", "sizes", "digest", "indices", "edge_attrs", "node_types",
     "node", "edge", "shared", "parts", "checksum", "version", "format",
@@ -191,6 +192,10 @@ LISTS = [
 ]  # fmt: skip
 UNBOUND = {"checksum", "shared", "parts"}
 DTYPES = ["qint8", "quint4x2", "bits8", "int99", "Tensor", "float64"]
+
+
+def checksum_of(fields: dict) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def with_value(fields: dict, place: tuple[str, ...], value: object) -> dict:
@@ -210,18 +215,19 @@ def test_a_field_of_meta_that_lies_is_refused(written, tmp_path, place, kind, bo
     original = json.loads((shards / "meta.json").read_text())
     if bound.startswith("none"):
         original = {name: value for name, value in original.items() if name not in UNBOUND}
+    if "checksum" in original:
+        assert original["checksum"] == checksum_of({name: one for name, one in original.items() if name != "checksum"})
     written_value = reduce(lambda inner, name: inner[name], place, original)
     values = [*VALUES, *(DTYPES if place[-1] in ("dtype", "indices") else []), *(LISTS if kind == "typed" else [])]
     loaded = []
     for value in values:
         fields = with_value(original, place, value)
         if bound == "checksum of the forger" and place != ("checksum",):
-            fields["checksum"] = _checksum({name: one for name, one in fields.items() if name != "checksum"})
+            fields["checksum"] = checksum_of({name: one for name, one in fields.items() if name != "checksum"})
         (shards / "meta.json").write_text(json.dumps(fields))
         try:
             hr.load_shards(shards, PART)
         except hr.InputError as error:
-            assert type(error) in (hr.InputError, hr.InputError, hr.InputError)  # noqa: PT017
             assert str(shards) in str(error)  # noqa: PT017
         else:
             loaded.append(value)

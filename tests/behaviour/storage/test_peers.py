@@ -15,6 +15,7 @@ from plans import graph, store
 BEGIN = """
 import gc, json, os, signal, sys, time, torch
 import headrace as hr
+from headrace.ops import TierSizes
 rank, world_size, meeting, *arguments = sys.argv[1:]
 rank, world_size = int(rank), int(world_size)
 torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
@@ -29,7 +30,8 @@ def refusal(make):
     try:
         make()
     except hr.HeadraceError as error:
-        return f"{type(error).__name__}: {error}"
+        kinds = hr.InputError, hr.PlanError, hr.StateError, hr.PeerError, hr.HeadraceError
+        return f"{next(kind for kind in kinds if isinstance(error, kind)).__name__}: {error}"
     raise AssertionError("nothing was refused")
 """
 

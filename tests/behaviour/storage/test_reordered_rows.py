@@ -4,54 +4,58 @@ from __future__ import annotations
 
 import pytest
 import torch
+from explained import passes
 
 import headrace as hr
 from headrace.ops import TierSizes
-from headrace.pipeline.passes import rewrite
-from headrace.pipeline.storage.reordering import ReorderedRows
 
-from plans import NUM_NODES, RowsOnDisk, graph, in_memory, store, store_on_disk
+from plans import NUM_NODES, RowsOnDisk, graph, store, store_on_disk
 
 CPU, DISK = hr.Place("cpu"), hr.Place("disk")
 X = torch.arange(12.0).reshape(4, 3)
+ORDER = torch.tensor([2, 0, 3, 1])
+RING = hr.Graph.from_coo([0, 1, 2, 3], [1, 2, 3, 0])
+
+
+def reordered(source: object, order: torch.Tensor = ORDER) -> hr.FeatureSource:
+    """The rows of a source under new ids."""
+    features = hr.FeatureStore(node={"x": source})
+    return hr.reorder(RING, features, order=order, original_ids=False).store.node["x"]
 
 
 def test_rows_follow_the_order():
-    order = torch.tensor([2, 0, 3, 1])
-    rows = hr.FeatureStore(node={"x": ReorderedRows(in_memory(X), order)}).node["x"]
-    assert torch.equal(rows.read(torch.arange(4)).rows, X[order])
+    rows = reordered(X)
+    assert torch.equal(rows.read(torch.arange(4)).rows, X[ORDER])
     assert torch.equal(rows.read(torch.tensor([3, 3, 0])).rows, X[[1, 1, 2]])
     assert (rows.num_rows, rows.row_bytes, rows.dtype, rows.shape) == (4, 12, torch.float32, (4, 3))
-    others = [ReorderedRows(in_memory(X), order.flip(0)), ReorderedRows(in_memory(X + 1), order)]
+    others = [reordered(X, ORDER.flip(0)), reordered(X + 1)]
     assert len({source.content_digest() for source in (rows, *others)}) == 3
 
 
-def test_what_is_no_order_of_these_rows_is_refused():
-    with pytest.raises(hr.InputError, match="expected an order of 4 rows, got 3 ids"):
-        ReorderedRows(in_memory(X), torch.arange(3))
-    with pytest.raises(hr.InputError):
-        ReorderedRows(in_memory(X), torch.arange(4)).read(torch.tensor([4]))
+def test_ids_without_a_row_are_refused():
+    for source in (X, RowsOnDisk(X)):
+        with pytest.raises(hr.InputError):
+            reordered(source).read(torch.tensor([4]))
 
 
 def test_rows_change_by_their_new_ids():
-    order = torch.tensor([2, 0, 3, 1])
     x = X.clone()
-    rows = hr.CachedFeature(ReorderedRows(in_memory(x), order), "lru", rows=4)
+    source = hr.CachedFeature(x, "lru", rows=4)
+    rows = hr.CachedFeature(reordered(source), "lru", rows=4)
     rows.read(torch.arange(4))
     rows.update(torch.tensor([3, 0]), torch.zeros(2, 3))
     assert x.any(dim=1).tolist() == [True, False, False, True]
     assert rows.read(torch.arange(4)).rows.any(dim=1).tolist() == [False, True, True, False]
     with pytest.raises(hr.InputError):
-        ReorderedRows(in_memory(x), order).update(torch.tensor([4]), torch.zeros(1, 3))
+        reordered(source).update(torch.tensor([4]), torch.zeros(1, 3))
     with pytest.raises(hr.InputError, match=r"update: expected a source with .* TieredFeature"):
-        tiers = hr.TieredFeature(x, order, TierSizes(host=2))
-        ReorderedRows(tiers, order).update(torch.tensor([1]), torch.zeros(1, 3))
+        reordered(hr.TieredFeature(x, ORDER, TierSizes(host=2))).update(torch.tensor([1]), torch.zeros(1, 3))
 
 
 def test_they_are_where_their_source_is():
     order = torch.arange(4)
-    assert ReorderedRows(in_memory(X), order).place == CPU
-    assert ReorderedRows(RowsOnDisk(X), order).place == DISK
+    assert reordered(X, order).place == CPU
+    assert reordered(RowsOnDisk(X), order).place == DISK
 
     class Placeless:
         num_rows, row_bytes, dtype, shape = 4, 8, torch.int64, (4,)
@@ -62,23 +66,22 @@ def test_they_are_where_their_source_is():
         def content_digest(self):
             return "ids"
 
-    rows = ReorderedRows(Placeless(), order)
+    rows = reordered(Placeless(), order)
     assert (rows.place, rows.foresight) == (CPU, 0)
     rows.expect(order)  # no more than a source that gains nothing by it, they take this in silence
     rows.expect_nothing()
 
 
 def test_a_cache_learns_of_the_reads_to_come_by_its_own_ids():
-    order = torch.tensor([2, 0, 3, 1])
     cache = hr.CachedFeature(X, "look-ahead", rows=2)
-    rows = ReorderedRows(cache, order)
+    rows = reordered(cache)
     assert rows.foresight == cache.foresight > 0
     reads = [torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([0])]
     for ids in reads:
         rows.expect(ids)
     assert cache.stats()["expected"] == 3
     for ids in reads:
-        assert torch.equal(rows.read(ids).rows, X[order[ids]])
+        assert torch.equal(rows.read(ids).rows, X[ORDER[ids]])
     assert cache.stats()["expected"] == 0
     assert cache.stats()["hits"] == 1  # row 2 of X, which was known to come again
     rows.expect(reads[0])
@@ -95,9 +98,7 @@ def test_passes_do_what_they_do_for_rows_on_disk():
         return items.sample_neighbor(hot.graph, [4]).fetch_feature(features, node=["x"], labels="y")
 
     machine = hr.Machine(cores=1, memory=1 << 20)
-    fetch = rewrite(plan(hot.store), machine).final.stages[-1]
-    assert isinstance(fetch.wants.store.node["x"], hr.CachedFeature)
-    assert fetch.wants.store.node["x"].source is hot.store.node["x"]
+    assert "tiered_cache" in passes(plan(hot.store).explain(machine=machine))
     in_memory = hr.reorder(graph(), store(), order=hot.order, original_ids=False).store
     expected = [batch.digest() for batch in plan(in_memory).loader()]
     for memory in (0, 1 << 12, 1 << 20):  # reads shared by several batches, and a cache of all rows

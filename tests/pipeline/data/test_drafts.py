@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
-import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,21 +22,7 @@ pytestmark = [
     ),
     pytest.mark.timeout(120),
 ]
-
 OWNERS = hr.Partition.hash(graph().num_nodes, 2)
-
-_WRITE = """
-import os, sys, time
-from pathlib import Path
-from headrace.pipeline.data.new_folder import new_folder
-from headrace.pipeline.storage.shard_meta import contents_of_shards
-
-with new_folder(Path(sys.argv[1]), overwrite=True, contents=contents_of_shards) as draft:
-    (draft / "half.npy").write_bytes(bytes(1000))
-    print("writing", flush=True)
-    time.sleep(60)
-"""
-
 _REPLACE = """
 import os, signal, sys
 from pathlib import Path
@@ -65,88 +48,6 @@ def write(path: Path, **options: object) -> None:
 
 def hidden(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.iterdir() if one.name.startswith("."))
-
-
-def start(path: Path) -> Process:
-    """Start a process that is writing a folder."""
-    process = Process(_WRITE, path)
-    while process.poll() is None and process.printed() != "writing\n":
-        time.sleep(0.01)
-    assert process.poll() is None, process.communicate()
-    return process
-
-
-@pytest.mark.slow
-def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
-    path = tmp_path / "my-shards"
-    start(path).kill()
-    (left,) = hidden(tmp_path)
-    token, _ = left.rsplit(".", 1)[1].split("-")
-    shutil.copytree(tmp_path / left, tmp_path / left.replace(token, f"{int(token, 16) ^ 1:08x}"))
-    other = tmp_path / ".another-shards.0123abcd-0123456789ab"
-    other.mkdir()
-    with pytest.warns(UserWarning, match=rf"{path}: removed 2 unfinished drafts of ended runs, 2,000 bytes"):
-        write(path)
-    assert hidden(tmp_path) == [other.name]
-    hr.load_shards(path, 0)
-    process = start(path)
-    try:
-        with pytest.raises(hr.InputError, match=r"expected nobody else to write .*my-shards, but another run is writ"):
-            write(path, overwrite=True)
-        assert len(hidden(tmp_path)) == 2, "the draft in use, and that of another folder"
-    finally:
-        process.kill()
-    with pytest.warns(UserWarning, match="removed 1 unfinished drafts"):
-        write(path, overwrite=True)
-    assert hidden(tmp_path) == [other.name]
-
-
-@pytest.mark.slow
-def test_a_refused_run_clears_up_as_well(tmp_path):
-    path = tmp_path / "shards"
-    start(path).kill()
-    path.mkdir()
-    with pytest.warns(UserWarning, match="removed 1 unfinished"), pytest.raises(hr.InputError, match="or overwrite it"):
-        write(path)
-    assert not hidden(tmp_path)
-
-
-@pytest.mark.parametrize("name", [".shards.0123abcd", ".shards.0123abcd-0123456789ab", ".shards.0123abcd.replaced"])
-def test_drafts_that_may_be_in_use_elsewhere_are_told_of_and_stay(tmp_path, name):
-    """Of another machine, of before a restart, or of a file system without locks."""
-    (tmp_path / name).mkdir()
-    with pytest.warns(UserWarning, match=rf"1 drafts are beside it \(.*{name}\) of other machines, .*; remove them if"):
-        write(tmp_path / "shards")
-    assert hidden(tmp_path) == [name]
-
-
-@pytest.mark.parametrize(
-    "name", [".shards.txt", ".shards.0123abcd.npy", ".shards.0123ABCD", "shards.0123abcd", ".shards"]
-)
-def test_what_is_no_draft_is_nothing_to_tell(tmp_path, name):
-    (tmp_path / name).mkdir()
-    write(tmp_path / "shards")
-    assert (tmp_path / name).is_dir()
-
-
-def test_files_and_links_that_are_named_like_drafts_stay(tmp_path):
-    boot = next(iter(_live_draft(tmp_path / "shards"))).rpartition("-")[2]
-    thesis = tmp_path / "thesis"
-    thesis.mkdir()
-    (tmp_path / f".shards.0123abcd-{boot}").symlink_to(thesis)
-    (tmp_path / f".shards.1123abcd-{boot}").touch()
-    write(tmp_path / "shards")
-    assert thesis.is_dir()
-    assert len(hidden(tmp_path)) == 2
-
-
-def _live_draft(path: Path) -> list[str]:
-    with new_folder(path, overwrite=True, contents=os.listdir):
-        names = hidden(path.parent)
-    for one in path.iterdir():
-        one.unlink()
-    path.rmdir()
-    return names
 
 
 @pytest.mark.slow
@@ -191,94 +92,3 @@ def test_without_locks_folders_are_written_and_drafts_are_told_of(tmp_path, monk
     assert not hidden(tmp_path)
     with new_folder(tmp_path / "other", overwrite=False, contents=lambda _: None) as draft:
         assert draft.name.count("-") == 0, "a name by which a run with locks would remove it"
-
-
-def test_links_that_lead_back_to_themselves(tmp_path):
-    (tmp_path / "shards").symlink_to("shards")
-    (tmp_path / "above").symlink_to("above")
-    for path in (tmp_path / "shards", tmp_path / "above" / "shards"):
-        with pytest.raises(
-            hr.InputError, match=r"expected a folder to make, but .* (leads nowhere|leads back to itself)"
-        ):
-            write(path, overwrite=True)
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("there", [False, True])
-def test_a_full_disk_names_the_folder_and_what_was_needed(tmp_path, monkeypatch, number, there):
-    path = tmp_path / "deep" / "shards"
-    if there:
-        write(path)
-    synced = []
-
-    def full(descriptor):
-        synced.append(descriptor)
-        if len(synced) > 5:
-            raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"expected room for \d[\d,]+ bytes, but the disk is full") as caught:
-        write(path, overwrite=True)
-    assert caught.value.errno == number
-    assert caught.value.filename == str(path)
-    assert not hidden(path.parent)
-    assert path.exists() == there
-
-
-def test_other_errors_of_the_system_name_the_folder(tmp_path, monkeypatch):
-    def broken(descriptor):
-        raise OSError(errno.EIO, "input/output error")
-
-    monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(OSError, match=r"^\[Errno 5\] input/output error: '.*/shards'$"):
-        write(tmp_path / "shards")
-    assert not list(tmp_path.iterdir())
-
-
-_AT_ANY_MOMENT = """
-import os, signal, sys, warnings
-import torch, headrace as hr
-from pathlib import Path
-
-path = Path(sys.argv[1])
-graph = hr.Graph.from_coo([0, 1], [1, 0])
-
-def save(value, **options):
-    store = hr.FeatureStore(node={"x": torch.full((2, 1), value)})
-    hr.save_dataset(path, graph, store, items={"train": [0]}, overwrite=True, progress=False, **options)
-
-save(0.0)
-warnings.simplefilter("ignore")
-events = {"open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.scandir", "shutil.rmtree", "os.fsync"}
-left = None
-
-def die_at(event, arguments):
-    global left
-    if left is not None and event in events:
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-sys.addaudithook(die_at)
-moment, value, status, seen = 0, 0.0, None, set()
-while status != 0:
-    child = os.fork()
-    if child == 0:
-        left = moment
-        save(value + 1)
-        os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    rows = float(hr.open_dataset(path).store.node["x"].read(torch.tensor([0])).rows[0, 0])
-    assert rows in (value, value + 1), (moment, rows, value)
-    seen.add(rows - value)
-    value, moment = rows, moment + 1
-save(0.0)
-assert seen == {0.0, 1.0} and moment > 20, (seen, moment)
-assert os.listdir(path.parent) == [path.name], os.listdir(path.parent)
-"""
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_any_moment_leaves_the_old_data_set_or_the_new_one(tmp_path):
-    process = Process(_AT_ANY_MOMENT, tmp_path / "data")
-    assert process.wait(120) == 0, process.communicate()

@@ -10,8 +10,6 @@ import pytest
 import headrace as hr
 from headrace.pipeline.data.new_folder import new_folder
 
-from plans import graph, store
-
 
 @pytest.fixture
 def there(tmp_path):
@@ -78,24 +76,3 @@ def test_a_foreign_folder_that_came_meanwhile_is_not_replaced(tmp_path):
         (path / "thesis").touch()
     assert names(tmp_path) == ["late"]
     assert names(path) == ["thesis"]
-
-
-def test_files_are_on_the_disk_before_the_folder_appears(tmp_path, monkeypatch):
-    """After a loss of power a folder that has its name must not hold empty files."""
-    synced: dict[int, int] = {}
-    fsync = os.fsync
-    path = tmp_path / "shards"
-
-    def record(descriptor):
-        assert not path.exists()
-        status = os.fstat(descriptor)
-        synced[status.st_ino] = status.st_size
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", record)
-    hr.write_shards(path, graph(), hr.Partition.hash(graph().num_nodes, 2), store(), progress=False)
-    files = [one for one in path.rglob("*") if one.is_file()]
-    assert {"meta.json", "indices.npy"} <= {one.name for one in files}
-    for file in files:
-        status = file.stat()
-        assert synced.get(status.st_ino) == status.st_size, f"{file.name} was synced before it was complete, or never"

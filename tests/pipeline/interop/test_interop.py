@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.pipeline.interop import conversions as interop
 
-EXPAND = st.sampled_from(["all", "new"])
+SAMPLERS = st.sampled_from(["sample_neighbor", "sample_layer_neighbor"])
+
+
+@st.composite
+def graphs(draw, max_nodes=30):
+    num_nodes = draw(st.integers(2, max_nodes))
+    num_edges = draw(st.integers(0, 4 * num_nodes))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    src, dst = random.integers(0, num_nodes, (2, num_edges))
+    return torch.from_numpy(src), torch.from_numpy(dst), num_nodes
 
 
 def first_batch(plan):
@@ -16,22 +27,19 @@ def first_batch(plan):
         return next(iter(loader))
 
 
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.sampled_from(["store", "items"]), EXPAND)
 @settings(max_examples=60)
-def test_repeated_seeds_have_one_row_each(seeds, source, expand):
-    """Labels are those of the rows, in order of first occurrence, and `seed_index` leads from each seed to its row."""
-    graph = hr.Graph.from_coo([0, 1, 2, 3], [1, 2, 0, 5], num_nodes=6)
-    ids = torch.tensor(seeds)
-    labels = torch.stack([10 * ids, -ids], 1)
-    plan = hr.ItemSampler((ids, labels) if source == "items" else ids).sample_neighbor(graph, [-1, 1], expand=expand)
-    if source == "store":
-        everyone = torch.arange(6)
-        plan = plan.fetch_feature(hr.FeatureStore(node={"y": torch.stack([10 * everyone, -everyone], 1)}), labels="y")
-    data = first_batch(plan).to_pyg()
-    rows = data.n_id[: data.batch_size]
-    assert rows.tolist() == list(dict.fromkeys(seeds))
-    assert torch.equal(data.y, torch.stack([10 * rows, -rows], 1))
-    # What PyG keeps of the seeds as they came: all their items, and here the row of each.
-    assert data.input_id.tolist() == list(range(len(seeds)))
-    assert torch.equal(data.n_id[data.seed_index], ids)
-    assert torch.equal(data.y[data.seed_index], labels)
+@given(graphs(), SAMPLERS, st.lists(st.integers(-1, 4), min_size=2, max_size=4), st.booleans())
+def test_hops_are_joined_alike_on_any_device(edges, verb, fanouts, replace):
+    """By a kernel on the CPU, by torch elsewhere: the same edges in the same order."""
+    src, dst, num_nodes = edges
+    options = {"replace": True} if replace and verb == "sample_neighbor" else {}
+    plan = getattr(hr.ItemSampler(num_nodes, batch_size=4), verb)
+    batch = first_batch(plan(hr.Graph.from_coo(src, dst, num_nodes=num_nodes), fanouts=fanouts, **options))
+    hops = batch.blocks[::-1]
+    ids = [block.edge_ids for block in hops]
+    native, elsewhere = interop.joined_edges(list(hops)), interop._joined_on_device(list(hops), ids)
+    assert torch.equal(native.edge_index, elsewhere.edge_index)
+    assert torch.equal(native.edge_ids, elsewhere.edge_ids)
+    assert native.num_edges == elsewhere.num_edges
+    assert torch.equal(native.join(ids), elsewhere.join(ids))
+    assert torch.equal(native.join(ids), native.edge_ids)

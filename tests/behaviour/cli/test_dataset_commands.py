@@ -8,7 +8,6 @@ from shell import answered, run
 from small_datasets import BUYS, LIKES, saved
 
 import headrace as hr
-from headrace.pipeline.data.types import TypeOffsets
 
 
 def test_info(data, capsys):
@@ -134,7 +133,7 @@ def test_reorder(kind, by, tmp_path):
 def neighbourhoods(data: hr.Dataset) -> dict:
     """Return of each node, by ids outside: features and in-edges with their ids, attributes; and the items."""
     graph = data.graph
-    types = graph.node_types or TypeOffsets.from_counts({"node": graph.num_nodes})
+    types = graph.node_types or hr.Graph.from_coo([], [], node_types={"node": graph.num_nodes}).node_types
     names = []
     for one in types.names:
         count = len(types.id_range(one))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import threading
@@ -10,9 +11,6 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.pipeline.data.digest import exact_digest
-from headrace.pipeline.plan.fingerprint import fingerprint
-from headrace.pipeline.plan.verify import verify
 
 from plans import PLANS, graph, items, store, typed_graph
 
@@ -35,13 +33,19 @@ def flat(values, name=()):
             yield str((*name, str(key))), value
 
 
+def digest_of(tensor):
+    """Dtype, shape and bytes."""
+    data = tensor.contiguous().flatten().view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+    return str(tensor.dtype), tuple(tensor.shape), hashlib.sha256(data.numpy()).hexdigest()
+
+
 def digest(data):
     """Everything that a Data holds."""
     assert type(data) in (Data, HeteroData)
     values = dict(flat(data.to_dict()))
     tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
     rest = {name: value for name, value in values.items() if name not in tensors}
-    return exact_digest(sorted(tensors.items())), sorted(rest.items())
+    return {name: digest_of(one) for name, one in tensors.items()}, sorted(rest.items())
 
 
 def all_of(loader):
@@ -106,7 +110,7 @@ def test_copied_to_a_device_behind():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_resume(workers):
     """In the middle of an epoch, also from a checkpoint of the plan without the stage, and the other way around."""
-    assert fingerprint(plan().to_pyg()) == fingerprint(plan())
+    assert plan().to_pyg().loader().state_dict()["plan"] == plan().loader().state_dict()["plan"]
     expected = all_of(plan().to_pyg().loader())
     for first in (plan().to_pyg(), plan()):
         loader = first.prefetch(workers=workers).loader()
@@ -141,7 +145,7 @@ def test_as_a_torchdata_node():
 def test_only_prefetch_and_copies_may_follow(behind):
     with pytest.raises(hr.PlanError, match=r"cannot stand here: behind to_pyg a batch is an object of another library"):
         behind(plan().to_pyg()).loader()
-    verify(plan().to_pyg().prefetch().copy_to("cpu").copy_to("cpu"))
+    plan().to_pyg().prefetch().copy_to("cpu").copy_to("cpu").loader()
 
 
 def test_what_it_needs_is_said_when_the_loader_is_made():

@@ -5,9 +5,13 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.pipeline.data.types import TypeOffsets
 
 scipy_sparse = pytest.importorskip("scipy.sparse")
+
+
+def types_of(counts):
+    """Types as the nodes of a graph have them."""
+    return hr.Graph.from_coo([], [], node_types=counts).node_types
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr", "csc", "lil"])
@@ -86,7 +90,7 @@ class TestPyg:
         data["movie", "to", "actor"].edge_weight = torch.tensor([1.0, 2.0, 3.0])
         data["actor", "to", "movie"].edge_weight = torch.tensor([4.0, 5.0])
         graph = hr.Graph.from_pyg(data)
-        assert graph.node_types == TypeOffsets.from_counts({"movie": 3, "actor": 2})
+        assert graph.node_types == types_of({"movie": 3, "actor": 2})
         assert graph.edge_types is not None
         assert graph.edge_types.names == (("movie", "to", "actor"), ("actor", "to", "movie"))
         edges = set()
@@ -153,9 +157,7 @@ def test_from_dgl_refuses_other_objects():
         hr.Graph.from_dgl([])
 
 
-@pytest.mark.parametrize(
-    "counts", [{"a": 2, "b": 3}, TypeOffsets.from_counts({"a": 2, "b": 3})], ids=["counts", "offsets"]
-)
+@pytest.mark.parametrize("counts", [{"a": 2, "b": 3}, types_of({"a": 2, "b": 3})], ids=["counts", "offsets"])
 def test_counts_of_types_say_how_many_nodes_there_are(counts):
     graph = hr.Graph.from_coo([0], [1], node_types=counts)
     assert graph == hr.Graph.from_coo([0], [1], num_nodes=5, node_types=counts)
