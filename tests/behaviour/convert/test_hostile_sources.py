@@ -12,12 +12,9 @@ import pytest
 import source_folders
 
 import headrace as hr
-from headrace.pipeline.convert.convert_tables import convert_tables
-from headrace.pipeline.convert.formats.source import read_source
 
 #: Changed files of each format that are tried: together 10,000, and 1,000 where each change is checked.
 FEW, MANY = 30, 100 if "CI" in os.environ else 1000
-
 #: By format: what writes a folder, the file that is changed, and the source.
 KINDS = {
     "toml": (source_folders.toml, "graph.toml", ""),
@@ -31,7 +28,6 @@ KINDS = {
     "npy": (source_folders.arrays, "edge_index.npy", ""),
     "features": (source_folders.toml, "user_x.npy", ""),
 }
-
 #: What replaces a part of a file.
 ODD = (
     b"", b"\0", b"-1", b"9" * 25, b"1e400", b"nan", b"null", b"../", b"/etc/passwd", b"x.pt", b"[", b"]", b"{", b"}",
@@ -66,8 +62,7 @@ def test_changed_files_are_right_or_refused(kind, runs, tmp_path, monkeypatch):
         file.write_bytes(changed(original, state))
         with contextlib.suppress(hr.HeadraceError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            convert_tables(read_source(tmp_path / "source" / source), tmp_path / "out", memory="3GB", progress=False)
-            hr.open_dataset(tmp_path / "out").verify()
+            hr.convert(tmp_path / "source" / source, tmp_path / "out", memory="3GB", progress=False).verify()
             right += 1
         for left in ("out", ".out.converting"):
             shutil.rmtree(tmp_path / left, ignore_errors=True)

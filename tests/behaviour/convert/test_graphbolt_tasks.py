@@ -11,15 +11,12 @@ from shell import main
 from source_folders import graphbolt, graphbolt_typed
 
 import headrace as hr
-from headrace.pipeline.convert.convert_tables import convert_tables
-from headrace.pipeline.convert.formats.source import read_source
 
 TASKS = [{"name": "node_classification", "num_classes": 4}]
 
 
 def converted(source, out):
-    convert_tables(read_source(source), out, progress=False)
-    return hr.open_dataset(out)
+    return hr.convert(source, out, progress=False)
 
 
 def test_notes_keep_tasks(tmp_path, capsys):
@@ -42,9 +39,9 @@ def test_misspelt_fields_are_refused(tmp_path, old, new):
     assert old in text
     metadata.write_text(text.replace(old, new, 1) + "\nversion: 3\n")
     with pytest.raises(hr.InputError, match=rf"did you mean {old.split(':')[0].strip()}\?"):
-        read_source(tmp_path / "source")
+        converted(tmp_path / "source", tmp_path / "out")
     metadata.write_text(text + "\nversion: 3\n")
-    read_source(tmp_path / "source")
+    converted(tmp_path / "source", tmp_path / "out")
 
 
 def test_fields_without_sets(tmp_path):
@@ -85,4 +82,4 @@ def test_a_preprocessed_folder_names_the_one_above(tmp_path):
     folder.mkdir(parents=True)
     (folder / "metadata.yaml").write_text("graph_topology: {type: FusedCSCSamplingGraph, path: g.pt}\n")
     with pytest.raises(hr.InputError, match=rf"convert the folder above it, {tmp_path / 'source'},"):
-        read_source(folder)
+        converted(folder, tmp_path / "out")
