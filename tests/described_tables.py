@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from hypothesis import strategies as st
+from table_files import Description, EdgeTable, NodeTable, Options, Table
 
 import headrace as hr
-from headrace.pipeline.convert.description import Description, EdgeTable, NodeTable, Options
-from headrace.pipeline.convert.table import ArrayTable
 
 BUYS, KNOWS = ("user", "buys", "item"), ("user", "knows", "user")
 
@@ -30,7 +29,7 @@ def descriptions(draw):
         known, of_users = (
             np.array([f"ü{key}" * (key % 3) + str(key) for key in some], object) for some in (known, odd)
         )
-    users = ArrayTable(
+    users = Table(
         "users",
         {
             "key": known,
@@ -40,7 +39,7 @@ def descriptions(draw):
             "when": rng.integers(0, 9, num_users),
         },
     )
-    items = ArrayTable("items", {"a": rng.random(num_items), "b": rng.integers(0, 9, num_items)})
+    items = Table("items", {"a": rng.random(num_items), "b": rng.integers(0, 9, num_items)})
     tables = []
     undirected, loops = draw(st.booleans()), draw(st.sampled_from(["keep", "drop", "add"]))
     is_added = undirected or loops == "add"
@@ -58,7 +57,7 @@ def descriptions(draw):
         arrays = {"src": columns[0], "dst": columns[1], "time": np.ma.getdata(time), "f": rng.random((count, 2))}
         weighs = edge_type == BUYS or undirected
         arrays |= {"w": rng.random(count, np.float32)} if weighs else {}
-        table = NullTable(f"edges of {edge_type[1]}", arrays, {"time": null})
+        table = Table(f"edges of {edge_type[1]}", {**arrays, "time": time})
         more = {"weight": "w"} if weighs else {}
         tables.append(EdgeTable(table, edge_type, time="time", features={"f": "f"}, **more))
     nodes = [
@@ -76,22 +75,6 @@ def descriptions(draw):
     return Description(tables, nodes, options=options)
 
 
-class NullTable(ArrayTable):
-    """A table of arrays, some of which have nulls."""
-
-    def __init__(self, name, arrays, nulls):
-        super().__init__(name, arrays)
-        self._nulls = nulls
-
-    def chunks(self, columns, rows):
-        for number, chunk in enumerate(super().chunks(columns, rows)):
-            start = number * rows
-            yield {
-                name: np.ma.MaskedArray(one, self._nulls[name][start : start + rows]) if name in self._nulls else one
-                for name, one in chunk.items()
-            }
-
-
 class RefusedError(Exception):
     """The slow conversion has found a row that is to be refused."""
 
@@ -99,11 +82,11 @@ class RefusedError(Exception):
 def slowly_converted(description: Description, folder: Path) -> None:
     """Convert in memory, row by row."""
     options = description.options
-    users, items = (rows_of(one.table) for one in description.nodes)
+    users, items = (one.table.rows() for one in description.nodes)
     number = {"user": {key: i for i, key in enumerate(users["key"])}, "item": {i: i for i in range(len(items["a"]))}}
     edges, attrs, features = {}, {}, {}
     for one in description.edges:
-        rows, ends, times, kept, seen = rows_of(one.table), [], [], [], set()
+        rows, ends, times, kept, seen = one.table.rows(), [], [], [], set()
         for row in range(one.table.num_rows):
             pair = tuple(number[end].get(rows[name][row]) for end, name in ((one.type[0], "src"), (one.type[2], "dst")))
             time = rows["time"][row]
@@ -174,15 +157,6 @@ def slowly_converted(description: Description, folder: Path) -> None:
     if users["key"] == list(range(len(users["key"]))):
         ids = {}
     hr.save_dataset(folder, graph, store, items=splits, ids=ids, progress=False)
-
-
-def rows_of(table):
-    """Return all rows of a table as lists, null as None."""
-    columns = {name: [] for name in table.columns}
-    for chunk in table.chunks(list(table.columns), 1 << 20):
-        for name, rows in chunk.items():
-            columns[name] += rows.tolist() if rows.ndim == 1 else list(rows)
-    return columns
 
 
 def differences(folder: Path, other: Path) -> list[str]:

@@ -162,10 +162,14 @@ def write(description: Description, folder: Path) -> Path:
         kind = {} if items.type is None else {"type": _name_of(items.type)}
         sections[f"items.{json.dumps(items.name)}"] = _fields(items, files=file(items.table), **kind)
     sections["options"] = _fields(description.options)
+    return write_toml(folder / "tables.toml", sections)
+
+
+def write_toml(path: Path, sections: Mapping[str, Mapping[str, Any]]) -> Path:
+    """Write sections by name, such as "nodes.user", with their fields."""
     text = ""
     for name, fields in sections.items():
         text += f"[{name}]\n" + "".join(f"{one} = {_toml(value)}\n" for one, value in fields.items())
-    path = folder / "tables.toml"
     path.write_text(text)
     return path
 

@@ -12,10 +12,7 @@ from headrace.pipeline.convert import csv_table
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
-from headrace.pipeline.convert.formats.described import description_of
-from headrace.pipeline.convert.parquet_table import ParquetTable
 from headrace.pipeline.convert.table import ArrayTable
-from headrace.pipeline.convert.time_units import InUnit
 
 
 def convert(tmp_path, edge, *, nodes=(), items=(), **options):
@@ -56,60 +53,3 @@ def test_dates_and_datetimes(tmp_path, monkeypatch, reader):
     assert data.graph.edge_attrs["time"].tolist() == data.graph.node_attrs["time"].tolist() == wanted
     assert data.items["train"].times.tolist() == wanted
     assert data.notes["options"]["time_unit"] == "us"
-
-
-def test_labels_beside_times_keep_their_classes(tmp_path):
-    (tmp_path / "e.csv").write_text("src,dst\n0,1\n")
-    (tmp_path / "n.csv").write_text("name,kind,t\na1,cat,2024-05-31\n010,dog,2024-06-01\n")
-    nodes = {"files": "n.csv", "labels": "kind", "time": "t"}
-    description = description_of({"edges": {"files": "e.csv"}, "nodes": nodes}, tmp_path, "t")
-    convert_tables(description, tmp_path / "data", progress=False)
-    data = hr.open_dataset(tmp_path / "data")
-    assert [one.get("classes") for one in data.notes["sources"]] == [{"kind": ["cat", "dog"]}, None]
-    assert data.graph.node_attrs["time"].diff().tolist() == [1]
-
-
-@pytest.mark.parametrize(
-    ("times", "message"),
-    [
-        (["yesterday"], "edges: expected times to be numbers, or texts such as 2024-05-31, .*got 'yesterday' in 't'"),
-        (["2024-05-31"] * 3 + ["2024-13-01"], "edges, row 3: expected a date as .* in 't', got '2024-13-01'"),
-        (["2024-05-31"] * 1000 + ["2024-05-31T10:00"], "edges, row 1000: expected a date"),
-        (["2024-05-31T10:00"] * 1000 + ["31.05.2024"], r"edges, row 1000: expected a time as .*got '31.05.2024'"),
-        (["2024-05-31T25:00"], "edges, row 0: expected a time"),
-    ],
-)
-def test_other_texts_are_refused(tmp_path, times, message):
-    with pytest.raises(hr.InputError, match=message):
-        convert(tmp_path, EdgeTable(of(times), time="t"))
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_finest_unit_is_that_of_all_times(tmp_path):
-    days, times = of(["1970-01-03", None, "1969-12-31"]), of(["1970-01-01T00:00:01"], "items")
-    items = [Items("train", times, "id", time="t")]
-    data = convert(tmp_path, EdgeTable(days, time="t"), items=items, null_times="earliest")
-    day = 86_400_000_000
-    assert data.graph.edge_attrs["time"].tolist() == [2 * day, np.iinfo(np.int64).min, -day]
-    assert data.items["train"].times.tolist() == [1_000_000]
-    assert data.notes["options"]["time_unit"] == "us"
-    with pytest.raises(hr.InputError, match="time_unit to be 'days', as edges t has"):
-        convert(tmp_path, EdgeTable(days, time="t"), time_unit="s")
-
-
-def test_dates_of_parquet_beside_timestamps(tmp_path):
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    far = 2_000_000
-    for name, kind, value in (("e", pa.date32(), 3), ("n", pa.timestamp("ms"), 5), ("far", pa.date32(), far)):
-        table = pa.table(
-            {"src": [0], "dst": [0], "t": pa.array([value], pa.int64() if name == "n" else pa.int32()).cast(kind)}
-        )
-        parquet.write_table(table, tmp_path / f"{name}.parquet")
-    tables = {name: ParquetTable(tmp_path / f"{name}.parquet") for name in ("e", "n", "far")}
-    data = convert(tmp_path, EdgeTable(tables["e"], time="t"), nodes=[NodeTable(table=tables["n"], time="t")])
-    assert data.graph.edge_attrs["time"].tolist() == [3 * 86_400_000]
-    assert data.graph.node_attrs["time"].tolist() == [5]
-    assert data.notes["options"]["time_unit"] == "ms"
-    times = [Items("train", InUnit(tables["n"], ["t"], "ns"), "src", time="t")]
-    with pytest.raises(hr.InputError, match=rf"far\.parquet, row 0: expected a time in 't' .* unit 'ns'.* got {far}"):
-        convert(tmp_path, EdgeTable(tables["far"], time="t"), items=times)
