@@ -15,6 +15,7 @@ from headrace.pipeline.convert.formats.source import read_source
 from described_tables import RefusedError, descriptions, differences, slowly_converted
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:convert. .* rows of .* are left out")
 @given(descriptions(), st.sampled_from([1 << 30, 3000, 300]), st.booleans())
 def test_a_conversion_is_that_of_the_objects_themselves(description, room, packed):
