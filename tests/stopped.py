@@ -12,13 +12,12 @@ import pytest
 
 
 def num_synced(convert: Callable[[Path], object], out: Path) -> int:
-    """How many files and folders a conversion writes to the disk; what it has made is removed."""
+    """How many files and folders a conversion, which it makes, writes to the disk."""
     synced: list[int] = []
     fsync = os.fsync
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda number: synced.append(number) or fsync(number))
         convert(out)
-    shutil.rmtree(out)
     return len(synced)
 
 
@@ -43,4 +42,6 @@ def stop(convert: Callable[[Path], object], out: Path, number: int, error: int =
 
 def stop_late(convert: Callable[[Path], object], out: Path) -> None:
     """Stop a conversion when all but the end is done, so that finished passes are kept beside `out`."""
-    stop(convert, out, num_synced(convert, out))
+    number = num_synced(convert, out)
+    shutil.rmtree(out)
+    stop(convert, out, number)
