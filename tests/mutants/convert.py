@@ -17,20 +17,20 @@ CONVERT = (
         "pipeline/convert/output.py",
         'counted.update(facts["counted"])',
         "pass",
-        "tests/pipeline/convert/test_nothing_is_silent.py::"
-        "test_labels_that_are_missing_are_counted_also_when_a_killed_run_goes_on",
+        "tests/behaviour/convert/test_nothing_is_silent.py::"
+        "test_labels_that_are_missing_are_counted_also_when_a_stopped_run_goes_on",
     ),
     Mutant(
         "pipeline/convert/memory.py",
         "if resident() > most:",
         "if resident() > most + (1 << 40):",
-        _PARTS + "test_pages_of_maps_are_let_go_above_the_limit",
+        "tests/pipeline/cli/test_partition_memory.py::test_pages_of_maps_are_let_go_above_the_limit",
     ),
     Mutant(
         "pipeline/storage/array_file.py",
         "                _MAPS[id(mapped.base)] = mapped.base\n",
         "                pass\n",
-        _PARTS + "test_pages_of_maps_are_let_go_above_the_limit",
+        "tests/pipeline/cli/test_partition_memory.py::test_pages_of_maps_are_let_go_above_the_limit",
     ),
     Mutant(
         "pipeline/cli/cut.py",
@@ -49,13 +49,13 @@ CONVERT = (
         "pipeline/convert/unique_edges.py",
         'self.starts, ids, side="right") - 1',
         'self.starts, ids, side="left") * 0',
-        _ADDED + "test_undirected_graphs_with_loops",
+        "tests/behaviour/convert/test_added_edges.py::test_undirected_graphs_with_loops",
     ),
     Mutant(
         "pipeline/convert/unique_edges.py",
         "(added & ~added[firsts])",
         "added",
-        _ADDED + "test_undirected_graphs_with_loops",
+        "tests/behaviour/convert/test_added_edges.py::test_undirected_graphs_with_loops",
     ),
     Mutant(
         "pipeline/convert/graph_edges.py",
@@ -67,7 +67,7 @@ CONVERT = (
         "pipeline/convert/write_arrays.py",
         "one - dropped.num_below(one)",
         "one",
-        _ADDED + "test_undirected_graphs_with_loops",
+        "tests/behaviour/convert/test_added_edges.py::test_undirected_graphs_with_loops",
     ),
     Mutant("pipeline/convert/bit_set.py", "start & 7 : (start & 7)", "0 : 0", _ADDED + "test_sets_of_bits"),
     Mutant(
@@ -92,19 +92,19 @@ CONVERT = (
         "pipeline/convert/integer_keys.py",
         "keys[1:] == keys[:-1]",
         "keys[1:] < keys[:-1]",
-        _POLICY + "test_ids_are_there_once_and_not_null",
+        "tests/behaviour/convert/test_policies.py::test_ids_are_there_once_and_not_null",
     ),
     Mutant(
         "pipeline/convert/edge_ends.py",
         "int(found.max(initial=-1))",
         "int(found[kept].max(initial=-1))",
-        _POLICY + "test_a_graph_without_types_with_reverse_edges_and_without_repeats",
+        "tests/behaviour/convert/test_policies.py::test_a_graph_without_types_with_reverse_edges_and_without_repeats",
     ),
     Mutant(
         "pipeline/convert/edge_ends.py",
         "first, side = min(firsts)",
         "first, side = firsts[0]",
-        _POLICY + "test_unknown_nodes_are_created_behind_the_others",
+        "tests/behaviour/convert/test_policies.py::test_unknown_nodes_are_created_behind_the_others",
     ),
     Mutant(
         "pipeline/convert/text_parts.py",
@@ -134,13 +134,13 @@ CONVERT = (
         "pipeline/convert/work_folder.py",
         'lines[0] != {"fingerprint": fingerprint}',
         "not lines[0]",
-        _RESUMED + "test_another_description_begins_anew",
+        "tests/behaviour/convert/test_resumed_conversions.py::test_another_description_begins_anew",
     ),
     Mutant(
         "pipeline/convert/conversion.py",
         "            self._check()\n",
         "",
-        _RESUMED + "test_files_that_change_while_they_are_read_are_refused",
+        "tests/behaviour/convert/test_resumed_conversions.py::test_files_that_change_while_they_are_read_are_refused",
     ),
     Mutant(
         "pipeline/convert/files.py",

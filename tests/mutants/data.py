@@ -73,7 +73,7 @@ DATA = (
         "pipeline/data/shared_memory.py",
         "while not set(self._reading).isdisjoint(sys._current_frames()):",
         "while False:",
-        _SHARED + "test_memory_is_not_moved_under_readers",
+        "tests/pipeline/data/test_shared_memory.py::test_memory_is_not_moved_under_readers",
     ),
     Mutant(
         "pipeline/data/arrays.py",
@@ -122,19 +122,19 @@ DATA = (
         "pipeline/data/digest.py",
         "_add_header(state, name, str(tensor.dtype), tuple(tensor.shape))",
         '_add_header(state, name, "", tuple(tensor.shape))',
-        _DIGEST + "test_names_dtypes_and_shapes_count_where_bytes_are_equal",
+        "tests/pipeline/data/test_digest.py::test_names_dtypes_and_shapes_count_where_bytes_are_equal",
     ),
     Mutant(
         "pipeline/data/digest.py",
         'str(array.dtype).removeprefix("torch."), tuple(array.shape)',
         '"", tuple(array.shape)',
-        _DIGEST + "test_names_dtypes_and_shapes_count_where_bytes_are_equal",
+        "tests/pipeline/data/test_digest.py::test_names_dtypes_and_shapes_count_where_bytes_are_equal",
     ),
     Mutant(
         "pipeline/data/digest.py",
         "{dtype}\\0{shape}\\0",
         "{dtype}\\0",
-        _DIGEST + "test_names_dtypes_and_shapes_count_where_bytes_are_equal",
+        "tests/pipeline/data/test_digest.py::test_names_dtypes_and_shapes_count_where_bytes_are_equal",
     ),
     Mutant(
         "pipeline/data/made_of_graph.py",
@@ -306,13 +306,13 @@ DATA = (
         "pipeline/data/new_folder.py",
         "replaced.rename(path)",
         "pass",
-        _FOLDER + "test_what_was_there_returns_if_the_new_folder_cannot_be_moved",
+        "tests/pipeline/data/test_new_folder.py::test_what_was_there_returns_if_the_new_folder_cannot_be_moved",
     ),
     Mutant(
         "pipeline/data/new_folder.py",
         "check_is_free(path, overwrite=overwrite, contents=contents, what=what)\n        if path.exists():",
         "if path.exists():",
-        _FOLDER + "test_what_came_while_the_new_folder_was_written_is_not_replaced",
+        "tests/pipeline/data/test_new_folder.py::test_what_came_while_the_new_folder_was_written_is_not_replaced",
     ),
     Mutant(
         "pipeline/data/written_file.py",

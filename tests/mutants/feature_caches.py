@@ -93,7 +93,7 @@ FEATURE_CACHES = (
         "pipeline/storage/feature_source.py",
         'if name != "_pinned"}',
         "}",
-        _OWN + "test_a_source_that_was_pinned_can_be_copied",
+        "tests/pipeline/storage/test_own_sources.py::test_a_source_that_was_pinned_can_be_copied",
     ),
     Mutant(
         "pipeline/passes/tiered_cache.py",

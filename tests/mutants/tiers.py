@@ -15,7 +15,7 @@ TIERS = (
         "ops/features/shared_rows.py",
         "    return rows.view(tuple(shape))",
         "    return rows.view(tuple(shape)).clone()",
-        _PEERS + "test_memory_is_shared_and_given_back",
+        "tests/pipeline/storage/test_peers.py::test_memory_is_shared_and_given_back",
     ),
     Mutant(
         "pipeline/storage/peers.py",
@@ -39,7 +39,7 @@ TIERS = (
         "pipeline/storage/tiered_feature.py",
         "self._on_gpu, self._tables, self._shared = None, None, []",
         "self._on_gpu, self._tables = None, None",
-        _PEERS + "test_memory_is_shared_and_given_back",
+        "tests/pipeline/storage/test_peers.py::test_memory_is_shared_and_given_back",
     ),
     Mutant(
         "cuda/memory.py",

@@ -1,50 +1,24 @@
 """Conversions that are killed, run out of disk, or whose files change."""
 
 import errno
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 from shell import main
 
-import headrace as hr
 from headrace.pipeline.cli import command_line
 from headrace.pipeline.convert import convert_tables as door
 from headrace.pipeline.convert import duck_database, raw_array
 from headrace.pipeline.convert.convert_tables import convert_tables
-from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Description, EdgeTable, NodeTable, Options
 from headrace.pipeline.convert.npy_table import NpyTable
 
-from copies import Process
 from described_tables import differences
-
-HERE = Path(__file__).resolve().parent
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-sys.path[:0] = {tests!r}
-from headrace.pipeline.convert import convert_tables as door
-from test_resumed_conversions import description
-left = int(sys.argv[2])
-def count(event, arguments):
-    global left
-    if event in ("open", "os.rename", "os.remove", "os.truncate", "os.link", "os.mkdir", "os.rmdir", "shutil.rmtree"):
-        if {folder!r} in str(arguments[0]):
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-door.room = lambda *_: 4000
-sys.addaudithook(count)
-door.convert_tables(description(Path({folder!r})), Path({folder!r}, sys.argv[1]), progress=False)
-"""
 
 
 def write_tables(folder):
@@ -77,27 +51,6 @@ def converted(folder, name, room=1 << 30):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(door, "room", lambda *_: room)
         return convert_tables(description(folder), folder / name, progress=False)
-
-
-@pytest.mark.slow
-def test_a_killed_conversion_goes_on_and_gives_the_same_bytes(tmp_path):
-    write_tables(tmp_path)
-    converted(tmp_path, "whole")
-    program = KILLED.format(tests=[str(HERE), str(HERE.parent.parent)], folder=str(tmp_path))
-    moments = np.random.default_rng(11).integers(10, 60, 12).tolist()
-    killed = 0
-    for moment in moments:
-        if Process(program, "data", moment).wait(60) == -signal.SIGKILL:
-            killed += 1
-            assert not (tmp_path / "data").exists() or not differences(tmp_path / "data", tmp_path / "whole")
-        if (tmp_path / "data").exists():
-            break
-    assert killed > 3
-    if not (tmp_path / "data").exists():
-        assert Process(program, "data", 10**9).wait(60) == 0
-    assert not differences(tmp_path / "data", tmp_path / "whole")
-    leftovers = [path.name for path in tmp_path.iterdir() if path.name.startswith(".data")]
-    assert all(".converting" not in name for name in leftovers) or killed
 
 
 def test_passes_that_are_finished_are_not_run_again(tmp_path, monkeypatch):
@@ -168,63 +121,6 @@ def test_an_interruption_while_duckdb_reads_is_one(tmp_path):
         timer.start()
         base.execute("SELECT count(*) FROM range(100000000) AS a, range(100000) AS b")
     timer.join()
-
-
-@pytest.mark.parametrize("number", [errno.EFBIG, errno.EIO])
-def test_errors_of_the_system_name_the_file_and_what_is_kept(tmp_path, monkeypatch, number):
-    write_tables(tmp_path)
-
-    def write(*_):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(raw_array.os, "fsync", write)
-    remedy = r"the system allows \(.*; raise that limit \(ulimit -f\)" if number == errno.EFBIG else r"error \("
-    with pytest.raises(OSError, match=remedy) as error:
-        converted(tmp_path, "data")
-    assert error.value.errno == number
-    work = tmp_path / ".data.converting"
-    assert f"({work}/" in str(error.value)
-    assert f"and convert again: finished passes are kept in {work}" in str(error.value)
-
-
-def test_another_description_begins_anew(tmp_path):
-    write_tables(tmp_path)
-    (tmp_path / ".data.converting").mkdir()
-    (tmp_path / ".data.converting" / "journal").write_text(
-        '{"fingerprint": "of another"}\n{"pass": "read edges 0", "facts": {}}\n'
-    )
-    (tmp_path / ".data.converting" / "old").write_text("")
-    converted(tmp_path, "data", room=3000)
-    converted(tmp_path, "whole")
-    assert not differences(tmp_path / "data", tmp_path / "whole")
-
-
-def test_files_that_change_while_they_are_read_are_refused(tmp_path, monkeypatch):
-    path = tmp_path / "edges.csv"
-    path.write_text("src,dst\n0,1\n1,2\n")
-    table = CsvTable(path)
-    chunks = CsvTable.chunks
-
-    def writing(self, columns, rows):
-        yield from chunks(self, columns, rows)
-        path.write_text("src,dst\n0,1\n1,2\n2,0\n")
-
-    monkeypatch.setattr(CsvTable, "chunks", writing)
-    with pytest.raises(hr.InputError, match=r"edges.csv changed while it was read"):
-        convert_tables(Description([EdgeTable(table)]), tmp_path / "data", progress=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["edges.csv"]
-
-
-def test_two_conversions_to_one_folder(tmp_path):
-    write_tables(tmp_path)
-    (tmp_path / ".data.converting").mkdir()
-    lock = os.open(tmp_path / ".data.converting", os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(hr.InputError, match="nobody else to convert to"):
-            converted(tmp_path, "data")
-    finally:
-        os.close(lock)
 
 
 MEASURED = """

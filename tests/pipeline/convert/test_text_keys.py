@@ -14,7 +14,6 @@ from headrace.pipeline.convert.table import ArrayTable
 from described_tables import differences
 
 pytest.importorskip("duckdb")
-pa = pytest.importorskip("pyarrow")
 
 
 def described(num_edges):
@@ -72,15 +71,6 @@ def test_bytes_do_not_depend_on_parts(tmp_path, monkeypatch, policy):
         )
 
 
-def test_a_column_without_rows(tmp_path):
-    edge = EdgeTable(ArrayTable("edges", {"src": np.array([], object), "dst": np.array([], object)}))
-    nodes = ArrayTable("nodes", {"name": np.array(["b", "a"], object)})
-    for policy in ("create", "drop"):
-        tables = Description([edge], [NodeTable(table=nodes, id="name")], options=Options(unknown_ids=policy))
-        door.convert_tables(tables, tmp_path / policy, progress=False)
-        assert hr.open_dataset(tmp_path / policy).ids["node"].external([0, 1]) == ["b", "a"]
-
-
 def test_nothing_is_printed(tmp_path, capfd):
     description, _, _ = described(2_000)
     door.convert_tables(description, tmp_path / "data", progress=False)
@@ -112,12 +102,3 @@ def test_a_library_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.pipeline.convert.arrow_columns.find_spec", lambda name: None)
     with pytest.raises(hr.InputError, match=r"ids that are texts takes duckdb, .* pip install 'headrace\[convert\]'"):
         door.convert_tables(Description([edge]), tmp_path / "data", progress=False)
-
-
-def test_empty_texts_and_nulls(tmp_path):
-    src, dst = np.array(["", "a", None], object), np.array(["a", "", "a"], object)
-    edge = EdgeTable(ArrayTable("edges", {"src": src, "dst": dst}))
-    door.convert_tables(Description([edge], options=Options(unknown_ids="drop")), tmp_path / "data", progress=False)
-    data = hr.open_dataset(tmp_path / "data")
-    assert data.ids["node"].external([0, 1]) == ["", "a"]
-    assert data.graph.num_edges == 2
