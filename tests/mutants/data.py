@@ -146,7 +146,7 @@ DATA = (
         "pipeline/data/typed_edges.py",
         "if low < 0 or high >= count:",
         "if low < 0:",
-        "tests/behaviour/data/test_edges_by_type.py::test_refusals",
+        "tests/behaviour/data/test_refusals.py::test_what_is_refused",
     ),
     Mutant(
         "pipeline/data/split_links.py",

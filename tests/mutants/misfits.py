@@ -53,7 +53,7 @@ MISFITS = (
         "pipeline/data/items.py",
         "without = [name for name in ids if name not in with_ids]",
         "without = []",
-        _LABELLED + "test_labels_by_type_that_are_refused",
+        "tests/behaviour/data/test_refusals.py::test_what_is_refused",
     ),
     Mutant(
         "pipeline/data/typed_items.py",

@@ -95,23 +95,6 @@ def test_to_pyg_gives_the_arguments_of_a_bipartite_layer():
         block().to_pyg(x[:4])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"indptr": torch.tensor([0, 3])}, r"indptr of int64\[4\]"),
-        ({"indptr": torch.tensor([0, 2, 2, 3], dtype=torch.int32)}, "indptr of int64"),
-        ({"indices": torch.tensor([0.0, 1.0, 2.0])}, "indices of int32 or int64"),
-        ({"num_src": 2}, "num_dst <= num_src"),
-        ({"edge_ids": torch.tensor([1])}, r"edge_ids of int64\[3\]"),
-        ({"edge_ids": torch.tensor([1, 2, 3], dtype=torch.int32)}, "edge_ids of int64"),
-        ({"weight": torch.tensor([1.0])}, r"weight of \[3\]"),
-    ],
-)
-def test_bad_blocks_are_refused(changes, message):
-    with pytest.raises(hr.InputError, match=message):
-        block(**changes)
-
-
 def test_repr():
     assert repr(block()) == "Block(5 -> 3 nodes, 3 edges, weighted)"
 

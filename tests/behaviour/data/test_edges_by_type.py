@@ -81,34 +81,6 @@ def test_rows_are_sorted_by_time_where_some_types_have_none():
     assert int(graph.edge_attrs["time"][batch.e_id].max()) <= 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"src": {"buys": ([0], [0])}}, r"expected edge types \(source type, relation, destination type\) as keys"),
-        ({"src": {BUYS: [0, 1, 2]}}, "expected \\(src, dst\\) of edge type .*, got 3 entries"),
-        ({"src": {BUYS: ([0, 1], [0])}}, "equal lengths, got 2 and 1"),
-        ({"src": {BUYS: ([0.5], [0])}}, "expected src of .*float"),
-        ({"src": {BUYS: ([0, -1], [0, 0])}}, "expected source ids of .* to count within type 'user'.*from -1 to 0"),
-        ({"num_nodes": {"item": 3}}, r"expected destination ids of .* in \[0, 3\), got ids from 0 to 8"),
-        ({"num_nodes": 15}, 'num_nodes of edges by type to be {"user": 10'),
-        ({"num_nodes": {"item": -1}}, r"num_nodes\['item'\] to be an integer of at least 0"),
-        ({"num_nodes": {"itm": 9, "user": 6}}, "got 'itm'; did you mean 'item'"),
-        ({"dst": [1]}, "without dst, got both"),
-        ({"node_types": {"user": 6}}, "without node_types"),
-        ({"edge_attrs": {"time": torch.arange(60)}}, "edge_attrs of edges by type to be"),
-        ({"edge_attrs": {("a", "b", "c"): {}}}, "there is no edge type"),
-        ({"edge_attrs": {BUYS: {"price": torch.rand(20)}}}, "'price' on every edge type, got none on .*sees"),
-        ({"edge_attrs": {BUYS: {"time": torch.rand(2)}}}, "to have 20 rows"),
-        ({"node_attrs": {"shop": {"time": [1]}}}, "there is no node type 'shop'"),
-        ({"node_attrs": {"user": {"age": torch.rand(6)}}}, "'age' on every node type, got none on \\['item'\\]"),
-        ({"src": {}}, "at least one node"),
-    ],
-)
-def test_refusals(arguments, message):
-    with pytest.raises(hr.InputError, match=message):
-        hr.Graph.from_coo(**{"src": edges(), **arguments})
-
-
 def test_features_of_pyg_are_those_of_the_object():
     of_nodes = {"user": {"x": torch.rand(6, 2), "y": torch.arange(6)}, "item": {"z": torch.rand(9)}}
     data = hetero_data(edges(), {BUYS: {"price": torch.rand(20)}}, of_nodes)

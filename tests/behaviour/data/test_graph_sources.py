@@ -32,24 +32,6 @@ def test_from_scipy_edge_ids_are_positions_in_data():
     assert graph.edge_attrs["weight"].tolist() == matrix.data.tolist()
 
 
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (scipy_sparse.csr_matrix((2, 3)), "square matrix, got 2 x 3"),
-        (np.eye(2), "scipy sparse matrix or array, got ndarray"),
-        (scipy_sparse.csr_matrix((0, 0)), "at least one node"),
-        (scipy_sparse.coo_array(np.ones(3)), r"square matrix, got a sparse array of shape \[3\]"),
-        (
-            scipy_sparse.eye(2, dtype=np.longdouble),
-            "the matrix's values to be a numeric tensor or array that torch can",
-        ),
-    ],
-)
-def test_from_scipy_refuses(matrix, message):
-    with pytest.raises(hr.InputError, match=message):
-        hr.Graph.from_scipy(matrix)
-
-
 class TestPyg:
     @pytest.fixture(autouse=True)
     def torch_geometric(self):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from ranks import cooperative_batches
-from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset
+from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
 import headrace as hr
 
@@ -64,11 +64,6 @@ class Samples(Dataset):
 
     def __getitem__(self, index):
         return self.sample(index)
-
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter([1, 2])
 
 
 @pytest.mark.parametrize(
@@ -245,61 +240,6 @@ def test_billions_of_items_cost_no_memory():
 def test_drop_last():
     assert len(hr.ItemSampler(10, batch_size=4).loader()) == 3
     assert [len(batch.seeds) for batch in hr.ItemSampler(10, batch_size=4, drop_last=True).loader()] == [4, 4]
-
-
-@pytest.mark.parametrize(
-    ("items", "match"),
-    [
-        (0, "at least one item"),
-        ([], "at least one item"),
-        (torch.zeros(5, dtype=torch.bool), "at least one item"),
-        (-3, "a number of items in"),
-        ([3, -1], "of at least 0, got"),
-        (range(2, -2, -1), "of at least 0, got"),
-        (torch.tensor([0.5]), "integer"),
-        (torch.tensor([0, 1], dtype=torch.uint8), "mask.bool"),
-        (1 << 63, "2\\*\\*63"),
-        ("abc", "items"),
-        (None, "items"),
-        (torch.zeros(2, 3, dtype=torch.int64), "shape"),
-        (torch.zeros(2, 2, dtype=torch.bool), "mask"),
-        (torch.tensor(3.0), "a number of items to be an integer"),
-        (torch.tensor(True), "a number of items to be an integer"),
-        (np.bool_(True), "items"),
-        (torch.tensor(-3), "a number of items in"),
-        ((torch.arange(3), torch.arange(4)), "labels"),
-        ((torch.arange(3), torch.arange(3), torch.arange(3)), "3 entries"),
-        ({}, r"a mapping with the keys \[\]"),
-        ({3: torch.arange(3)}, r"node types or edge types as keys of items, got 3"),
-        ({"a": torch.arange(4), "b": torch.zeros(2, 2, dtype=torch.int64)}, "all to be pairs, got both"),
-        (({"a": [1]}, {"b": [2]}), r"labels to have the types of the items, \['a'\], got \['b'\]"),
-        (torch.zeros(2, 5, dtype=torch.int64), r"got \[2, 5\]; pass its transpose"),
-        (Stream(), "a length, whose samples can be looked up, got Stream"),
-        (Samples(int, length=0), "at least one item"),
-        (torch.empty(3, dtype=torch.int64, device="meta"), "CPU"),
-    ],
-)
-def test_bad_items(items, match):
-    with pytest.raises(hr.InputError, match=match):
-        hr.ItemSampler(items)
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"batch_size": 0}, "batch_size"),
-        ({"batch_size": -2}, "batch_size"),
-        ({"batch_size": 2.0}, "batch_size"),
-        ({"batch_size": 2, "batch_size_per_rank": 2}, "not both"),
-        ({"batch_size_per_rank": 0}, "batch_size_per_rank"),
-        ({"seed": -1}, "seed"),
-        ({"shuffle": "no"}, "shuffle"),
-        ({"seed": 1 << 64}, "seed"),
-    ],
-)
-def test_bad_options(options, match):
-    with pytest.raises(hr.InputError, match=match):
-        hr.ItemSampler(5, **options)
 
 
 def test_drop_last_that_drops_everything():

@@ -61,19 +61,3 @@ def test_labels_stand_with_the_pairs_of_each_type():
     assert batch.seeds.tolist() == [[5, 1], [7, 4]]
     assert batch.y.tolist() == [0.5, 1.5]
     assert batch.seed_time.tolist() == [3, 4]
-
-
-@pytest.mark.parametrize(
-    ("items", "message"),
-    [
-        ({PAPER: ([0], [1]), AUTHOR: [0]}, r"labels of all types or of none, got some of \['paper'\] and none of"),
-        (({PAPER: ([0], [1])}, {PAPER: [1]}), "expected labels once"),
-        ({PAPER: ([0], [1], [2])}, "that of 'paper' has 3 entries"),
-        ({PAPER: ([0, 1], [1])}, "labels of type 'paper' to have one row per item"),
-        ({WRITES: ([0, 1], [2, 3])}, r"expected pairs \[num_pairs, 2\] of edge type .* torch.stack\(\(src, dst\), 1\)"),
-    ],
-    ids=["of some types", "twice", "three", "too few", "sources and destinations"],
-)
-def test_labels_by_type_that_are_refused(items, message):
-    with pytest.raises(hr.InputError, match=message):
-        hr.ItemSampler(items)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from hypothesis import given
 
@@ -80,23 +79,3 @@ def test_ids_of_a_reordered_graph_stay():
     graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 0], num_nodes=4)
     reordered = hr.reorder(graph, hr.FeatureStore(), scores=torch.tensor([1.0, 3, 2, 4])).graph
     assert torch.equal(reordered.undirected().node_ids, reordered.node_ids)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: hr.Graph.from_coo([0], [1], node_types={"n": 1, "m": 1}, edge_types={"a": 1}).undirected(),
-            "got 'a'; name them so",
-        ),
-        (lambda: typed().with_reverse(["sells"]), "sells"),
-        (lambda: typed().with_reverse(prefix=""), "prefix to be a text"),
-        (lambda: typed().with_reverse().with_reverse([BUYS]), "expected no edge type .*rev_buys.* yet"),
-        (lambda: hr.Graph.from_coo([0], [1]).with_reverse(["a"]), "no edge_types of a graph without them"),
-        (lambda: hr.Graph.from_coo([0], [1], edge_types={"a": 1}).undirected(3), "the name of a new edge attribute"),
-        (lambda: hr.Graph.from_coo([0], [1], edge_types={"a": 1}).with_reverse(), "got 'a'; name them so"),
-    ],
-)
-def test_refusals(call, message):
-    with pytest.raises(hr.InputError, match=message):
-        call()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -242,36 +241,6 @@ def test_features_and_ids_of_a_reordered_graph_are_the_users():
         sorted(tuple(pair) for items in one.items.values() for pair in items.ids.tolist()) for one in (plain, moved)
     ]
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({}, r"expected edge_type to name the edges to split"),
-        ({"edge_type": "sells"}, "there is no type 'sells'"),
-        ({"edge_type": BUYS, "val": 0.6, "test": 0.5}, "to leave items for training"),
-        ({"edge_type": BUYS, "val": 1.5}, r"split_links: expected val to be a fraction in \[0, 1\)"),
-        ({"edge_type": BUYS, "val": -1}, "val to be an integer of at least 0"),
-        ({"edge_type": BUYS, "time": "age"}, "times under the name 'age'"),
-        ({"edge_type": BUYS, "reverse": "back"}, "there is no type 'back'"),
-        ({"edge_type": BUYS, "reverse": True}, "got True; leave it out, and the type is found"),
-        ({"edge_type": BUYS, "seed": -1}, "seed to be an integer"),
-        ({"edge_type": BUYS, "reverse": SEES}, "a type from the destinations of .* got .*'sees'"),
-        ({"edge_type": BUYS, "val": 0.001}, "expected val to be at least one item, got 0.001 of"),
-        ({"edge_type": BUYS, "test": 0.001, "time": "time"}, "expected test to be at least one item, got 0.001 of"),
-        (
-            {"graph": hr.Graph.from_coo([0, 1], [1, 2]), "val": 1, "test": 0, "reverse": "a"},
-            "no name of a reverse type",
-        ),
-        ({"graph": hr.Graph.from_coo([0, 1], [1, 2])}, "expected val to be at least one item, got 0.1 of 2"),
-        ({"graph": None}, "expected an hr.Graph, got NoneType"),
-        ({"graph": SimpleNamespace(graph=hr.Graph.from_coo([0], [1]))}, "got SimpleNamespace; pass data.graph"),
-        ({"graph": hr.Graph.from_coo([0, 1], [1, 2]), "edge_type": "a"}, "no edge_type for a graph without them"),
-    ],
-)
-def test_refusals(arguments, message):
-    with pytest.raises(hr.HeadraceError, match=message):
-        hr.split_links(**{"graph": typed(), **arguments})
 
 
 def test_times_that_do_not_divide_are_refused():

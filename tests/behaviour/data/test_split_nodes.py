@@ -66,27 +66,3 @@ def test_a_loader_takes_a_part_with_labels_and_times():
     assert batch.y.tolist() == [80, 82, 84, 86, 88]
     assert batch.seed_time.tolist() == [40.0, 41.0, 42.0, 43.0, 44.0]
     assert hr.ItemSampler(split["val"], time=torch.zeros(5)).time.tolist() == [0.0] * 5
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"nodes": {"a": [1]}}, "expected the nodes of one type"),
-        ({"nodes": torch.zeros(3, 2, dtype=torch.int64)}, "expected nodes, got 3 pairs"),
-        ({"val": 0.5, "test": 0.5}, "to leave items for training, got 5 and 5 of 10"),
-        ({"nodes": 3}, "expected val to be at least one item, got 0.1 of 3, which is none"),
-        ({"nodes": 3, "val": 1}, "expected test to be at least one item, got 0.1 of 3"),
-        ({"nodes": 4, "test": 0, "time": torch.arange(4)}, "expected val to be at least one item, got 0.1 of 4"),
-        ({"nodes": 4, "val": 0, "stratify": [0, 0, 1, 1]}, "expected test to be at least one item"),
-        ({"val": 1e-9, "test": 0}, "expected val to be at least one item, got 1e-09 of 10"),
-        ({"val": "half"}, "split_nodes: expected val to be a fraction in"),
-        ({"time": torch.arange(3)}, r"expected time of \[10\], one for each item, got int64\[3\]"),
-        ({"time": torch.arange(10), "stratify": torch.arange(10)}, "time or stratify, got both"),
-        ({"stratify": torch.rand(10)}, "stratify to be integers"),
-        ({"stratify": torch.arange(10)}, "got classes that are too small"),
-        ({"time": torch.zeros(10)}, "got none for 'train'"),
-    ],
-)
-def test_refusals(arguments, message):
-    with pytest.raises(hr.HeadraceError, match=message):
-        hr.split_nodes(**{"nodes": 10, **arguments})

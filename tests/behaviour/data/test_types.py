@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 import headrace as hr
@@ -47,21 +46,3 @@ def test_types_are_equal_by_value():
     assert types != types_of({"a": 1, "c": 3})
     assert types != "a"
     assert "'a': 1, 'b': 3" in repr(types)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: types_of({"a": -1}), "counts >= 0"),
-        (lambda: types_of({"a": 2}).id_range("b"), r"no type 'b'; the types are \['a'\]"),
-        (lambda: types_of({"a": 2}).type_of(torch.tensor([2])), r"ids in \[0, 2\), got ids from 2"),
-        (lambda: types_of({"a": 2}).type_of(torch.tensor([-1])), "got ids from -1"),
-        (lambda: types_of({"a": 2, "b": 3}).global_ids("a", [0, 2]), r"in \[0, 2\), got ids from 0 to 2"),
-        (lambda: types_of({"a": 2}).global_ids("a", [-1]), "got ids from -1 to -1"),
-        (lambda: types_of({"a": 2}).global_ids("b", [0]), "no type 'b'"),
-        (lambda: types_of({"a": 2}).global_ids("a", [0.0]), r"integer ids, got float64\[1\]"),
-    ],
-)
-def test_types_and_ids_that_do_not_exist_are_refused(make, message):
-    with pytest.raises(hr.InputError, match=message):
-        make()

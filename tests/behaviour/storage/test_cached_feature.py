@@ -325,22 +325,8 @@ def test_look_ahead_keeps_what_scores_say_where_it_knows_nothing():
     assert cache.stats()["expected"] == 0
 
 
-def test_refuses_what_does_not_fit():
-    x, scores = table(), torch.zeros(NUM_ROWS, dtype=torch.float64)
-    for policy, options, message in (
-        ("mru", {"rows": 1}, "lru"),
-        ("lru", {}, "rows= or bytes="),
-        ("lru", {"rows": 1, "bytes": 1}, "rows= or bytes="),
-        ("lru", {"rows": -1}, "at least 1"),
-        ("lru", {"rows": 1, "ids": [1]}, "ids are those of a static cache"),
-        ("lru", {"rows": 1, "scores": scores}, "scores"),
-        ("static", {"rows": 1}, "ids= or scores="),
-        ("static", {"rows": 1, "ids": [1], "scores": scores}, "ids= or scores="),
-        ("static", {"rows": 1, "scores": scores[1:]}, "a score for each"),
-        ("static", {"rows": 2, "ids": [1, 1]}, "distinct"),
-    ):
-        with pytest.raises(hr.InputError, match=message):
-            hr.CachedFeature(x, policy, **options)
+def test_refuses_reads_that_do_not_fit():
+    x = table()
     cache = hr.CachedFeature(x, "lru", rows=3)
     with pytest.raises(hr.InputError, match="look-ahead"):
         cache.expect(torch.tensor([1]))

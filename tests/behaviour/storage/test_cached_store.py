@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from caches import cached_bytes
 
@@ -43,21 +42,6 @@ def test_small_features_leave_what_they_do_not_need_to_the_others():
     cost = cached_bytes(12, "lru")
     caches = hr.cached(store, node=["x", "few", "z"], bytes=4 * (cost + 8) + 2 * 11 * cost, policy="lru")
     assert {name: one.capacity for name, one in caches.node.items()} == {"x": 11, "few": 4, "z": 11}
-
-
-def test_refuses_caches_of_nothing():
-    store = hr.FeatureStore(node={"x": table()})
-    for options, message in (
-        ({"node": []}, "names of features"),
-        ({"node": ["z"]}, "'z'"),
-        ({"node": ["x"], "policy": "static"}, "ids= or scores="),
-        ({"node": ["x"], "policy": "lru", "place": "cuda"}, "no policy for caches on cuda"),
-        ({"node": ["x"], "place": "meta"}, "expected place to be a GPU"),
-    ):
-        with pytest.raises(hr.InputError, match=message):
-            hr.cached(store, bytes=100, **options)
-    with pytest.raises(hr.InputError, match="names of features"):
-        hr.cached(hr.FeatureStore(), bytes=100)
 
 
 def test_without_names_all_features_have_caches():

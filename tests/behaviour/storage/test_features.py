@@ -178,21 +178,6 @@ def test_a_missing_name_lists_those_that_exist():
     assert list(store.node) == ["x", "y"]
 
 
-@pytest.mark.parametrize(
-    ("array", "message"),
-    [
-        (torch.tensor(1.0), "'x' to have one row per id"),
-        (["a", "b"], "node feature 'x' to be a numeric tensor"),
-        (np.zeros(2, dtype=">f4"), "numeric"),
-        (torch.zeros(2, device="meta"), r"node feature 'x' in CPU memory, got float32\[2\] on meta"),
-        (torch.zeros(2).to_sparse(), "dense"),
-    ],
-)
-def test_bad_features_are_refused(array, message):
-    with pytest.raises(hr.InputError, match=message):
-        hr.FeatureStore(node={"x": array})
-
-
 @pytest.mark.parametrize("ids", [[2], [-1], [0, 1, 5]])
 def test_ids_without_a_row_are_refused(ids):
     with pytest.raises(hr.InputError):

@@ -23,11 +23,6 @@ def test_scores_that_are_no_numbers_are_refused_and_others_decide(policy):
         hr.reorder(hr.Graph.from_coo([0], [1]), scores=[float("nan"), 1.0])
 
 
-def test_scores_that_no_policy_would_look_at_are_refused():
-    with pytest.raises(hr.InputError, match="expected no scores for 'lru'"):
-        hr.CachedFeature(torch.eye(4), "lru", rows=2, scores=torch.ones(4))
-
-
 @pytest.mark.parametrize("policy", ["sieve", "lru", "clock", "s3-fifo", "look-ahead"])
 def test_a_budget_that_holds_no_row_is_refused(policy):
     row = cached_bytes(16, policy)
@@ -40,14 +35,6 @@ def test_a_budget_that_holds_no_row_is_refused(policy):
         hr.cached(store, bytes=9, policy=policy)
 
 
-@pytest.mark.parametrize("options", [{}, {"place": "cuda"}, {"policy": "static", "scores": torch.ones(4)}])
-def test_a_cache_of_no_rows_is_refused(options):
-    with pytest.raises(hr.InputError, match="rows to be an integer of at least 1, got 0"):
-        hr.CachedFeature(torch.eye(4), rows=0, **options)
-    with pytest.raises(hr.InputError, match="expected ids of rows to hold, got none"):
-        hr.CachedFeature(torch.eye(4), "static", ids=torch.empty(0, dtype=torch.int64))
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_cache_on_a_gpu_that_is_not_here_is_refused_when_the_loader_is_made():
     graph = hr.Graph.from_coo([0, 1], [1, 0])
@@ -56,15 +43,3 @@ def test_a_cache_on_a_gpu_that_is_not_here_is_refused_when_the_loader_is_made():
     assert "place='cuda:1'" in plan.explain(machine=hr.Machine(gpus=2))
     with pytest.raises(hr.HeadraceError, match="CachedFeature: expected a device of this machine, got cuda:1"):
         plan.loader()
-
-
-def test_a_gpu_budget_that_holds_no_row_is_refused():
-    with pytest.raises(hr.InputError, match=r"CachedFeature: .* got bytes=1; a row takes \d+ bytes"):
-        hr.CachedFeature(torch.eye(4), bytes=1, place="cuda")
-    with pytest.raises(hr.InputError, match="cached: expected room for at least one row of each feature"):
-        hr.cached(hr.FeatureStore(node={"x": torch.eye(4)}), bytes=1, place="cuda:0")
-
-
-def test_a_policy_of_no_such_name_is_refused_for_stores_too():
-    with pytest.raises(hr.InputError, match="cached: expected a policy, one of"):
-        hr.cached(hr.FeatureStore(node={"x": torch.eye(4)}), bytes=1 << 10, policy="fifo")

@@ -232,23 +232,3 @@ def test_ranks_and_partitions_take_new_ids_alone():
     plan = hr.ItemSampler(20, batch_size=4, seed=0).sample_neighbor(hot, [2])
     with pytest.raises(hr.InputError, match="cooperative: sample_neighbor: .*" + advice):
         plan.loader(cooperative=True, comm=hr.testing.LocalGroup(2).comms[0])
-
-
-def test_refusals():
-    with pytest.raises(hr.InputError, match="expected one of scores= and order="):
-        hr.reorder(graph())
-    with pytest.raises(hr.InputError, match="expected one of scores= and order="):
-        hr.reorder(graph(), scores=SCORES, order=SCORES.argsort())
-    with pytest.raises(hr.InputError, match="expected a score for each of 200 nodes, got 199"):
-        hr.reorder(graph(), scores=SCORES[1:])
-    with pytest.raises(hr.InputError, match=r"expected an hr\.Graph, got list"):
-        hr.reorder([], scores=SCORES)
-    with pytest.raises(hr.InputError, match="order to hold each of 200 nodes once"):
-        hr.reorder(graph(), order=torch.zeros(NUM_NODES, dtype=torch.int64))
-    with pytest.raises(hr.InputError, match="to have a row for each of the graph's 200 nodes, got 199"):
-        hr.reorder(graph(), hr.FeatureStore(node={"x": torch.zeros(199)}), scores=SCORES)
-    with pytest.raises(hr.InputError, match="has been reordered already"):
-        hr.reorder(hr.reorder(graph(), scores=SCORES).graph, scores=SCORES)
-    for ids in (torch.arange(NUM_NODES - 1), torch.arange(NUM_NODES).int(), torch.zeros(NUM_NODES, dtype=torch.int64)):
-        with pytest.raises(hr.InputError, match="expected node_ids"):
-            hr.Graph(graph().indptr, graph().indices, node_ids=ids)

@@ -299,18 +299,6 @@ def test_several_features_in_shards():
         assert rounds == 5  # ids and two features with the same owners, ids and one with others
 
 
-@pytest.mark.parametrize(
-    ("cached", "rows", "message"),
-    [([5, 5], 2, "distinct"), ([5, 1000], 2, "distinct"), ([150], 1, "owns itself"), ([5], None, "together")],
-)
-def test_copies_that_make_no_sense_are_refused(cached, rows, message):
-    copies = None if rows is None else torch.zeros(rows, 2)
-    with pytest.raises(hr.InputError, match=message):
-        hr.ShardedFeature(
-            torch.zeros(100, 2), partition("range", 2), 1, cached=torch.tensor(cached), cached_rows=copies
-        )
-
-
 def test_shards_made_by_hand_share_checkpoints():
     def work(comm: hr.Comm) -> dict:
         owners = partition("hash", 2)

@@ -221,22 +221,6 @@ def test_copies_fill_places_of_their_own(copied, tmp_path):
         assert other.read(torch.arange(N)).counts == counts
 
 
-@pytest.mark.parametrize(
-    ("rank", "options", "text"),
-    [
-        (RANK[1:], {}, "each once"),
-        (torch.zeros(N, dtype=torch.int64), {}, "each once"),
-        (RANK, {"sizes": TierSizes(host=N + 1)}, "at most 50 rows"),
-        (RANK, {"sizes": TierSizes(2, 0, 0, 2), "stand_ins": True}, "places of 2 devices"),
-        (RANK, {"sizes": TierSizes(2, 0, 0, 1), "devices": devices(1)}, "need a GPU"),
-        (RANK.argsort()[torch.randperm(N)][:0], {}, "a rank for each of 50 rows"),
-    ],
-)
-def test_what_cannot_be_placed_is_refused(rank, options, text):
-    with pytest.raises(hr.InputError, match=text):
-        hr.TieredFeature(in_memory(ROWS), rank, options.pop("sizes", TierSizes()), **options)
-
-
 def test_ids_without_a_row_are_refused():
     for ids in ([N], [-1]):
         with pytest.raises(hr.InputError, match="has no row"):
