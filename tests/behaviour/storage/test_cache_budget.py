@@ -45,6 +45,7 @@ print((resident() - before) / budget)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(2)
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("policy", POLICIES)

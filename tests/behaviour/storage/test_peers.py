@@ -58,7 +58,7 @@ assert "memfd" not in "".join(os.readlink(f"/proc/self/fd/{name}") for name in o
 """
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_rows_are_those_of_the_plain_feature(world_size, tmp_path):
     run(ROWS, world_size, tmp_path)
 
@@ -149,6 +149,7 @@ with batches.fetch_feature(store(), node=["x"]).loader() as loader:
 """
 
 
+@pytest.mark.slow
 def test_a_plan_for_the_ranks_of_a_machine(tmp_path):
     """By the rank with the least memory; batches are those of the plain feature."""
     printed = run(PLANNED, 2, tmp_path)

@@ -48,6 +48,7 @@ def test_bytes_do_not_depend_on_threads_or_memory(tmp_path, monkeypatch):
     assert data.graph.content_digest() == expected.content_digest()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:convert. .* rows of .* are left out")
 @pytest.mark.parametrize("policy", ["create", "drop"])
 def test_bytes_do_not_depend_on_parts(tmp_path, monkeypatch, policy):

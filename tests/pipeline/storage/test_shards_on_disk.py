@@ -11,8 +11,8 @@ from shard_files import write
 
 
 def test_pieces_make_up_the_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.pipeline.storage.write_shards.PIECE_BYTES", 100)
-    monkeypatch.setattr("headrace.ops.graphs.rows.PIECE_EDGES", 7)
+    monkeypatch.setattr("headrace.pipeline.storage.write_shards.PIECE_BYTES", 1000)
+    monkeypatch.setattr("headrace.ops.graphs.rows.PIECE_EDGES", 70)
     owners = partition("table", 2)
     shards = hr.load_shards(write(tmp_path / "shards", graph(), owners, store()), 0)
     assert shards.graph == graph().shard(owners, 0)
