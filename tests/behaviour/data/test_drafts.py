@@ -126,6 +126,16 @@ def test_files_and_links_that_are_named_like_drafts_stay(tmp_path):
     assert len(hidden(tmp_path)) == 2
 
 
+def test_links_that_lead_back_to_themselves(tmp_path):
+    (tmp_path / "shards").symlink_to("shards")
+    (tmp_path / "above").symlink_to("above")
+    for path in (tmp_path / "shards", tmp_path / "above" / "shards"):
+        with pytest.raises(
+            hr.InputError, match=r"expected a folder to make, but .* (leads nowhere|leads back to itself)"
+        ):
+            write(path, overwrite=True)
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("there", [False, True])
 def test_a_full_disk_names_the_folder_and_what_was_needed(tmp_path, monkeypatch, number, there):
