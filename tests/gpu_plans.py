@@ -31,7 +31,7 @@ def copied_first(plan: hr.Plan, device: str = "cuda") -> hr.Plan:
     return hr.Plan([plan.stages[0], *hr.ItemSampler(1).copy_to(device).stages[1:], *plan.stages[1:]])
 
 
-def launched(stages: Sequence[hr.Stage], settings: RunSettings) -> Callable[[hr.MiniBatch], OnItsWay]:
+def launched(stages: Sequence[hr.ext.Stage], settings: RunSettings) -> Callable[[hr.MiniBatch], OnItsWay]:
     """The function that launches, on a batch, the stages from on_stream up to the prefetch, as a thread does."""
     start = next(number for number, stage in enumerate(stages) if stage.stream == "launch")
     end = next(number for number in range(start, len(stages)) if stages[number].name == "prefetch")

@@ -156,7 +156,7 @@ SOURCES: dict[str, Callable[[], hr.Plan]] = {
     "repeated": lambda: hr.ItemSampler(torch.arange(90) % 13, batch_size=40, seed=3),
     "labelled": lambda: hr.ItemSampler((torch.arange(50), torch.arange(50) * 2), batch_size=30, shuffle=True, seed=3),
     "pairs": lambda: pairs(batch_size=13),
-    "node_source": lambda: hr.NodeSource(Counting(), seed=3),
+    "node_source": lambda: hr.ext.NodeSource(Counting(), seed=3),
     "clusters": lambda: hr.ClusterSampler(hr.Partition.hash(NUM_NODES, 7), 3, boundary=1, seed=3),
     "budget": lambda: hr.ItemSampler(90, cost=torch.arange(90) % 7, budget=100, shuffle=True, seed=3),
     "global": lambda: hr.GlobalBatch(graph(), seed=3),

@@ -25,7 +25,7 @@ def test_fires_on_samplers():
 
 
 def test_fires_on_macros_of_users():
-    class Twice(hr.MacroStage):
+    class Twice(hr.ext.MacroStage):
         name = "twice"
 
         def parts(self):

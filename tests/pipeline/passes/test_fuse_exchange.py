@@ -66,7 +66,7 @@ def test_refuses_what_cannot_place_rows():
     plan = sampled().fetch_feature(features, node=["slow", "z"])
     slow = [f"fetch_owned({features}, node=['slow'])", "exchange_rows(['slow'])"]
     assert fetches(plan) == [*slow, f"fetch_and_exchange({features}, node=['z'])", "return_ids"]
-    with pytest.raises(hr.FeatureError, match="source of 'slow' has no read_into"):
+    with pytest.raises(hr.InputError, match="source of 'slow' has no read_into"):
         hand_made(sampled()).fetch_and_exchange(features, node=("slow",))
 
 

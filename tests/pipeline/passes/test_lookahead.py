@@ -162,7 +162,9 @@ def rows_read(source: Noting, room: int) -> int:
     plan = small_batches(source)
     stages = final(plan)
     narrow = hr.Plan([*stages[:-1], replace(stages[-1], bytes_in_view=room)])
-    node, *_ = lower(Rewriting(narrow, ONE_CORE, (PassRecord("", "", True, (), narrow),)), hr.RunSettings(seed=SEED))
+    node, *_ = lower(
+        Rewriting(narrow, ONE_CORE, (PassRecord("", "", True, (), narrow),)), hr.ext.RunSettings(seed=SEED)
+    )
     node.reset({"epoch": 0, "source": None})
     source.asked.clear()
     assert [work.batch.digest() for work in node] == [
@@ -197,12 +199,12 @@ def test_an_error_of_reading_ahead_is_raised_at_the_turn_of_its_window():
     class Damaged(Noting):
         def read(self, ids, *, num_threads=1, to=CPU):
             if self.asked:
-                raise hr.FeatureError("row 7 cannot be read")
+                raise hr.InputError("row 7 cannot be read")
             return super().read(ids, num_threads=num_threads, to=to)
 
     batches = iter(small_batches(Damaged()).loader(machine=ONE_CORE))
     assert [next(batches).index for _ in range(MOST_ENTERING)] == [0, 1, 2]
-    with pytest.raises(hr.FeatureError, match="row 7 cannot be read"):
+    with pytest.raises(hr.InputError, match="row 7 cannot be read"):
         next(batches)
 
 
@@ -241,10 +243,10 @@ def test_what_a_window_holds_goes_with_the_iteration():
 def test_an_error_of_expecting_names_stage_and_batch():
     class Refuses(Expecting):
         def expect(self, ids):
-            raise hr.FeatureError("no such row")
+            raise hr.InputError("no such row")
 
     plan = items().sample_neighbor(graph(), [4]).fetch_feature(hr.FeatureStore(node={"x": Refuses()}), node=["x"])
-    with pytest.raises(hr.FeatureError, match="no such row") as caught:
+    with pytest.raises(hr.InputError, match="no such row") as caught:
         next(iter(plan.loader(machine=ONE_CORE)))
     assert "in stage fetch_feature" in str(caught.value.__notes__)
     assert "batch 0" in str(caught.value.__notes__)
@@ -288,7 +290,7 @@ def test_batches_in_view_stay_within_the_memory():
     for room, seen in ((1, 1), (3_000, 2), (1 << 20, 6)):
         narrow = hr.Plan([*stages[:-1], replace(stages[-1], bytes_in_view=room)])
         node, *_ = lower(
-            Rewriting(narrow, ONE_CORE, (PassRecord("", "", True, (), narrow),)), hr.RunSettings(seed=SEED)
+            Rewriting(narrow, ONE_CORE, (PassRecord("", "", True, (), narrow),)), hr.ext.RunSettings(seed=SEED)
         )
         node.reset({"epoch": 0, "source": None})
         source.expected.clear()

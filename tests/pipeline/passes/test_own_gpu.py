@@ -30,7 +30,7 @@ def test_refuses_copies_that_name_one_and_machines_with_one():
 
 
 def test_cannot_be_switched_off():
-    with pytest.raises(hr.UsageError, match="own_gpu"):
+    with pytest.raises(hr.PlanError, match="own_gpu"):
         rewrite(fetched(), hr.Machine(), {"own_gpu": False})
 
 

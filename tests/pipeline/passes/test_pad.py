@@ -55,7 +55,7 @@ def test_fires_with_more_shapes_where_batches_differ_much(sampled, shapes):
 
 
 def test_refuses_batches_that_no_other_run_can_make():
-    drawn = hr.NodeSource(Counting(), seed=3).sample_neighbor(graph(), [2])
+    drawn = hr.ext.NodeSource(Counting(), seed=3).sample_neighbor(graph(), [2])
     with pytest.raises(hr.PlanError, match=r"draws an epoch again, got node_source; give the sizes, pad\(num_nodes="):
         padding(drawn.pad())
     own = hr.ItemSampler(10, items_per_rank=True, batch_size_per_rank=2).sample_neighbor(graph(), [2])
@@ -82,7 +82,7 @@ def test_refuses_nothing_without_the_stage():
 
 
 def test_cannot_be_switched_off():
-    with pytest.raises(hr.UsageError, match="pad"):
+    with pytest.raises(hr.PlanError, match="pad"):
         plan().pad().loader(pad=False)
 
 

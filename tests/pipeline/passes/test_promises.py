@@ -143,7 +143,9 @@ def test_required_passes_against_what_they_stand_for(one, data):
 def expanded(data: st.DataObject) -> tuple[object, object]:
     """Macros against their parts, written by hand."""
     plan = data.draw(random_plans().filter(lambda one: "pad" not in one.tail), label="plan").build()
-    parts = [part for stage in plan.stages for part in (stage.parts() if isinstance(stage, hr.MacroStage) else [stage])]
+    parts = [
+        part for stage in plan.stages for part in (stage.parts() if isinstance(stage, hr.ext.MacroStage) else [stage])
+    ]
     options = {"machine": data.draw(st.sampled_from(MACHINES), label="machine")}
     by_hand = HandMade(parts).loader(fuse_sampling=False, prefetch=False, num_threads=1)
     return [digest(batch) for batch in plan.loader(**options)], [digest(batch) for batch in by_hand]
@@ -310,7 +312,7 @@ def test_random_plans_reach_every_verb():
         stage.name for sampler in SAMPLERS.values() for stage in sampler.chain(hr.ItemSampler(5), graph()).stages[1:]
     }
     made |= {"fetch_feature", "transform", "pad", "prefetch", "copy_to", "to_pyg"}
-    assert made >= {*hr.verbs()} - {"to_dgl"}
+    assert made >= {*hr.ext.verbs()} - {"to_dgl"}
 
 
 @pytest.mark.parametrize("one", PASSES, ids=lambda one: one.name)

@@ -81,7 +81,7 @@ def test_ranks_that_exchange_ids_begin_pairs_and_trees_on_the_cpu():
 
 
 def test_cannot_be_switched_off():
-    with pytest.raises(hr.UsageError, match="sample_on_cpu"):
+    with pytest.raises(hr.PlanError, match="sample_on_cpu"):
         rewrite(items().sample_neighbor(graph(), [3]), hr.Machine(), {"sample_on_cpu": False})
 
 

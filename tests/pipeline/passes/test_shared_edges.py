@@ -116,7 +116,7 @@ def test_one_process_is_left_as_it_is():
 )
 def test_refuses_what_needs_all_edges_of_a_node(plan, words):
     with pytest.raises(hr.PlanError, match=words) as error:
-        plan().loader(cooperative=True, comm=hr.LocalGroup(4).comms[0], partition=grid())
+        plan().loader(cooperative=True, comm=hr.testing.LocalGroup(4).comms[0], partition=grid())
     assert "edge_partition.nodes" in str(error.value)
 
 
@@ -128,7 +128,7 @@ def test_refuses_partitions_of_other_graphs_and_for_other_ranks():
     ):
         with pytest.raises(hr.PlanError, match=words):
             items().sample_in_subgraph(graph()).loader(
-                cooperative=True, comm=hr.LocalGroup(4).comms[0], partition=partition
+                cooperative=True, comm=hr.testing.LocalGroup(4).comms[0], partition=partition
             )
     # Another object with the same edges is the same graph.
     again = hr.Graph(graph().indptr.clone(), graph().indices.clone(), graph().edge_permutation)

@@ -23,7 +23,7 @@ CACHED_ROW = ROW + SLOT_BYTES["look-ahead"]
 LARGE = Machine(cores=1, memory=4 * NUM_NODES * CACHED_ROW)  # a quarter of it holds all of them
 
 
-def fetch(machine=SMALL, features=None, **switches) -> hr.Stage:
+def fetch(machine=SMALL, features=None, **switches) -> hr.ext.Stage:
     plan = items().sample_neighbor(graph(), [4]).fetch_feature(features or store_on_disk(), node=["x"])
     final = rewrite(plan, machine, {"lookahead": False, **switches}).final
     return final.stages[-1]

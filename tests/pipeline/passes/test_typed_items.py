@@ -26,7 +26,7 @@ def test_refuses_items_without_types_and_types_without_a_graph():
 
 
 def test_cannot_be_switched_off():
-    with pytest.raises(hr.UsageError, match="typed_items"):
+    with pytest.raises(hr.PlanError, match="typed_items"):
         typed_items().sample_neighbor(typed_graph(), [2]).loader(typed_items=False)
 
 

@@ -48,7 +48,7 @@ def test_same_result():
     assert digests(fetched().copy_to("cuda")) == digests(fetched(), hr.Machine())
 
 
-class Pairs(hr.BatchSource):
+class Pairs(hr.ext.BatchSource):
     num_batches = 2
 
     def seek(self, epoch, state):
@@ -63,7 +63,7 @@ class Pairs(hr.BatchSource):
         )
 
 
-class PairSource(hr.SourceStage):
+class PairSource(hr.ext.SourceStage):
     """Says nothing of its largest seed, 20."""
 
     name, seed = "pair_source", 7
@@ -84,7 +84,7 @@ def test_ids_without_rows_are_refused_there_too(machine, sampled, what, monkeypa
     monkeypatch.setattr("headrace.pipeline.passes.feature_cache.LEAST_BYTES", 1)
     begun = PairSource().sample_neighbor(graph(), [2]) if sampled else PairSource()
     plan = begun.fetch_feature(short(), **what).copy_to("cuda" if machine.gpus else "cpu")
-    with stand_in(StandIn()), pytest.raises(hr.FeatureError, match=r"= 20 has no row.* num_rows = 15"):
+    with stand_in(StandIn()), pytest.raises(hr.InputError, match=r"= 20 has no row.* num_rows = 15"):
         list(plan.loader(machine=machine))
 
 
@@ -128,7 +128,7 @@ def test_labels_by_type_are_those_of_the_cpu():
     of_one = typed_items().sample_neighbor(typed_graph(), [2])
     for labels in ({"b": "z"}, ("b", "z")):
         there = of_one.fetch_feature(typed_store(), labels=labels).copy_to("cuda")
-        with stand_in(StandIn()), pytest.raises(hr.FeatureError, match="expected seeds of type 'b', of which 'z'"):
+        with stand_in(StandIn()), pytest.raises(hr.InputError, match="expected seeds of type 'b', of which 'z'"):
             list(there.loader(machine=GPU))
 
 

@@ -45,7 +45,7 @@ def test_refuses_other_samplers():
 
 
 def test_cannot_be_switched_off():
-    with pytest.raises(hr.UsageError, match="within_boundary"):
+    with pytest.raises(hr.PlanError, match="within_boundary"):
         clusters().loader(within_boundary=False)
 
 

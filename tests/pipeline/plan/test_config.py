@@ -214,12 +214,12 @@ class TestRefusals:
         self.refused("did you mean 'item_sampler'", {"version": 1, "stages": [{**source, "source": "item_samplr"}]})
         for verb in ("loader", "__class__", "then", "_end", 3, None):
             self.refused("expected the name of a verb", {"version": 1, "stages": [source, {"verb": verb}]})
-        with pytest.raises(hr.UsageError, match="did you mean batch_size=") as error:
+        with pytest.raises(hr.PlanError, match="did you mean batch_size=") as error:
             hr.Plan.from_config({"version": 1, "stages": [{**source, "batch_sizes": 3}]})
         assert "item" in str(error.value).lower()
 
     def test_stages_without_a_verb(self):
-        class Own(hr.MapStage):
+        class Own(hr.ext.MapStage):
             name = "own"
 
             def runner(self, settings):

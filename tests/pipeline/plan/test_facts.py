@@ -95,7 +95,7 @@ def test_facts_that_a_rule_changes_far_ahead_wake_rules_behind():
 
 @pytest.mark.parametrize("pattern", [(..., Prefetch), (Prefetch, ...), (Prefetch, ..., Prefetch, ..., Prefetch)])
 def test_a_pattern_has_one_gap_between_two_types(pattern):
-    with pytest.raises(hr.UsageError, match="at most one gap"):
+    with pytest.raises(hr.PlanError, match="at most one gap"):
         Rule("wide", pattern, lambda *_: None)
 
 

@@ -50,7 +50,7 @@ def test_what_is_named_exists(name):
     for method in re.findall(r"hr\.Graph\.(\w+)|graph\.(\w+)\(", text):
         assert hasattr(hr.Graph, "".join(method))
     for one in re.findall(r"(?:\s|\))\.([a-z_]+)\(", text):
-        assert one == "loader" or one in hr.verbs()
+        assert one == "loader" or one in hr.ext.verbs()
     pyg = re.findall(r"headrace\.pyg\.(\w+)", text)
     if pyg:
         pytest.importorskip("torch_geometric")

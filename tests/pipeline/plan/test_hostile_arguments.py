@@ -79,6 +79,6 @@ def test_a_fill_is_what_attributes_can_hold():
     edges = torch.tensor([0, 1]), torch.tensor([1, 0])
     whole = hr.Graph.from_coo(*edges, edge_attrs={"count": torch.tensor([1, 2], dtype=torch.uint8)})
     for fill in (0.5, 256, -1, float("nan")):
-        with pytest.raises(hr.GraphError, match=r"edge_attrs\['count'\] can hold, which is uint8, got "):
+        with pytest.raises(hr.InputError, match=r"edge_attrs\['count'\] can hold, which is uint8, got "):
             whole.with_self_loops(fill)
     assert whole.with_self_loops(255).edge_attrs["count"].tolist() == [1, 2, 255, 255]

@@ -16,7 +16,7 @@ from headrace.pipeline.plan.foreign_words import ADVICE, MEANING, SAME
 
 from plans import graph, items, store
 
-STAGES = {name: getattr(hr.Plan, name) for name in hr.verbs()}
+STAGES = {name: getattr(hr.Plan, name) for name in hr.ext.verbs()}
 
 
 def sampled() -> hr.Plan:
@@ -38,7 +38,7 @@ def pairs() -> hr.Plan:
     ],
 )
 def test_a_plan_is_no_loader(use, advice):
-    with pytest.raises(hr.UsageError, match=rf"expected .* plan.*\(ends in sample_neighbor\).*{advice}") as caught:
+    with pytest.raises(hr.PlanError, match=rf"expected .* plan.*\(ends in sample_neighbor\).*{advice}") as caught:
         use(sampled())
     assert isinstance(caught.value, hr.PlanError)
     assert isinstance(caught.value, TypeError)
@@ -53,7 +53,7 @@ def test_a_plan_is_no_loader(use, advice):
 )
 def test_a_loader_is_neither_an_iterator_nor_a_list(use, advice):
     with sampled().loader() as loader:
-        with pytest.raises(hr.UsageError, match=advice):
+        with pytest.raises(hr.PlanError, match=advice):
             use(loader)
         assert len(list(loader)) == len(loader)
 
@@ -129,10 +129,10 @@ def test_no_name_is_meant_that_users_do_not_write():
 
 def test_a_loader_that_does_not_know_its_length_is_true():
     nodes = pytest.importorskip("torchdata.nodes")
-    loader = hr.NodeSource(nodes.IterableWrapper([[1, 2], [3]]), seed=0).sample_neighbor(graph(), [3]).loader()
+    loader = hr.ext.NodeSource(nodes.IterableWrapper([[1, 2], [3]]), seed=0).sample_neighbor(graph(), [3]).loader()
     assert loader
     assert len(list(loader)) == 2
-    with pytest.raises(hr.UsageError, match=r"len\(loader\): expected .* got .* a torchdata node; count"):
+    with pytest.raises(hr.PlanError, match=r"len\(loader\): expected .* got .* a torchdata node; count"):
         len(loader)
 
 
@@ -155,7 +155,7 @@ def test_graphs_of_other_libraries_are_told_what_takes_them(sign, maker):
 @pytest.mark.parametrize("more", [{}, {"num_nodes": 5}, {"dst": 5}])
 @pytest.mark.parametrize("edge_index", [torch.zeros(2, 3, dtype=torch.int64), np.zeros((2, 3), dtype=np.int64)])
 def test_an_edge_index_is_two_arrays(edge_index, more):
-    with pytest.raises(hr.GraphError, match=r"got int64\[2, 3\] as src.*from_coo\(edge_index\[0\], edge_index\[1\]"):
+    with pytest.raises(hr.InputError, match=r"got int64\[2, 3\] as src.*from_coo\(edge_index\[0\], edge_index\[1\]"):
         hr.Graph.from_coo(edge_index, **more)
 
 
@@ -185,7 +185,7 @@ def test_a_plan_is_true():
         (lambda: hr.ItemSampler(10, batchsize=2), r"did you mean batch_size=\?"),
         (lambda: hr.ItemSampler(10, 4), r"at most 1 .*\(items\), got 2; name the others: batch_size="),
         (
-            lambda: hr.NodeSource(None, batch_size=3),
+            lambda: hr.ext.NodeSource(None, batch_size=3),
             "NodeSource: expected arguments among node, seed, got batch_",
         ),
         (lambda: items().sample_neighbor(graph(), [3], prob_name="w"), r"got prob_name=; here it is called weight="),
@@ -210,7 +210,7 @@ def test_a_plan_is_true():
     ],
 )
 def test_arguments_that_are_not_there(call, match):
-    with pytest.raises(hr.UsageError, match=match):
+    with pytest.raises(hr.PlanError, match=match):
         call()
 
 
@@ -220,7 +220,7 @@ def test_every_verb_answers_every_foreign_word(verb):
     plan = items()
     names = [*inspect.signature(_stage_of(verb)).parameters]
     for word in {*SAME, *ADVICE} - {*names}:
-        with pytest.raises(hr.UsageError, match=rf"^{verb}: .*got {word}=; ") as caught:
+        with pytest.raises(hr.PlanError, match=rf"^{verb}: .*got {word}=; ") as caught:
             getattr(plan, verb)(**{word: 1})
         same = [one for one in SAME.get(word, ()) if one in names]
         assert ("here it is called" in str(caught.value)) == bool(same)
@@ -259,7 +259,7 @@ def test_a_loader_cannot_but_says_what_can(dump, running):
         if running:
             next(iterator)
         for one in (loader, iterator):
-            with pytest.raises(hr.LoaderError, match=r"copy or pickle .*plan and loader\.state_dict\(\)"):
+            with pytest.raises(hr.HeadraceError, match=r"copy or pickle .*plan and loader\.state_dict\(\)"):
                 dump(one)
         plan, state = pickle.loads(pickle.dumps((sampled(), loader.state_dict())))  # noqa: S301 - our own
         rest = [batch.digest() for batch in iterator]

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.ops import TierSizes
 from headrace.pipeline.data.place import DISK
+from headrace.pipeline.plan.plan_tiers import TierPlan
 from headrace.pipeline.storage.array_source import ArraySource
 
 from plans import NUM_NODES, graph, items, store
@@ -26,7 +28,7 @@ def machine(gpus: int = 0, per_gpu: int = 0, memory: int = 1 << 30) -> hr.Machin
     return hr.Machine(gpus=gpus, gpu_memory=(per_gpu,) * gpus, memory=memory)
 
 
-def plan(**options: object) -> hr.TierPlan:
+def plan(**options: object) -> TierPlan:
     given = {"machine": machine(2, 40 * ROW), "scores": SCORES, **options}
     return hr.plan_tiers(given.pop("store", one_store()), graph(), given.pop("machine"), given.pop("scores"), **given)
 
@@ -95,10 +97,10 @@ def test_of_numbers_with_one_time_the_fewest_rows_are_replicated():
 
 def test_rows_from_disk_go_to_host_memory_as_far_as_there_is_room():
     limited = machine(memory=2 * 30 * ROW)
-    assert plan(store=one_store(DISK), machine=limited).sizes == hr.TierSizes(host=30)
-    assert plan(store=one_store(DISK), machine=machine()).sizes == hr.TierSizes(host=NUM_NODES)
-    assert plan(store=one_store(DISK), machine=machine(memory=2 * ROW - 1)).sizes == hr.TierSizes()
-    assert plan(machine=limited).sizes == hr.TierSizes()  # they are in memory already
+    assert plan(store=one_store(DISK), machine=limited).sizes == TierSizes(host=30)
+    assert plan(store=one_store(DISK), machine=machine()).sizes == TierSizes(host=NUM_NODES)
+    assert plan(store=one_store(DISK), machine=machine(memory=2 * ROW - 1)).sizes == TierSizes()
+    assert plan(machine=limited).sizes == TierSizes()  # they are in memory already
 
 
 def test_the_table_names_every_place():
@@ -214,5 +216,5 @@ def test_numbers_of_any_kind_are_taken():
     ],
 )
 def test_what_cannot_be_planned_is_refused(options, text):
-    with pytest.raises(hr.FeatureError, match=text):
+    with pytest.raises(hr.InputError, match=text):
         plan(**options)

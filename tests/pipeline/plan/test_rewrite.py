@@ -52,7 +52,9 @@ def test_work_grows_with_the_hops_and_no_faster(verb, monkeypatch):
 
     def work(hops):
         counted = Counter()
-        monkeypatch.setattr(hr.Stage, "__new__", lambda cls, *_, **__: counted.update(["made"]) or object.__new__(cls))
+        monkeypatch.setattr(
+            hr.ext.Stage, "__new__", lambda cls, *_, **__: counted.update(["made"]) or object.__new__(cls)
+        )
         monkeypatch.setattr(rules, "map", lambda *given: counted.update(["looked at"]) or map(*given), raising=False)
         rewrite(plan(hops), Machine(cores=2))
         return counted
@@ -102,7 +104,9 @@ def test_a_rule_in_a_circle_is_stopped():
 
 
 def test_a_pass_that_breaks_the_plan_is_named():
-    cut = Rule("cut the compaction", (hr.MapStage,), lambda one, facts, machine: () if one.name == "compact" else None)
+    cut = Rule(
+        "cut the compaction", (hr.ext.MapStage,), lambda one, facts, machine: () if one.name == "compact" else None
+    )
     broken = Pass("scissors", Promise.SAME_BATCHES, (cut,))
     with pytest.raises(hr.PlanError, match=r"pass scissors \(rules cut the compaction\) broke the plan") as caught:
         rewriting.rewrite((PASSES[0], broken), items().sample_neighbor(graph(), [2]), Machine())

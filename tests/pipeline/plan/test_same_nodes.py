@@ -83,7 +83,7 @@ def test_other_edges_of_the_same_nodes():
     plan = plan.exclude_seed_edges().sample_neighbor(part, [3]).fetch_feature(features, node=["x"], edge=["e"])
     for batch in plan.loader():
         assert torch.equal(batch.edge["e"][0], features.edge["e"].read(batch.blocks[0].edge_ids).rows)
-    with pytest.raises(hr.FeatureError):
+    with pytest.raises(hr.InputError):
         pairs().sample_uniform_negative(part, 1).sample_neighbor(part, [3]).fetch_feature(store(), edge=["e"]).loader()
 
 
@@ -95,7 +95,7 @@ def test_a_graph_without_its_types_has_the_same_nodes():
 
 
 def test_a_stage_of_ones_own_is_asked_for_its_graph():
-    class Own(hr.MapStage):
+    class Own(hr.ext.MapStage):
         name = "own"
         graph = OTHER
 

@@ -13,7 +13,7 @@ import headrace as hr
 from plans import graph
 
 
-class Pairs(hr.BatchSource):
+class Pairs(hr.ext.BatchSource):
     num_batches = 3
 
     def seek(self, epoch, state):
@@ -32,12 +32,12 @@ class Pairs(hr.BatchSource):
         return hr.MiniBatch.of_seeds(seeds, epoch=self.epoch, index=self.drawn - 1, **fields)
 
 
-def source(batch=None, *, stage=(), **members) -> hr.SourceStage:
+def source(batch=None, *, stage=(), **members) -> hr.ext.SourceStage:
     if batch is not None:
         members["batch"] = batch
     drawer = type("Own", (Pairs,), members)
     named = {"name": "own_pairs", "seed": 7, "source": lambda self, settings: drawer(), **dict(stage)}
-    return type("OwnPairs", (hr.SourceStage,), named)()
+    return type("OwnPairs", (hr.ext.SourceStage,), named)()
 
 
 def seeds_of(plan: hr.Plan, **options) -> list[list[int]]:
@@ -50,19 +50,19 @@ ids = torch.tensor
 DRAWN = {
     "nothing": (lambda self: None, hr.PlanError, "Own.draw to return a MiniBatch, got NoneType"),
     "seeds": (lambda self: ids([1]), hr.PlanError, "Own.draw to return a MiniBatch, got Tensor"),
-    "negative": (lambda self: self.of(ids([-1])), hr.ItemsError, "ids of nodes, at least 0, got -1 to -1"),
+    "negative": (lambda self: self.of(ids([-1])), hr.InputError, "ids of nodes, at least 0, got -1 to -1"),
     "numbers": (lambda self: self.of(ids([0.5])), hr.InputError, "expected ids to be .* int64, got float32"),
-    "cube": (lambda self: self.of(ids([[[1]]])), hr.ItemsError, r"in CPU memory, got int64\[1, 1, 1\]"),
-    "one": (lambda self: self.of(ids(3)), hr.ItemsError, "expected seeds in one dimension or two, got a single number"),
+    "cube": (lambda self: self.of(ids([[[1]]])), hr.InputError, r"in CPU memory, got int64\[1, 1, 1\]"),
+    "one": (lambda self: self.of(ids(3)), hr.InputError, "expected seeds in one dimension or two, got a single number"),
     "labels": (
         lambda self: self.of(ids([1, 2]), y=ids([0])),
-        hr.ItemsError,
+        hr.InputError,
         r"y of a row for each of 2 seeds, got int64\[1\]",
     ),
-    "time": (lambda self: self.of(ids([1]), seed_time=3), hr.ItemsError, "seed_time of a row for each of 1 seeds"),
+    "time": (lambda self: self.of(ids([1]), seed_time=3), hr.InputError, "seed_time of a row for each of 1 seeds"),
     "no nodes": (
         lambda self: hr.MiniBatch(ids([1]), ids([0]), ids([0]), epoch=self.epoch, index=self.drawn - 1),
-        hr.ItemsError,
+        hr.InputError,
         r"seeds that are n_id\[seed_index\], got others",
     ),
     "another": (
@@ -169,11 +169,14 @@ def test_an_unknown_number_of_batches_is_what_is_drawn():
         ({"num_nodes": "9"}, "OwnPairs: expected num_nodes to be an integer of at least 0, got '9'"),
         ({"largest_id": 2.5}, "OwnPairs: expected largest_id to be an integer of at least 0, got 2.5"),
         ({"largest_id": 9}, "ids of nodes, at least 0 and at most 9, its largest_id, got 1 to 10"),
-        ({"source": lambda self, settings: None}, "OwnPairs.source to return an hr.BatchSource, got NoneType without"),
+        (
+            {"source": lambda self, settings: None},
+            "OwnPairs.source to return an hr.ext.BatchSource, got NoneType without",
+        ),
     ],
 )
 def test_what_a_source_declares_is_checked(stage, match):
-    with pytest.raises((hr.ItemsError, hr.PlanError), match=match):
+    with pytest.raises((hr.InputError, hr.PlanError), match=match):
         seeds_of(source(stage=stage).sample_neighbor(graph(), [2]))
 
 
@@ -195,7 +198,7 @@ class Counting(Pairs):
 
 
 def test_a_state_stays_as_it_was():
-    class Source(hr.SourceStage):
+    class Source(hr.ext.SourceStage):
         name, seed = "counting", 7
 
         def source(self, settings):
@@ -243,13 +246,13 @@ class Node:
 
 
 def test_the_state_of_a_node_stays_as_it_was():
-    with hr.NodeSource(Node(has_state=True), seed=0).prefetch(workers=1, depth=3).loader() as loader:
+    with hr.ext.NodeSource(Node(has_state=True), seed=0).prefetch(workers=1, depth=3).loader() as loader:
         states = [loader.state_dict()["source"]["node"] for _ in loader]
     assert states == [{"next": 1}, {"next": 2}, {"next": 3}]
 
 
 def test_a_node_without_a_state_is_refused():
-    with pytest.raises(hr.ItemsError, match=r"expected Node.state_dict to return what reset takes, got None"):
-        loader = hr.NodeSource(Node(has_state=False), seed=0).loader()
+    with pytest.raises(hr.InputError, match=r"expected Node.state_dict to return what reset takes, got None"):
+        loader = hr.ext.NodeSource(Node(has_state=False), seed=0).loader()
         next(iter(loader))
         loader.state_dict()

@@ -13,12 +13,12 @@ import headrace as hr
 from plans import graph, items, store
 
 
-def stage(run=lambda batch: (batch, {}), *, kind=hr.MapStage, **members):
+def stage(run=lambda batch: (batch, {}), *, kind=hr.ext.MapStage, **members):
     members = {"name": "own", "runner": lambda self, settings: run, **members}
     return type("Own", (kind,), members)()
 
 
-def planned(own: hr.Stage, *, first: bool = False) -> hr.Plan:
+def planned(own: hr.ext.Stage, *, first: bool = False) -> hr.Plan:
     begun = items().then(own) if first else items()
     fetched = begun.sample_neighbor(graph(), [2]).fetch_feature(store(), node=["x"], labels="y")
     return fetched if first else fetched.then(own)
@@ -176,12 +176,12 @@ def test_what_a_stage_declares_is_checked_before_work_starts(members, match):
 
 @pytest.mark.parametrize("parts", [None, 3, ("prefetch",), hr.ItemSampler(3), (hr.ItemSampler(3),)])
 def test_a_macro_expands_to_stages(parts):
-    macro = stage(kind=hr.MacroStage, parts=lambda self: parts)
+    macro = stage(kind=hr.ext.MacroStage, parts=lambda self: parts)
     with pytest.raises(hr.PlanError, match=r"own: expected Own.parts to return a tuple of stages behind a source, got"):
         planned(macro).loader()
 
 
 def test_a_macro_of_stages_of_users_is_checked_as_they_are():
-    macro = stage(kind=hr.MacroStage, parts=lambda self: [stage(RETURNED["text"][0])])
+    macro = stage(kind=hr.ext.MacroStage, parts=lambda self: [stage(RETURNED["text"][0])])
     with pytest.raises(hr.PlanError, match="Own to count in finite numbers"):
         list(planned(macro).loader())

@@ -9,7 +9,7 @@ import headrace as hr
 from plans import graph, items, store
 
 
-class Own(hr.MapStage):
+class Own(hr.ext.MapStage):
     def runner(self, settings):
         return lambda batch: (batch, {})
 
@@ -17,19 +17,19 @@ class Own(hr.MapStage):
 @pytest.mark.parametrize("name", ["seed", "batch_size", "shuffle", "num_nodes", "writes", "node"])
 def test_refuses_names_of_attributes_of_sources(name):
     with pytest.raises(hr.PlanError, match=f"which is a plan, has an attribute '{name}'"):
-        hr.verb(name)(Own)
+        hr.ext.verb(name)(Own)
 
 
 @pytest.mark.parametrize(("stage", "kind"), [(dict, "dict"), (lambda self: self, "function"), (Own(), "Own")])
 def test_refuses_what_is_no_class_of_stages(stage, kind):
     with pytest.raises(hr.PlanError, match=f"expected a class of stages to register as 'own_verb'.*got {kind}"):
-        hr.verb("own_verb")(stage)
+        hr.ext.verb("own_verb")(stage)
 
 
 def test_a_parameter_called_self_is_refused_by_name():
     config = hr.ItemSampler(20).sample_neighbor(graph(), [2]).config()
     config["stages"][1]["self"] = 7
-    with pytest.raises(hr.UsageError, match="got self="):
+    with pytest.raises(hr.PlanError, match="got self="):
         hr.Plan.from_config(config, graphs=graph())
 
 

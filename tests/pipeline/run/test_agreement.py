@@ -62,7 +62,11 @@ def test_a_partition_that_nothing_goes_by_is_refused():
         plan.loader(partition=hr.Partition.hash(200, 2), rank=0, world_size=2)
     with pytest.raises(hr.PlanError, match="it has 2 parts, but there is 1 rank"):
         plan.loader(
-            cooperative=True, partition=hr.Partition.hash(200, 2), rank=0, world_size=1, comm=hr.LocalGroup(1).comms[0]
+            cooperative=True,
+            partition=hr.Partition.hash(200, 2),
+            rank=0,
+            world_size=1,
+            comm=hr.testing.LocalGroup(1).comms[0],
         )
 
 
@@ -108,10 +112,10 @@ def test_items_go_by_a_partition_of_their_graph():
         hr.InputError, match="to be of the graph's 200 nodes, got one of 150; make it, or its partition"
     ):
         hr.ItemSampler(100, partition=halves(150)).sample_neighbor(graph(), [2]).loader(rank=0, world_size=2)
-    with pytest.raises(hr.ItemsError, match="among the partition's 150 nodes, got node 199, which no rank owns"):
+    with pytest.raises(hr.InputError, match="among the partition's 150 nodes, got node 199, which no rank owns"):
         hr.ItemSampler(200, partition=halves(150))
     for other in (torch.zeros(200), hr.EdgePartition.grid(graph(), 2)):
-        with pytest.raises(hr.ItemsError, match=f"expected an hr.Partition as partition, got {type(other).__name__}"):
+        with pytest.raises(hr.InputError, match=f"expected an hr.Partition as partition, got {type(other).__name__}"):
             hr.ItemSampler(100, partition=other)
 
 

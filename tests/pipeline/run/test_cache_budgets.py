@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import headrace as hr
+from headrace.ops import TierSizes
 from headrace.ops.memory_promises import promised
 from headrace.pipeline.lowered.gpu.fetch_rows import GraphCache
 from headrace.pipeline.passes import rewrite
@@ -116,7 +117,7 @@ def test_what_is_filled_is_not_counted_twice(path):
 def test_tiers_count_until_they_are_filled():
     gc.collect()
     x = torch.zeros(100, 4)
-    tiers = hr.TieredFeature(x, torch.arange(100), hr.TierSizes(host=10))
+    tiers = hr.TieredFeature(x, torch.arange(100), TierSizes(host=10))
     assert promised() == (160, 160, 160)
     tiers.read(torch.arange(3))
     assert promised() == (160, 0, 0)
@@ -236,7 +237,7 @@ def test_ulimit_of_data_is_kept(tmp_path):
     assert 0 < int(ran.stdout) * 1024 <= 128 << 20
 
 
-def source_of(stage: hr.Stage) -> GpuCachedFeature | None:
+def source_of(stage: hr.ext.Stage) -> GpuCachedFeature | None:
     return None if stage.wants is None else stage.wants.store.node["x"]
 
 

@@ -42,7 +42,7 @@ def test_an_error_surfaces_in_order_with_its_traceback(workers):
 
 
 def test_a_runner_that_returns_no_counts_is_told_what_to_return():
-    class Silent(hr.MapStage):
+    class Silent(hr.ext.MapStage):
         name = "silent"
 
         def runner(self, settings):
@@ -152,7 +152,7 @@ def test_an_iteration_taken_through_a_fork_is_refused():
         if child == 0:
             try:
                 next(iterator)
-            except hr.LoaderError as error:
+            except hr.HeadraceError as error:
                 print("refused:", error, flush=True)
             print(len(list(loader)), flush=True)
             os._exit(0)

@@ -129,7 +129,7 @@ def test_with_closes():
         iterator = iter(loader)
         next(iterator)
     assert worker_threads() == []
-    with pytest.raises(hr.LoaderError, match="one iteration at a time"):
+    with pytest.raises(hr.HeadraceError, match="one iteration at a time"):
         next(iterator)
     assert len(list(loader)) == 6
 
@@ -140,9 +140,9 @@ def test_two_iterations_at_once_are_refused():
     next(outer)
     inner = iter(loader)
     assert next(inner).epoch == 1
-    with pytest.raises(hr.LoaderError, match="second loader"):
+    with pytest.raises(hr.HeadraceError, match="second loader"):
         next(outer)
-    with pytest.raises(hr.LoaderError, match="second loader"):
+    with pytest.raises(hr.HeadraceError, match="second loader"):
         list(zip(loader, loader, strict=True))
 
 
@@ -241,7 +241,7 @@ def test_bad_arguments(arguments, match):
 
 
 def test_bad_epochs():
-    with pytest.raises(hr.LoaderError, match="-1"):
+    with pytest.raises(hr.HeadraceError, match="-1"):
         items().loader().set_epoch(-1)
 
 
@@ -255,5 +255,5 @@ def test_many_epochs_do_not_grow():
 @pytest.mark.parametrize("cooperative", [True, False])
 def test_what_is_no_partition_is_refused_on_one_process_too(cooperative):
     plan = hr.ItemSampler(4, seed=0).sample_neighbor(graph(), [2])
-    with pytest.raises(hr.LoaderError, match=r"expected an hr\.Partition or an hr\.EdgePartition, .* got str"):
+    with pytest.raises(hr.HeadraceError, match=r"expected an hr\.Partition or an hr\.EdgePartition, .* got str"):
         plan.loader(partition="metis", cooperative=cooperative)

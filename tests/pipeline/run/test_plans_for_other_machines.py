@@ -49,7 +49,7 @@ def test_a_loader_is_not_for_a_rank_that_this_process_is_not():
 
 
 def test_refusals():
-    with pytest.raises(hr.UsageError, match="explain: expected machine to be"):
+    with pytest.raises(hr.PlanError, match="explain: expected machine to be"):
         plan().explain(machine=8)
     with pytest.raises(hr.PlanError, match="no_such_pass"):
         plan().explain(no_such_pass=True)

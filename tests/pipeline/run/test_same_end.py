@@ -40,7 +40,7 @@ class Ids:
         return {"next": self._next}
 
 
-class OwnSource(hr.SourceStage):
+class OwnSource(hr.ext.SourceStage):
     """A source of a user, which knows its number of batches."""
 
     name, seed = "own_source", 0
@@ -48,11 +48,11 @@ class OwnSource(hr.SourceStage):
     def __init__(self, num_batches: int) -> None:
         object.__setattr__(self, "num_batches", num_batches)
 
-    def source(self, settings: object) -> hr.BatchSource:
+    def source(self, settings: object) -> hr.ext.BatchSource:
         return OwnBatches(self.num_batches)
 
 
-class OwnBatches(hr.BatchSource):
+class OwnBatches(hr.ext.BatchSource):
     def __init__(self, num_batches: int) -> None:
         self.num_batches = num_batches
 
@@ -67,7 +67,7 @@ class OwnBatches(hr.BatchSource):
         return hr.MiniBatch.of_seeds(torch.arange(3), epoch=epoch, index=index)
 
 
-SOURCES = {"node": lambda number: hr.NodeSource(Ids(number), seed=0), "own source": OwnSource}
+SOURCES = {"node": lambda number: hr.ext.NodeSource(Ids(number), seed=0), "own source": OwnSource}
 
 
 def train(loader: hr.Loader, model: threading.Barrier, num_epochs: int = 2) -> int:
@@ -182,7 +182,7 @@ def test_ranks_that_leave_at_the_same_batch_are_told_nothing(size):
 @pytest.mark.parametrize("longer_first", [True, False])
 def test_a_rank_that_ends_sees_who_has_more_or_is_seen(longer_first):
     """Whatever comes first, one of two ranks is told at once."""
-    notes = hr.LocalGroup(2).comms[0].notes
+    notes = hr.testing.LocalGroup(2).comms[0].notes
     short, long = (SamePlace(notes, rank, 2, 0, at_every_batch=True) for rank in range(2))
     for places in (short, long):
         places.begin(0, 0)
@@ -199,7 +199,7 @@ def test_a_rank_that_ends_sees_who_has_more_or_is_seen(longer_first):
 
 
 def test_ends_of_past_epochs_are_forgotten():
-    notes = hr.LocalGroup(2).comms[0].notes
+    notes = hr.testing.LocalGroup(2).comms[0].notes
     ranks = [SamePlace(notes, rank, 2, 0, at_every_batch=True) for rank in range(2)]
     kept = []
     for epoch in range(6):

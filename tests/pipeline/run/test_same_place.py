@@ -185,7 +185,7 @@ def test_places_of_past_epochs_are_forgotten():
                 list(loader)
             return loader.epoch
 
-    group = hr.LocalGroup(2)
+    group = hr.testing.LocalGroup(2)
     threads = [threading.Thread(target=load, args=(comm,)) for comm in group.comms]
     for thread in threads:
         thread.start()
@@ -217,7 +217,7 @@ def test_ranks_go_on_when_the_store_is_gone(monkeypatch):
             next(iter(loader))
             return len(list(loader))
 
-    monkeypatch.setattr(hr.LocalGroup(1).comms[0].__class__, "notes", property(lambda self: GoneNotes()))
+    monkeypatch.setattr(hr.testing.LocalGroup(1).comms[0].__class__, "notes", property(lambda self: GoneNotes()))
     assert run_ranks(2, load) == [BATCHES] * 2
 
 

@@ -70,10 +70,10 @@ def test_every_seed_of_torch_is_one(seed):
 def test_a_node_source_takes_the_seed_of_torch():
     nodes = pytest.importorskip("torchdata.nodes")
     torch.manual_seed(7)
-    source = hr.NodeSource(nodes.IterableWrapper([torch.tensor([7, 8])]))
+    source = hr.ext.NodeSource(nodes.IterableWrapper([torch.tensor([7, 8])]))
     assert (source.seed, source.seed_given) == (7, False)
     assert "seed=7" in repr(source)
-    assert hr.NodeSource(source.node, seed=7).seed_given
+    assert hr.ext.NodeSource(source.node, seed=7).seed_given
 
 
 def test_copies_remember_that_nobody_named_the_seed():

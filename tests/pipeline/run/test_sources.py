@@ -10,7 +10,7 @@ import headrace as hr
 from plans import graph
 
 
-class Drawer(hr.BatchSource):
+class Drawer(hr.ext.BatchSource):
     """Draws seeds by the number of the batch; `extra` is what it needs to know beside that."""
 
     num_batches = 5
@@ -36,7 +36,7 @@ class Drawer(hr.BatchSource):
         return {"extra": self._extra} if self._counts else {}
 
 
-class Source(hr.SourceStage):
+class Source(hr.ext.SourceStage):
     """A source with the defaults of its base."""
 
     name = "of_users"

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import headrace as hr
+from headrace.pipeline.run.stats import Stats
 from headrace.pipeline.stages.steps import Transform
 from headrace.pipeline.storage.terminal import shows_bars
 
@@ -163,11 +164,11 @@ def test_the_time_of_the_loop_is_divided_into_waiting_and_work():
 )
 def test_a_verdict_says_whether_the_loader_is_the_limit(waited, worked, words):
     stages = {"sample_neighbor": {"batches": 5, "seconds": 1.0}, "fetch_feature": {"batches": 5, "seconds": 3.0}}
-    stats = hr.Stats(stages, waited, worked=worked)
+    stats = Stats(stages, waited, worked=worked)
     assert stats.verdict.startswith(f"the training loop {words}")
     assert stats.verdict.endswith("fetch_feature") == (waited > 1)
     assert str(stats).endswith(stats.verdict)
-    assert "no batch" in hr.Stats().verdict
+    assert "no batch" in Stats().verdict
 
 
 def test_stats_are_dictionaries_for_json():
@@ -197,13 +198,13 @@ def test_all_counters_are_documented(name):
     with PLANS[name]().loader() as loader:
         next(iter(loader))
         counters = {counter for totals in loader.stats().stages.values() for counter in totals}
-    known = set(re.findall(r"``(\w+)``", hr.Stats.__doc__))
+    known = set(re.findall(r"``(\w+)``", Stats.__doc__))
     assert {one for one in counters if not one.startswith("bytes_from_")} <= known
 
 
 def test_text_for_prometheus():
     totals = {"items": {"batches": 5, "seconds": 0.25}, "fetch_feature": {"batches": 5, "seconds": 0.5, "my-rows": 3}}
-    stats = hr.Stats(totals, waited=0.25)
+    stats = Stats(totals, waited=0.25)
     assert stats.prometheus(rank="0", run='a "b"\\\n') == (
         "# HELP headrace_stage_batches_total batches by stage of the plan, see help(headrace.Stats)\n"
         "# TYPE headrace_stage_batches_total counter\n"
@@ -221,15 +222,15 @@ def test_text_for_prometheus():
         'headrace_waited_seconds_total{rank="0",run="a \\"b\\"\\\\\\n"} 0.25\n'
     )
     assert "headrace_waited_seconds_total 0.25" in stats.prometheus()
-    alike = hr.Stats({"items": {"my-rows": 3, "my_rows": 4}}, waited=0.0).prometheus()
+    alike = Stats({"items": {"my-rows": 3, "my_rows": 4}}, waited=0.0).prometheus()
     assert alike.count("# TYPE headrace_stage_my_rows_total") == 1
     assert 'headrace_stage_my_rows_total{stage="items"} 7' in alike
 
 
 @pytest.mark.parametrize("name", ["stage", "a-b", "1a", "__name__", "ä", ""])
 def test_labels_that_prometheus_does_not_take(name):
-    with pytest.raises(hr.UsageError, match=f"expected labels of other names .*, got '{name}'; rename it"):
-        hr.Stats().prometheus(**{name: "a"})
+    with pytest.raises(hr.PlanError, match=f"expected labels of other names .*, got '{name}'; rename it"):
+        Stats().prometheus(**{name: "a"})
 
 
 def test_progress_bar_shows_the_epoch(capsys, monkeypatch):

@@ -65,7 +65,7 @@ def test_two_threads_get_whole_epochs_or_an_error(workers):
             loader = plan(workers).loader()
             results = outcomes(*[lambda loader=loader: sum(1 for _ in loader)] * 2)
             assert NUM_BATCHES in results
-            assert all(result == NUM_BATCHES or isinstance(result, hr.LoaderError) for result in results), results
+            assert all(result == NUM_BATCHES or isinstance(result, hr.HeadraceError) for result in results), results
 
 
 def test_another_thread_is_refused_by_name_and_the_first_one_goes_on():
@@ -75,7 +75,7 @@ def test_another_thread_is_refused_by_name_and_the_first_one_goes_on():
     state = loader.state_dict()
     for action in (lambda: iter(loader), lambda: loader.set_epoch(0), lambda: loader.load_state_dict(state)):
         error = in_another_thread(action)
-        assert isinstance(error, hr.LoaderError)
+        assert isinstance(error, hr.HeadraceError)
         assert "'reader-0'" in str(error)
         assert "'MainThread'" in str(error)
         assert "plan.loader()" in str(error)
@@ -99,7 +99,7 @@ def test_an_iterator_that_is_shared_serves_the_first_thread_alone():
             seen = []
             results = outcomes(*[lambda seen=seen, it=iteration: [seen.append(b.index) for b in it]] * 3)
             assert sorted(seen) == list(range(NUM_BATCHES))
-            assert sum(isinstance(result, hr.LoaderError) for result in results) in (0, 2)
+            assert sum(isinstance(result, hr.HeadraceError) for result in results) in (0, 2)
             longest = max(len(result) for result in results if not isinstance(result, Exception))
             assert longest == NUM_BATCHES  # one that came after the end is at the end
 
@@ -121,7 +121,7 @@ def test_a_thread_whose_iteration_another_one_closes_is_told(workers):
         closed.set()
 
     trained, _ = outcomes(train, close)
-    assert isinstance(trained, hr.LoaderError)
+    assert isinstance(trained, hr.HeadraceError)
     assert "ended by" in str(trained)
     assert len(list(loader)) == NUM_BATCHES
 
@@ -143,7 +143,7 @@ def test_closing_while_a_batch_is_made_is_no_end_of_the_epoch():
         loader.close()
 
     trained, _ = outcomes(lambda: len(list(loader)), close)
-    assert isinstance(trained, hr.LoaderError), trained
+    assert isinstance(trained, hr.HeadraceError), trained
 
 
 def test_epochs_of_two_threads():
@@ -153,7 +153,7 @@ def test_epochs_of_two_threads():
         return [len(list(loader)) for _ in loader.epochs(3)]
 
     results = outcomes(train, train)
-    whole = [result for result in results if not isinstance(result, hr.LoaderError)]
+    whole = [result for result in results if not isinstance(result, hr.HeadraceError)]
     assert whole
     assert all(count == NUM_BATCHES for result in whole for count in result)
 
@@ -162,7 +162,7 @@ def test_nodes_of_a_loader():
     node = plan().loader().node()
     results = outcomes(*[lambda: len(list(node))] * 2)
     assert NUM_BATCHES in results
-    assert all(result in (0, NUM_BATCHES) or isinstance(result, hr.LoaderError) for result in results)
+    assert all(result in (0, NUM_BATCHES) or isinstance(result, hr.HeadraceError) for result in results)
 
 
 def test_a_node_is_begun_anew_while_its_thread_lives():
@@ -174,12 +174,14 @@ def test_a_node_is_begun_anew_while_its_thread_lives():
 
 def test_one_torchdata_node_in_two_loaders():
     nodes = pytest.importorskip("torchdata.nodes", reason="torchdata before 0.10 has no nodes")
-    source = hr.NodeSource(nodes.IterableWrapper([torch.tensor([number]) for number in range(6)]), seed=0)
+    source = hr.ext.NodeSource(nodes.IterableWrapper([torch.tensor([number]) for number in range(6)]), seed=0)
     one, two = source.loader(prefetch=False), source.loader(prefetch=False)
     first = iter(one)
     next(first)
     assert [batch.seeds.tolist() for batch in two] == [[number] for number in range(6)]
-    with pytest.raises(hr.LoaderError, match=r"node_source: expected a torchdata node that one loader .* node of its"):
+    with pytest.raises(
+        hr.HeadraceError, match=r"node_source: expected a torchdata node that one loader .* node of its"
+    ):
         next(first)
     assert len(list(one)) == 6
 

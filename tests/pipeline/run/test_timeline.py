@@ -95,7 +95,7 @@ def test_each_rank_has_its_file(tmp_path):
 
 def test_pictures(tmp_path):
     loader = PLANS["neighbor"]().prefetch(workers=1).loader()
-    with pytest.raises(hr.UsageError, match="expected batches to draw, got none yet"):
+    with pytest.raises(hr.PlanError, match="expected batches to draw, got none yet"):
         loader.profile(tmp_path / "early.png")
     list(loader)
     assert loader.profile(tmp_path / "trace.png").read_bytes().startswith(b"\x89PNG")
@@ -105,15 +105,13 @@ def test_pictures(tmp_path):
 
 @pytest.mark.parametrize("name", ["trace.txt", "trace"])
 def test_other_formats(tmp_path, name):
-    with pytest.raises(hr.UsageError, match=r"expected a name that ends in .json, .png, .* pass one such as"):
+    with pytest.raises(hr.PlanError, match=r"expected a name that ends in .json, .png, .* pass one such as"):
         items().loader().profile(tmp_path / name)
     assert not (tmp_path / name).exists()
 
 
 def test_a_folder_that_is_missing(tmp_path):
-    with pytest.raises(
-        hr.UsageError, match=r"profile: expected a folder for trace.json, got .*/missing, which is none"
-    ):
+    with pytest.raises(hr.PlanError, match=r"profile: expected a folder for trace.json, got .*/missing, which is none"):
         items().loader().profile(tmp_path / "missing" / "trace.json")
     assert not list(tmp_path.iterdir())
 

@@ -36,7 +36,7 @@ class Ids(base_node.BaseNode):
 
 
 def node_plan(workers=1):
-    return hr.NodeSource(Ids(), seed=5).sample_neighbor(graph(), [3, 2]).prefetch(workers=workers)
+    return hr.ext.NodeSource(Ids(), seed=5).sample_neighbor(graph(), [3, 2]).prefetch(workers=workers)
 
 
 def test_a_node_is_a_source():
@@ -87,13 +87,13 @@ def test_no_epoch_is_empty_after_resuming_behind_the_last_batch(workers):
 def test_torchdata_batcher_is_a_source():
     nodes = pytest.importorskip("torchdata.nodes", reason="torchdata before 0.10 has no nodes")
     source = nodes.Batcher(nodes.IterableWrapper(range(10)), batch_size=4, drop_last=False)
-    batches = list(hr.NodeSource(source).sample_neighbor(graph(), [2]).loader())
+    batches = list(hr.ext.NodeSource(source).sample_neighbor(graph(), [2]).loader())
     assert [batch.seeds.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def test_what_is_no_node_is_refused():
-    with pytest.raises(hr.ItemsError, match="got list without reset, __next__, state_dict"):
-        hr.NodeSource([1, 2, 3])
+    with pytest.raises(hr.InputError, match="got list without reset, __next__, state_dict"):
+        hr.ext.NodeSource([1, 2, 3])
 
 
 def test_a_node_that_yields_nonsense():
@@ -101,8 +101,8 @@ def test_a_node_that_yields_nonsense():
         def next(self):
             return torch.tensor([0.5])
 
-    with pytest.raises(hr.ItemsError, match="integer"):
-        list(hr.NodeSource(Floats()).loader())
+    with pytest.raises(hr.InputError, match="integer"):
+        list(hr.ext.NodeSource(Floats()).loader())
 
 
 def test_a_loader_is_a_node_in_a_torchdata_graph():

@@ -103,10 +103,10 @@ def test_refusals():
         items().loader(rank=0, world_size=2, tune=True)
     with pytest.raises(hr.PlanError, match=r"at most the 4 cores that are here for tune=True, .* machine= of 64"):
         items().loader(machine=hr.Machine(cores=64), tune=True)
-    with pytest.raises(hr.UsageError, match="expected tune to be True or False, got int"):
+    with pytest.raises(hr.PlanError, match="expected tune to be True or False, got int"):
         items().loader(tune=3)
     with pytest.raises(hr.PlanError, match="source that can be run twice for tune=True, got node_source"):
-        hr.NodeSource(Node()).loader(tune=True)
+        hr.ext.NodeSource(Node()).loader(tune=True)
 
 
 class Node:

@@ -8,6 +8,7 @@ import torch
 from ranks import partition
 
 import headrace as hr
+from headrace.ops import TierSizes
 from headrace.pipeline.storage.reordering import ReorderedRows
 from headrace.pipeline.storage.sparse_rows import SparseRows
 
@@ -115,7 +116,7 @@ def test_files_on_disk(tmp_path, own):
         with (tmp_path / "x.npy").open("r+b") as written:
             written.write(b"\x93")
         for _ in range(2):
-            with pytest.raises(hr.FeatureError, match="written to since"):
+            with pytest.raises(hr.InputError, match="written to since"):
                 next(iter(loader))
 
 
@@ -135,13 +136,13 @@ def test_memory_maps(tmp_path, monkeypatch):
 
 def test_tiers_and_copies_at_other_ranks_refuse():
     x = rows()
-    tiers = hr.TieredFeature(x, torch.arange(NUM_ROWS), hr.TierSizes(host=50))
+    tiers = hr.TieredFeature(x, torch.arange(NUM_ROWS), TierSizes(host=50))
     with plan_of(tiers).loader() as loader:
         assert values(loader) == {0}
         assert values(loader) == {0}
         x += 1
         for _ in range(2):
-            with pytest.raises(hr.FeatureError, match=r"TieredFeature.*written since; make the TieredFeature anew"):
+            with pytest.raises(hr.InputError, match=r"TieredFeature.*written since; make the TieredFeature anew"):
                 next(iter(loader))
     owners = partition("hash", 2)
     whole = torch.zeros(owners.num_nodes, 2)
@@ -150,7 +151,7 @@ def test_tiers_and_copies_at_other_ranks_refuse():
     shard = hr.ShardedFeature(own, owners, 0, cached=others, cached_rows=whole[others])
     shard.check_copies()
     own += 1
-    with pytest.raises(hr.FeatureError, match=r"copies.*written since.*without cached="):
+    with pytest.raises(hr.InputError, match=r"copies.*written since.*without cached="):
         shard.check_copies()
 
 
@@ -170,5 +171,5 @@ def test_masks_of_items(write, by_type):
         assert sum(batch.num_seeds for batch in loader) == 100
         write(mask)
         for _ in range(2):
-            with pytest.raises(hr.ItemsError, match=r"mask of items to stay as it was.*make a new plan"):
+            with pytest.raises(hr.InputError, match=r"mask of items to stay as it was.*make a new plan"):
                 next(iter(loader))

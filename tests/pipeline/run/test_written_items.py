@@ -98,7 +98,7 @@ def test_other_memory_under_a_store_is_refused(replace, at):
             batch = next(batches)
             assert torch.equal(batch.x, rows[batch.n_id])
         REPLACED[replace](rows)
-        with pytest.raises(hr.FeatureError, match="expected node feature 'x' to stay where it was"):
+        with pytest.raises(hr.InputError, match="expected node feature 'x' to stay where it was"):
             list(loader)
 
 
@@ -121,9 +121,7 @@ def test_rows_written_since_they_were_copied_in_another_order_are_refused(origin
     with fetching(made.graph, made.store).loader() as loader:
         list(loader)
         WRITES[write](rows)
-        with pytest.raises(
-            hr.FeatureError, match=r"reorder: expected node feature 'x' to stay .* call reordered\.store"
-        ):
+        with pytest.raises(hr.InputError, match=r"reorder: expected node feature 'x' to stay .* call reordered\.store"):
             list(loader)
 
 

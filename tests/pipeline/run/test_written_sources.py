@@ -12,6 +12,7 @@ import torch
 from ranks import partition, run_ranks
 
 import headrace as hr
+from headrace.ops import TierSizes
 from headrace.pipeline.run import hand_over
 from headrace.pipeline.run.prefetch_node import PrefetchNode
 from headrace.pipeline.storage.array_source import ArraySource
@@ -252,7 +253,9 @@ def test_a_transform_that_changes_what_it_is_given_is_refused():
     plan = (
         sampled().fetch_feature(store, node=["x"]).fetch_feature(store, node=["h"]).transform(halve).prefetch(depth=3)
     )
-    with pytest.raises(hr.LoaderError, match=r"node feature 'h' to stay.*changed tensors.*\.prefetch\(\) before fetch"):
+    with pytest.raises(
+        hr.HeadraceError, match=r"node feature 'h' to stay.*changed tensors.*\.prefetch\(\) before fetch"
+    ):
         numbers(plan, h.fill_, lambda batch: [batch.node["h"]])
     assert numbers(plan, x.fill_, lambda batch: [2 * batch.node["x"]]) == []  # it is read anew itself
 
@@ -266,7 +269,7 @@ def test_weights_that_are_sampled_by_are_refused_at_once():
         next(batches)
         wait_until_the_next_is_made(loader)
         weighted.edge_attrs_csc["w"].fill_(2)
-        with pytest.raises(hr.GraphError, match=r"'w' to stay as it was.*make a new graph"):
+        with pytest.raises(hr.InputError, match=r"'w' to stay as it was.*make a new graph"):
             next(batches)
 
 
@@ -284,7 +287,7 @@ def test_ranks_that_read_together_refuse(place):
             wait_until_the_next_is_made(loader)
             rows.fill_(1)
             with pytest.raises(
-                (hr.LoaderError, hr.PeerError), match=r"node feature 'x' to stay.*\.prefetch\(\) before"
+                (hr.HeadraceError, hr.PeerError), match=r"node feature 'x' to stay.*\.prefetch\(\) before"
             ):
                 next(batches)
         rows.zero_()
@@ -312,15 +315,15 @@ def test_many_batches_that_are_made_twice_are_told_once(monkeypatch):
 
 def test_copies_in_tiers_and_at_other_ranks_are_refused():
     x = table()
-    tiers = hr.TieredFeature(x, torch.arange(NUM_NODES), hr.TierSizes(host=50))
+    tiers = hr.TieredFeature(x, torch.arange(NUM_NODES), TierSizes(host=50))
     x.fill_(1)  # nothing was copied yet
     assert (tiers.read(torch.arange(9)).rows == 1).all()
     x.fill_(2)
-    with pytest.raises(hr.FeatureError, match=r"TieredFeature.*written since; make the TieredFeature anew"):
+    with pytest.raises(hr.InputError, match=r"TieredFeature.*written since; make the TieredFeature anew"):
         tiers.read(torch.arange(9))
     owners = partition("hash", 2)
     shard = hr.ShardedFeature.of(x, owners, 0, cached=torch.arange(30))
     assert (shard.read(owners.owned(0)).rows == 2).all()
     shard._rows.fill_(3)
-    with pytest.raises(hr.FeatureError, match=r"copies.*written since.*without cached="):
+    with pytest.raises(hr.InputError, match=r"copies.*written since.*without cached="):
         shard.read(owners.owned(0))

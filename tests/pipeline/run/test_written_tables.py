@@ -203,7 +203,7 @@ def test_the_future_stays_hidden():
     with plan.loader() as loader:
         list(loader)
         times.numpy()[:] = times.numpy()[::-1].copy()
-        with pytest.raises(hr.GraphError, match=r"expected times 't' to stay as they were"):
+        with pytest.raises(hr.InputError, match=r"expected times 't' to stay as they were"):
             list(loader)
     assert list(seeds(time=torch.arange(NUM_NODES)).sample_neighbor(graph(t=times), [5], time="t").loader())
 
@@ -211,9 +211,9 @@ def test_the_future_stays_hidden():
 def test_weights_may_be_mended_after_a_refusal():
     weights = torch.full((NUM_EDGES,), -1.0)
     one = graph(w=weights, t=torch.full((NUM_EDGES,), torch.nan))
-    with pytest.raises(hr.GraphError, match="finite weights"):
+    with pytest.raises(hr.InputError, match="finite weights"):
         seeds().sample_neighbor(one, [2], weight="w")
-    with pytest.raises(hr.GraphError, match="NaN"):
+    with pytest.raises(hr.InputError, match="NaN"):
         seeds().sample_neighbor(one, [2], time="t")
     weights.abs_()
     one.edge_attrs_csc["t"].nan_to_num_()
@@ -271,7 +271,7 @@ def test_other_ranks_are_told():
             list(loader)
             if comm.rank == 0:
                 times.numpy()[3] = 7
-            with pytest.raises((hr.GraphError, hr.PeerError), match="times 't' to stay as they were"):
+            with pytest.raises((hr.InputError, hr.PeerError), match="times 't' to stay as they were"):
                 list(loader)
 
     run_ranks(2, work)

@@ -124,7 +124,7 @@ def test_the_step_is_that_of_the_batch():
     batches = list(same_seeds(4).loader())
     for index in (1, 2, 5):
         key = dependent_key(3, 0, index, 0, 4)
-        hop = sample_hop(graph().indptr, graph().indices, SEEDS, hr.LaborRule(3), key)
+        hop = sample_hop(graph().indptr, graph().indices, SEEDS, hr.ext.LaborRule(3), key)
         assert torch.equal(batches[index].blocks[0].edge_ids, graph().edge_ids[hop.positions])
 
 
@@ -146,7 +146,7 @@ def test_what_is_no_dependency_is_refused(kappa):
 
 @pytest.mark.parametrize("verb", ["sample_neighbor", "sample_ladies"])
 def test_other_samplers_have_none(verb):
-    with pytest.raises(hr.UsageError, match="sample_layer_neighbor alone has batches that depend on each other"):
+    with pytest.raises(hr.PlanError, match="sample_layer_neighbor alone has batches that depend on each other"):
         getattr(items(), verb)(graph(), [3], batch_dependency=4)
 
 
@@ -169,7 +169,7 @@ def test_passes_can_read_it(fused):
 
 
 def test_hops_of_different_dependencies_are_not_fused():
-    rule = hr.LaborRule(2)
+    rule = hr.ext.LaborRule(2)
     plan = hand_made(items()).sample_hop(graph(), rule, layer=0, key_layer=0, batch_dependency=2).compact(graph())
     plan = plan.sample_hop(graph(), rule, layer=1, key_layer=1, batch_dependency=3).compact(graph())
     with legal():

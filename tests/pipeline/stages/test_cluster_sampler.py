@@ -79,7 +79,7 @@ def test_ranks_share_batches_of_clusters_with_nodes():
 
 
 def test_drop_last_that_leaves_clusters_without_nodes_alone_is_refused():
-    with pytest.raises(hr.ItemsError, match="expected nodes in the first 2 clusters"):
+    with pytest.raises(hr.InputError, match="expected nodes in the first 2 clusters"):
         hr.ClusterSampler(hr.Partition.of([2, 2], 3), 2, shuffle=False, drop_last=True).loader()
 
 
@@ -162,7 +162,7 @@ def test_a_checkpoint_belongs_to_its_clusters():
     ],
 )
 def test_bad_arguments(arguments, message):
-    with pytest.raises(hr.ItemsError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         hr.ClusterSampler(**{"partition": UNEVEN, "clusters_per_batch": 2, **arguments})
 
 

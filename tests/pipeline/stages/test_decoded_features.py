@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ranks import run_ranks
 
 import headrace as hr
-from headrace.ops import reference
+from headrace.ops import TierSizes, reference
 from headrace.ops.features.decode import CODES, FLOATING
 from headrace.pipeline.storage.array_file import write_array
 from headrace.pipeline.storage.array_source import ArraySource
@@ -69,7 +69,7 @@ def test_rows_are_the_numbers_of_the_oracle(kind, dtype, place, seed):
     elif place == "cache":
         store = hr.cached(store, node=["x"], bytes=1_000)
     elif place == "tiers":
-        sizes = hr.TierSizes(replicated=7, host=9, num_devices=1)
+        sizes = TierSizes(replicated=7, host=9, num_devices=1)
         tiers = hr.TieredFeature(
             source, torch.arange(SIZE).flip(0), sizes, devices=[hr.Place("cuda", 0)], stand_ins=True
         )
@@ -170,15 +170,15 @@ CODED = hr.QuantizedFeature(torch.zeros(5, 2, dtype=torch.uint8), 0.5)
 )
 def test_refusals(feature, arguments, message):
     store = hr.FeatureStore(node={"x": feature})
-    with pytest.raises(hr.FeatureError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         hr.ItemSampler(5).fetch_feature(store, node=["x"], **arguments)
 
 
 def test_labels_are_never_decoded():
     store = hr.FeatureStore(node={"y": CODED, "z": torch.zeros(5)})
-    with pytest.raises(hr.FeatureError, match="labels are never decoded"):
+    with pytest.raises(hr.InputError, match="labels are never decoded"):
         hr.ItemSampler(5).fetch_feature(store, node=["z"], labels="y", dtype=torch.float32)
-    with pytest.raises(hr.FeatureError, match="got labels alone"):
+    with pytest.raises(hr.InputError, match="got labels alone"):
         hr.ItemSampler(5).fetch_feature(store, labels="z", dtype=torch.float64)
 
 
@@ -232,7 +232,7 @@ def test_made_codes_are_half_a_scale_away_at_most(dtype):
     ],
 )
 def test_hostile_codes(make, message):
-    with pytest.raises(hr.FeatureError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         make()
 
 

@@ -310,12 +310,12 @@ def test_refuses_ids_of_other_edges():
     ids=str,
 )
 def test_refuses_what_are_no_ids_of_items(given, message):
-    with pytest.raises(hr.ItemsError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         hr.ItemSampler(edges_by_id(GRAPH)[:, IDS].t(), edge_ids=given)
 
 
 def test_refuses_ids_of_edges_for_nodes():
-    with pytest.raises(hr.ItemsError, match="expected pairs beside edge_ids, got 3 items"):
+    with pytest.raises(hr.InputError, match="expected pairs beside edge_ids, got 3 items"):
         hr.ItemSampler([1, 2, 3], edge_ids=[1, 2, 3])
 
 
@@ -370,6 +370,6 @@ def test_refuses_types_that_do_not_lead_back_by_number():
     flat_items = hr.ItemSampler(flat[:, 120:].t(), edge_ids=torch.arange(120, 160))
     with pytest.raises(hr.InputError, match=r"types of all items among the keys of reverse, .*got edges of .*rated"):
         flat_items.exclude_seed_edges(by="edge_id", reverse={"saw": "by"}).sample_neighbor(graph, [2]).loader()
-    with pytest.raises(hr.ItemsError, match=r"edge_ids of type .*saw.*expected ids of type"):
+    with pytest.raises(hr.InputError, match=r"edge_ids of type .*saw.*expected ids of type"):
         far = hr.ItemSampler({name: flat[:, :1].t() - torch.tensor([0, 5])}, edge_ids={name: [60]})
         far.exclude_seed_edges(by="edge_id").sample_neighbor(graph, [2]).loader()

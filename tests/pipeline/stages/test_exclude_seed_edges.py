@@ -188,9 +188,9 @@ def test_refusals():
     for reverse in ("yes", 1, None, {}):
         with pytest.raises(hr.InputError, match="reverse to be True, False or"):
             pairs().exclude_seed_edges(reverse=reverse)
-    with pytest.raises(hr.ItemsError, match="expected seeds that are pairs"):
+    with pytest.raises(hr.InputError, match="expected seeds that are pairs"):
         items().exclude_seed_edges().sample_neighbor(graph(), [2]).loader()
-    with pytest.raises(hr.ItemsError, match="expected seeds that are pairs"):
+    with pytest.raises(hr.InputError, match="expected seeds that are pairs"):
         plan = hr.ItemSampler(torch.tensor([0]), seed=1).exclude_seed_edges(reverse={"saw": "seen"})
         plan.sample_neighbor(typed(), [2]).loader()
     with pytest.raises(hr.PlanError, match="chain it once"):
@@ -211,7 +211,7 @@ def test_a_source_that_knows_its_share_alone_is_refused_on_several_ranks():
         def state_dict(self):
             return {}
 
-    plan = hr.NodeSource(Pairs(), seed=1).exclude_seed_edges().sample_neighbor(graph(), [5])
+    plan = hr.ext.NodeSource(Pairs(), seed=1).exclude_seed_edges().sample_neighbor(graph(), [5])
     (batch,) = plan.loader()
     assert not picked(batch) & between_seeds(batch)
     with pytest.raises(hr.PlanError, match="expected a source that knows the seeds of all ranks, got NodeDrawer"):

@@ -19,8 +19,8 @@ GRAPH = hr.Graph.from_coo(
 )
 
 
-def sampler(rule: Callable[[int], object], **members: object) -> Callable[..., hr.Stage]:
-    return type("Own", (hr.HopSampler,), {"name": "own", "rule": lambda self, fanout: rule(fanout), **members})
+def sampler(rule: Callable[[int], object], **members: object) -> Callable[..., hr.ext.Stage]:
+    return type("Own", (hr.ext.HopSampler,), {"name": "own", "rule": lambda self, fanout: rule(fanout), **members})
 
 
 def items(*, timed: bool = False) -> hr.Plan:
@@ -32,13 +32,13 @@ def digests(plan: hr.Plan) -> list[str]:
 
 
 RULES = {
-    "neighbor": (hr.NeighborRule, "sample_neighbor", {}),
-    "replace": (partial(hr.NeighborRule, replace=True), "sample_neighbor", {"replace": True}),
-    "labor": (hr.LaborRule, "sample_layer_neighbor", {}),
-    "poisson": (partial(hr.LaborRule, exact=False), "sample_layer_neighbor", {"exact": False}),
-    "importance": (partial(hr.LaborImportanceRule, importance=2), "sample_layer_neighbor", {"importance": 2}),
-    "ladies": (hr.LadiesRule, "sample_ladies", {}),
-    "pladies": (partial(hr.LadiesRule, poisson=True), "sample_ladies", {"poisson": True}),
+    "neighbor": (hr.ext.NeighborRule, "sample_neighbor", {}),
+    "replace": (partial(hr.ext.NeighborRule, replace=True), "sample_neighbor", {"replace": True}),
+    "labor": (hr.ext.LaborRule, "sample_layer_neighbor", {}),
+    "poisson": (partial(hr.ext.LaborRule, exact=False), "sample_layer_neighbor", {"exact": False}),
+    "importance": (partial(hr.ext.LaborImportanceRule, importance=2), "sample_layer_neighbor", {"importance": 2}),
+    "ladies": (hr.ext.LadiesRule, "sample_ladies", {}),
+    "pladies": (partial(hr.ext.LadiesRule, poisson=True), "sample_ladies", {"poisson": True}),
 }
 OPTIONS = [{}, {"weight": "w"}, {"edge_ids": False}, {"expand": "new"}]
 TREES = [
@@ -68,11 +68,11 @@ def test_batches_are_those_of_the_verb(name, options):
 
 @pytest.mark.parametrize("options", [{}, {"window": 700}, {"strictly_before": True}])
 def test_the_latest_edges_are_the_latest_by_time(options):
-    own = sampler(hr.LatestRule)(GRAPH, [3, 2], time="time", **options)
+    own = sampler(hr.ext.LatestRule)(GRAPH, [3, 2], time="time", **options)
     builtin = items(timed=True).sample_neighbor(GRAPH, [3, 2], time="time", strategy="last", **options)
     assert digests(items(timed=True).then(own)) == digests(builtin)
     batch = next(
-        iter(hr.ItemSampler([0], time=[NUM_EDGES]).then(sampler(hr.LatestRule)(GRAPH, [2], time="time")).loader())
+        iter(hr.ItemSampler([0], time=[NUM_EDGES]).then(sampler(hr.ext.LatestRule)(GRAPH, [2], time="time")).loader())
     )
     latest = TIME[DST == 0].sort().values[-2:]
     assert sorted(TIME[batch.blocks[0].edge_ids].tolist()) == latest.tolist()
@@ -81,16 +81,16 @@ def test_the_latest_edges_are_the_latest_by_time(options):
 @pytest.mark.parametrize("options", [{}, {"expand": "new"}, {"disjoint": True}])
 def test_the_latest_edges_need_times(options):
     with pytest.raises(hr.InputError, match="own: expected time= beside LatestRule, which takes the most recent edges"):
-        items().then(sampler(hr.LatestRule)(GRAPH, [2], **options)).loader()
+        items().then(sampler(hr.ext.LatestRule)(GRAPH, [2], **options)).loader()
 
 
 def test_the_latest_edges_have_no_weights():
-    own = sampler(hr.LatestRule)(GRAPH, [2], time="time", weight="w")
+    own = sampler(hr.ext.LatestRule)(GRAPH, [2], time="time", weight="w")
     with pytest.raises(hr.InputError, match=r"own: expected no weight beside LatestRule, .* got weight='w'"):
         items(timed=True).then(own).loader()
 
 
-@pytest.mark.parametrize("rule", [None, "neighbor", 3, hr.NeighborRule, [hr.NeighborRule(2)]])
+@pytest.mark.parametrize("rule", [None, "neighbor", 3, hr.ext.NeighborRule, [hr.ext.NeighborRule(2)]])
 def test_what_is_no_rule_is_refused(rule):
     with pytest.raises(hr.InputError, match=r"own: expected rule\(fanout\) of Own to return a rule, such as"):
         items().then(sampler(lambda fanout: rule)(GRAPH, [2])).loader()
@@ -98,20 +98,20 @@ def test_what_is_no_rule_is_refused(rule):
 
 @pytest.mark.parametrize("layer", [None, "0", -1, 1 << 16])
 def test_a_layer_is_a_number(layer):
-    own = sampler(hr.NeighborRule, key_layer=lambda self, hop: layer)(GRAPH, [2])
+    own = sampler(hr.ext.NeighborRule, key_layer=lambda self, hop: layer)(GRAPH, [2])
     with pytest.raises(hr.InputError, match=r"own: expected key_layer\(0\) to be an integer from 0 to 65535"):
         items().then(own).loader()
 
 
 def test_only_labor_depends_on_batches():
     verb = items().sample_layer_neighbor(GRAPH, [3, 2], batch_dependency=4)
-    assert digests(items().then(sampler(hr.LaborRule, batch_dependency=4)(GRAPH, [3, 2]))) == digests(verb)
+    assert digests(items().then(sampler(hr.ext.LaborRule, batch_dependency=4)(GRAPH, [3, 2]))) == digests(verb)
     with pytest.raises(hr.InputError, match="own: expected batch_dependency=1, or LABOR's rules without trees, got 4"):
-        items().then(sampler(hr.NeighborRule, batch_dependency=4)(GRAPH, [3, 2])).loader()
+        items().then(sampler(hr.ext.NeighborRule, batch_dependency=4)(GRAPH, [3, 2])).loader()
 
 
 def test_hops_may_have_rules_of_their_own():
-    own = sampler(lambda fanout: hr.NeighborRule(-1) if fanout < 0 else hr.LaborRule(fanout))
+    own = sampler(lambda fanout: hr.ext.NeighborRule(-1) if fanout < 0 else hr.ext.LaborRule(fanout))
     batch = next(iter(items().then(own(GRAPH, [-1, 2])).loader()))
     in_degrees = torch.bincount(DST, minlength=NUM_NODES)
     assert batch.blocks[-1].num_edges == int(in_degrees[batch.seeds].sum())

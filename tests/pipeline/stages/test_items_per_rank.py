@@ -153,7 +153,7 @@ def test_place_by_hand_is_refused():
     ],
 )
 def test_what_cannot_be_is_refused(options, match):
-    with pytest.raises(hr.ItemsError, match=match):
+    with pytest.raises(hr.InputError, match=match):
         own(0, **options)
 
 
@@ -163,7 +163,7 @@ def test_ranks_of_other_kinds_of_items_are_refused():
 
     with pytest.raises(hr.PlanError, match="expected the same items on all ranks, got 'items of 1 nodes"):
         on_ranks(2, plan)
-    with pytest.raises(hr.ItemsError, match="at least one item on some rank"):
+    with pytest.raises(hr.InputError, match="at least one item on some rank"):
         on_ranks(2, lambda _: hr.ItemSampler([], items_per_rank=True))
 
 

@@ -132,18 +132,18 @@ def test_to_pyg_refuses_two_labels_of_one_seed():
 
 @pytest.mark.parametrize("items", [{"a": [1], "lonely": [1]}, [1, 195]], ids=str)
 def test_refuses_seeds_of_a_type_without_a_label(items):
-    with pytest.raises(hr.FeatureError, match="expected seeds of type 'b' or 'a', of which 'z' or 'y' is a label"):
+    with pytest.raises(hr.InputError, match="expected seeds of type 'b' or 'a', of which 'z' or 'y' is a label"):
         plan(items=items).loader()
 
 
 def test_refuses_them_when_they_show_with_a_batch():
-    source = hr.NodeSource(nodes.IterableWrapper([torch.tensor([1, 195])]), seed=1)
+    source = hr.ext.NodeSource(nodes.IterableWrapper([torch.tensor([1, 195])]), seed=1)
     late = source.sample_neighbor(typed_graph(), [1]).fetch_feature(store(), labels={"a": "y", "b": "z"})
-    with pytest.raises(hr.FeatureError, match="expected seeds of type 'a' or 'b'"):
+    with pytest.raises(hr.InputError, match="expected seeds of type 'a' or 'b'"):
         next(iter(late.loader(prefetch=False)))
 
 
 def test_refuses_names_that_are_not_there():
     sampled = hr.ItemSampler({"a": [1]}, seed=1).sample_neighbor(typed_graph(), [1])
-    with pytest.raises(hr.FeatureError, match=r"no node feature 'b', 'y'"):
+    with pytest.raises(hr.InputError, match=r"no node feature 'b', 'y'"):
         sampled.fetch_feature(store(), labels={"a": "y", "b": "y"})

@@ -141,9 +141,9 @@ def test_refusals():
     graph = timed(False, True)
     with pytest.raises(hr.InputError, match="pair 0 of the items has no negative: it is earlier than all edges to"):
         asked_at(-1).sample_uniform_negative(graph, node_weight="degree", time="time").loader()
-    with pytest.raises(hr.GraphError, match="expected times under the name 'nope'"):
+    with pytest.raises(hr.InputError, match="expected times under the name 'nope'"):
         asked_at(1).sample_uniform_negative(graph, node_weight="degree", time="nope")
-    with pytest.raises(hr.GraphError, match="expected times of nodes under the name 'time', got times of edges alone"):
+    with pytest.raises(hr.InputError, match="expected times of nodes under the name 'time', got times of edges alone"):
         asked_at(1).sample_uniform_negative(graph, time="time")
 
 

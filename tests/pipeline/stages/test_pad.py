@@ -239,7 +239,7 @@ def test_what_cannot_be_padded_is_refused():
         plan().pad([3, 3], [3]).loader()
     for partition in (None, hr.EdgePartition.by_source(graph(), 2)):
         with pytest.raises(hr.PlanError, match=r"^cooperative: expected a plan without pad\(\), .*leave out \.pad\(\)"):
-            plan().pad().loader(comm=hr.LocalGroup(2).comms[0], cooperative=True, partition=partition)
+            plan().pad().loader(comm=hr.testing.LocalGroup(2).comms[0], cooperative=True, partition=partition)
     own = hr.ItemSampler(10, items_per_rank=True, batch_size_per_rank=2).sample_neighbor(graph(), [2]).pad()
     with pytest.raises(hr.PlanError, match="items of each rank's own; give the sizes"):
         own.loader(rank=0, world_size=2)

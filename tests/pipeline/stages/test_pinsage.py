@@ -116,7 +116,7 @@ def test_bad_subjects():
         items().sample_pinsage(3, 1, 1, 1)
     with pytest.raises(hr.InputError, match="'all' or 'new'"):
         items().sample_pinsage(graph(), 1, 1, 1, expand="old")
-    with pytest.raises(hr.GraphError, match=r"sample_pinsage.*'w'"):
+    with pytest.raises(hr.InputError, match=r"sample_pinsage.*'w'"):
         items().sample_pinsage(graph(), 1, 1, 1, weight="w")
     with pytest.raises(hr.InputError, match="item 200 is not"):
         hr.ItemSampler(torch.tensor([3, 200])).sample_pinsage(graph(), 1, 1, 1).loader()

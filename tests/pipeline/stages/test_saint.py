@@ -251,7 +251,7 @@ def test_refusals():
     labelled = hr.ItemSampler((torch.arange(5), torch.arange(5)))
     with pytest.raises(hr.PlanError, match="labels belong to its items"):
         labelled.sample_saint_node(graph(), 5).loader()
-    with pytest.raises(hr.FeatureError, match="'z'"):
+    with pytest.raises(hr.InputError, match="'z'"):
         items().sample_saint_node(graph(), 5).fetch_feature(store(), node=["z"])
 
 
@@ -261,7 +261,7 @@ def test_labels_are_those_of_any_node():
     batch = next(iter(pairs.fetch_feature(store(), labels="y").loader()))
     assert torch.equal(batch.y, store().node["y"].read(batch.n_id).rows)
     short = hr.FeatureStore(node={"y": torch.zeros(graph().num_nodes - 1)})
-    with pytest.raises(hr.FeatureError, match="199 rows"):
+    with pytest.raises(hr.InputError, match="199 rows"):
         hr.ItemSampler(3).sample_saint_node(graph(), 5).fetch_feature(short, labels="y").loader()
 
 
@@ -273,11 +273,11 @@ def test_a_plan_prints_the_budget_first():
 def test_torchdata_sources():
     nodes = pytest.importorskip("torchdata.nodes")
     batches = [torch.tensor([1, 2]), torch.tensor([5])]
-    source = hr.NodeSource(nodes.IterableWrapper(batches), seed=1)
+    source = hr.ext.NodeSource(nodes.IterableWrapper(batches), seed=1)
     assert len(list(source.sample_saint_node(graph(), 5).loader())) == 2
     assert len(list(source.sample_saint_walk(graph(), 2, norms=False).loader())) == 2
     with pytest.raises(hr.PlanError, match="norms=False"):
         source.sample_saint_walk(graph(), 2).loader()
-    labelled = hr.NodeSource(nodes.IterableWrapper([(torch.tensor([1]), torch.tensor([0]))]))
+    labelled = hr.ext.NodeSource(nodes.IterableWrapper([(torch.tensor([1]), torch.tensor([0]))]))
     with pytest.raises(hr.PlanError, match="labels belong"):
         list(labelled.sample_saint_node(graph(), 5).loader())

@@ -30,12 +30,12 @@ def timed(**attrs):
     ],
 )
 def test_times_of_items(time, message):
-    with pytest.raises(hr.ItemsError, match=message):
+    with pytest.raises(hr.InputError, match=message):
         hr.ItemSampler([0, 1], time=time)
 
 
 def test_times_of_a_mask():
-    with pytest.raises(hr.ItemsError, match=r"each of 1 items, got 3; pass time\[mask\]"):
+    with pytest.raises(hr.InputError, match=r"each of 1 items, got 3; pass time\[mask\]"):
         hr.ItemSampler(torch.tensor([True, False, False]), time=[1, 2, 3])
 
 
@@ -57,12 +57,12 @@ def test_times_of_a_mask():
 @pytest.mark.parametrize("sampler", ["sample_neighbor", "sample_layer_neighbor"])
 def test_times_of_graphs(sampler, attrs, message):
     plan = hr.ItemSampler([0], time=[1])
-    with pytest.raises(hr.GraphError, match=f"{sampler}: .*{message}"):
+    with pytest.raises(hr.InputError, match=f"{sampler}: .*{message}"):
         getattr(plan, sampler)(graph(**attrs), [1], time="t")
 
 
 def test_node_attributes_have_a_row_for_each_node():
-    with pytest.raises(hr.GraphError, match=r"expected node_attrs\['t'\] to have 3 rows, one for each node, got int64"):
+    with pytest.raises(hr.InputError, match=r"expected node_attrs\['t'\] to have 3 rows, one for each node, got int64"):
         graph(node_attrs={"t": [1, 2]})
 
 
