@@ -5,6 +5,7 @@ Numbers that models compute are sums of small integers, which are exact in any o
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
 from functools import partial
@@ -14,11 +15,10 @@ from ranks import run_ranks
 from torch import Tensor
 
 import headrace as hr
-from headrace.ops.cache.index import POLICIES
-from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.storage.array_source import ArraySource
 
-from plans import NUM_NODES, PLANS, graph, items, store
+from plans import NUM_NODES, PLANS, RowsOnDisk, graph, items, store
+
+POLICIES = "static", "lru", "clock", "s3-fifo", "sieve", "look-ahead"
 
 
 def digest_of(tensors: list[Tensor]) -> str:
@@ -36,11 +36,13 @@ def batches_and_counts(plan: hr.Plan, **options: object) -> str:
     return f"{hashlib.sha256(digests.encode()).hexdigest()[:16]} {counts}"
 
 
-def tiers(sizes: hr.TierSizes) -> str:
+def tiers(**numbers: int) -> str:
     rank = torch.arange(NUM_NODES) * 37 % NUM_NODES
-    devices = tuple(hr.Place("cuda", number) for number in range(sizes.num_devices))
     rows, _ = store().node["x"].read(torch.arange(NUM_NODES))
-    source = ArraySource(rows, place=hr.Place("disk"))
+    source = RowsOnDisk(rows)
+    planned = hr.plan_tiers(hr.FeatureStore(node={"x": source}), graph(), hr.Machine(), NUM_NODES - rank)
+    sizes = dataclasses.replace(planned.sizes, **numbers)
+    devices = tuple(hr.Place("cuda", number) for number in range(sizes.num_devices))
     feature = hr.TieredFeature(source, rank, sizes, devices=devices, here=0, stand_ins=True)
     return batches_and_counts(
         items().sample_neighbor(graph(), [5, 3]).fetch_feature(hr.FeatureStore(node={"x": feature}), node=["x"])
@@ -61,7 +63,7 @@ def cache(policy: str) -> str:
 def together(name: str, num_ranks: int) -> str:
     """Return a digest for each rank of a loader that cooperates."""
 
-    def rank(comm: Comm) -> str:
+    def rank(comm: hr.Comm) -> str:
         with PLANS[name]().loader(cooperative=True, comm=comm, machine=hr.Machine(cores=2)) as loader:
             digests = "".join(batch.digest() for batch in loader)
         return hashlib.sha256(digests.encode()).hexdigest()[:16]
@@ -77,7 +79,7 @@ def in_shards(num_ranks: int, **options: str) -> str:
     """Return a digest of two aggregations over shards and their gradients, in the order of nodes."""
     partition = hr.Partition.range(NUM_NODES, num_ranks)
 
-    def rank(comm: Comm) -> tuple[Tensor, Tensor]:
+    def rank(comm: hr.Comm) -> tuple[Tensor, Tensor]:
         place = hr.sar.ShardedGraph(graph(), partition, comm=comm)
         with place:
             x = place.rows(integers(NUM_NODES, 3, 5)).requires_grad_()
@@ -91,8 +93,8 @@ def in_shards(num_ranks: int, **options: str) -> str:
 
 
 WORK: dict[str, Callable[[], str]] = {
-    "tiers_host": partial(tiers, hr.TierSizes(host=50)),
-    "tiers_all": partial(tiers, hr.TierSizes(20, 30, 40, 2)),
+    "tiers_host": partial(tiers, host=50),
+    "tiers_all": partial(tiers, replicated=20, interleaved=30, host=40, num_devices=2),
     **{f"cache_{policy}": partial(cache, policy) for policy in POLICIES},
     **{
         f"together_{name}_{num_ranks}": partial(together, name, num_ranks)

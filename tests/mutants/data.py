@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_CLUSTERS = "tests/pipeline/stages/test_cluster_sampler.py::"
+_CLUSTERS = "tests/behaviour/stages/test_cluster_sampler.py::"
 _DIGEST = "tests/pipeline/data/test_digest.py::"
 _FUSE = "tests/pipeline/passes/test_fuse_sampling.py::"
 _FOLDER = "tests/pipeline/data/test_new_folder.py::"
@@ -97,13 +97,13 @@ DATA = (
         "pipeline/data/gcn_norm.py",
         'torch.empty(graph.num_edges, dtype=torch.float32, device="cpu")',
         'torch.empty(graph.num_edges, device="cpu")',
-        "tests/pipeline/run/test_default_dtype.py::test_functions_give_the_same_numbers[gcn_norm-torch.float64]",
+        "tests/behaviour/run/test_default_dtype.py::test_functions_give_the_same_numbers[gcn_norm-torch.float64]",
     ),
     Mutant(
         "pipeline/lowered/_negatives.py",
         "< num_positives).float()",
         "< num_positives).to(torch.get_default_dtype())",
-        "tests/pipeline/run/test_default_dtype.py::test_plans_give_the_same_batches[link_negatives-torch.float64]",
+        "tests/behaviour/run/test_default_dtype.py::test_plans_give_the_same_batches[link_negatives-torch.float64]",
     ),
     Mutant(
         "pipeline/data/feature_names.py",
@@ -140,7 +140,7 @@ DATA = (
         "pipeline/data/made_of_graph.py",
         "or number != int(number)",
         "",
-        "tests/pipeline/plan/test_hostile_arguments.py::test_a_fill_is_what_attributes_can_hold",
+        "tests/behaviour/plan/test_hostile_arguments.py::test_a_fill_is_what_attributes_can_hold",
     ),
     Mutant(
         "pipeline/data/typed_edges.py",
@@ -263,13 +263,13 @@ DATA = (
         "pipeline/data/feature_names.py",
         "if num_found < batch.seeds.numel():",
         "if False:",
-        "tests/pipeline/stages/test_labels_by_type.py::test_refuses_them_when_they_show_with_a_batch",
+        "tests/behaviour/stages/test_labels_by_type.py::test_refuses_them_when_they_show_with_a_batch",
     ),
     Mutant(
         "pipeline/data/batch_parts.py",
         'yield from ((f"y/{name}", batch.y[name])',
         'yield from ((f"y/{name}", batch.seeds)',
-        "tests/pipeline/stages/test_labels_by_type.py::test_a_batch_moves_pickles_prints_and_is_told_apart",
+        "tests/behaviour/stages/test_labels_by_type.py::test_a_batch_moves_pickles_prints_and_is_told_apart",
     ),
     Mutant(
         "pipeline/data/graph_sources.py",
@@ -281,7 +281,7 @@ DATA = (
         "pipeline/interop/labels.py",
         "rows = seeds.numbers[index[mine]]",
         "rows = index[mine]",
-        "tests/pipeline/stages/test_labels_by_type.py::test_to_pyg_has_them_on_their_types",
+        "tests/behaviour/stages/test_labels_by_type.py::test_to_pyg_has_them_on_their_types",
     ),
     Mutant(
         "pipeline/lowered/compact.py",
@@ -293,7 +293,7 @@ DATA = (
         "pipeline/lowered/compact.py",
         "sum(after.num_sampled_edges[hops:])",
         "sum(after.num_sampled_edges)",
-        "tests/pipeline/run/test_stats.py::test_stats_count_each_hop_once",
+        "tests/behaviour/run/test_stats.py::test_stats_count_each_hop_once",
     ),
     Mutant(
         "pipeline/storage/features.py",

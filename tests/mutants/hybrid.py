@@ -15,7 +15,7 @@ HYBRID = (
         "pipeline/plan/checks.py",
         "source.num_nodes not in (None, graph.num_nodes)",
         "False",
-        "tests/pipeline/stages/test_cluster_sampler.py::test_clusters_and_global_batches_of_another_graph_are_refused",
+        "tests/behaviour/stages/test_cluster_sampler.py::test_clusters_and_global_batches_of_another_graph_are_refused",
     ),
     Mutant(
         "pipeline/models/replace_modules.py",

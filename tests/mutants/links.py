@@ -6,12 +6,12 @@ from mutants.mutant import Mutant
 
 _EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 _NEGATIVES = "tests/ops/sampling/test_negatives.py::"
-_STRICTLY = "tests/pipeline/stages/test_strictly_before.py::"
-_STAGE = "tests/pipeline/stages/test_uniform_negative.py::"
+_STRICTLY = "tests/behaviour/stages/test_strictly_before.py::"
+_STAGE = "tests/behaviour/stages/test_uniform_negative.py::"
 _LABELS = "tests/pipeline/stages/test_labels_with_negatives.py::"
 _BY_TREE = "tests/ops/sampling/test_excluded_by_tree.py::"
-_PER_SEED = "tests/pipeline/stages/test_exclude_per_seed.py::"
-_BY_DEGREE = "tests/pipeline/stages/test_negatives_by_degree_and_time.py::"
+_PER_SEED = "tests/behaviour/stages/test_exclude_per_seed.py::"
+_BY_DEGREE = "tests/behaviour/stages/test_negatives_by_degree_and_time.py::"
 _EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
 
 LINKS = (
@@ -265,14 +265,14 @@ LINKS = (
         "ops/sampling/find_edges.py",
         "array[there] for array in (trees, ids)",
         "array[: len(there)] for array in (trees, ids)",
-        "tests/pipeline/stages/test_exclude_per_seed.py"
+        "tests/behaviour/stages/test_exclude_per_seed.py"
         "::test_pairs_of_several_edge_types_leave_out_their_own_edges[1-sample_neighbor-both ways]",
     ),
     Mutant(
         "ops/sampling/find_edges.py",
         "src = src[there]",
         "src = src[: len(there)]",
-        "tests/pipeline/stages/test_exclude_per_seed.py"
+        "tests/behaviour/stages/test_exclude_per_seed.py"
         "::test_pairs_of_several_edge_types_leave_out_their_own_edges[1-sample_neighbor-both ways]",
     ),
     # Times of the seed itself: a link would find its own edge.

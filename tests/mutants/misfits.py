@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_NODES = "tests/pipeline/plan/test_same_nodes.py::"
-_CLUSTERS = "tests/pipeline/stages/test_cluster_sampler.py::"
+_NODES = "tests/behaviour/plan/test_same_nodes.py::"
+_CLUSTERS = "tests/behaviour/stages/test_cluster_sampler.py::"
 _LABELLED = "tests/pipeline/data/test_labelled_items.py::"
-_OPTIONS = "tests/pipeline/plan/test_options_without_effect.py::"
+_OPTIONS = "tests/behaviour/plan/test_options_without_effect.py::"
 
 MISFITS = (
     # Stages of one plan know the same nodes.
@@ -85,13 +85,13 @@ MISFITS = (
         "pipeline/data/checks.py",
         'if no_list or getattr(values, "ndim", 1) == 0:',
         "if no_list:",
-        "tests/pipeline/plan/test_hostile_arguments.py::test_no_error_comes_from_inside",
+        "tests/behaviour/plan/test_hostile_arguments.py::test_no_error_comes_from_inside",
     ),
     Mutant(
         "pipeline/plan/verify.py",
         "source.boundary > facts.hops",
         "False",
-        "tests/pipeline/stages/test_cluster_sampler.py::test_a_boundary_beyond_the_hops_is_refused",
+        "tests/behaviour/stages/test_cluster_sampler.py::test_a_boundary_beyond_the_hops_is_refused",
     ),
     Mutant(
         "pipeline/models/nn/aggregate.py",

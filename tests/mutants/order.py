@@ -5,8 +5,8 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _BUDGET = "tests/pipeline/data/test_item_budget.py::"
-_LOADER = "tests/pipeline/run/test_loader.py::"
-_RESUME = "tests/pipeline/run/test_resume.py::"
+_LOADER = "tests/behaviour/run/test_loader.py::"
+_RESUME = "tests/behaviour/run/test_resume.py::"
 
 ORDER = (
     Mutant(
@@ -111,7 +111,7 @@ ORDER = (
         "pipeline/run/iteration.py",
         "if not resumed:",
         "if True:",
-        "tests/pipeline/run/test_torchdata.py::test_no_epoch_is_empty_after_resuming_behind_the_last_batch",
+        "tests/behaviour/run/test_torchdata.py::test_no_epoch_is_empty_after_resuming_behind_the_last_batch",
     ),
     Mutant(
         "pipeline/run/checkpoint.py",
@@ -129,7 +129,7 @@ ORDER = (
         "pipeline/stages/other_sources.py",
         'self._item = 0 if state is None else int(state["item"])',
         "self._item = 0",
-        "tests/pipeline/run/test_torchdata.py::test_a_node_source_resumes_at_any_batch",
+        "tests/behaviour/run/test_torchdata.py::test_a_node_source_resumes_at_any_batch",
     ),
     Mutant(
         "pipeline/run/loader.py",
@@ -147,19 +147,19 @@ ORDER = (
         "pipeline/run/nodes.py",
         "except StopIteration as error:",
         "except GeneratorExit as error:",
-        "tests/pipeline/run/test_errors.py::test_a_stop_iteration_of_the_user_does_not_end_the_epoch",
+        "tests/behaviour/run/test_errors.py::test_a_stop_iteration_of_the_user_does_not_end_the_epoch",
     ),
     Mutant(
         "pipeline/run/stats.py",
         "name: dict(totals) for name, totals in list(self._lowered.items())",
         "name: totals for name, totals in list(self._lowered.items())",
-        "tests/pipeline/run/test_stats.py::test_stats_are_those_of_the_moment",
+        "tests/behaviour/run/test_stats.py::test_stats_are_those_of_the_moment",
     ),
     Mutant(
         "pipeline/run/stats.py",
         'total if name == "batches" else whole.get(name, 0) + total',
         "whole.get(name, 0) + total",
-        "tests/pipeline/run/test_stats.py::test_stats_are_the_same_whatever_passes_run",
+        "tests/behaviour/run/test_stats.py::test_stats_are_the_same_whatever_passes_run",
     ),
     Mutant(
         "pipeline/passes/shards.py",
@@ -171,6 +171,6 @@ ORDER = (
         "pipeline/lowered/_fetch_stage.py",
         "read(source, one, counts, decoding) for one in some",
         "read(source, one, counts if one is some[0] else {'rows': 0, 'bytes': 0}, decoding) for one in some",
-        "tests/pipeline/run/test_stats.py::test_stats_count_the_rows_of_edges",
+        "tests/behaviour/run/test_stats.py::test_stats_count_the_rows_of_edges",
     ),
 )

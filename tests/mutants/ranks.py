@@ -15,12 +15,12 @@ _KEPT = "tests/pipeline/models/test_without_trace.py::"
 
 _OWN = "tests/pipeline/stages/test_items_per_rank.py::"
 
-_PLACE = "tests/pipeline/run/test_same_place.py::"
+_PLACE = "tests/behaviour/run/test_same_place.py::"
 _ROWS = "tests/pipeline/models/test_row_trial.py::"
-_END = "tests/pipeline/run/test_same_end.py::"
+_END = "tests/behaviour/run/test_same_end.py::"
 
 _ONE = "tests/pipeline/models/test_forms_on_one_process.py::"
-_UP = "tests/pipeline/run/test_given_up.py::"
+_UP = "tests/behaviour/run/test_given_up.py::"
 
 RANKS = (
     Mutant(
@@ -93,19 +93,19 @@ RANKS = (
         "pipeline/run/same_plan.py",
         'values.pop("seed", None)',
         "values.clear()",
-        "tests/pipeline/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[batch_size]",
+        "tests/behaviour/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[batch_size]",
     ),
     Mutant(
         "pipeline/run/same_plan.py",
         '"owners": "".join(_owners(final)),',
         '"owners": "".join(_owners(final)) if together else "",',
-        "tests/pipeline/run/test_agreement.py::test_ranks_that_go_by_other_owners_are_told[owners-False]",
+        "tests/behaviour/run/test_agreement.py::test_ranks_that_go_by_other_owners_are_told[owners-False]",
     ),
     Mutant(
         "pipeline/stages/item_sampler.py",
         "return None if self.partition is None else self.partition.num_nodes",
         "return None",
-        "tests/pipeline/run/test_agreement.py::test_items_go_by_a_partition_of_their_graph",
+        "tests/behaviour/run/test_agreement.py::test_items_go_by_a_partition_of_their_graph",
     ),
     Mutant(
         "pipeline/models/cooperative.py",
@@ -117,7 +117,7 @@ RANKS = (
         "pipeline/run/same_plan.py",
         'seeds = [one["seed"] for one in told]',
         'seeds = [one["seed"] and 1 for one in told]',
-        "tests/pipeline/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[seed]",
+        "tests/behaviour/run/test_agreement.py::test_ranks_with_shares_of_their_own_are_told[seed]",
     ),
     Mutant(
         "pipeline/data/rank_shares.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _TIERS = "tests/ops/features/test_tiers.py::"
-_BUDGETS = "tests/pipeline/run/test_cache_budgets.py::"
+_BUDGETS = "tests/behaviour/run/test_cache_budgets.py::"
 _ROOM = "tests/pipeline/run/test_room_ahead.py::"
 _PEERS = "tests/pipeline/storage/test_peers.py::"
 _LOOKAHEAD = "tests/pipeline/passes/test_lookahead.py::"

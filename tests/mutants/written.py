@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_FILE = "tests/pipeline/run/test_written_sources.py::"
-_COPIES = "tests/pipeline/run/test_written_copies.py::"
-_TABLES = "tests/pipeline/run/test_written_tables.py::"
+_FILE = "tests/behaviour/run/test_written_sources.py::"
+_COPIES = "tests/behaviour/run/test_written_copies.py::"
+_TABLES = "tests/behaviour/run/test_written_tables.py::"
 
 WRITTEN = (
     Mutant(
         "pipeline/stages/item_source.py",
         "        for one in self._kept:\n            one.check_version()\n",
         "",
-        "tests/pipeline/run/test_written_items.py::test_torch_s_writes_are_refused_with_the_next_batch[time]",
+        "tests/behaviour/run/test_written_items.py::test_torch_s_writes_are_refused_with_the_next_batch[time]",
     ),
     Mutant(
         "pipeline/storage/reordering.py",
         " or self._copied.were_written()",
         "",
-        "tests/pipeline/run/test_written_items.py::"
+        "tests/behaviour/run/test_written_items.py::"
         "test_rows_written_since_they_were_copied_in_another_order_are_refused[True-data]",
     ),
     Mutant(

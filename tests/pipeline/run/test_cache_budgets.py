@@ -1,4 +1,4 @@
-"""The caches of several loaders share one budget of memory."""
+"""What is counted of the memory of caches, on which machines: of ranks of one machine, and of GPUs that need not be there."""
 
 from __future__ import annotations
 
@@ -54,55 +54,6 @@ def taken(*loaders: hr.Loader) -> list[int]:
     return [sum(cache.capacity * bytes_per_row(cache, cache.policy) for cache in caches(loader)) for loader in loaders]
 
 
-def test_each_loader_gets_half_of_what_is_left_and_all_together_half_of_the_memory(path):
-    before = promised().num_bytes
-    assert before == 0
-    loaders = [plan_over(path).loader(lookahead=False) for _ in range(8)]
-    given = taken(*loaders)
-    assert given[0] == pytest.approx(FREE / 4, rel=0.01)
-    assert given[1] == pytest.approx(FREE / 8, rel=0.01)
-    assert given[2] == pytest.approx(FREE / 16, rel=0.02)
-    assert sum(given) <= FREE / 2
-    assert promised().num_bytes == sum(given)
-    assert f"have {given[0]:,} bytes of CPU memory" in loaders[1].explain()
-    assert "bytes of CPU memory" not in loaders[0].explain()
-
-
-def test_memory_comes_back_with_the_end_of_a_loader(path):
-    first = plan_over(path).loader(lookahead=False)
-    expected = taken(first)
-    assert taken(plan_over(path).loader(lookahead=False)) < expected
-    for _ in first:
-        pass
-    del first
-    gc.collect()
-    assert taken(plan_over(path).loader(lookahead=False)) == expected
-
-
-def test_a_closed_loader_gives_back_its_share_and_takes_it_again(path):
-    given, kept = [], []
-    for options in ({}, {"lookahead": False}, {"lookahead": False}):
-        with plan_over(path).loader(**options) as loader:
-            first = [batch.node["x0"] for batch in loader]
-            given.append(promised().num_bytes)
-        kept.append(loader)
-        assert promised() == (0, 0, 0)
-    assert given[0] == given[1] == given[2] > 0
-    again = [batch.node["x0"] for batch in loader]
-    assert promised().num_bytes == given[2]
-    assert all(map(torch.equal, first, again))
-    loader.close()
-    loader.close()
-    assert promised().num_bytes == 0
-
-
-def test_a_cache_of_ones_own_counts(path):
-    mine = hr.CachedFeature(torch.zeros(1 << 12, 64), "lru", bytes=FREE // 4)
-    assert taken(plan_over(path).loader(lookahead=False))[0] == pytest.approx(FREE / 8, rel=0.01)
-    del mine
-    assert taken(plan_over(path).loader(lookahead=False))[0] == pytest.approx(FREE / 4, rel=0.01)
-
-
 def test_what_is_filled_is_not_counted_twice(path):
     """The system counts it as taken by then."""
     mine = hr.CachedFeature(torch.zeros(1 << 12, 64), "lru", rows=1 << 11)
@@ -121,35 +72,6 @@ def test_tiers_count_until_they_are_filled():
     assert promised() == (160, 160, 160)
     tiers.read(torch.arange(3))
     assert promised() == (160, 0, 0)
-
-
-def test_fetches_of_one_plan_share_a_budget(path):
-    loader = plan_over(path, times=3).loader(lookahead=False)
-    assert len(caches(loader)) == 3
-    assert sum(taken(loader)) <= FREE / 4
-
-
-def in_view(loader: hr.Loader) -> list[int]:
-    return [stage.bytes_in_view for stage in loader._rewriting.final.stages if stage.name == "fetch_ahead"]
-
-
-def test_windows_have_the_memory_of_caches_that_do_not_hold_all_rows(path):
-    one = plan_over(path).loader()
-    assert not caches(one)
-    assert in_view(one) == [FREE // 4 + FREE // 8]
-    # What is given to windows is not given again.
-    assert in_view(plan_over(path).loader()) == [pytest.approx(FREE // 8 + FREE // 16, rel=0.02)]
-    del one
-    gc.collect()
-    assert sum(in_view(plan_over(path, times=3).loader())) == pytest.approx(FREE // 4 + FREE // 8, rel=0.01)
-
-
-def test_a_machine_that_is_given_is_as_it_says(path):
-    mine = hr.CachedFeature(torch.zeros(1 << 12, 64), "lru", bytes=FREE // 4)
-    loaders = [plan_over(path).loader(lookahead=False, machine=hr.Machine(cores=1, memory=FREE)) for _ in range(3)]
-    assert len(set(taken(*loaders))) == 1
-    assert taken(loaders[0])[0] == pytest.approx(FREE / 4, rel=0.01)
-    assert mine.capacity
 
 
 def test_ranks_of_one_process_divide_the_memory(path):
@@ -199,42 +121,6 @@ def test_spawned_ranks_without_a_launcher_share_a_budget(path, tmp_path):
     rows = list(map(int, ran.stdout.split()))
     assert all(rows)
     assert sum(rows) * 128 * 4 <= FREE / 2
-
-
-_LIMITED = """
-import resource, sys
-import headrace as hr
-from headrace.ops.memory_limit import own_room
-room = own_room()
-resource.setrlimit(resource.RLIMIT_DATA, (int(open("/proc/self/status").read().split("VmData:")[1].split()[0]) * 1024
-    + (256 << 20), resource.RLIM_INFINITY))
-store = hr.FeatureStore(node={"x": hr.DiskFeature(sys.argv[1])})
-plan = hr.ItemSampler(100, batch_size=10).fetch_feature(store, node=["x"])
-loaders = [plan.loader(lookahead=False) for _ in range(6)]
-for loader in loaders:
-    for batch in loader:
-        pass
-stores = [stage.wants.store for one in loaders for stage in one._rewriting.final.stages if stage.wants is not None]
-print(sum(getattr(store.node["x"], "capacity", 0) for store in stores))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.uninstrumented
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
-def test_ulimit_of_data_is_kept(tmp_path):
-    path = tmp_path / "x.npy"
-    np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(1 << 20, 256)).flush()
-    ran = subprocess.run(
-        [sys.executable, "-c", _LIMITED, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert 0 < int(ran.stdout) * 1024 <= 128 << 20
 
 
 def source_of(stage: hr.ext.Stage) -> GpuCachedFeature | None:

@@ -9,7 +9,6 @@ import torch
 from ranks import run_ranks
 
 import headrace as hr
-from headrace.pipeline.distributed.same_place import SamePlace
 
 SIZES = [2, 3]
 BATCHES = 5
@@ -177,37 +176,3 @@ def test_ranks_that_leave_at_the_same_batch_are_told_nothing(size):
             return len(list(loader))
 
     assert run_ranks(size, load) == [BATCHES] * size
-
-
-@pytest.mark.parametrize("longer_first", [True, False])
-def test_a_rank_that_ends_sees_who_has_more_or_is_seen(longer_first):
-    """Whatever comes first, one of two ranks is told at once."""
-    notes = hr.testing.LocalGroup(2).comms[0].notes
-    short, long = (SamePlace(notes, rank, 2, 0, at_every_batch=True) for rank in range(2))
-    for places in (short, long):
-        places.begin(0, 0)
-        places.reach(0, 1)
-    if longer_first:
-        long.reach(0, 2)
-    else:
-        short.look_back()
-    with pytest.raises(hr.PeerError, match=TOLD):
-        if longer_first:
-            short.look_back()
-        else:
-            long.reach(0, 2)
-
-
-def test_ends_of_past_epochs_are_forgotten():
-    notes = hr.testing.LocalGroup(2).comms[0].notes
-    ranks = [SamePlace(notes, rank, 2, 0, at_every_batch=True) for rank in range(2)]
-    kept = []
-    for epoch in range(6):
-        for places in ranks:
-            places.begin(epoch, 0)
-            places.reach(epoch, 1)
-        for places in ranks:
-            places.look_back()
-            places.end()
-        kept.append((len(notes._texts), len(notes._counts)))
-    assert kept[-1] == kept[1]

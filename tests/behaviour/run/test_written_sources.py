@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from functools import partial
 
@@ -12,12 +13,9 @@ import torch
 from ranks import partition, run_ranks
 
 import headrace as hr
-from headrace.ops import TierSizes
-from headrace.pipeline.run import hand_over
-from headrace.pipeline.run.prefetch_node import PrefetchNode
-from headrace.pipeline.storage.array_source import ArraySource
 
-from plans import NODE_TYPES, NUM_EDGES, NUM_NODES, graph, typed_graph
+from plans import NODE_TYPES, NUM_EDGES, NUM_NODES, RowsOnDisk, graph, typed_graph
+from workers import worker_threads
 
 ONE_CORE, TWO_CORES = (hr.Machine(cores=cores, memory=1 << 30) for cores in (1, 2))
 BATCHES = 8
@@ -28,26 +26,41 @@ def sampled(items=None, **options):
     return hr.ItemSampler(items, batch_size=5, shuffle=True, seed=3, **options).sample_neighbor(graph(), [3, 2])
 
 
-def wait_until_the_next_is_made(loader):
-    """Let threads come as far as they can, so that the next batch, or the end, was read before the loop writes."""
-    node = loader._node._upstream
-    run = node._run if isinstance(node, PrefetchNode) else None
-    deadline = time.monotonic() + 30
-    while run is not None and run._next_out not in run._results:
-        assert time.monotonic() < deadline
-        time.sleep(1e-4)
+class MadeAhead:
+    """The last batch that was made, in any thread: noted behind all stages that run ahead of the training loop."""
+
+    def __init__(self):
+        self.index = -1
+
+    def __call__(self, batch):
+        self.index = max(self.index, batch.index)
+        return batch
+
+    def noted_in(self, plan):
+        """The plan with a stage that notes its batches before the first prefetch, or at the end."""
+        stages = list(plan.stages)
+        end = next((number for number, stage in enumerate(stages) if stage.name == "prefetch"), len(stages))
+        note = hr.Plan(stages[:end]).transform(self).stages[-1]
+        return hr.Plan([*stages[:end], note, *stages[end:]])
+
+    def wait_for(self, index):
+        """Let threads come as far as a batch, so that it was read before the loop writes."""
+        deadline = time.monotonic() + 30
+        while self.index < index and worker_threads():
+            assert time.monotonic() < deadline
+            time.sleep(1e-4)
 
 
 def numbers(plan, write, field, *, machine=TWO_CORES, **switches):
     """Return the batches of which not all numbers are those written last, when number i is written behind batch i."""
-    stale = []
+    stale, made_ahead = [], MadeAhead()
     write(0)
-    with plan.loader(machine=machine, **switches) as loader:
+    with made_ahead.noted_in(plan).loader(machine=machine, **switches) as loader:
         for number, batch in enumerate(loader):
             assert batch.index == number
             if not all((rows == number).all() for rows in field(batch)):
                 stale.append(number)
-            wait_until_the_next_is_made(loader)
+            made_ahead.wait_for(min(number + 1, BATCHES - 1))
             write(number + 1)
         numbers.stats = loader.stats()
     assert number == BATCHES - 1
@@ -112,10 +125,17 @@ def test_wherever_batches_are_made_ahead(ahead):
     assert numbers(ahead(sampled().fetch_feature(tables(x), node=["x"])), x.fill_, x_of) == []
 
 
-def test_ahead_by_the_loader_itself(monkeypatch):
-    monkeypatch.setattr("headrace.pipeline.run.prefetch_node.LEAST_GAIN", -1.0)
-    x = table()
-    assert numbers(sampled().fetch_feature(tables(x), node=["x"]), x.fill_, x_of) == []
+def test_ahead_by_the_loader_itself():
+    """It begins where batches take long."""
+    x, threads = table(), set()
+
+    def slow(batch):
+        time.sleep(0.01)
+        threads.add(threading.current_thread())
+        return batch.replace(node=dict(batch.node))
+
+    assert numbers(sampled().fetch_feature(tables(x), node=["x"]).transform(slow), x.fill_, x_of) == []
+    assert len(threads) == 2
 
 
 def test_update_of_a_store():
@@ -156,7 +176,7 @@ def test_caches(policy, machine):
 @pytest.mark.parametrize("machine", [ONE_CORE, TWO_CORES], ids=["one core", "two cores"])
 def test_rows_that_several_batches_share(machine):
     x = table()
-    store = tables(ArraySource(x, place=hr.Place("disk")))
+    store = tables(RowsOnDisk(x))
     plan = sampled().fetch_feature(store, node=["x"])
     ahead = plan if machine is ONE_CORE else plan.prefetch()
     assert numbers(ahead, x.fill_, x_of, machine=machine) == []
@@ -189,14 +209,15 @@ def test_the_same_batches_as_without_prefetch():
 
     def digests(**switches):
         x = torch.arange(3.0 * NUM_NODES).reshape(NUM_NODES, 3)
-        made = []
+        batches, made_ahead = [], MadeAhead()
         plan = sampled().fetch_feature(tables(x), node=["x"])
-        with (plan if switches else plan.prefetch(depth=3)).loader(machine=TWO_CORES, **switches) as loader:
+        plan = made_ahead.noted_in(plan if switches else plan.prefetch(depth=3))
+        with plan.loader(machine=TWO_CORES, **switches) as loader:
             for batch in loader:
-                made.append((batch.digest(), batch.index, loader.state_dict()["source"]))
-                wait_until_the_next_is_made(loader)
+                batches.append((batch.digest(), batch.index, loader.state_dict()["source"]))
+                made_ahead.wait_for(min(batch.index + 1, BATCHES - 1))
                 x[batch.seeds] += 1
-        return made
+        return batches
 
     assert digests() == digests(prefetch=False)
 
@@ -264,10 +285,11 @@ def test_weights_that_are_sampled_by_are_refused_at_once():
     """Also behind the last batch that was sampled ahead."""
     weighted = dataclasses.replace(graph(), edge_attrs_csc={"w": torch.ones(NUM_EDGES)})
     plan = hr.ItemSampler(10, batch_size=5, seed=1).sample_neighbor(weighted, [3, 2], weight="w").prefetch(depth=3)
-    with plan.loader(machine=TWO_CORES) as loader:
+    made_ahead = MadeAhead()
+    with made_ahead.noted_in(plan).loader(machine=TWO_CORES) as loader:
         batches = iter(loader)
         next(batches)
-        wait_until_the_next_is_made(loader)
+        made_ahead.wait_for(1)
         weighted.edge_attrs_csc["w"].fill_(2)
         with pytest.raises(hr.InputError, match=r"'w' to stay as it was.*make a new graph"):
             next(batches)
@@ -276,15 +298,16 @@ def test_weights_that_are_sampled_by_are_refused_at_once():
 @pytest.mark.parametrize("place", ["whole", "shards"])
 def test_ranks_that_read_together_refuse(place):
     def work(comm):
-        x = table()
-        of_rank = hr.ShardedFeature.of(x, partition("hash", 2), comm.rank) if place == "shards" else x
-        rows = of_rank._rows if place == "shards" else x
+        rows, owners = table(), partition("hash", 2)
+        rows = rows[owners.owned(comm.rank)] if place == "shards" else rows
+        of_rank = hr.ShardedFeature(rows, owners, comm.rank) if place == "shards" else rows
         plan = sampled().fetch_feature(hr.FeatureStore(node={"x": of_rank}), node=["x"])
+        made_ahead = MadeAhead()
         switches = {"partition": partition("hash", 2), "cooperative": True}
-        with plan.loader(comm=comm, machine=TWO_CORES, **switches) as loader:
+        with made_ahead.noted_in(plan).loader(comm=comm, machine=TWO_CORES, **switches) as loader:
             batches = iter(loader)
             next(batches)
-            wait_until_the_next_is_made(loader)
+            made_ahead.wait_for(1)
             rows.fill_(1)
             with pytest.raises(
                 (hr.HeadraceError, hr.PeerError), match=r"node feature 'x' to stay.*\.prefetch\(\) before"
@@ -302,28 +325,38 @@ def test_ranks_that_read_together_refuse(place):
     assert all(map(all, run_ranks(2, work)))
 
 
-def test_many_batches_that_are_made_twice_are_told_once(monkeypatch):
-    monkeypatch.setattr(hand_over, "MANY", 3)
-    x = table()
-    plan = sampled().fetch_feature(tables(x), node=["x"]).prefetch(depth=3)
-    with pytest.warns(
-        UserWarning, match=r"fetch_feature: 3 batches.*node feature 'x'; put \.prefetch\(\) before"
-    ) as told:
-        assert numbers(plan, x.fill_, x_of) == []
+def test_many_batches_that_are_made_twice_are_told_once():
+    x, made_ahead = table(), MadeAhead()
+    plan = made_ahead.noted_in(sampled(torch.arange(200)).fetch_feature(tables(x), node=["x"]).prefetch(depth=3))
+
+    def train():
+        with plan.loader(machine=TWO_CORES) as loader:
+            for number, batch in enumerate(loader):
+                assert (batch.x == number).all()
+                made_ahead.wait_for(min(number + 1, len(loader) - 1))
+                x.fill_(number + 1)
+
+    message = r"fetch_feature: \d+ batches.*node feature 'x'; put \.prefetch\(\) before"
+    with pytest.warns(UserWarning, match=message) as told:
+        train()
     assert len(told) == 1
 
 
 def test_copies_in_tiers_and_at_other_ranks_are_refused():
     x = table()
-    tiers = hr.TieredFeature(x, torch.arange(NUM_NODES), TierSizes(host=50))
+    store = hr.FeatureStore(node={"x": RowsOnDisk(x)})
+    plan = hr.plan_tiers(store, graph(), hr.Machine(memory=x.nbytes), torch.arange(NUM_NODES))
+    assert 0 < plan.sizes.host < NUM_NODES
+    tiers = plan.apply(store).node["x"]
     x.fill_(1)  # nothing was copied yet
     assert (tiers.read(torch.arange(9)).rows == 1).all()
     x.fill_(2)
     with pytest.raises(hr.InputError, match=r"TieredFeature.*written since; make the TieredFeature anew"):
         tiers.read(torch.arange(9))
     owners = partition("hash", 2)
-    shard = hr.ShardedFeature.of(x, owners, 0, cached=torch.arange(30))
+    rows, others = x[owners.owned(0)], owners.owned(1)[:30]
+    shard = hr.ShardedFeature(rows, owners, 0, cached=others, cached_rows=x[others])
     assert (shard.read(owners.owned(0)).rows == 2).all()
-    shard._rows.fill_(3)
+    rows.fill_(3)
     with pytest.raises(hr.InputError, match=r"copies.*written since.*without cached="):
         shard.read(owners.owned(0))

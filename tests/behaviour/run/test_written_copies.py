@@ -8,9 +8,8 @@ import torch
 from ranks import partition
 
 import headrace as hr
-from headrace.ops import TierSizes
-from headrace.pipeline.storage.reordering import ReorderedRows
-from headrace.pipeline.storage.sparse_rows import SparseRows
+
+from plans import RowsOnDisk
 
 NUM_ROWS = 300
 MACHINES = {cores: hr.Machine(cores=cores, memory=1 << 30) for cores in (1, 2)}
@@ -45,11 +44,17 @@ class InPlace(hr.FeatureSource):
         return torch.from_numpy(self._x)
 
 
+def reordered(source):
+    graph = hr.Graph.from_coo([0], [1], num_nodes=NUM_ROWS)
+    store = hr.FeatureStore(node={"x": source})
+    return hr.reorder(graph, store, order=torch.arange(NUM_ROWS).flip(0)).store.node["x"]
+
+
 CACHES = {
     **{policy: of_policy(policy) for policy in ("static", "lru", "clock", "s3-fifo", "sieve", "look-ahead")},
     "of a cache": lambda x: hr.CachedFeature(hr.CachedFeature(x, rows=NUM_ROWS), "lru", rows=50),
     "of an own source": lambda x: hr.CachedFeature(InPlace(x), rows=NUM_ROWS),
-    "in a reordered feature": lambda x: ReorderedRows(hr.CachedFeature(x, rows=NUM_ROWS), torch.arange(NUM_ROWS)),
+    "in a reordered feature": lambda x: reordered(hr.CachedFeature(x, rows=NUM_ROWS)),
 }
 
 
@@ -83,25 +88,16 @@ def test_reads_before_the_first_epoch():
     assert values(plan_of(cache).loader()) == {1}
 
 
-def test_features_without_copies_are_not_compared(monkeypatch):
-    def refuse(*_):
-        raise AssertionError
+def test_features_without_copies_are_not_compared():
+    class NeverCompared(InPlace):
+        def content_mark(self):
+            raise AssertionError
 
-    monkeypatch.setattr("headrace.pipeline.storage.feature_source.content_mark", refuse)
     x = rows()
-    with plan_of(x).loader() as loader:
+    with plan_of(NeverCompared(x)).loader() as loader:
         for epoch in range(2):
             x[:] = epoch
             assert values(loader) == {epoch}
-
-
-def test_sparse_rows():
-    entries = np.ones(NUM_ROWS, np.float32)
-    source = SparseRows(np.arange(NUM_ROWS + 1), np.zeros(NUM_ROWS, np.int64), entries, 1)
-    with plan_of(hr.CachedFeature(source, rows=NUM_ROWS)).loader() as loader:
-        assert values(loader) == {1}
-        entries[:] = 2
-        assert values(loader) == {2}
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -120,23 +116,34 @@ def test_files_on_disk(tmp_path, own):
                 next(iter(loader))
 
 
-def test_memory_maps(tmp_path, monkeypatch):
-    """By a sample, and the time of the last change."""
-    monkeypatch.setattr("headrace.pipeline.storage.array_source.STRUCTURE_BELOW_BYTES", 100)
-    monkeypatch.setattr("headrace.pipeline.storage.feature_source.content_mark", lambda *_: "a sample")
-    np.save(tmp_path / "x.npy", rows())
+@pytest.mark.parametrize("row", range(5))
+def test_large_memory_maps(tmp_path, row):
+    """By a sample, which has not all of these rows, and the time of the last change."""
+    np.save(tmp_path / "x.npy", np.zeros((1 << 15, 160), np.float32))
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    with plan_of(hr.CachedFeature(mapped, rows=NUM_ROWS)).loader() as loader:
+    plan = hr.ItemSampler(NUM_ROWS, batch_size=30)
+    store = hr.FeatureStore(node={"x": hr.CachedFeature(mapped, rows=NUM_ROWS)})
+    with plan.fetch_feature(store, node=["x"]).loader() as loader:
         assert values(loader) == {0}
         with (tmp_path / "x.npy").open("r+b") as file:
-            file.seek(mapped.offset)
-            file.write(rows(1).tobytes())
-        assert values(loader) == {1}
+            file.seek(mapped.offset + row * mapped.strides[0])
+            file.write(np.ones(160, np.float32).tobytes())
+        assert values(loader) == {0, 1}
+
+
+def tiers_of(x):
+    """Tiers of which some rows are in memory, and the others on disk."""
+    graph = hr.Graph.from_coo([0], [1], num_nodes=NUM_ROWS)
+    store = hr.FeatureStore(node={"x": RowsOnDisk(torch.from_numpy(x))})
+    plan = hr.plan_tiers(store, graph, hr.Machine(memory=x.nbytes), torch.arange(NUM_ROWS))
+    feature = plan.apply(store).node["x"]
+    assert 0 < plan.sizes.host < NUM_ROWS
+    return feature
 
 
 def test_tiers_and_copies_at_other_ranks_refuse():
     x = rows()
-    tiers = hr.TieredFeature(x, torch.arange(NUM_ROWS), TierSizes(host=50))
+    tiers = tiers_of(x)
     with plan_of(tiers).loader() as loader:
         assert values(loader) == {0}
         assert values(loader) == {0}

@@ -13,7 +13,6 @@ import torch
 from ranks import cooperative_batches, partition
 
 import headrace as hr
-from headrace.pipeline.storage.sparse_rows import SparseRows
 
 from contracts import digests
 from plans import NUM_NODES, PLANS, graph, items, store, timed_graph, typed_graph, typed_store
@@ -46,11 +45,6 @@ def rows_of_files(folder: Path) -> list[Any]:
     return [source.read(torch.arange(0, NUM_NODES, 7)).rows for source in (disk, cached, cached)]
 
 
-def sparse_rows(_: Path) -> Any:
-    rows = SparseRows([0, 2, 3], [1, 1, 0], np.asarray([0.1, 0.2, 0.3], np.float32), 4)
-    return rows.read(torch.arange(2)).rows
-
-
 def trained(_: Path) -> Any:
     """Layers have parameters of the default dtype, as torch's; so these are said to be of float32."""
     torch.manual_seed(0)
@@ -80,7 +74,6 @@ FUNCTIONS: dict[str, Callable[[Path], Any]] = {
     "aggregation": lambda _: block().aggregate(torch.ones(block().num_src, 3, dtype=torch.float32), reduce="mean"),
     "partition": lambda _: hr.Partition.metis(graph(), 3).owner(torch.arange(NUM_NODES)),
     "files and caches": rows_of_files,
-    "sparse rows": sparse_rows,
     "lists of numbers": lambda _: hr.Graph.from_coo([0, 1], [1, 0], edge_attrs={"w": [0.1, 0.7]}).edge_attrs["w"],
     "inference": trained,
     "shards": over_shards,
