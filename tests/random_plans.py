@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +10,6 @@ import torch
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.pipeline.data.digest import exact_digest
 
 from plans import NUM_NODES, double, graph, items, pairs, store, store_on_disk, unchanged, with_seed_times, with_times
 
@@ -264,5 +264,9 @@ def digest(batch: object) -> str:
     """A fingerprint of every bit of a minibatch, or of what it was converted to."""
     if isinstance(batch, hr.MiniBatch):
         return batch.digest()
-    fields = sorted(batch.to_dict().items())
-    return exact_digest([(name, torch.as_tensor(value)) for name, value in fields])
+    state = hashlib.sha256()
+    for name, value in sorted(batch.to_dict().items()):
+        rows = torch.as_tensor(value)
+        state.update(f"{name} {rows.dtype} {tuple(rows.shape)} ".encode())
+        state.update(rows.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return state.hexdigest()

@@ -188,13 +188,13 @@ DATA = (
         "pipeline/plan/fingerprint.py",
         "_absorb(digest, code.co_names)",
         "pass",
-        "tests/pipeline/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_the_names_and_values_they_use",
+        "tests/behaviour/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_the_names_and_values_they_use",
     ),
     Mutant(
         "pipeline/plan/fingerprint.py",
         "value.__defaults__, value.__kwdefaults__, cells",
         "value.__defaults__, value.__kwdefaults__",
-        "tests/pipeline/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_what_they_close_over",
+        "tests/behaviour/plan/test_stages.py::test_fingerprints_tell_functions_apart_by_what_they_close_over",
     ),
     # Passes and the machine.
     Mutant(
@@ -219,7 +219,7 @@ DATA = (
         "pipeline/plan/machine.py",
         "min(len(affinity(0)) if affinity is not None else os.cpu_count() or 1, MAX_THREADS)",
         "min(os.cpu_count() or 1, MAX_THREADS)",
-        "tests/pipeline/plan/test_machine.py::test_cores_are_those_of_the_affinity_mask",
+        "tests/behaviour/plan/test_machine.py::test_cores_are_those_of_the_affinity_mask",
     ),
     Mutant(
         "pipeline/passes/prefetch.py",

@@ -165,7 +165,7 @@ ORDER = (
         "pipeline/passes/shards.py",
         "tuple(one.made_of(stage) for one in stages)",
         "tuple(stages)",
-        "tests/pipeline/plan/test_origins.py::test_every_stage_that_passes_make_has_an_origin",
+        "tests/behaviour/plan/test_origins.py::test_every_stage_that_passes_make_has_an_origin",
     ),
     Mutant(
         "pipeline/lowered/_fetch_stage.py",

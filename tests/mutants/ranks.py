@@ -75,7 +75,7 @@ RANKS = (
         "pipeline/distributed/same_place.py",
         "if num_batches > self._reached[1]:",
         "if num_batches > self._reached[1] + 1:",
-        _END + "test_a_rank_that_ends_sees_who_has_more_or_is_seen[True]",
+        "tests/pipeline/run/test_same_place.py::test_a_rank_that_ends_sees_who_has_more_or_is_seen[True]",
     ),
     Mutant(
         "pipeline/run/iteration.py",

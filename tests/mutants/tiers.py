@@ -76,19 +76,19 @@ TIERS = (
         "pipeline/plan/plan_tiers.py",
         "torch.argsort(hits, descending=True, stable=True)",
         "torch.argsort(hits, stable=True).flip(0)",
-        "tests/pipeline/plan/test_plan_tiers.py::test_of_nodes_with_one_score_the_first_is_the_hottest",
+        "tests/behaviour/plan/test_plan_tiers.py::test_of_nodes_with_one_score_the_first_is_the_hottest",
     ),
     Mutant(
         "pipeline/plan/plan_tiers.py",
         "if time < least:",
         "if time <= least:",
-        "tests/pipeline/plan/test_plan_tiers.py::test_of_numbers_with_one_time_the_fewest_rows_are_replicated",
+        "tests/behaviour/plan/test_plan_tiers.py::test_of_numbers_with_one_time_the_fewest_rows_are_replicated",
     ),
     Mutant(
         "pipeline/plan/plan_tiers.py",
         "own = hottest + (placed - hottest) / num_devices",
         "own = placed",
-        "tests/pipeline/plan/test_plan_tiers.py::test_rows_are_replicated_as_far_as_that_saves_time",
+        "tests/behaviour/plan/test_plan_tiers.py::test_rows_are_replicated_as_far_as_that_saves_time",
     ),
     Mutant(
         "pipeline/run/window_node.py",
@@ -185,7 +185,7 @@ TIERS = (
         "pipeline/distributed/job.py",
         "return max(world_size or 1, of_job)",
         "return world_size or 1",
-        "tests/pipeline/plan/test_machine.py::test_without_a_launcher_the_ranks_of_the_process_group_share_the_memory",
+        "tests/behaviour/plan/test_machine.py::test_without_a_launcher_the_ranks_of_the_process_group_share_the_memory",
     ),
     Mutant(
         "ops/memory_limit.py",
@@ -197,7 +197,7 @@ TIERS = (
         "pipeline/plan/plan_tiers.py",
         "graph.by_original_ids(out_degrees)",
         "out_degrees",
-        "tests/pipeline/plan/test_plan_tiers.py::test_out_degrees_are_those_of_the_ids_that_features_go_by",
+        "tests/behaviour/plan/test_plan_tiers.py::test_out_degrees_are_those_of_the_ids_that_features_go_by",
     ),
     Mutant(
         "pipeline/storage/reordering.py",
@@ -209,13 +209,13 @@ TIERS = (
         "pipeline/plan/plan_tiers.py",
         "if self.sizes.num_placed == 0:",
         "if False:",
-        "tests/pipeline/plan/test_plan_tiers.py::test_the_table_says_why",
+        "tests/behaviour/plan/test_plan_tiers.py::test_the_table_says_why",
     ),
     Mutant(
         "pipeline/plan/plan_tiers.py",
         "if num_devices > 1 else (_STEPS,)",
         "if num_devices > 0 else (_STEPS,)",
-        "tests/pipeline/plan/test_plan_tiers.py::test_the_table_says_why",
+        "tests/behaviour/plan/test_plan_tiers.py::test_the_table_says_why",
     ),
     Mutant(
         "ops/native/core/memory.cpp",

@@ -1,17 +1,13 @@
-"""The legal language of plans."""
+"""The legal language of plans, of stages that passes make."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import pytest
 from hand_made import hand_made
 
 import headrace as hr
 from headrace.ops.sampling.rules import NeighborRule
-from headrace.pipeline.data.place import CPU
 from headrace.pipeline.plan.verify import verify
-from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.sampler import Sampler
 
 from plans import PLANS, graph, items, store
@@ -47,11 +43,6 @@ def test_hops_can_be_chained_by_hand():
         ),
         (lambda: hand_made(items()).compact(graph()), "it takes hop, and a minibatch comes"),
         (lambda: hand_made(items()).sample_hop(graph(), RULE, layer=1, key_layer=1).compact(graph()), "for hop 0"),
-        (lambda: items().fetch_feature(store(), edge=["e"]), "reads blocks"),
-        (
-            lambda: items().fetch_feature(store(), node=["x"]).sample_neighbor(graph(), [2]),
-            "node features were fetched before",
-        ),
         (
             lambda: (
                 hand_made(items())
@@ -82,10 +73,6 @@ def test_hops_can_be_chained_by_hand():
         (
             lambda: hand_made(items()).walk_hop(graph(), 2, 3, 2, layer=1).compact(graph(), edge_ids=False),
             "for hop 0",
-        ),
-        (
-            lambda: items().fetch_feature(store(), labels="y").sample_saint_edge(graph(), 5),
-            "labels were fetched before",
         ),
     ],
 )
@@ -122,13 +109,6 @@ def subclasses(base):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.parametrize("first", ["sample_neighbor", "sample_ladies", "sample_pinsage", "sample_saint_node"])
-def test_a_plan_has_one_sampler(first, name):
-    with pytest.raises(hr.PlanError, match=f"{name} cannot stand here: a plan has one sampler"):
-        sample(sample(items(), first), name).loader()
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
 def test_a_plan_has_one_sampler_behind_hops_by_hand_too(name):
     by_hand = hand_made(items()).sample_hop(graph(), RULE, layer=0, key_layer=0).compact(graph())
     for plan in (by_hand, hand_made(items()).sample_fused(graph(), (RULE,), key_layers=(0,))):
@@ -136,12 +116,6 @@ def test_a_plan_has_one_sampler_behind_hops_by_hand_too(name):
             sample(plan, name).loader()
     with pytest.raises(hr.PlanError, match="sample_fused cannot stand here: a plan has one sampler"):
         hand_made(sample(items(), name)).sample_fused(graph(), (RULE,), key_layers=(0,)).loader()
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_samplers_stand_before_what_depends_on_their_nodes(name):
-    with pytest.raises(hr.PlanError, match=f"{name} cannot stand here: .*node features were fetched before"):
-        sample(items().fetch_feature(store(), node=["x"]), name).loader()
 
 
 BY_HAND = {
@@ -177,94 +151,8 @@ def test_hops_by_hand_stand_before_features_of_what_they_change():
         fetched.sample_fused(graph(), **BY_HAND["sample_fused"]).loader()
 
 
-@pytest.mark.parametrize("again", [{"node": ["y", "x"]}, {"edge": ["e"]}])
-def test_a_feature_is_fetched_once(again):
-    fetched = sample(items(), "sample_neighbor").fetch_feature(store(), node=["x"], edge=["e"], labels="y")
-    with pytest.raises(hr.PlanError, match=r"fetch_feature cannot stand here: it fetches (node|edge) feature '[xe]'"):
-        fetched.fetch_feature(hr.FeatureStore(store().node, store().edge), **again).loader()
-    domain, names = next(iter(again.items()))
-    with pytest.raises(hr.InputError, match=rf"expected {domain} to name each feature once, got '\w' twice"):
-        items().fetch_feature(store(), **{domain: names * 2})
-    assert set(next(iter(fetched.fetch_feature(store(), node=["y"]).loader())).node) == {"x", "y"}
-
-
 def test_walk_hops_can_be_chained_by_hand():
     by_hand = hand_made(items()).walk_hop(graph(), **BY_HAND["walk_hop"]).compact(graph(), edge_ids=False)
     assert [batch.digest() for batch in by_hand.loader()] == [
         batch.digest() for batch in items().sample_pinsage(graph(), 2, 3, 2).loader()
     ]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Somewhere(hr.ext.MapStage):
-    """A stage that reads and writes a feature, each at a place."""
-
-    name = "somewhere"
-
-    at: hr.Place | None
-    to: hr.Place | None = None
-
-    @property
-    def reads(self):
-        return frozenset({"node"})
-
-    @property
-    def writes(self):
-        return frozenset({"node"})
-
-    @property
-    def reads_at(self):
-        return self.at
-
-    @property
-    def writes_at(self):
-        return self.to
-
-    def runner(self, settings):
-        return lambda batch: (batch, {})
-
-
-META, GPU, PINNED = (hr.Place.parse(text) for text in ("meta", "cuda:0", "pinned"))
-
-
-@pytest.mark.parametrize(
-    ("stages", "match"),
-    [
-        ([Somewhere(CPU), Somewhere(None), Somewhere(CPU)], None),
-        ([Somewhere(CPU, PINNED), Somewhere(PINNED), Somewhere(CPU)], None),
-        ([Somewhere(CPU, GPU), Somewhere(GPU), Somewhere(None), Somewhere(GPU)], None),
-        ([Somewhere(CPU, GPU), Somewhere(CPU)], "copied to a device before"),
-        ([Somewhere(CPU, GPU), Somewhere(None), Somewhere(CPU)], "copied to a device before"),
-        ([Somewhere(PINNED)], r"reads node on pinned, but what it finds is on cpu: put copy_to\('pinned'\) before"),
-        ([CopyTo("meta"), Somewhere(META), Somewhere(None, GPU), Somewhere(GPU)], None),
-        ([CopyTo("meta"), Somewhere(GPU)], "reads node on cuda:0, but what it finds is on meta"),
-        ([CopyTo("meta"), CopyTo("cpu"), Somewhere(CPU)], None),
-    ],
-)
-def test_fields_lie_where_stages_read_them(stages, match):
-    plan = items().fetch_feature(store(), node=["x"])
-    for stage in stages:
-        plan = plan.then(stage)
-    if match is None:
-        verify(plan)
-    else:
-        with pytest.raises(hr.PlanError, match=match):
-            verify(plan)
-
-
-def test_other_fields_stay_where_they_are():
-    plan = items().fetch_feature(store(), node=["x"]).then(Somewhere(CPU, GPU))
-    verify(plan.fetch_feature(store(), node=["y"]))
-    with pytest.raises(hr.PlanError, match="cannot stand here: it works in CPU memory"):
-        verify(plan.copy_to("cuda:0").then(Somewhere(CPU)))
-
-
-def test_long_plans_are_not_taken_for_circles():
-    assert len(items().sample_neighbor(graph(), [1] * 300).loader().explain()) > 0
-
-
-def test_a_plan_begins_with_a_source():
-    from headrace.pipeline.stages.steps import Prefetch
-
-    with pytest.raises(hr.PlanError, match="begins with a source"):
-        hr.Plan([Prefetch()]).loader()

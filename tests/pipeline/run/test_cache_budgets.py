@@ -1,4 +1,4 @@
-"""What is counted of the memory of caches, on which machines: of ranks of one machine, and of GPUs that need not be there."""
+"""What is counted of the memory of caches, of ranks of one machine, and of GPUs that need not be there."""
 
 from __future__ import annotations
 
