@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 _VALUE = "ops/native/features/decode_value.hpp"
 _EVERY = "tests/ops/features/test_decode.py::test_every_number_of_two_bytes"
 _ORACLE = "tests/ops/features/test_decode.py::test_equals_the_reference"
-_STAGE = "tests/pipeline/stages/test_decoded_features.py::"
+_STAGE = "tests/behaviour/stages/test_decoded_features.py::"
 _ROWS = _STAGE + "test_rows_are_the_numbers_of_the_oracle"
 
 DECODED = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_BY_ID = "tests/pipeline/stages/test_exclude_by_edge_id.py::"
+_BY_ID = "tests/behaviour/stages/test_exclude_by_edge_id.py::"
 _IDS = "pipeline/lowered/_seed_edge_ids.py"
 _DOOR = "ops/sampling/find_edges.py"
 _REFERENCE = _BY_ID + "test_edges_are_those_of_the_reference"
@@ -42,7 +42,7 @@ EXCLUSION = (
         "pipeline/stages/item_source.py",
         "mine[:1].expand(before), mine, mine[:1].expand(num_seeds - before - len(mine))",
         "mine, mine[:1].expand(num_seeds - len(mine))",
-        "tests/pipeline/stages/test_items_per_rank.py::test_ranks_leave_out_the_edges_that_their_own_items_are[seed]",
+        "tests/behaviour/stages/test_items_per_rank.py::test_ranks_leave_out_the_edges_that_their_own_items_are[seed]",
     ),
     Mutant(
         _IDS,

@@ -10,7 +10,7 @@ from mutants.mutant import Mutant
 _WIDE = "tests/ops/core/test_wide_ids.py::"
 _SEGMENTS = "tests/ops/sampling/test_segments.py::"
 _TREES = "tests/ops/sampling/test_trees.py::"
-_TEMPORAL = "tests/pipeline/stages/test_temporal.py::"
+_TEMPORAL = "tests/behaviour/stages/test_temporal.py::"
 _LAW = "tests/ops/sampling/test_sample_law.py::"
 _WEIGHTED = "tests/ops/sampling/test_weighted_picks.py::test_picks_are_those_of_the_reference"
 _PARTS = "tests/ops/sampling/test_layer_reducer.py::"

@@ -8,11 +8,11 @@ _EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 _NEGATIVES = "tests/ops/sampling/test_negatives.py::"
 _STRICTLY = "tests/behaviour/stages/test_strictly_before.py::"
 _STAGE = "tests/behaviour/stages/test_uniform_negative.py::"
-_LABELS = "tests/pipeline/stages/test_labels_with_negatives.py::"
+_LABELS = "tests/behaviour/stages/test_labels_with_negatives.py::"
 _BY_TREE = "tests/ops/sampling/test_excluded_by_tree.py::"
 _PER_SEED = "tests/behaviour/stages/test_exclude_per_seed.py::"
 _BY_DEGREE = "tests/behaviour/stages/test_negatives_by_degree_and_time.py::"
-_EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
+_EXCLUDE = "tests/behaviour/stages/test_exclude_seed_edges.py::"
 
 LINKS = (
     Mutant(
@@ -240,7 +240,7 @@ LINKS = (
         "pipeline/stages/make_bidirectional.py",
         "if leading:",
         "if False:",
-        "tests/pipeline/stages/test_subgraphs.py::test_bidirectional_refuses_types_that_lead_to_others",
+        "tests/behaviour/stages/test_subgraphs.py::test_bidirectional_refuses_types_that_lead_to_others",
     ),
     Mutant(
         "pipeline/data/typed_items.py",

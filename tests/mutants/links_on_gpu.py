@@ -8,7 +8,7 @@ _EXCLUDED = "tests/ops/sampling/test_excluded.py::"
 _NEGATIVES = "tests/ops/sampling/test_negatives.py::"
 _BY_TREE = "tests/ops/sampling/test_excluded_by_tree.py::"
 _PER_SEED = "tests/behaviour/stages/test_exclude_per_seed.py::"
-_EXCLUDE = "tests/pipeline/stages/test_exclude_seed_edges.py::"
+_EXCLUDE = "tests/behaviour/stages/test_exclude_seed_edges.py::"
 
 LINKS_ON_GPU = (
     Mutant(

@@ -86,20 +86,20 @@ ORDER = (
         "pipeline/lowered/_hop.py",
         "batch.epoch, batch.index, self.key_layer",
         "batch.epoch, batch.index // 2, self.key_layer",
-        "tests/pipeline/stages/test_batch_dependency.py::test_the_step_is_that_of_the_batch",
+        "tests/behaviour/stages/test_batch_dependency.py::test_the_step_is_that_of_the_batch",
     ),
     # Nothing later than its seed in a tree.
     Mutant(
         "pipeline/lowered/trees.py",
         "bounds = latest_of(batch.seed_time, strictly_before=self.strictly_before)",
         "bounds = latest_of(batch.seed_time, strictly_before=self.strictly_before) + 9",
-        "tests/pipeline/stages/test_temporal.py::test_peers_14_equal_times_are_included",
+        "tests/behaviour/stages/test_temporal.py::test_peers_14_equal_times_are_included",
     ),
     Mutant(
         "pipeline/lowered/_hop.py",
         "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
         "replace(self, rule=other.rule, key_layer=other.key_layer, batch_dependency=other.batch_dependency) == other",
-        "tests/pipeline/stages/test_batch_dependency.py::test_hops_of_different_dependencies_are_not_fused",
+        "tests/behaviour/stages/test_batch_dependency.py::test_hops_of_different_dependencies_are_not_fused",
     ),
     Mutant(
         "pipeline/run/iteration.py",

@@ -13,7 +13,7 @@ _TRIAL = "tests/pipeline/models/test_cooperative_trial.py::"
 _FORMS = "tests/pipeline/models/test_cooperative_forms.py::"
 _KEPT = "tests/pipeline/models/test_without_trace.py::"
 
-_OWN = "tests/pipeline/stages/test_items_per_rank.py::"
+_OWN = "tests/behaviour/stages/test_items_per_rank.py::"
 
 _PLACE = "tests/behaviour/run/test_same_place.py::"
 _ROWS = "tests/pipeline/models/test_row_trial.py::"

@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 _HOP = "tests/ops/sampling/test_typed_hop.py"
 _ROWS = "tests/ops/sampling/test_typed_rows.py"
-_STAGES = "tests/pipeline/stages/test_types.py"
+_STAGES = "tests/behaviour/stages/test_types.py"
 _SHARDS = "tests/pipeline/storage/test_shards_of_types.py"
 _ON_DISK = "tests/pipeline/storage/test_types_of_shards_on_disk.py"
 _MODELS = "tests/pipeline/models/test_types.py"

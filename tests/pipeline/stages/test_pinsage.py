@@ -1,9 +1,8 @@
-"""The PinSAGE stage: hops of visited nodes, weights that average to 1, refusals before work starts."""
+"""The walks of PinSAGE: those of the reference, for the keys of a batch."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,17 +63,6 @@ def test_blocks_equal_the_reference(edges, num_neighbors, num_walks, walk_length
         assert np.allclose(weights.numpy(), np.concatenate([*expected, []]), rtol=1e-6)
 
 
-def test_it_expands_to_hops_and_compactions():
-    plan = items().sample_pinsage(graph(), 3, 4, 2, num_layers=2)
-    text = plan.loader().explain()
-    assert "walk_hop" in text
-    assert "compact" in text
-    stats = plan.loader()
-    batches = list(stats)
-    assert "walks" in str(stats.stats())
-    assert all(len(batch.blocks) == 2 and batch.blocks[1].edge_ids is None for batch in batches)
-
-
 def test_a_weighted_mean_is_importance_pooling():
     batch = next(iter(items().sample_pinsage(graph(), 5, 20, 2).fetch_feature(store(), node=["x"]).loader()))
     (block,) = batch.blocks
@@ -94,31 +82,3 @@ def test_a_weighted_mean_is_importance_pooling():
     rows = store().node["x"].read(torch.from_numpy(visits[1])).rows
     expected = (rows * torch.from_numpy(visits[2] / visits[2].sum())[:, None]).sum(0)
     assert torch.allclose(mean, expected.float(), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0, 1, 1), "num_neighbors"),
-        ((1, 1.5, 1), "num_walks"),
-        ((1, 1, True), "walk_length"),
-        ((1, 1, 1, 1.0), "restart"),
-        ((1, 1, 1, 0.5, 0), "num_layers"),
-    ],
-)
-def test_bad_numbers(arguments, message):
-    with pytest.raises(hr.InputError, match=f"sample_pinsage: expected {message}"):
-        items().sample_pinsage(graph(), *arguments)
-
-
-def test_bad_subjects():
-    with pytest.raises(hr.InputError, match="Graph, got int; make one"):
-        items().sample_pinsage(3, 1, 1, 1)
-    with pytest.raises(hr.InputError, match="'all' or 'new'"):
-        items().sample_pinsage(graph(), 1, 1, 1, expand="old")
-    with pytest.raises(hr.InputError, match=r"sample_pinsage.*'w'"):
-        items().sample_pinsage(graph(), 1, 1, 1, weight="w")
-    with pytest.raises(hr.InputError, match="item 200 is not"):
-        hr.ItemSampler(torch.tensor([3, 200])).sample_pinsage(graph(), 1, 1, 1).loader()
-    with pytest.raises(hr.PlanError, match="edge features"):
-        items().sample_pinsage(graph(), 1, 1, 1).fetch_feature(store(), edge=["e"]).loader()

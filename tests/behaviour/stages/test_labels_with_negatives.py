@@ -7,7 +7,6 @@ import torch
 from ranks import run_ranks
 
 import headrace as hr
-from headrace.ops.errors import InputError
 
 from plans import edges, graph
 
@@ -38,7 +37,7 @@ def on_ranks(labels, cooperative):
         try:
             with plan.loader(comm=comm, cooperative=cooperative) as loader:
                 return classes(loader, mine)
-        except InputError as error:
+        except hr.InputError as error:
             return str(error)
 
     return run_ranks(len(labels), work)
@@ -79,7 +78,7 @@ REFUSED = {
 def test_labels_of_which_one_would_be_0_are_refused(case):
     values, dtype, message = case
     labels = torch.tensor(values, dtype=dtype)
-    with pytest.raises(InputError, match=f"sample_uniform_negative: expected labels .*{message}"):
+    with pytest.raises(hr.InputError, match=f"sample_uniform_negative: expected labels .*{message}"):
         negatives(labels).loader()
     for batch in negatives(labels, mode="triplet").loader():  # negatives have no labels
         assert torch.equal(batch.y.double().nan_to_num(7), labels[batch.item_index].double().nan_to_num(7))
@@ -113,7 +112,7 @@ def test_labels_written_to_begin_elsewhere_are_refused(begin, written):
     with negatives(labels).loader() as loader:
         assert classes(loader, labels) == {begin: 1, begin + 1: 2}
         labels[7] = written
-        with pytest.raises(InputError, match=f"expected labels .*got {written}; make a new loader"):
+        with pytest.raises(hr.InputError, match=f"expected labels .*got {written}; make a new loader"):
             list(loader)
         labels[7] = 5
         assert classes(loader, labels)[5] == 6 - begin

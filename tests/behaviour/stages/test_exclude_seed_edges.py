@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from explained import names
 from ranks import run_ranks
 
 import headrace as hr
 
-from gpu_plans import names
 from plans import NUM_NODES, edges, graph, items, pairs
 
 SAMPLERS = {

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.pipeline.stages.hop_sampler import HopSampler
 
 MOMENTS = st.integers(-4, 4)
 EXPANDS = st.sampled_from(["all", "new"])
@@ -239,5 +238,5 @@ def test_the_base_of_samplers_in_trees_says_what_is_in_them():
         hr.ItemSampler([0], seed=0).sample_neighbor(graph, [1], **options).stages[1]
         for options in ({}, {"disjoint": True}, {"time": "t"})
     ]
-    assert all(isinstance(stage, HopSampler) for stage in stages)
+    assert all(isinstance(stage, hr.ext.HopSampler) for stage in stages)
     assert [stage.in_trees for stage in stages] == [False, True, True]
