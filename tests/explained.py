@@ -28,6 +28,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def store_of(text: str, stage: str) -> str:
+    """What the text says of the store that a stage of it reads."""
+    (store,) = re.findall(r"store#\d+", stage)
+    (described,) = re.findall(rf"^{store}: (.*(?:\n {{4}}.*)*)", text, re.MULTILINE)
+    return one_line(described)
+
+
 def names_of(text: str) -> list[str]:
     """The names of the stages that run."""
     return [re.match(r"\w+", stage).group() for stage in stages(text)]

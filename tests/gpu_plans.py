@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from described_plans import GPU, copied_first, fetched
+
 import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.pipeline.lowered.gpu.on_stream import OnItsWay
@@ -11,24 +13,13 @@ from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.stage import RunSettings
 
 from cuda_host.stand_in import StandIn
-from plans import graph, items, store
 
-GPU = hr.Machine(cores=2, gpus=1)
-
-
-def fetched(store=store) -> hr.Plan:
-    """A plan of one hop whose rows are fetched."""
-    return items().sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"])
+__all__ = ["GPU", "copied_first", "digests", "fetched", "launched", "names"]
 
 
 def names(plan: hr.Plan, machine: hr.Machine = GPU, **switches: bool) -> list[str]:
     """The stages that run."""
     return [stage.name for stage in rewrite(plan, machine, switches).final.stages]
-
-
-def copied_first(plan: hr.Plan, device: str = "cuda") -> hr.Plan:
-    """The plan with a copy to a GPU before its sampler."""
-    return hr.Plan([plan.stages[0], *hr.ItemSampler(1).copy_to(device).stages[1:], *plan.stages[1:]])
 
 
 def launched(stages: Sequence[hr.ext.Stage], settings: RunSettings) -> Callable[[hr.MiniBatch], OnItsWay]:

@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 _CLUSTERS = "tests/behaviour/stages/test_cluster_sampler.py::"
 _DIGEST = "tests/pipeline/data/test_digest.py::"
-_FUSE = "tests/pipeline/passes/test_fuse_sampling.py::"
+_FUSE = "tests/behaviour/passes/test_fuse_sampling.py::"
 _FOLDER = "tests/pipeline/data/test_new_folder.py::"
 
 _SHARED = "tests/pipeline/data/test_shared_memory.py::"
@@ -225,7 +225,7 @@ DATA = (
         "pipeline/passes/prefetch.py",
         "position = next((i for i, known in enumerate(facts) if known.place is not None), len(facts)) - 1",
         "position = len(stages)",
-        "tests/pipeline/passes/test_prefetch.py::test_stands_before_the_copy_to_a_device",
+        "tests/behaviour/passes/test_prefetch.py::test_stands_before_the_copy_to_a_device",
     ),
     # Facts.
     Mutant(

@@ -87,7 +87,7 @@ FEATURE_CACHES = (
         "pipeline/storage/feature_source.py",
         'rows is not None and place.kind == "cuda" and self.place == CPU and',
         'rows is not None and place.kind == "cuda" and',
-        "tests/pipeline/passes/test_uva_gather.py::test_refuses_other_devices_and_rows_on_disk",
+        "tests/behaviour/passes/test_uva_gather.py::test_refuses_other_devices_and_rows_on_disk",
     ),
     Mutant(
         "pipeline/storage/feature_source.py",
@@ -118,6 +118,6 @@ FEATURE_CACHES = (
         "pipeline/plan/rules.py",
         "stage.lowered or stage.keeps_ids_sound",
         "not stage.threads or stage.keeps_ids_sound",
-        "tests/pipeline/passes/test_uva_gather.py::test_nobody_looks_at_ids_that_are_known_to_have_rows",
+        "tests/behaviour/passes/test_uva_gather.py::test_nobody_looks_at_ids_that_are_known_to_have_rows",
     ),
 )

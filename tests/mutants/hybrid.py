@@ -8,7 +8,7 @@ _KINDS = "tests/pipeline/models/test_hybrid_parallel.py::test_every_kind_of_mess
 _CASES = "tests/pipeline/models/test_hybrid_parallel_cases.py::"
 _WORK = "tests/pipeline/models/test_hybrid_parallel_work.py::"
 _SHARDS = "tests/pipeline/distributed/test_edge_shard.py::"
-_REWRITES = "tests/pipeline/passes/test_shared_edges.py::"
+_REWRITES = "tests/behaviour/passes/test_shared_edges.py::"
 
 HYBRID = (
     Mutant(

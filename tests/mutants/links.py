@@ -104,7 +104,7 @@ LINKS = (
         "pipeline/lowered/_hop.py",
         "self.trees is None and self.exclude is None",
         "self.trees is None",
-        "tests/pipeline/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
+        "tests/behaviour/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
     ),
     # Exclusion by tree: a tree leaves out its own edges, and negatives' trees those of their pair.
     Mutant(
@@ -355,6 +355,6 @@ LINKS = (
         "pipeline/passes/cooperative.py",
         "if position >= first and",
         "if",
-        "tests/pipeline/passes/test_cooperative.py::test_links_of_all_ranks_are_those_of_one",
+        "tests/behaviour/passes/test_cooperative.py::test_links_of_all_ranks_are_those_of_one",
     ),
 )

@@ -57,6 +57,6 @@ LINKS_ON_GPU = (
         "pipeline/passes/sample_on_cpu.py",
         "machine.world_size == 1 or stage.num_hops > 0",
         "machine.world_size == 1 or stage.num_hops > 0 or True",
-        "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_begin_pairs_and_trees_on_the_cpu",
+        "tests/behaviour/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_begin_pairs_and_trees_on_the_cpu",
     ),
 )

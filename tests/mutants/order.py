@@ -73,7 +73,7 @@ ORDER = (
         "pipeline/stages/hop_sampler.py",
         'self.key_layer(layer), f"{self.name}: key_layer({layer})"',
         'layer, ""',
-        "tests/pipeline/passes/test_fuse_sampling.py::test_keeps_what_keys_the_randomness",
+        "tests/behaviour/passes/test_fuse_sampling.py::test_keeps_what_keys_the_randomness",
     ),
     # Dependent batches: windows meet, and steps are those of the batch.
     Mutant(

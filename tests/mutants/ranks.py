@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 _NORM = "tests/pipeline/models/test_norm_over_ranks.py::"
 _TRAINING = "tests/pipeline/models/test_cooperative_training.py::"
-_EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
+_EXCHANGE = "tests/behaviour/passes/test_fuse_exchange.py::"
 _SUBGRAPHS = "tests/pipeline/distributed/test_subgraphs_on_ranks.py::"
 _SHARDS = "tests/pipeline/storage/test_shards.py::"
 _TRIAL = "tests/pipeline/models/test_cooperative_trial.py::"
@@ -141,7 +141,7 @@ RANKS = (
         "pipeline/passes/cooperative.py",
         "None if facts.shares_layers or _stays(copy, machine, hop) else (hop, compact, copy)",
         "None",
-        "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_sample_on_the_cpu",
+        "tests/behaviour/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_sample_on_the_cpu",
     ),
     Mutant(
         "pipeline/distributed/exchange.py",
@@ -250,7 +250,7 @@ RANKS = (
         "pipeline/lowered/ranks/exchange_ids.py",
         "while times < len(blocks) and blocks[times] is blocks[0]:",
         "while False:",
-        "tests/pipeline/passes/test_within_boundary.py::test_ranks_find_the_edges_within_once_for_all_layers[0]",
+        "tests/behaviour/passes/test_within_boundary.py::test_ranks_find_the_edges_within_once_for_all_layers[0]",
     ),
     Mutant(
         "pipeline/lowered/ranks/_together.py",

@@ -8,7 +8,7 @@ _TIERS = "tests/ops/features/test_tiers.py::"
 _BUDGETS = "tests/behaviour/run/test_cache_budgets.py::"
 _ROOM = "tests/pipeline/run/test_room_ahead.py::"
 _PEERS = "tests/pipeline/storage/test_peers.py::"
-_LOOKAHEAD = "tests/pipeline/passes/test_lookahead.py::"
+_LOOKAHEAD = "tests/behaviour/passes/test_lookahead.py::"
 
 TIERS = (
     Mutant(
@@ -130,13 +130,13 @@ TIERS = (
         "pipeline/passes/lookahead.py",
         "bare if too_large else",
         "bare if True else",
-        "tests/pipeline/passes/test_tiered_cache.py::test_a_cache_of_all_rows_stays_and_looks_at_nothing_ahead",
+        "tests/behaviour/passes/test_tiered_cache.py::test_a_cache_of_all_rows_stays_and_looks_at_nothing_ahead",
     ),
     Mutant(
         "pipeline/passes/tiered_cache.py",
         "budget = machine.share(SHARE)",
         "budget = machine.memory",
-        "tests/pipeline/passes/test_tiered_cache.py::test_fires_for_rows_on_disk_that_do_not_fit_in_memory",
+        "tests/behaviour/passes/test_tiered_cache.py::test_fires_for_rows_on_disk_that_do_not_fit_in_memory",
     ),
     Mutant(
         "pipeline/passes/tiered_cache.py",

@@ -1,46 +1,10 @@
-"""expand_macros: fires, refuses, cannot be switched off, gives the same result."""
+"""Macros give the same result as their parts, chained by hand."""
 
 from __future__ import annotations
 
-import pytest
 from hand_made import HandMade
 
-import headrace as hr
-from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan.machine import Machine
-
-from plans import PLANS, graph, items
-
-ALONE = {"fuse_sampling": False, "prefetch": False}
-
-
-def final_names(plan):
-    return [stage.name for stage in rewrite(plan, Machine(), ALONE).final.stages]
-
-
-def test_fires_on_samplers():
-    hop = ["sample_hop", "compact"]
-    assert final_names(items().sample_neighbor(graph(), [3, 2])) == ["item_sampler", *hop * 2]
-    assert final_names(items().sample_pinsage(graph(), 2, 3, 2)) == ["item_sampler", "walk_hop", "compact"]
-
-
-def test_fires_on_macros_of_users():
-    class Twice(hr.ext.MacroStage):
-        name = "twice"
-
-        def parts(self):
-            return items().transform(abs).transform(abs).stages[1:]
-
-    assert final_names(items().then(Twice())) == ["item_sampler", "transform", "transform"]
-
-
-def test_refuses_what_stands_for_itself():
-    assert final_names(PLANS["saint_node"]()) == ["item_sampler", "sample_saint_node", "fetch_feature"]
-
-
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="expand_macros"):
-        rewrite(items(), Machine(), {"expand_macros": False})
+from plans import graph, items
 
 
 def test_same_result_as_the_parts():

@@ -1,4 +1,4 @@
-"""Rows that a GPU reads where they are."""
+"""Rows that a GPU reads where they are, where the CPU stands in for it."""
 
 from __future__ import annotations
 
@@ -9,39 +9,10 @@ import torch
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
-from headrace.pipeline.data.graph_machinery import has_sound_edge_ids
-from headrace.pipeline.passes import rewrite
 
 from cuda_host.stand_in import StandIn
-from gpu_plans import GPU, digests, fetched, names
-from plans import (
-    NUM_NODES,
-    RELATIONS,
-    graph,
-    items,
-    store,
-    store_on_disk,
-    typed_graph,
-    typed_items,
-    typed_store,
-    unchanged,
-)
-
-
-def test_fires_for_rows_in_memory():
-    assert "fetch_to" in names(fetched().copy_to("cuda"), stream_overlap=False)
-    there = items().copy_to("cuda").sample_neighbor(graph(), [3])
-    assert "fetch_to" in names(there.fetch_feature(store(), node=["x"]), stream_overlap=False)
-
-
-def test_refuses_other_devices_and_rows_on_disk():
-    assert "fetch_to" not in names(fetched().copy_to("meta"), stream_overlap=False)
-    assert "fetch_to" not in names(fetched().copy_to("cuda"), hr.Machine(cores=2))
-    assert "fetch_to" not in names(fetched(store_on_disk).copy_to("cuda"), stream_overlap=False)
-
-
-def test_is_switched_off():
-    assert "fetch_to" not in names(fetched().copy_to("cuda"), uva_gather=False, stream_overlap=False)
+from gpu_plans import GPU, digests, fetched
+from plans import graph, store, typed_graph, typed_items, typed_store
 
 
 def test_same_result():
@@ -88,38 +59,6 @@ def test_ids_without_rows_are_refused_there_too(machine, sampled, what, monkeypa
         list(plan.loader(machine=machine))
 
 
-def trusted(plan: hr.Plan) -> bool:
-    return next(
-        stage.trusted
-        for stage in rewrite(plan.copy_to("cuda"), GPU, {"stream_overlap": False}).final.stages
-        if stage.name == "fetch_to"
-    )
-
-
-def test_nobody_looks_at_ids_that_are_known_to_have_rows():
-    every = {"node": ["x"], "edge": ["e"], "labels": "y"}
-    sampled = items().sample_neighbor(graph(), [3])
-    assert trusted(sampled.fetch_feature(store(), **every))
-    assert trusted(items().sample_saint_node(graph(), 40).fetch_feature(store(), **every))
-    assert trusted(items().fetch_feature(store(), node=["x"], labels="y"))
-    assert trusted(sampled.fetch_feature(short(NUM_NODES - 1), labels="y"))  # the last item is before the last node
-    assert trusted(PairSource().sample_neighbor(graph(), [3]).fetch_feature(store(), node=["x"], edge=["e"]))
-    assert not trusted(PairSource().sample_neighbor(graph(), [3]).fetch_feature(store(), labels="y"))
-    assert not trusted(PairSource().fetch_feature(store(), node=["x"]))
-    assert not trusted(sampled.transform(unchanged).fetch_feature(store(), node=["x"]))
-
-
-def test_ids_of_types_are_known_to_have_rows_where_there_are_as_many():
-    wanted = {"node": [("a", "x"), "all"], "edge": {RELATIONS[1]: ["e"]}, "labels": {"a": "y"}}
-    sampled = typed_items().sample_neighbor(typed_graph(), [3])
-    assert trusted(sampled.fetch_feature(typed_store(), **wanted))
-    for name, num_rows in (("x", 119), ("y", 119), ("e", 1)):
-        node, edge = dict(typed_store().node), dict(typed_store().edge)
-        which, feature = (edge, (RELATIONS[1], "e")) if name == "e" else (node, ("a", name))
-        which[feature] = torch.zeros(num_rows, 2)
-        assert not trusted(sampled.fetch_feature(hr.FeatureStore(node=node, edge=edge), **wanted))
-
-
 def test_labels_by_type_are_those_of_the_cpu():
     seeds = {"a": torch.arange(0, 120, 3), "b": torch.arange(40)}
     plan = hr.ItemSampler(seeds, batch_size=20, shuffle=True, seed=3).sample_neighbor(typed_graph(), [2])
@@ -130,12 +69,3 @@ def test_labels_by_type_are_those_of_the_cpu():
         there = of_one.fetch_feature(typed_store(), labels=labels).copy_to("cuda")
         with stand_in(StandIn()), pytest.raises(hr.InputError, match="expected seeds of type 'b', of which 'z'"):
             list(there.loader(machine=GPU))
-
-
-def test_edge_ids_of_users_are_looked_at_once():
-    for first, sound in ((0, True), (-1, False), (2, False)):
-        numbers = torch.tensor([first, 1])
-        mine = hr.Graph(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), numbers)
-        edges = hr.FeatureStore(edge={"e": torch.zeros(2, 3)})
-        assert has_sound_edge_ids(mine) == sound
-        assert trusted(hr.ItemSampler(2).sample_neighbor(mine, [3]).fetch_feature(edges, edge=["e"])) == sound

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import torch
+from explained import names
 from ranks import cooperative_batches, partition
 
 import headrace as hr
-from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan.machine import Machine
 
 from plans import NUM_NODES, PLANS, graph, items, store
 
-TWO_CORES = Machine(cores=2)
+TWO_CORES = hr.Machine(cores=2)
 
 
 def final_verbs(plan, machine=TWO_CORES, **switches):
-    return [stage.name for stage in rewrite(plan, machine, switches).final.stages]
+    return names(plan, machine, **switches)
 
 
 def test_fires_at_the_end():
@@ -37,7 +36,7 @@ def test_refuses_where_the_user_placed_one():
 
 
 def test_refuses_on_one_core():
-    assert "prefetch" not in final_verbs(PLANS["neighbor"](), Machine(cores=1))
+    assert "prefetch" not in final_verbs(PLANS["neighbor"](), hr.Machine(cores=1))
 
 
 def test_refuses_where_there_is_nothing_to_do_ahead():
@@ -60,8 +59,8 @@ def test_a_source_alone_still_runs():
     assert len(list(hr.ItemSampler(5, batch_size=2).loader(machine=TWO_CORES))) == 3
 
 
-def exchanging(world_size: int = 2) -> Machine:
-    return Machine(cores=4, world_size=world_size)
+def exchanging(world_size: int = 2) -> hr.Machine:
+    return hr.Machine(cores=4, world_size=world_size)
 
 
 def test_samples_while_rows_are_exchanged():
@@ -83,14 +82,14 @@ def test_has_one_thread_where_no_rows_are_exchanged_or_cores_are_few():
     for verbs in (
         final_verbs(plan, exchanging(), cooperative=True),
         final_verbs(fetched, exchanging()),
-        final_verbs(fetched, Machine(cores=3, world_size=2), cooperative=True),
+        final_verbs(fetched, hr.Machine(cores=3, world_size=2), cooperative=True),
     ):
         assert verbs.count("prefetch") == 1
 
 
 def test_same_result_in_two_threads():
     plan = PLANS["neighbor"]().fetch_feature(store(), node=["y"])
-    ahead = cooperative_batches(plan, 3, machine=Machine(cores=4))
+    ahead = cooperative_batches(plan, 3, machine=hr.Machine(cores=4))
     inline = cooperative_batches(plan, 3, prefetch=False)
     for mine, other in zip(ahead, inline, strict=True):
         assert [batch.digest() for batch in mine] == [batch.digest() for batch in other]

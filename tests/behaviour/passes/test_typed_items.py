@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 import torch
+from explained import passes
 
 import headrace as hr
-from headrace.pipeline.passes import rewrite
 
-from gpu_plans import digests
+from contracts import digests
 from plans import typed_graph, typed_items
 
 
 def test_fires():
-    source = rewrite(typed_items().sample_neighbor(typed_graph(), [2]), hr.Machine()).final.stages[0]
-    assert source.items.types is None
-    assert source.items.ids.tolist() == list(range(0, 120, 2))
+    plan = typed_items().sample_neighbor(typed_graph(), [2])
+    assert "typed_items" in passes(plan.explain(machine=hr.Machine()))
+    assert sorted(torch.cat([batch.seeds for batch in plan.loader()]).tolist()) == list(range(0, 120, 2))
 
 
 def test_refuses_items_without_types_and_types_without_a_graph():
     plan = hr.ItemSampler(torch.arange(5), seed=0).sample_neighbor(typed_graph(), [2])
-    assert not any(one.fired for one in rewrite(plan, hr.Machine()).records if one.name == "typed_items")
+    assert "typed_items" not in passes(plan.explain(machine=hr.Machine()))
     with pytest.raises(hr.PlanError, match=r"for items of \['a'\]"):
         typed_items().loader()
 
@@ -33,5 +33,5 @@ def test_cannot_be_switched_off():
 def test_same_result():
     flat = hr.ItemSampler(torch.arange(120, 140), batch_size=6, shuffle=True, seed=3)
     named = hr.ItemSampler({"b": torch.arange(20)}, batch_size=6, shuffle=True, seed=3)
-    found, expected = (digests(one.sample_neighbor(typed_graph(), [2]), hr.Machine()) for one in (named, flat))
+    found, expected = (digests(one.sample_neighbor(typed_graph(), [2]).loader(), 1) for one in (named, flat))
     assert found == expected

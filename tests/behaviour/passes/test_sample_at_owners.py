@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from explained import stages
 from ranks import partition, run_ranks
 
 import headrace as hr
-from headrace.pipeline.lowered._finders import Here
-from headrace.pipeline.lowered.ranks._at_owners import AtOwners
-from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan.machine import Machine
 
 from plans import graph, items
 
@@ -21,15 +18,16 @@ def plan(one: hr.Graph, source: hr.Plan | None = None):
 
 def final(plan, world_size=2):
     switches = {"prefetch": False, "fuse_sampling": False}
-    return rewrite(plan, Machine(world_size=world_size), switches).final.stages
+    return stages(plan.explain(machine=hr.Machine(world_size=world_size), **switches))
 
 
-def names(stages):
-    return [stage.name for stage in stages]
+def names(texts):
+    return [text.partition("(")[0] for text in texts]
 
 
-def found_by(stages):
-    return [type(stage.finder) for stage in stages if stage.name == "sample_hop"]
+def at_owners(texts):
+    """Whether each hop finds its rows at their owners, and not here."""
+    return ["finder=AtOwners()" in text for text in texts if text.startswith("sample_hop(")]
 
 
 def shard(rank: int = 0) -> hr.Graph:
@@ -37,30 +35,31 @@ def shard(rank: int = 0) -> hr.Graph:
 
 
 def test_fires_on_hops_behind_the_first_which_finds_its_rows_here():
-    stages = final(plan(shard()))
-    assert names(stages) == ["item_sampler", *["sample_hop", "compact"] * 2]
-    assert found_by(stages) == [Here, AtOwners]
-    assert stages[0].partition == partition("hash", 2)
+    texts = final(plan(shard()))
+    assert names(texts) == ["item_sampler", *["sample_hop", "compact"] * 2]
+    assert at_owners(texts) == [False, True]
+    assert "partition=HashPartition(200 nodes, 2 parts)" in texts[0]
 
 
 def test_fires_on_all_hops_where_seeds_have_no_owner():
     pairs = hr.ItemSampler(torch.arange(20).reshape(10, 2), batch_size=5)
-    assert found_by(final(plan(shard(), pairs))) == [AtOwners, AtOwners]
+    assert at_owners(final(plan(shard(), pairs))) == [True, True]
 
 
 def test_fires_on_subgraphs_of_trees():
     """Those of the whole graph are found here, those of shards at the owners; one process finds them as it says."""
     assert names(final(items().sample_shadow(graph(), 2, 3)))[-1] == "induce_in_trees"
     *_, hop, compact = final(items().sample_shadow(shard(), 2, 3))
-    assert (hop.name, hop.finder, compact.keep) == ("induce_hop", AtOwners(), "square")
-    for one in (graph(), shard()):
-        assert names(final(items().sample_shadow(one, 2, 3), world_size=1))[-1] == "induce_subgraph"
+    assert hop.startswith("induce_hop(")
+    assert "finder=AtOwners()" in hop
+    assert "keep='square'" in compact
+    assert names(final(items().sample_shadow(graph(), 2, 3), world_size=1))[-1] == "induce_subgraph"
     assert names(final(plan(graph()).induce_subgraph(graph())))[-1] == "induce_subgraph"
 
 
 def test_refuses_whole_graphs_and_one_rank():
-    assert found_by(final(plan(graph()))) == [Here, Here]
-    assert found_by(final(plan(shard()), world_size=1)) == [Here, Here]
+    assert at_owners(final(plan(graph()))) == [False, False]
+    assert at_owners(final(plan(graph()), world_size=1)) == [False, False]
 
 
 def test_refuses_samplers_that_need_more_than_rows():
@@ -70,7 +69,7 @@ def test_refuses_samplers_that_need_more_than_rows():
 
 def test_cannot_be_switched_off():
     with pytest.raises(hr.PlanError, match="sample_at_owners"):
-        rewrite(items(), Machine(), {"sample_at_owners": False})
+        items().explain(machine=hr.Machine(), sample_at_owners=False)
 
 
 def test_same_result_as_the_whole_graph_from_the_seeds_that_a_rank_owns():

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from explained import names, names_of, stages, store_of
 from ranks import run_ranks
 
 import headrace as hr
-from headrace.ops.cache.index import SLOT_BYTES
-from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.storage.array_source import ArraySource
 
 from plans import NUM_NODES, graph, items, store, store_on_disk
 
-SMALL = Machine(cores=1, memory=1 << 13)  # a quarter of it holds 13 of the 200 rows of x
+SMALL = hr.Machine(cores=1, memory=1 << 13)  # a quarter of it holds 13 of the 200 rows of x
 ROW = 32
-CACHED_ROW = ROW + SLOT_BYTES["look-ahead"]
-LARGE = Machine(cores=1, memory=4 * NUM_NODES * CACHED_ROW)  # a quarter of it holds all of them
+SLOT = 116  # bytes by which a look-ahead cache finds and chooses a row
+CACHED_ROW = ROW + SLOT
+LARGE = hr.Machine(cores=1, memory=4 * NUM_NODES * CACHED_ROW)  # a quarter of it holds all of them
 
 
-def fetch(machine=SMALL, features=None, **switches) -> hr.ext.Stage:
+def source_of(features=None, machine=SMALL, **switches) -> str:
+    """The source of x that the plan reads, as explain() describes it."""
     plan = items().sample_neighbor(graph(), [4]).fetch_feature(features or store_on_disk(), node=["x"])
-    final = rewrite(plan, machine, {"lookahead": False, **switches}).final
-    return final.stages[-1]
+    text = plan.explain(machine=machine, lookahead=False, **switches)
+    return re.search(r"'x': (\w+(?:\(.*?\))?)", store_of(text, stages(text)[-1])).group(1)
+
+
+def is_cached(features=None, machine=SMALL, **switches) -> bool:
+    return source_of(features, machine, **switches).startswith("CachedFeature(")
 
 
 def test_fires_for_rows_on_disk_that_do_not_fit_in_memory():
-    source = fetch().wants.store.node["x"]
-    assert isinstance(source, hr.CachedFeature)
-    assert (source.policy, source.capacity) == ("look-ahead", SMALL.memory // 4 // CACHED_ROW)
+    rows = SMALL.memory // 4 // CACHED_ROW
+    assert source_of() == f"CachedFeature(RowsOnDisk, policy='look-ahead', rows={rows})"
 
 
 def read_from_a_file(folder, fanouts) -> hr.Plan:
@@ -43,40 +46,41 @@ def read_from_a_file(folder, fanouts) -> hr.Plan:
 
 def test_a_cache_of_all_rows_stays_and_looks_at_nothing_ahead(tmp_path):
     plan = read_from_a_file(tmp_path, [4])
-    stages = rewrite(plan, LARGE).final.stages
-    assert stages[-1].name == "fetch_feature"
-    assert stages[-1].wants.store.node["x"].capacity == NUM_NODES
-    assert rewrite(plan, replace(LARGE, memory=LARGE.memory - 4)).final.stages[-1].name == "fetch_ahead"
+    text = plan.explain(machine=LARGE)
+    assert names_of(text)[-1] == "fetch_feature"
+    assert f"rows={NUM_NODES})" in store_of(text, stages(text)[-1])
+    assert names(plan, replace(LARGE, memory=LARGE.memory - 4))[-1] == "fetch_ahead"
 
 
 def test_leaves_rows_that_do_not_fit_to_windows():
     plan = items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"])
-    windows = rewrite(plan, SMALL).final.stages[-1]
-    assert windows.name == "fetch_ahead"
-    assert windows.wants.store is plan.stages[-1].wants.store
-    assert windows.bytes_in_view == SMALL.memory // 4 + SMALL.memory // 8
+    text = plan.explain(machine=SMALL)
+    room = SMALL.memory // 4 + SMALL.memory // 8
+    assert stages(text)[-1] == f"fetch_ahead(store#1, node=['x'], bytes_in_view={room})"
+    assert "CachedFeature" not in store_of(text, stages(text)[-1])
     of_mine = hr.FeatureStore(node={"x": hr.CachedFeature(store_on_disk().node["x"], "look-ahead", rows=13)})
-    mine = rewrite(items().sample_neighbor(graph(), [4]).fetch_feature(of_mine, node=["x"]), SMALL).final.stages[-1]
-    assert mine.wants.store is of_mine
-    assert mine.bytes_in_view == SMALL.memory // 8
+    text = items().sample_neighbor(graph(), [4]).fetch_feature(of_mine, node=["x"]).explain(machine=SMALL)
+    assert stages(text)[-1] == f"fetch_ahead(store#1, node=['x'], bytes_in_view={SMALL.memory // 8})"
+    assert store_of(text, stages(text)[-1]) == repr(of_mine)
 
 
 def test_caches_features_of_one_fetch_within_one_budget():
     plan = items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"], edge=["e"], labels="y")
-    whole = rewrite(plan, SMALL, {"lookahead": False}).final.stages[-1].wants.store
-    cached = [whole.node["x"], whole.edge["e"], whole.node["y"]]
+    text = plan.explain(machine=SMALL, lookahead=False)
+    described = store_of(text, stages(text)[-1])
+    x, e = (int(rows) for rows in re.findall(r"policy='look-ahead', rows=(\d+)", described))
     # y takes less than half of the memory: the system keeps the pages of a mapped file.
-    assert [isinstance(one, hr.CachedFeature) for one in cached] == [True, True, False]
-    assert sum(one.capacity * (one.row_bytes + SLOT_BYTES["look-ahead"]) for one in cached[:2]) <= SMALL.memory // 4
+    assert "'y': RowsOnDisk}" in described
+    assert 0 < x * (ROW + SLOT) + e * (12 + SLOT) <= SMALL.memory // 4
 
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_owners_read_rows_from_disk_through_caches(fused):
     plan = items().sample_neighbor(graph(), [4]).fetch_feature(store_on_disk(), node=["x"])
-    final = rewrite(plan, replace(SMALL, world_size=2), {"cooperative": True, "fuse_exchange": fused}).final
-    (wanted,) = (stage.wants for stage in final.stages if stage.wants is not None)
-    assert isinstance(wanted.store.node["x"], hr.CachedFeature)
-    assert any(stage.name == ("fetch_and_exchange" if fused else "fetch_owned") for stage in final.stages)
+    text = plan.explain(machine=replace(SMALL, world_size=2), cooperative=True, fuse_exchange=fused)
+    (fetch,) = (stage for stage in stages(text) if stage.startswith("fetch_"))
+    assert fetch.startswith("fetch_and_exchange(" if fused else "fetch_owned(")
+    assert "'x': CachedFeature(" in store_of(text, fetch)
 
     def work(comm: hr.Comm) -> list[bool]:
         with plan.loader(comm=comm, cooperative=True, machine=SMALL, fuse_exchange=fused) as loader:
@@ -88,25 +92,25 @@ def test_owners_read_rows_from_disk_through_caches(fused):
 
 
 def test_refuses_rows_in_memory_and_mapped_files_that_fit(tmp_path):
-    assert not isinstance(fetch(features=store()).wants.store.node["x"], hr.CachedFeature)
+    assert not is_cached(store())
     np.save(tmp_path / "x.npy", np.zeros((NUM_NODES, 8), np.float32))
     mapped = hr.FeatureStore(node={"x": np.load(tmp_path / "x.npy", mmap_mode="r")})
-    assert not isinstance(fetch(Machine(memory=1 << 20), mapped).wants.store.node["x"], hr.CachedFeature)
-    assert isinstance(fetch(SMALL, mapped).wants.store.node["x"], hr.CachedFeature)
+    assert not is_cached(mapped, hr.Machine(memory=1 << 20))
+    assert is_cached(mapped, SMALL)
 
 
 def test_refuses_without_room_and_where_memory_is_not_known():
-    for machine in (Machine(), Machine(memory=4 * CACHED_ROW - 1)):
-        assert isinstance(fetch(machine).wants.store.node["x"], ArraySource)
+    for machine in (hr.Machine(), hr.Machine(memory=4 * CACHED_ROW - 1)):
+        assert source_of(machine=machine) == "RowsOnDisk"
 
 
 def test_refuses_what_is_cached_already():
     cached = hr.FeatureStore(node={"x": hr.CachedFeature(store_on_disk().node["x"], "lru", rows=3)})
-    assert fetch(features=cached).wants.store.node["x"] is cached.node["x"]
+    assert source_of(cached) == "CachedFeature(RowsOnDisk, policy='lru', rows=3)"
 
 
 def test_is_switched_off():
-    assert isinstance(fetch(tiered_cache=False).wants.store.node["x"], ArraySource)
+    assert source_of(tiered_cache=False) == "RowsOnDisk"
 
 
 def test_same_result():
@@ -116,7 +120,7 @@ def test_same_result():
             return [batch.digest() for _ in loader.epochs(2) for batch in loader]
 
     expected = epoch(store())
-    for machine in (SMALL, LARGE, Machine(cores=2, memory=1 << 13), Machine(cores=2, memory=1 << 11)):
+    for machine in (SMALL, LARGE, hr.Machine(cores=2, memory=1 << 13), hr.Machine(cores=2, memory=1 << 11)):
         for switches in ({}, {"lookahead": False}, {"tiered_cache": False}):
             assert epoch(store_on_disk(), machine=machine, **switches) == expected
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from explained import names
 from ranks import assert_same_union, cooperative_batches, partition
 
 import headrace as hr
-from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan.machine import Machine
 
 from plans import graph, items, pairs, store
 
-TWO_RANKS = Machine(world_size=2)
+TWO_RANKS = hr.Machine(world_size=2)
 
 
 def plan():
@@ -20,7 +19,7 @@ def plan():
 
 def final_names(plan, machine=TWO_RANKS, **switches):
     switches = {"prefetch": False, "fuse_sampling": False, "fuse_exchange": False, **switches}
-    return [stage.name for stage in rewrite(plan, machine, switches).final.stages]
+    return names(plan, machine, **switches)
 
 
 def test_fires_behind_all_that_finds_nodes_and_all_that_fetches():
@@ -30,19 +29,19 @@ def test_fires_behind_all_that_finds_nodes_and_all_that_fetches():
 
 
 def test_fires_on_layerwise_rules_which_ranks_sample_together():
-    names = final_names(items().sample_ladies(graph(), [9]), cooperative=True)
-    assert names == ["item_sampler", "exchange_ids", "sample_hop", "compact", "exchange_ids", "return_ids"]
+    found = final_names(items().sample_ladies(graph(), [9]), cooperative=True)
+    assert found == ["item_sampler", "exchange_ids", "sample_hop", "compact", "exchange_ids", "return_ids"]
 
 
 def test_fires_on_subgraphs_which_take_the_nodes_of_hops_alone():
-    names = final_names(items().sample_shadow(graph(), 2, 3).fetch_feature(store(), node=["x"]), cooperative=True)
+    found = final_names(items().sample_shadow(graph(), 2, 3).fetch_feature(store(), node=["x"]), cooperative=True)
     begin = ["item_sampler", "plant_trees_together", "exchange_ids"]
     hop, fetch = ["sample_hop", "compact", "exchange_ids"], ["fetch_owned", "exchange_rows", "return_ids"]
-    assert names == [*begin, *hop * 2, "induce_hop", "compact", "exchange_ids", *fetch]
+    assert found == [*begin, *hop * 2, "induce_hop", "compact", "exchange_ids", *fetch]
 
 
 def test_refuses_one_rank():
-    assert "exchange_ids" not in final_names(plan(), Machine(), cooperative=True)
+    assert "exchange_ids" not in final_names(plan(), hr.Machine(), cooperative=True)
 
 
 def test_refuses_what_depends_on_a_share_of_the_frontier():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from explained import names, names_of
 from hybrid import CLUSTERS, KINDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,6 @@ from ranks import run_ranks
 
 import headrace as hr
 
-from gpu_plans import names
 from plans import NUM_NODES, double, graph, items, store, typed_graph
 
 HOP = ["sample_hop", "compact"]
@@ -26,7 +26,7 @@ def stages(plan: hr.Plan, partition: hr.EdgePartition | None = None, **options: 
     def work(comm) -> list[str]:
         partition_ = grid(2) if partition is None else partition
         loader = plan.loader(comm=comm, cooperative=True, partition=partition_, prefetch=False, **options)
-        return [stage.name for stage in loader._rewriting.final.stages]
+        return names_of(loader.explain())
 
     (first, *others) = run_ranks(2 if partition is None else partition.num_parts, work)
     assert all(one == first for one in others)
@@ -83,7 +83,7 @@ def test_a_machine_may_say_who_shares_edges():
     def work(comm) -> list[str]:
         machine = hr.Machine(cores=1, partition=grid(2))
         loader = plan.loader(comm=comm, cooperative=True, machine=machine)
-        return [stage.name for stage in loader._rewriting.final.stages]
+        return names_of(loader.explain())
 
     assert run_ranks(2, work) == [["item_sampler", "exchange_ids", *HOP]] * 2
 
