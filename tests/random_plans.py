@@ -268,5 +268,5 @@ def digest(batch: object) -> str:
     for name, value in sorted(batch.to_dict().items()):
         rows = torch.as_tensor(value)
         state.update(f"{name} {rows.dtype} {tuple(rows.shape)} ".encode())
-        state.update(rows.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        state.update(rows.contiguous().numpy().tobytes())
     return state.hexdigest()

@@ -1,17 +1,14 @@
-"""pad: fires, refuses, cannot be switched off, gives the same result."""
+"""The plan by which sizes are found, and the numbers of shapes."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from random_plans import Counting
 
-import headrace as hr
 from headrace.pipeline.lowered.pad_batch import PadBatch, pad_batch
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 
-from gpu_plans import names
 from plans import graph, items, store, unchanged
 
 
@@ -26,7 +23,6 @@ def plan(fanouts=(4, 3)):
 
 
 def test_fires_with_the_plan_of_the_sizes_alone():
-    assert names(plan().pad(), Machine()) == ["item_sampler", "sample_fused", "fetch_feature", "pad_batch"]
     assert padding(plan().prefetch().pad()).plan == items().sample_neighbor(graph(), [4, 3])
     assert padding(plan().copy_to("cpu").pad()).plan == items().sample_neighbor(graph(), [4, 3])
     first = items().copy_to("cpu").sample_neighbor(graph(), [4, 3])
@@ -52,38 +48,6 @@ def test_fires_with_all_that_a_function_of_the_user_may_read():
 def test_fires_with_more_shapes_where_batches_differ_much(sampled, shapes):
     assert padding(sampled().pad()).num_shapes == shapes
     assert padding(sampled().pad(shapes=7)).num_shapes == 7
-
-
-def test_refuses_batches_that_no_other_run_can_make():
-    drawn = hr.ext.NodeSource(Counting(), seed=3).sample_neighbor(graph(), [2])
-    with pytest.raises(hr.PlanError, match=r"draws an epoch again, got node_source; give the sizes, pad\(num_nodes="):
-        padding(drawn.pad())
-    own = hr.ItemSampler(10, items_per_rank=True, batch_size_per_rank=2).sample_neighbor(graph(), [2])
-    assert padding(own.pad()).given is None
-    with pytest.raises(hr.PlanError, match="items of each rank's own; give the sizes"):
-        padding(own.pad(), world_size=2)
-    shard = graph().shard(hr.Partition.hash(graph().num_nodes, 2), 0)
-    with pytest.raises(hr.PlanError, match="got one in shards; give the sizes"):
-        padding(items().sample_neighbor(shard, [2]).pad(), rank=0, world_size=2)
-    for other in (drawn, own):
-        assert padding(other.pad([9, 9], [9])).given is not None
-
-
-def test_refuses_sizes_of_another_number_of_hops():
-    for wrong in (plan(), plan((4, 3, 2))):
-        with pytest.raises(hr.PlanError, match=r"pad: expected num_edges of [23] hops"):
-            padding(wrong.pad([9, 9], [9]))
-    with pytest.raises(hr.PlanError, match="num_edges of 1 hops"):
-        padding(items().sample_saint_node(graph(), 40).pad([9, 9, 9], [9, 9]))
-
-
-def test_refuses_nothing_without_the_stage():
-    assert "pad_batch" not in names(plan(), Machine())
-
-
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="pad"):
-        plan().pad().loader(pad=False)
 
 
 def test_same_result_as_padding_by_hand():
