@@ -201,13 +201,13 @@ DATA = (
         "pipeline/lowered/_hop.py",
         "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
         "replace(self, rule=other.rule, key_layer=other.key_layer, edge_ids=other.edge_ids) == other",
-        _FUSE + "test_refuses_hops_of_which_one_has_edge_ids",
+        "tests/pipeline/passes/test_fuse_sampling.py::test_refuses_hops_of_which_one_has_edge_ids",
     ),
     Mutant(
         "pipeline/lowered/_hop.py",
         "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
         "replace(self, rule=other.rule, key_layer=other.key_layer, weight=other.weight) == other",
-        _FUSE + "test_refuses_hops_that_disagree",
+        "tests/pipeline/passes/test_fuse_sampling.py::test_refuses_hops_that_disagree",
     ),
     Mutant(
         "pipeline/passes/fuse_sampling.py",

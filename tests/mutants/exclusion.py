@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 _BY_ID = "tests/behaviour/stages/test_exclude_by_edge_id.py::"
 _IDS = "pipeline/lowered/_seed_edge_ids.py"
 _DOOR = "ops/sampling/find_edges.py"
-_REFERENCE = _BY_ID + "test_edges_are_those_of_the_reference"
+_REFERENCE = "tests/pipeline/stages/test_exclude_by_edge_id.py::test_edges_are_those_of_the_reference"
 _BATCHES = _BY_ID + "test_batches_are_those_of_a_graph_without_the_edges"
 _TREES = _BY_ID + "test_each_tree_is_that_of_a_graph_without_its_own_edge"
 
@@ -23,9 +23,17 @@ EXCLUSION = (
     ),
     Mutant(_DOOR, "kept = is_known & np.isin(meant, asked)", "kept = is_known", _TREES + "[neighbor-False]"),
     Mutant(
-        _DOOR, "ids = positions if edge_ids is None else edge_ids[positions]", "ids = positions", _REFERENCE + "[False]"
+        _DOOR,
+        "ids = positions if edge_ids is None else edge_ids[positions]",
+        "ids = positions",
+        "tests/pipeline/stages/test_exclude_by_edge_id.py::test_edges_are_those_of_the_reference[False]",
     ),
-    Mutant(_DOOR, "None if entry_slots is None else entry_slots[full]", "None", _REFERENCE + "[True]"),
+    Mutant(
+        _DOOR,
+        "None if entry_slots is None else entry_slots[full]",
+        "None",
+        "tests/pipeline/stages/test_exclude_by_edge_id.py::test_edges_are_those_of_the_reference[True]",
+    ),
     Mutant(
         "pipeline/lowered/_excluded.py",
         "of_trees = None if ids is None else ids.take(pair_of)",

@@ -80,13 +80,13 @@ GRAPH_FETCH = (
         "pipeline/lowered/_hop.py",
         "return self.weight is None and self.trees is None",
         "return self.trees is None",
-        _SPLIT + "test_refuses_other_rules",
+        "tests/behaviour/passes/test_split_sample.py::test_refuses_other_rules",
     ),
     Mutant(
         "pipeline/lowered/_hop.py",
         "return self.weight is None and self.trees is None",
         "return self.weight is None",
-        _SPLIT + "test_refuses_other_rules",
+        "tests/behaviour/passes/test_split_sample.py::test_refuses_other_rules",
     ),
     Mutant(
         "pipeline/data/graph_machinery.py",
@@ -98,7 +98,7 @@ GRAPH_FETCH = (
         "pipeline/passes/graph_cache.py",
         "cache = others[0] if others else GraphCache(",
         "cache = GraphCache(",
-        "tests/pipeline/passes/test_graph_cache.py::test_fires_on_rows_that_are_fetched",
+        "tests/behaviour/passes/test_graph_cache.py::test_fires_on_rows_that_are_fetched",
     ),
     Mutant(
         "pipeline/plan/verify.py",

@@ -19,7 +19,7 @@ LINKS = (
         "pipeline/stages/uniform_negative.py",
         "int(num_pairs * self.ratio) *",
         "int(self.ratio) *",
-        "tests/behaviour/plan/test_sizes.py::test_negatives_of_a_batch[binary-1-51]",
+        "tests/pipeline/plan/test_sizes.py::test_negatives_of_a_batch[binary-1-51]",
     ),
     Mutant(
         "pipeline/lowered/_excluded.py",

@@ -86,7 +86,7 @@ ORDER = (
         "pipeline/lowered/_hop.py",
         "batch.epoch, batch.index, self.key_layer",
         "batch.epoch, batch.index // 2, self.key_layer",
-        "tests/behaviour/stages/test_batch_dependency.py::test_the_step_is_that_of_the_batch",
+        "tests/pipeline/stages/test_batch_dependency.py::test_the_step_is_that_of_the_batch",
     ),
     # Nothing later than its seed in a tree.
     Mutant(
@@ -99,7 +99,7 @@ ORDER = (
         "pipeline/lowered/_hop.py",
         "replace(self, rule=other.rule, key_layer=other.key_layer) == other",
         "replace(self, rule=other.rule, key_layer=other.key_layer, batch_dependency=other.batch_dependency) == other",
-        "tests/behaviour/stages/test_batch_dependency.py::test_hops_of_different_dependencies_are_not_fused",
+        "tests/pipeline/stages/test_batch_dependency.py::test_hops_of_different_dependencies_are_not_fused",
     ),
     Mutant(
         "pipeline/run/iteration.py",
@@ -165,7 +165,7 @@ ORDER = (
         "pipeline/passes/shards.py",
         "tuple(one.made_of(stage) for one in stages)",
         "tuple(stages)",
-        "tests/behaviour/plan/test_origins.py::test_every_stage_that_passes_make_has_an_origin",
+        "tests/pipeline/plan/test_origins.py::test_every_stage_that_passes_make_has_an_origin",
     ),
     Mutant(
         "pipeline/lowered/_fetch_stage.py",

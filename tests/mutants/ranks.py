@@ -45,7 +45,7 @@ RANKS = (
         "pipeline/distributed/meeting.py",
         'outcome = store.first(f"{key}/outcome", own)',
         "outcome = own",
-        _UP + "test_a_meeting_at_the_store_is_given_up_for_all[2]",
+        "tests/pipeline/run/test_given_up.py::test_a_meeting_at_the_store_is_given_up_for_all[2]",
     ),
     Mutant(
         "pipeline/distributed/local_comm.py",
@@ -123,7 +123,7 @@ RANKS = (
         "pipeline/data/rank_shares.py",
         "(2 * done * count + self._last) // (2 * self._last)",
         "done * count // self._last",
-        _OWN + "test_even_ranks_take_even_shares",
+        "tests/pipeline/stages/test_rank_shares.py::test_even_ranks_take_even_shares",
     ),
     Mutant(
         "pipeline/stages/item_source.py",
@@ -141,7 +141,7 @@ RANKS = (
         "pipeline/passes/cooperative.py",
         "None if facts.shares_layers or _stays(copy, machine, hop) else (hop, compact, copy)",
         "None",
-        "tests/behaviour/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_sample_on_the_cpu",
+        "tests/pipeline/passes/test_sample_on_cpu.py::test_ranks_that_exchange_ids_sample_on_the_cpu",
     ),
     Mutant(
         "pipeline/distributed/exchange.py",

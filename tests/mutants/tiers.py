@@ -118,13 +118,13 @@ TIERS = (
         "pipeline/storage/reads_ahead.py",
         " / (1 + before.num_reads)",
         "",
-        _LOOKAHEAD + "test_a_window_is_read_piece_by_piece_while_another_one_leaves",
+        "tests/pipeline/passes/test_lookahead.py::test_a_window_is_read_piece_by_piece_while_another_one_leaves",
     ),
     Mutant(
         "pipeline/lowered/fetch_ahead.py",
         "self._bytes_in_view // 2 or",
         "self._bytes_in_view * 2 or",
-        _LOOKAHEAD + "test_windows_end_where_half_of_the_memory_is_taken",
+        "tests/pipeline/passes/test_lookahead.py::test_windows_end_where_half_of_the_memory_is_taken",
     ),
     Mutant(
         "pipeline/passes/lookahead.py",
@@ -185,7 +185,7 @@ TIERS = (
         "pipeline/distributed/job.py",
         "return max(world_size or 1, of_job)",
         "return world_size or 1",
-        "tests/behaviour/plan/test_machine.py::test_without_a_launcher_the_ranks_of_the_process_group_share_the_memory",
+        "tests/pipeline/plan/test_machine.py::test_without_a_launcher_the_ranks_of_the_process_group_share_the_memory",
     ),
     Mutant(
         "ops/memory_limit.py",
