@@ -37,13 +37,6 @@ def test_refuses_samplers_that_cannot(name):
         plan.explain(machine=hr.Machine())
 
 
-def test_refuses_a_plan_without_a_sampler_behind():
-    with pytest.raises(hr.PlanError, match="expected a sampler behind it, got none"):
-        pairs().exclude_seed_edges().loader()
-    with pytest.raises(hr.PlanError, match="a sampler behind it, got none"):
-        pairs().sample_neighbor(graph(), [2]).exclude_seed_edges().loader()
-
-
 def test_refuses_edges_turned_around_without_their_reverses():
     plan = pairs().exclude_seed_edges().sample_neighbor(graph(), [2]).make_bidirectional()
     with pytest.raises(hr.PlanError, match=r"make_bidirectional: expected exclude_seed_edges\(reverse=True\)"):
@@ -52,11 +45,6 @@ def test_refuses_edges_turned_around_without_their_reverses():
     for batch in plan.loader():
         found = set(map(tuple, batch.n_id[batch.blocks[0].edge_index].t().tolist()))
         assert not found & set(map(tuple, batch.seeds.tolist()))
-
-
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="exclude_edges"):
-        pairs().explain(machine=hr.Machine(), exclude_edges=False)
 
 
 def test_same_result_as_on_a_graph_without_the_edges():

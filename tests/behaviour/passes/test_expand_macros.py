@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from explained import names
 
 import headrace as hr
@@ -34,8 +33,3 @@ def test_fires_on_macros_of_users():
 
 def test_refuses_what_stands_for_itself():
     assert final_names(PLANS["saint_node"]()) == ["item_sampler", "sample_saint_node", "fetch_feature"]
-
-
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="expand_macros"):
-        items().explain(machine=hr.Machine(), expand_macros=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from explained import names
 from ranks import partition, run_ranks
@@ -46,11 +45,6 @@ def test_fires_once_for_each_way_to_lie():
 
 def test_refuses_whole_features_and_one_rank():
     assert final_names(plan(store(), node=["x"])) == ["fetch_feature"]
-
-
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="fetch_at_owners"):
-        items().explain(machine=hr.Machine(), fetch_at_owners=False)
 
 
 def test_same_result_as_whole_features():

@@ -29,8 +29,3 @@ def test_refuses_copies_that_name_one_and_machines_with_one():
     assert places(fetched().copy_to("cuda:1"), hr.Machine(gpus=4, current_gpu=3)) == {hr.Place("cuda", 1)}
     assert places(fetched().copy_to("cpu"), hr.Machine(gpus=4, current_gpu=3)) == {hr.Place("cpu")}
     assert places(fetched().copy_to("cuda"), hr.Machine(gpus=1)) == {hr.Place("cuda")}
-
-
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="own_gpu"):
-        fetched().explain(machine=hr.Machine(), own_gpu=False)

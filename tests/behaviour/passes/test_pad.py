@@ -61,11 +61,6 @@ def test_refuses_nothing_without_the_stage():
     assert "pad_batch" not in names(plan())
 
 
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="pad"):
-        plan().pad().loader(pad=False)
-
-
 def test_same_result_without_the_padding():
     for batch, padded in zip(plan().loader(), plan().pad().loader(), strict=True):
         assert torch.equal(padded.n_id[padded.node_mask], batch.n_id)

@@ -67,11 +67,6 @@ def test_refuses_samplers_that_need_more_than_rows():
         final(items().sample_ladies(shard(), [5]))
 
 
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="sample_at_owners"):
-        items().explain(machine=hr.Machine(), sample_at_owners=False)
-
-
 def test_same_result_as_the_whole_graph_from_the_seeds_that_a_rank_owns():
     def work(comm):
         with plan(shard(comm.rank)).loader(comm=comm) as loader:

@@ -69,8 +69,3 @@ def test_ranks_that_exchange_ids_begin_pairs_and_trees_on_the_cpu():
     shard = graph().shard(hr.Partition.hash(NUM_NODES, 2), 0)
     in_shards = items().copy_to("cuda").sample_neighbor(shard, [3], disjoint=True)
     assert names(in_shards, machine)[1:3] == ["plant_trees", "copy_to"]
-
-
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="sample_on_cpu"):
-        items().sample_neighbor(graph(), [3]).explain(machine=hr.Machine(), sample_on_cpu=False)

@@ -25,11 +25,6 @@ def test_refuses_items_without_types_and_types_without_a_graph():
         typed_items().loader()
 
 
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="typed_items"):
-        typed_items().sample_neighbor(typed_graph(), [2]).loader(typed_items=False)
-
-
 def test_same_result():
     flat = hr.ItemSampler(torch.arange(120, 140), batch_size=6, shuffle=True, seed=3)
     named = hr.ItemSampler({"b": torch.arange(20)}, batch_size=6, shuffle=True, seed=3)

@@ -43,11 +43,6 @@ def test_refuses_other_samplers():
     assert "induce_hop" not in names(items().sample_in_subgraph(graph(), num_hops=2), hr.Machine())
 
 
-def test_cannot_be_switched_off():
-    with pytest.raises(hr.PlanError, match="within_boundary"):
-        clusters().loader(within_boundary=False)
-
-
 @pytest.mark.parametrize("boundary", [0, 1, 2, 3])
 def test_same_result(boundary):
     """Every layer has the edges that a search finds."""

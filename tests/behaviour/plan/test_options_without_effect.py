@@ -30,11 +30,6 @@ def test_times_of_items_whose_subgraphs_have_other_seeds(verb, time):
         plan.loader()
 
 
-def test_samples_for_norms_that_are_not_asked_for():
-    with pytest.raises(hr.InputError, match="expected norms=True beside num_samples=5"):
-        items().sample_saint_walk(graph(), 2, norms=False, num_samples=5)
-
-
 def test_a_boundary_where_nothing_goes_there():
     clusters = hr.Partition.hash(NUM_NODES, 4)
     for chain in (lambda plan: plan, lambda plan: plan.induce_subgraph(graph())):

@@ -25,11 +25,6 @@ def test_nodes_that_no_id_can_number(num_nodes):
         hr.Graph.from_coo([0], [1], num_nodes=num_nodes)
 
 
-def test_a_slip_in_an_id():
-    with pytest.raises(hr.InputError, match="or the largest id, a slip"):
-        hr.Graph.from_coo([0], [1 << 62])
-
-
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_batches(shuffle):
     plan = hr.ItemSampler(1 << 62, batch_size=1 << 45, shuffle=shuffle)
@@ -45,31 +40,6 @@ def test_draws_with_replacement(fanout, weight, fuse_sampling):
     plan = items().sample_neighbor(graph(), [fanout], replace=True, weight=weight)
     with pytest.raises(hr.InputError, match=f"a fanout of {fanout} with replacement, for .* nodes, is more draws than"):
         next(iter(plan.loader(fuse_sampling=fuse_sampling)))
-
-
-@pytest.mark.parametrize(
-    ("plan", "match"),
-    [
-        (lambda: items().sample_layer_neighbor(graph(), [3], importance=10**9), "from 0 to 1000, got 1000000000"),
-        (
-            lambda: items().sample_pinsage(graph(), 3, num_walks=HUGE, walk_length=HUGE),
-            r"at most 1,048,576, got 2,147,483",
-        ),
-        (lambda: items().sample_pinsage(graph(), 3, 2, 2, num_layers=HUGE), "num_layers to be .* to 4096"),
-        (lambda: items().sample_saint_walk(graph(), HUGE), "walk_length to be an integer from 1 to 1048576"),
-        (lambda: items().sample_in_subgraph(graph(), num_hops=HUGE), "num_hops to be an integer from 1 to 4096"),
-        (
-            lambda: items().sample_neighbor(graph(), range(5000)),
-            "one number per hop, .*, got 5000 numbers, more than 4096",
-        ),
-        (lambda: items().sample_ladies(graph(), [3] * 5000), "got 5000 numbers, more than 4096"),
-        (lambda: items().prefetch(workers=1 << 40), "workers to be an integer from 0 to 4096"),
-        (lambda: items().prefetch(depth=1 << 80), "depth to be an integer from 1 to 1048576"),
-    ],
-)
-def test_work_without_end(plan, match):
-    with pytest.raises((hr.InputError, hr.PlanError), match=match):
-        plan()
 
 
 @pytest.mark.parametrize(

@@ -123,8 +123,3 @@ def test_other_fields_stay_where_they_are():
 
 def test_long_plans_are_not_taken_for_circles():
     assert len(items().sample_neighbor(graph(), [1] * 300).loader().explain()) > 0
-
-
-def test_a_plan_begins_with_a_source():
-    with pytest.raises(hr.PlanError, match="begins with a source"):
-        hr.Plan(items().prefetch().stages[1:]).loader()

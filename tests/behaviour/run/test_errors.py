@@ -162,8 +162,3 @@ def test_an_iteration_taken_through_a_fork_is_refused():
     assert code == 0, output
     assert "begun before a fork" in output
     assert "6" in output.split()
-
-
-def test_a_transform_must_return_a_batch():
-    with pytest.raises(hr.PlanError, match="to return a MiniBatch, got "):
-        list(items().transform(lambda batch: None).loader())

@@ -240,11 +240,6 @@ def test_bad_arguments(arguments, match):
         items().loader(**arguments)
 
 
-def test_bad_epochs():
-    with pytest.raises(hr.HeadraceError, match="-1"):
-        items().loader().set_epoch(-1)
-
-
 def test_many_epochs_do_not_grow():
     loader = PLANS["neighbor"]().loader()
     for epoch in range(5):

@@ -85,11 +85,6 @@ def test_torchdata_batcher_is_a_source():
     assert [batch.seeds.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
-def test_what_is_no_node_is_refused():
-    with pytest.raises(hr.InputError, match="got list without reset, __next__, state_dict"):
-        hr.ext.NodeSource([1, 2, 3])
-
-
 def test_a_node_that_yields_nonsense():
     class Floats(Ids):
         def __next__(self):

@@ -279,11 +279,6 @@ def test_refuses_what_are_no_ids_of_items(given, message):
         hr.ItemSampler(edges_by_id(GRAPH)[:, IDS].t(), edge_ids=given)
 
 
-def test_refuses_ids_of_edges_for_nodes():
-    with pytest.raises(hr.InputError, match="expected pairs beside edge_ids, got 3 items"):
-        hr.ItemSampler([1, 2, 3], edge_ids=[1, 2, 3])
-
-
 @pytest.mark.parametrize(
     ("reverse", "message"),
     [

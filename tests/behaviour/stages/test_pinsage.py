@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 import headrace as hr
 
-from plans import graph, items, store
+from plans import graph, items
 
 
 def test_it_expands_to_hops_and_compactions():
@@ -34,16 +33,3 @@ def test_it_expands_to_hops_and_compactions():
 def test_bad_numbers(arguments, message):
     with pytest.raises(hr.InputError, match=f"sample_pinsage: expected {message}"):
         items().sample_pinsage(graph(), *arguments)
-
-
-def test_bad_subjects():
-    with pytest.raises(hr.InputError, match="Graph, got int; make one"):
-        items().sample_pinsage(3, 1, 1, 1)
-    with pytest.raises(hr.InputError, match="'all' or 'new'"):
-        items().sample_pinsage(graph(), 1, 1, 1, expand="old")
-    with pytest.raises(hr.InputError, match=r"sample_pinsage.*'w'"):
-        items().sample_pinsage(graph(), 1, 1, 1, weight="w")
-    with pytest.raises(hr.InputError, match="item 200 is not"):
-        hr.ItemSampler(torch.tensor([3, 200])).sample_pinsage(graph(), 1, 1, 1).loader()
-    with pytest.raises(hr.PlanError, match="edge features"):
-        items().sample_pinsage(graph(), 1, 1, 1).fetch_feature(store(), edge=["e"]).loader()

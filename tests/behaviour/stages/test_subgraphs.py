@@ -128,13 +128,6 @@ def test_ego_nets_of_graphs_with_types():
         typed_items().sample_shadow(typed_graph(), 2, 3, edge_ids=False)
 
 
-def test_ego_nets_that_are_refused():
-    with pytest.raises(hr.InputError, match="depth"):
-        items().sample_shadow(graph(), 0, 3)
-    with pytest.raises(hr.InputError, match="fanout"):
-        items().sample_shadow(graph(), 2, -2)
-
-
 def test_a_subgraph_would_not_keep_to_times():
     timed = hr.Graph.from_coo([0, 1], [1, 2], num_nodes=3, edge_attrs={"time": [1, 2]})
     plan = hr.ItemSampler([2], time=[2]).sample_neighbor(timed, [1], time="time")

@@ -34,11 +34,6 @@ def test_times_of_items(time, message):
         hr.ItemSampler([0, 1], time=time)
 
 
-def test_times_of_a_mask():
-    with pytest.raises(hr.InputError, match=r"each of 1 items, got 3; pass time\[mask\]"):
-        hr.ItemSampler(torch.tensor([True, False, False]), time=[1, 2, 3])
-
-
 @pytest.mark.parametrize(
     ("attrs", "message"),
     [

@@ -251,11 +251,6 @@ def test_labels_of_seeds_of_another_type_that_show_with_a_batch():
         next(iter(plan.loader(prefetch=False)))
 
 
-def test_types_need_edge_ids():
-    with pytest.raises(hr.InputError, match="edge_ids=True for a graph with types"):
-        typed_items().sample_neighbor(typed_graph(), [1], edge_ids=False)
-
-
 @pytest.mark.parametrize("name", ["typed", "typed_new", "typed_labor", "typed_weighted"])
 def test_peers_01_mapping_identity_of_every_type(name):
     """n_id at edge_index is the graph's edge e_id, of each relation; counts by hop add up."""

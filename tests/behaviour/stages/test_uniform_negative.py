@@ -329,11 +329,6 @@ def test_labels_of_nodes_are_no_labels_of_pairs(mode):
         plan.fetch_feature(store(), labels="y").loader()
 
 
-def test_features_fetched_before_are_refused():
-    with pytest.raises(hr.PlanError, match="node features were fetched before"):
-        pairs().fetch_feature(store(), node=["x"]).sample_uniform_negative(graph()).loader()
-
-
 @pytest.mark.parametrize("world_size", [1, 3])
 def test_trees_of_negatives_have_the_times_of_their_pairs(world_size):
     """And ranks that share a batch draw the trees of one process."""
@@ -377,10 +372,3 @@ def test_sources_have_weights_of_their_own():
     alike = pairs().sample_uniform_negative(graph(), 2, corrupt="both", node_weight="degree")
     named = pairs().sample_uniform_negative(graph(), 2, corrupt="both", node_weight="degree", source_weight="degree")
     assert [batch.digest() for batch in alike.loader()] == [batch.digest() for batch in named.loader()]
-
-
-def test_weights_of_sources_that_are_not_drawn_are_refused():
-    with pytest.raises(hr.InputError, match='expected corrupt="both" beside source_weight'):
-        pairs().sample_uniform_negative(graph(), 2, source_weight="degree")
-    with pytest.raises(hr.InputError, match=r"source_weight to have a number for each of \d+ nodes"):
-        pairs().sample_uniform_negative(graph(), 2, corrupt="both", source_weight=[1.0])
