@@ -104,7 +104,7 @@ LINKS = (
         "pipeline/lowered/_hop.py",
         "self.trees is None and self.exclude is None",
         "self.trees is None",
-        "tests/behaviour/passes/test_exclude_edges.py::test_fires_on_every_hop_behind",
+        "tests/pipeline/passes/test_exclude_edges.py::test_a_hop_that_leaves_edges_out_takes_neither_all_edges_nor_whole_rows",
     ),
     # Exclusion by tree: a tree leaves out its own edges, and negatives' trees those of their pair.
     Mutant(

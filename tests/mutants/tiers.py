@@ -100,7 +100,7 @@ TIERS = (
         "pipeline/run/window_node.py",
         "            self._state = work.state\n",
         "",
-        _LOOKAHEAD + "test_resumes_behind_the_batch_that_left_the_window",
+        "tests/pipeline/passes/test_lookahead.py::test_the_state_is_that_of_the_batch_that_left_the_window",
     ),
     Mutant(
         "pipeline/run/window_node.py",
@@ -154,7 +154,7 @@ TIERS = (
         "pipeline/plan/machine.py",
         "[shared // ranks - given.unfilled]",
         "[shared // ranks]",
-        _BUDGETS + "test_each_loader_gets_half_of_what_is_left_and_all_together_half_of_the_memory",
+        "tests/pipeline/plan/test_machine.py::test_limits_of_addresses_are_each_ranks_own",
     ),
     Mutant(
         "pipeline/storage/array_file.py",

@@ -132,3 +132,10 @@ def test_rows_that_could_not_be_copied_from_the_window_before_are_read(monkeypat
     monkeypatch.setattr(reads_ahead._Window, "read_ahead", read_ahead_without_room)
     assert rows_read(Noting(), 8_000) > 0
     assert not failures
+
+
+def test_the_state_is_that_of_the_batch_that_left_the_window():
+    """Not of those in it, which were drawn."""
+    with small_batches(Noting()).loader(machine=ONE_CORE) as loader:
+        next(iter(loader))
+        assert loader._node.state_dict()["source"]["batch"] == 1
