@@ -14,7 +14,6 @@ from ranks import run_ranks
 from torch import Tensor, nn
 
 import headrace as hr
-from headrace.pipeline.distributed.channel import Comm
 
 from plans import NUM_EDGES, NUM_NODES, graph
 
@@ -98,7 +97,7 @@ def model(kind: str, num_layers: int = 2) -> Model:
     return Model(kind, num_layers).double()
 
 
-def one_batch(network: Model, batch: hr.MiniBatch, comm: Comm | None) -> dict[str, Tensor]:
+def one_batch(network: Model, batch: hr.MiniBatch, comm: hr.Comm | None) -> dict[str, Tensor]:
     """What a step computes: [num_nodes or num_edges, ...] tables for what is known of nodes and edges here."""
     network.zero_grad()
     x = batch.x.clone().requires_grad_()
@@ -122,7 +121,7 @@ def one_batch(network: Model, batch: hr.MiniBatch, comm: Comm | None) -> dict[st
     }
 
 
-def run(steps: hr.Plan, network: Model, comm: Comm | None = None, **options: object) -> list[dict[str, Tensor]]:
+def run(steps: hr.Plan, network: Model, comm: hr.Comm | None = None, **options: object) -> list[dict[str, Tensor]]:
     with steps.loader(comm=comm, cooperative=comm is not None, **options) as loader:
         return [one_batch(network, batch, comm) for batch in loader]
 

@@ -8,22 +8,21 @@ from collections.abc import Callable
 from ranks import run_ranks
 
 import headrace as hr
-from headrace.pipeline.distributed.channel import Comm
 
 from plans import graph, items, store
 
 SOON = 8.0  # where a collective would wait for 60 seconds
 
 
-def loader_of(comm: Comm, **options: object) -> hr.Loader:
+def loader_of(comm: hr.Comm, **options: object) -> hr.Loader:
     plan = items(batch_size=7).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
     return plan.loader(cooperative=True, comm=comm, **options)
 
 
-def all_of(world_size: int, work: Callable[[Comm], object], timeout: float = 60.0) -> list[str]:
+def all_of(world_size: int, work: Callable[[hr.Comm], object], timeout: float = 60.0) -> list[str]:
     """Run ranks; return the error of each, none of which may take long."""
 
-    def run(comm: Comm) -> str:
+    def run(comm: hr.Comm) -> str:
         try:
             work(comm)
         except hr.PeerError as error:

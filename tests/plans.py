@@ -10,7 +10,6 @@ from functools import cache
 import torch
 
 import headrace as hr
-from headrace.pipeline.storage.array_source import ArraySource
 
 NUM_NODES, NUM_EDGES = 200, 1500
 SEED = 11
@@ -60,13 +59,22 @@ def store() -> hr.FeatureStore:
     )
 
 
+class RowsOnDisk(hr.FeatureSource):
+    """Rows that passes see as rows on disk."""
+
+    place = hr.Place("disk")
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows_in_place = rows
+
+
 @cache
 def store_on_disk() -> hr.FeatureStore:
     """The same rows, as passes see those on disk."""
 
     def on_disk(source: hr.FeatureSource) -> hr.FeatureSource:
         rows, _ = source.read(torch.arange(source.num_rows))
-        return ArraySource(rows, place=hr.Place("disk"))
+        return RowsOnDisk(rows)
 
     return hr.FeatureStore(
         node={name: on_disk(source) for name, source in store().node.items()},
@@ -79,7 +87,7 @@ def narrow_store() -> hr.FeatureStore:
     """Features in fewer bytes than those of the batch, those of nodes on disk."""
     generator = torch.Generator().manual_seed(3)
     codes = torch.randint(0, 256, (NUM_NODES, 8), dtype=torch.uint8, generator=generator)
-    on_disk = ArraySource(codes, place=hr.Place("disk"))
+    on_disk = RowsOnDisk(codes)
     return hr.FeatureStore(
         node={"x": hr.QuantizedFeature(on_disk, torch.rand(8, generator=generator), 99)},
         edge={"e": torch.randn(NUM_EDGES, 3, generator=generator).bfloat16()},

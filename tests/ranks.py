@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 
 import headrace as hr
-from headrace.pipeline.distributed.channel import Comm
+from headrace.testing import LocalGroup
 
 from copies import Process
 from plans import NUM_NODES, graph
@@ -20,19 +20,19 @@ from plans import NUM_NODES, graph
 T = TypeVar("T")
 
 
-def run_ranks(world_size: int, work: Callable[[Comm], T], *, timeout: float = 60.0) -> list[T]:
+def run_ranks(world_size: int, work: Callable[[hr.Comm], T], *, timeout: float = 60.0) -> list[T]:
     """Run `work` on every rank; return the results in the order of the ranks, or raise the first rank's own error."""
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
 
-    def run(comm: Comm) -> None:
+    def run(comm: hr.Comm) -> None:
         try:
             results[comm.rank] = work(comm)
         except BaseException as error:  # noqa: BLE001 - raised below
             errors[comm.rank] = error
             comm.fail(repr(error))
 
-    threads = [threading.Thread(target=run, args=(comm,)) for comm in hr.LocalGroup(world_size, timeout).comms]
+    threads = [threading.Thread(target=run, args=(comm,)) for comm in LocalGroup(world_size, timeout).comms]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -57,10 +57,17 @@ def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, 
     return list(printed)
 
 
+def comm_of_job() -> hr.Comm:
+    """The channel on which models exchange rows, in a process of torch.distributed."""
+    world_size = torch.distributed.get_world_size()
+    nodes = hr.Graph.from_coo([], [], num_nodes=world_size)
+    return hr.sar.ShardedGraph(nodes, hr.Partition.range(world_size, world_size)).comm
+
+
 def cooperative_batches(plan: hr.Plan, world_size: int, **options: object) -> list[list[hr.MiniBatch]]:
     """All batches of an epoch on every rank."""
 
-    def work(comm: Comm) -> list[hr.MiniBatch]:
+    def work(comm: hr.Comm) -> list[hr.MiniBatch]:
         with plan.loader(cooperative=True, comm=comm, **options) as loader:
             return list(loader)
 

@@ -12,7 +12,6 @@ from ranks import partition, run_ranks
 from torch import Tensor, nn
 
 import headrace as hr
-from headrace.pipeline.distributed.channel import Comm
 
 from plans import NUM_NODES, graph
 
@@ -76,7 +75,7 @@ def train(
     *,
     num_labelled: float,
     steps: int = 1,
-    comm: Comm | None = None,
+    comm: hr.Comm | None = None,
 ) -> dict:
     """Take some steps; return outputs, loss and gradients of the first one, and the parameters at the end."""
     inputs = [one for one in (x, edge) if one is not None and one.is_floating_point()]
@@ -116,7 +115,7 @@ def assert_equal_training(
     def fresh(values: Tensor | None) -> Tensor | None:
         return None if values is None else values.clone()
 
-    def share(comm: Comm | None, place: object) -> dict:
+    def share(comm: hr.Comm | None, place: object) -> dict:
         if not isinstance(place, hr.sar.ShardedGraph):
             own, rows, edges = copy.deepcopy(model), fresh, fresh
         else:
@@ -126,7 +125,7 @@ def assert_equal_training(
         count = int(labelled().sum()) if comm is None else place.total(int(mask.sum()))
         return train(own, place, run, x, of_edges, y, mask, num_labelled=count, steps=steps, comm=comm)
 
-    def work(comm: Comm) -> tuple[hr.sar.ShardedGraph, dict]:
+    def work(comm: hr.Comm) -> tuple[hr.sar.ShardedGraph, dict]:
         place = hr.sar.ShardedGraph(graph(), owners(kind, world_size), comm, **options)
         return place, share(comm, place)
 

@@ -9,7 +9,6 @@ from ranks import partition
 from torch import Tensor, nn
 
 import headrace as hr
-from headrace.pipeline.distributed.channel import Comm
 
 from plans import NUM_NODES, graph
 
@@ -59,7 +58,7 @@ class Network(nn.Module):
         return place.update_all(message, x)
 
 
-def train(comm: Comm, way: str = "", *, steps: int = 4, alone: bool = False) -> int:
+def train(comm: hr.Comm, way: str = "", *, steps: int = 4, alone: bool = False) -> int:
     """Train; rank 1 parts if there is a way to. Return how many steps were taken.
 
     Parameters

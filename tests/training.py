@@ -10,7 +10,6 @@ from ranks import run_ranks
 from torch import nn
 
 import headrace as hr
-from headrace.pipeline.distributed.channel import Comm
 
 from plans import NUM_NODES
 
@@ -33,7 +32,7 @@ def loss_of(batch: hr.MiniBatch, out: torch.Tensor) -> torch.Tensor:
     return losses / batch.num_global_seeds
 
 
-def train(plan: hr.Plan, model: nn.Module, num_steps: int, comm: Comm | None = None, **options: object) -> dict:
+def train(plan: hr.Plan, model: nn.Module, num_steps: int, comm: hr.Comm | None = None, **options: object) -> dict:
     """Take some steps; return the seeds' outputs of the first, its gradients, and the parameters at the end."""
     together = hr.cooperative(copy.deepcopy(model))
     optimizer = torch.optim.Adam(together.parameters(), lr=0.01)
