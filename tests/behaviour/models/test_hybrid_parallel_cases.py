@@ -17,7 +17,6 @@ from torch import nn
 from training import NUM_CLASSES, assert_equal_training
 
 import headrace as hr
-from headrace.pipeline.distributed.shared_block import SharedBlock
 
 from plans import NUM_NODES, graph
 from strategies import edge_lists
@@ -122,7 +121,7 @@ class Convolution(nn.Module):
         super().__init__()
         self.linear, self.own = nn.Linear(num_in, num_out), nn.Linear(num_in, num_out)
 
-    def forward(self, h: torch.Tensor, block: hr.Block | SharedBlock) -> torch.Tensor:
+    def forward(self, h: torch.Tensor, block: hr.Block) -> torch.Tensor:
         return block.aggregate(self.linear(h), reduce="mean") + self.own(h[: block.num_dst])
 
 

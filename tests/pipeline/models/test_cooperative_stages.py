@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from headrace.ext import LaborImportanceRule
 from headrace.ops import labor_importance
 from headrace.pipeline.distributed.rank_reducer import RankReducer
 from headrace.pipeline.lowered.ranks._together import Together
+from headrace.pipeline.partition.router import RankRouter
 from headrace.testing import LocalGroup
 
 from plans import graph, items
@@ -117,3 +119,14 @@ def test_only_the_loader_runs_stages():
     text = (pipeline / "run/loader.py").read_text()
     assert text.index("= rewritten(") < text.index("= lower(")
     assert "check_ranks(rewriting.final" in (pipeline / "run/rewritten.py").read_text()
+
+
+def test_exchanges_written_by_hand_check_their_partition_before_any_rank_waits():
+    importlib.import_module("headrace.pipeline.passes")  # the stages that passes make are loaded with these
+    plan = hand_made(items()).exchange_ids(RankRouter(hr.Partition.hash(200, 3)))
+    comm = LocalGroup(2, timeout=0.1).comms[0]
+    with pytest.raises(hr.PlanError, match="exchange_ids: the partition has 3 parts, but there are 2 ranks"):
+        plan.loader(comm=comm)
+    assert comm.num_collectives == 0
+    with pytest.raises(hr.PlanError, match="the partition has 3 parts, but there is 1 rank"):
+        plan.loader(comm=LocalGroup(1).comms[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -144,7 +146,7 @@ def test_a_file_that_is_mapped_may_be_written_to_and_stays_as_it_is(tmp_path):
 
 
 def test_progress_counts_the_nodes_of_all_layers(monkeypatch, capsys):
-    monkeypatch.setattr("headrace.pipeline.storage.terminal.shows_bars", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     graph, store = graph_and_store()
     model, _ = network("hr SAGE")
     hr.inference(model, graph, store, nodes=range(10), progress=True)
