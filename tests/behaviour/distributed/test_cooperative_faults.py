@@ -12,7 +12,6 @@ import torch
 from ranks import run_processes, run_ranks
 
 import headrace as hr
-from headrace.pipeline.distributed.rank_reducer import RankReducer
 
 from plans import graph, items, store
 
@@ -23,7 +22,6 @@ SOON = 30.0
 SCRIPT = """
 import json, os, signal, sys, time, torch
 import headrace as hr
-from headrace.pipeline.storage.array_source import ArraySource
 from plans import graph, items, store
 
 rank, world_size, meeting, faults = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
@@ -45,7 +43,10 @@ def run(fault):
                 time.sleep(2.0)
         return batch
 
-    class Source(ArraySource):
+    class Source(hr.FeatureSource):
+        def __init__(self, rows):
+            self.rows_in_place = rows
+
         def read_into(self, ids, out, **options):
             if rank == 1 and fault == "source":
                 raise RuntimeError("the rows of rank one are out of order")
@@ -130,32 +131,6 @@ def test_processes_sample_layers_as_threads_do(sampler, plan, harmless):
     results = [ran[sampler] for ran in harmless]
     assert [result["error"] for result in results] == ["", "", ""]
     assert [result["seen"] for result in results] == expected(plan())
-
-
-@pytest.mark.parametrize("method", ["begin", "counted", "largest", "total"])
-def test_an_error_while_ranks_agree_reaches_all(method, monkeypatch):
-    """It comes out of the kernel that waits for the others."""
-    plan = items().sample_layer_neighbor(graph(), [5, 3], importance="*")
-    agree = getattr(RankReducer, method)
-
-    def fails(self, *arguments):
-        if self._comm.rank == 1:
-            raise ValueError("rank one cannot agree")
-        return agree(self, *arguments)
-
-    monkeypatch.setattr(RankReducer, method, fails)
-
-    def error_of(comm: hr.Comm) -> Exception:
-        with plan.loader(cooperative=True, comm=comm) as loader, pytest.raises((ValueError, hr.PeerError)) as raised:
-            list(loader)
-        return raised.value
-
-    first, own, third = run_ranks(3, error_of)
-    assert type(own) is ValueError
-    for error in (first, third):
-        assert isinstance(error, hr.PeerError)
-        assert "rank 1 failed" in str(error)
-        assert "rank one cannot agree" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import threading
-import time
 
 import pytest
 import torch
 from ranks import cooperative_batches, run_processes
-
-import headrace as hr
-from headrace.testing import LocalGroup
 
 from plans import graph, items, store
 
@@ -98,7 +92,6 @@ def test_distributed_data_parallel_adds_up_gradients(tmp_path):
 GROUPS = """
 import json, os, sys, time, torch
 import headrace as hr
-from headrace.pipeline.plan.machine import Machine
 from plans import graph, items, store
 
 rank, world_size, meeting, hows = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
@@ -123,7 +116,7 @@ def run(how):
     plan = items(batch_size=40).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
     options = {"cooperative": True, "prefetch": how in ("prefetching", "overlapping")}
     if how == "overlapping":  # sampling and rows on channels of their own
-        options["machine"] = Machine(cores=4)
+        options["machine"] = hr.Machine(cores=4)
     counts, seen, errors, began = [], [], [], time.monotonic()
     for number in range(6 if how == "failing" else 30):
         try:
@@ -192,45 +185,21 @@ def test_closing_after_failures_waits_for_nobody(tmp_path):
         assert result["seconds"] < 30.0
 
 
-LEAVING = """
-import sys, torch
-import headrace as hr
-from headrace.pipeline.plan.machine import Machine
-from headrace.pipeline.run import shutdown
-from plans import graph, items, store
-
-rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
-plan = items(batch_size=7).sample_neighbor(graph(), [4, 3]).fetch_feature(store(), node=["x"])
-loader = plan.loader(cooperative=True, machine=Machine(cores=4))
-for batch in loader:
-    if batch.index == 3:
-        break
-shutdown._interrupt = lambda thread: print(f"{thread.name} did not end by itself", flush=True)
-print("left", flush=True)
-"""
-
-
-def test_a_program_that_ends_in_the_midst_of_an_epoch_ends_at_once(tmp_path):
-    """Its threads make what all ranks make, and stop behind it; those that wait for another one find out."""
-    assert run_processes(LEAVING, 2, tmp_path / "meeting") == ["left\n"] * 2
-
-
 KEYS = """
 import sys, torch
 import headrace as hr
-from headrace.pipeline.distributed.comm import world_comm
+from ranks import comm_of_job
 
 rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
 job = torch.distributed.distributed_c10d._get_default_store()
-comm = world_comm()
+comm = comm_of_job()
 counts = []
 for number in range(25):
     comm.begin()
-    for kind in ("rows", "rows", "columns")[: 1 + number % 3]:
+    for width in (1, 1, 2)[: 1 + number % 3]:
         comm.at((number, 0))
-        comm._agree(kind)
+        comm.all_reduce_sum(torch.ones(width))
     hr.ItemSampler(4).loader().close()  # asks rank 0 for its seed
     torch.distributed.barrier()
     if number in (4, 24):
@@ -247,65 +216,6 @@ def test_a_job_that_makes_loaders_for_long_keeps_no_more_keys(tmp_path):
         assert many - few < 20, "at least a key more for each loader"
 
 
-LATE = """
-import json, sys, time, torch
-import headrace as hr
-from headrace.pipeline.distributed.comm import world_comm
-
-rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
-comm = world_comm()
-
-class Slow:
-    \"\"\"The job's store, as rank 1 sees it: when all have arrived, a thread of its own fails before it looks on.\"\"\"
-
-    def __init__(self, store):
-        self.store, self.late = store, rank == 1
-
-    def __getattr__(self, name):
-        return getattr(self.store, name)
-
-    def add(self, key, value):
-        arrived = self.store.add(key, value)
-        if self.late and "begin" in key and arrived == world_size:
-            self.late = False
-            time.sleep(1.0)  # the others have looked by now
-            comm.fail("a thread of rank one is out of order")
-        return arrived
-
-comm._generations.store, heard = Slow(comm._generations.store), ""
-comm.begin()
-try:
-    if rank == 0:
-        comm.all_gather(rank)
-except hr.PeerError as error:
-    heard = str(error)
-comm.begin()
-json.dump([heard, comm.all_gather(rank)], sys.stdout)
-"""
-
-
-def test_ranks_agree_on_new_groups_when_one_fails_as_they_meet(tmp_path):
-    """The failure is not forgotten with those before the meeting, and the next meeting mends the channel."""
-    texts = run_processes(LATE, 2, tmp_path / "meeting", failing=True)
-    (heard, ranks), (_, same) = (json.loads(text) for text in texts)
-    assert heard == "rank 1 failed:\na thread of rank one is out of order"
-    assert ranks == same == [0, 1]
-
-
-def test_threads_as_ranks_hear_of_a_failure_as_they_meet():
-    first, second = LocalGroup(2, timeout=20.0).comms
-    waiting = threading.Thread(target=first.begin)
-    waiting.start()
-    while not first._shared.meetings:
-        time.sleep(0.01)
-    first.fail("a thread of rank zero is out of order")
-    second.begin()
-    waiting.join()
-    with pytest.raises(hr.PeerError, match="rank 0 failed:\na thread of rank zero"):
-        second.all_gather(1)
-
-
 SHUTDOWN = """
 import atexit, sys, weakref, torch
 
@@ -315,7 +225,6 @@ def last():  # registered first, so it runs last
     print(alive, len(ENDED))
 
 import headrace as hr
-from headrace.pipeline.distributed.comm import world_comm
 from plans import graph, items, store
 
 rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -344,7 +253,7 @@ def test_process_groups_end_before_python_does(tmp_path):
 AGAIN = """
 import sys, torch
 import headrace as hr
-from headrace.pipeline.distributed.comm import world_comm
+from ranks import comm_of_job
 
 rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 comms = []
@@ -352,7 +261,7 @@ for job in range(2):
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{meeting}{job}", rank=rank, world_size=world_size
     )
-    comms.append(world_comm())
+    comms.append(comm_of_job())
     assert comms[job].all_gather(rank) == [0, 1]
     if job == 1:
         try:
@@ -366,25 +275,3 @@ for job in range(2):
 def test_channels_of_a_job_that_ended_are_no_channels_of_the_next(tmp_path):
     for text in run_processes(AGAIN, 2, tmp_path / "meeting"):
         assert "ended the job" in text
-
-
-def test_workers_end_before_channels_whatever_is_imported_first():
-    script = """
-import threading, time
-import headrace.pipeline.distributed.comm, headrace.pipeline.run.prefetch_node
-from headrace.pipeline.distributed.closing import closes_channels
-from headrace.pipeline.run.shutdown import start_worker
-
-def work():
-    told.wait()
-    time.sleep(0.3)
-    print("worker")
-
-told = threading.Event()
-closes_channels(lambda: print("channels"))
-closes_channels(lambda: 1 / 0)
-start_worker(threading.Thread(target=work, daemon=True), told.set)
-"""
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert result.stdout.split() == ["worker", "channels"]
-    assert "ZeroDivisionError" in result.stderr

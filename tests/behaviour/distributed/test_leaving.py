@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import time
 
@@ -139,38 +138,6 @@ def test_an_iteration_that_asked_for_nothing_is_no_loop(prefetch):
         return seen
 
     assert run_ranks(2, work) == [[*range(4), *range(100, 106)]] * 2
-
-
-def test_loops_begin_and_end_while_another_thread_goes_through_them():
-    """As where a thread finds a rank gone while others begin to iterate."""
-    (comm,) = LocalGroup(1).comms
-    loops, over, errors = comm.loops, threading.Event(), []
-    kept = [loops.begin(number) for number in range(300)]
-
-    def go_through() -> None:
-        try:
-            while not over.is_set():
-                loops.forget(0)
-        except RuntimeError as error:
-            errors.append(error)
-
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    thread = threading.Thread(target=go_through)
-    try:
-        thread.start()
-        until = time.monotonic() + 0.5
-        while time.monotonic() < until and not errors:
-            loops.begin(0).finish(came_to_its_end=False)
-            kept.append(loops.begin(0))
-            del kept[0]
-    finally:
-        over.set()
-        thread.join()
-        sys.setswitchinterval(before)
-    assert errors == []
-    loops.break_off()
-    assert not any(loop.is_running for loop in kept)
 
 
 @pytest.mark.slow

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from held_nodes import held_by_parts
 from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.ops import reference
 
 from strategies import edge_lists
 
@@ -49,10 +49,8 @@ def test_every_edge_is_in_one_part_and_every_node_has_one_master(edges, kind, nu
 def test_copies_equal_the_reference_and_keep_their_bound(edges, kind, num_parts):
     graph = graph_of(edges)
     partition = KINDS[kind](graph, num_parts)
-    masters = partition.nodes.owner(torch.arange(graph.num_nodes)).numpy()
-    held = reference.partition.held_by_parts(
-        graph.indptr.numpy(), graph.indices.numpy(), masters, partition.num_columns
-    )
+    masters = partition.nodes.owner(torch.arange(graph.num_nodes)).tolist()
+    held = held_by_parts(graph, masters, partition.num_columns)
     report = partition.report(graph)
     assert report.copies.tolist() == [len(held.get(part, ())) for part in range(num_parts)]
     assert report.replication_factor == pytest.approx(sum(map(len, held.values())) / graph.num_nodes)
@@ -107,15 +105,6 @@ def test_identity_ids_give_no_skewed_grid(stride):
     report = hr.EdgePartition.grid(graph, 16).report(graph)
     assert report.edge_balance < 1.1
     assert report.node_balance < 1.1
-
-
-def test_edges_are_looked_up_in_chunks(monkeypatch):
-    random = torch.Generator().manual_seed(0)
-    graph = hr.Graph.from_coo(*torch.randint(50, (2, 400), generator=random), num_nodes=90)
-    whole = hr.EdgePartition.grid(graph, 6)
-    expected = whole.owner(*ends_of(graph))
-    monkeypatch.setattr("headrace.pipeline.partition.edge_partition._CHUNK", 7)
-    assert torch.equal(hr.EdgePartition.grid(graph, 6)._owners, expected)
 
 
 def test_bad_arguments_are_refused():

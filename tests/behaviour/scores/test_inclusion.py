@@ -9,8 +9,6 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.ops.sampling.rules import LaborRule, NeighborRule
-from headrace.pipeline.scores.reach import edge_picks
 
 from plans import PLANS, graph
 
@@ -104,25 +102,17 @@ def test_picks_by_weight(replace, tolerance):
     weights = torch.tensor([0.0, 1, 2, 3, 4, 10, 5, 1], dtype=torch.float64)
     one = hr.Graph.from_coo(range(8), [8] * 7 + [9], num_nodes=10, edge_attrs={"weight": weights})
     for fanout in (1, 3, 5, 6, 7, -1):
-        picks = edge_picks(one.indptr, one.edge_weights("weight"), NeighborRule(fanout, replace))
+        options = {"weight": "weight", "replace": replace}
+        # Seeds of the only batch, and in one hop: what is in it is what is picked.
+        picks = hr.scores.inclusion(hr.ItemSampler([8, 9], batch_size=2).sample_neighbor(one, [fanout], **options))[:8]
         items = hr.ItemSampler(torch.tensor([8, 9]).repeat(4_000), batch_size=2)
-        plan = items.sample_neighbor(one, [fanout], weight="weight", replace=replace)
+        plan = items.sample_neighbor(one, [fanout], **options)
         counts = torch.zeros(10)
         for batch in plan.loader():
             counts[batch.n_id] += 1
         assert (picks - counts[:8] / 4_000).abs().max() < tolerance + 0.03
         if not replace and fanout > 0:
             assert float(picks[:7].sum()) == pytest.approx(min(fanout, 6), abs=1e-4)
-
-
-def test_picks_in_pieces_are_those_of_the_whole(monkeypatch):
-    weights = graph().edge_weights("weight")
-    for rule in (NeighborRule(3), NeighborRule(3, replace=True), LaborRule(3), LaborRule(-1)):
-        monkeypatch.setattr("headrace.pipeline.scores.reach.PIECE_EDGES", 1 << 22)
-        whole = edge_picks(graph().indptr, weights, rule)
-        for edges in (1, 17):
-            monkeypatch.setattr("headrace.pipeline.scores.reach.PIECE_EDGES", edges)
-            assert torch.allclose(edge_picks(graph().indptr, weights, rule), whole, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["ladies", "pinsage", "saint_node", "items"])

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given
 
 import headrace as hr
-from headrace.ops import _native
 
 from plans import PLANS, graph
 from strategies import edge_lists
@@ -89,21 +88,6 @@ def test_items_of_every_spelling():
     ids = mask.nonzero().squeeze(1)
     for items in (ids, range(20, 40, 2), range(38, 19, -2), (ids, ids), ids.repeat(2), ids.reshape(5, 2)):
         assert torch.equal(hr.scores.weighted_reverse_pagerank(one, items), expected)
-
-
-def test_threads_change_no_bit():
-    _native.share_all_work(True)
-    try:
-        for score in (
-            hr.scores.out_degree,
-            lambda one, **threads: hr.scores.weighted_reverse_pagerank(one, 100, **threads),
-            lambda one, **threads: hr.scores.inclusion(plan(), **threads),
-            lambda one, **threads: hr.scores.inclusion(plan_of_labor(), **threads),
-        ):
-            results = [score(directed(), num_threads=threads) for threads in (1, 2, 5)]
-            assert all(torch.equal(result, results[0]) for result in results)
-    finally:
-        _native.share_all_work(False)
 
 
 def plan_of_labor() -> hr.Plan:

@@ -70,3 +70,15 @@ def test_a_partition_knows_owners_alone():
     feature = hr.ShardedFeature.of(X, OWNERS["hash"], 0, cached=[1, 2, 3])
     assert feature.partition is OWNERS["hash"] is feature.router.partition
     assert not hasattr(feature.partition, "num_copies")
+
+
+def test_copies_of_tables_stay_on_their_device_and_do_not_travel():
+    table, ids = hr.Partition.of([0, 1, 1, 0]), torch.arange(4, device="meta")
+    assert table._there(table._table, ids) is table._there(table._table, ids)
+    router = RankRouter(table, 0, torch.tensor([1]))
+    assert router.rank_of(ids).device == router.locate(ids).row.device == ids.device
+    assert len(router._copies_on) == 1
+    again, same = pickle.loads(pickle.dumps((table, router)))  # noqa: S301 - our own
+    assert (again, same) == (table, router)
+    assert not again._copies
+    assert not same._copies_on
