@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.pipeline.data.build_graph import joined_ends
 from headrace.pyg import NeighborLoader
 
 from copies import Process
@@ -18,7 +17,7 @@ import sys
 import torch
 from torch_geometric.data import HeteroData
 import headrace as hr
-from headrace.pipeline.compat.pyg.graph import graph_of
+from headrace.pyg import NeighborLoader
 
 num_nodes, num_edges = 100_000, 3_000_000
 
@@ -41,7 +40,7 @@ def made(num_edges):
 def build(data):
     if sys.argv[1] == "from_pyg":
         return hr.Graph.from_pyg(data)
-    return graph_of(data, "weight" if sys.argv[2] == "weights" else None)
+    return NeighborLoader(data, [2], "a", weight_attr="weight" if sys.argv[2] == "weights" else None)
 
 data = made(num_edges)
 build(made(1000))  # whatever the first call loads is not charged
@@ -56,7 +55,7 @@ print((resident("VmHWM") - before) / size)
 @pytest.mark.combinations(1)
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("attributes", ["none", pytest.param("weights", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("by", ["from_pyg", "graph_of"])
+@pytest.mark.parametrize("by", ["from_pyg", "loader"])
 def test_peak_memory_is_within_a_fifth_of_the_data(by, attributes):
     if not sys.platform.startswith("linux"):
         pytest.skip("reads /proc")
@@ -66,19 +65,6 @@ def test_peak_memory_is_within_a_fifth_of_the_data(by, attributes):
         pytest.skip("this kernel does not let a process reset its peak")
     assert run.returncode == 0, errors
     assert 0.5 < float(output) < 1.2
-
-
-def test_ids_are_as_narrow_as_they_fit():
-    largest = torch.iinfo(torch.int32).max
-    ids, other = torch.tensor([3, 1]), torch.tensor([0, 5], dtype=torch.int32)
-    source, destination = joined_ends([(ids, other, 0, 10), (other, ids, 3, 0)])
-    assert source.dtype == destination.dtype == torch.int32
-    assert source.tolist() == [3, 1, 3, 8]
-    assert destination.tolist() == [10, 15, 3, 1]
-    for wide, offset in ((torch.tensor([largest]), 1), (torch.tensor([2**40]), 0), (torch.tensor([-1 - 2**31]), 0)):
-        source, _ = joined_ends([(wide, wide, offset, offset)])
-        assert source.tolist() == [int(wide) + offset]
-    assert [len(one) for one in joined_ends([])] == [0, 0]
 
 
 @pytest.mark.parametrize("id_", [-1, 3, 2**32])

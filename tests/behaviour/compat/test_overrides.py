@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+import headrace as hr
 import headrace.pyg
-from headrace.ops.errors import InputError
 
 MAKE = {
     "NeighborLoader": lambda cls, data, **kwargs: cls(data, [3, 2], batch_size=50, **kwargs),
@@ -61,5 +61,5 @@ def test_methods_that_no_batch_passes_through_are_refused(data, name):
     loader = getattr(headrace.pyg, name)
     for method in loader.not_called:
         mine = type("Mine", (loader,), {method: lambda self, *_: None})
-        with pytest.raises(InputError, match=f"Mine: expected no {method} of its own"):
+        with pytest.raises(hr.InputError, match=f"Mine: expected no {method} of its own"):
             MAKE[name](mine, data)

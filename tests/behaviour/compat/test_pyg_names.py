@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.loader import mixin
 
-from headrace.ops.errors import InputError
+import headrace as hr
 from headrace.pyg import LinkNeighborLoader, NeighborLoader, Sampler
 
 MIXED_IN = (mixin.AffinityMixin, mixin.MultithreadingMixin, mixin.LogMemoryMixin)
@@ -16,7 +16,7 @@ MIXED_IN = (mixin.AffinityMixin, mixin.MultithreadingMixin, mixin.LogMemoryMixin
 @pytest.mark.parametrize("name", [name for one in MIXED_IN for name in vars(one) if name.startswith("enable_")])
 def test_settings_of_worker_processes_are_refused(data, kind, name):
     loader = kind(data, [2], num_workers=2)
-    with pytest.raises(InputError, match=rf"{kind.__name__}: expected no {name}.*threads of this process: "):
+    with pytest.raises(hr.InputError, match=rf"{kind.__name__}: expected no {name}.*threads of this process: "):
         getattr(loader, name)()
 
 
@@ -33,5 +33,5 @@ def test_samplers_say_whether_they_have_types_and_times(data, hetero, stores, ty
 
 def test_sampling_along_edges_is_refused(data):
     assert Sampler(data, [2], sample_direction="forward").sample_direction == "forward"
-    with pytest.raises(InputError, match=r'expected sample_direction="forward".*edge_index.flip'):
+    with pytest.raises(hr.InputError, match=r'expected sample_direction="forward".*edge_index.flip'):
         Sampler(data, [2], sample_direction="backward")

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DistributedSampler
 from torch_geometric.sampler import NodeSamplerInput
 
-from headrace.ops.errors import HeadraceError, ItemsError
+import headrace as hr
 from headrace.pyg import (
     ClusterData,
     ClusterLoader,
@@ -188,7 +188,7 @@ def test_ego_nets_come_as_a_sampler_says(data):
 
 @pytest.mark.parametrize("named", [[0.5, 1.9], [2**63 + 5, 1], [2**64 - 7], [200], [-121]])
 def test_positions_that_are_none_are_refused(data, named):
-    with pytest.raises(ItemsError, match="sampler"):
+    with pytest.raises(hr.InputError, match="sampler"):
         list(NeighborLoader(data, [2], batch_sampler=[named]))
 
 
@@ -197,5 +197,5 @@ def test_later_seeds_are_ids_as_the_first_ones_are(data):
     sampler = Sampler(data, [2])
     sampler.sample_from_nodes(NodeSamplerInput(None, torch.tensor([0, 1])))
     for seeds in (torch.tensor([0.5, 1.9]), torch.tensor([True, False]), torch.tensor([1 + 0j])):
-        with pytest.raises(HeadraceError):
+        with pytest.raises(hr.HeadraceError):
             sampler.sample_from_nodes(NodeSamplerInput(None, seeds))
