@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import headrace as hr
-from headrace.ops import dropout_mask
 
 
 class PlainGraph:
@@ -50,7 +49,7 @@ class PlainGraph:
         exps = (score - largest[self._dst]).exp()
         attention = exps / self._sum(exps)[self._dst]
         if dropout > 0:
-            attention = attention * dropout_mask(key, self.edge_ids, score.shape[1], dropout) / (1 - dropout)
+            attention = attention * _kept(key, self.edge_ids, score.shape[1], dropout)
         return self._sum(x[self._src] * attention.view(*attention.shape, *[1] * (x.ndim - 2)))
 
     def _sum(self, rows: Tensor) -> Tensor:
@@ -69,3 +68,13 @@ class PlainGraph:
         first = torch.full(best.shape, self.num_edges).scatter_reduce(0, at, number, "amin")
         padded = torch.cat([flat, flat.new_zeros(1, flat.shape[1])])
         return padded.gather(0, first).view(self.num_dst, *messages.shape[1:])
+
+
+def _kept(key: int, edge_ids: Tensor, num_heads: int, dropout: float) -> Tensor:
+    """Return 1 / (1 - dropout) of edges that count, and 0 of others: the attention of edges that are alone."""
+    num_edges = len(edge_ids)
+    alone = hr.Block(
+        torch.arange(num_edges + 1), torch.zeros(num_edges, dtype=torch.int64), 1, num_edges, edge_ids, bipartite=True
+    )
+    ones, zeros = torch.ones(1, num_heads, 1, dtype=torch.float64), torch.zeros(num_edges, num_heads).double()
+    return alone.attend(ones, zeros[:1], zeros, dropout=dropout, key=key)[:, :, 0]

@@ -161,11 +161,6 @@ def test_what_is_of_the_whole_graph_comes_as_it_is(data):
         assert batch[name] is value, name
 
 
-def test_gather_of_a_tensor_around_another_one():
-    with pytest.raises(hr.InputError, match="expected a tensor with memory of its own, got a Index around another"):
-        hr.ops.gather_rows(Index(torch.arange(9)), torch.arange(3))
-
-
 @pytest.mark.parametrize("loader", [name for name in LOADERS if name != "ClusterData"])
 def test_several_graphs_in_a_batch_are_warned_of_once(data, loader):
     several = Batch.from_data_list([data, data])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -110,28 +109,6 @@ def test_the_first_batch_alone_may_be_used_behind_its_loop():
         time.sleep(1.0 * comm.rank)
         return exchange(batch).sum().item()
 
-    assert all(total > 0 for total in run_ranks(2, work))
-
-
-@pytest.mark.slow
-def test_ranks_may_use_the_last_batch_behind_their_loop_as_late_as_they_come_to_it(monkeypatch):
-    """As where one of them saves a checkpoint first. What is waited for is the timeout, by no clock of its own."""
-    clock, ahead = time.monotonic, [0.0]
-
-    def work(comm: hr.Comm) -> float:
-        loader = loader_of(comm)
-        for batch in loader:
-            if batch.index == 3:
-                break
-        if comm.rank == 0:
-            time.sleep(0.5)  # rank 1 waits in the model
-            ahead[0] = 50.0
-            time.sleep(0.5)
-        return exchange(batch).sum().item()
-
-    monkeypatch.setattr(
-        "headrace.pipeline.distributed.local_comm.time", SimpleNamespace(monotonic=lambda: clock() + ahead[0])
-    )
     assert all(total > 0 for total in run_ranks(2, work))
 
 

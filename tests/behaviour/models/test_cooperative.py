@@ -13,7 +13,6 @@ import torch
 from ranks import assert_same_union, cooperative_batches, partition, run_ranks
 
 import headrace as hr
-import headrace.pipeline
 from headrace.testing import LocalGroup
 
 from plans import PLANS, graph, items, store

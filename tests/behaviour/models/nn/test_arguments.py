@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 import headrace as hr
-from headrace.ops.aggregate.attention_scores import AttentionScores
 
 SIZED = (hr.nn.ClusterGCNConv, hr.nn.GATConv, hr.nn.GCNConv, hr.nn.SAGEConv)
 NAN, INFINITE = float("nan"), float("inf")
@@ -70,5 +69,7 @@ def test_options_of_gin(options):
 
 @pytest.mark.parametrize("slope", [NAN, INFINITE, "a", None])
 def test_a_slope_that_is_not_finite(slope):
-    with pytest.raises(hr.InputError, match="AttentionScores: expected slope to be a finite number, got"):
-        AttentionScores(torch.zeros(1, 1), torch.zeros(1, 1), slope=slope)
+    block = hr.Block(torch.tensor([0, 1]), torch.tensor([0]), 1, 1)
+    rows, scores = torch.zeros(1, 1, 2), torch.zeros(1, 1)
+    with pytest.raises(hr.InputError, match="expected slope to be a finite number, got"):
+        block.attend(rows, scores, scores, slope=slope)
