@@ -10,12 +10,12 @@ _ATTENTION = "tests/ops/aggregate/test_attention.py::"
 _AUTOGRAD = "tests/ops/aggregate/test_autograd.py::"
 _TWINS = "tests/ops/aggregate/test_twins.py::"
 _SCHEDULES = "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu"
-_LAYERS = "tests/pipeline/models/nn/test_layers.py::"
+_LAYERS = "tests/behaviour/models/nn/test_layers.py::"
 
-_AUTOCAST = "tests/pipeline/models/nn/test_autocast.py::"
-_HALF = "tests/pipeline/models/nn/test_half.py::"
+_AUTOCAST = "tests/behaviour/models/nn/test_autocast.py::"
+_HALF = "tests/behaviour/models/nn/test_half.py::"
 _WAITS = "tests/cuda_host/test_models_on_gpu.py::"
-_CAPTURED = "tests/pipeline/models/nn/test_captured_step.py::"
+_CAPTURED = "tests/behaviour/models/nn/test_captured_step.py::"
 
 AGGREGATE = (
     Mutant(
@@ -40,13 +40,13 @@ AGGREGATE = (
         "pipeline/models/nn/aggregate.py",
         "by_all[: ctx.num_dst] += by_own",
         "pass",
-        "tests/pipeline/models/nn/test_work.py::test_modules_of_a_layer_may_be_others",
+        "tests/behaviour/models/nn/test_work.py::test_modules_of_a_layer_may_be_others",
     ),
     Mutant(
         "pipeline/models/nn/aggregate.py",
         'not any(getattr(module, name, None) for name in _HOOKS) and "forward" not in vars(module)',
         '"forward" not in vars(module)',
-        "tests/pipeline/models/nn/test_work.py::test_hooks_see_what_a_module_returns",
+        "tests/behaviour/models/nn/test_work.py::test_hooks_see_what_a_module_returns",
     ),
     Mutant(
         "pipeline/models/nn/gcn.py",

@@ -253,7 +253,7 @@ CUDA = (
         "pipeline/partition/partition.py",
         "if ids.device not in copies:",
         "if True:",
-        "tests/pipeline/partition/test_partition.py::test_owners_are_where_ids_are",
+        "tests/behaviour/partition/test_partition.py::test_owners_are_where_ids_are",
     ),
     Mutant(
         "ops/gpu_memory.py",

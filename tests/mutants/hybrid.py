@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_KINDS = "tests/pipeline/models/test_hybrid_parallel.py::test_every_kind_of_message"
-_CASES = "tests/pipeline/models/test_hybrid_parallel_cases.py::"
-_WORK = "tests/pipeline/models/test_hybrid_parallel_work.py::"
+_KINDS = "tests/behaviour/models/test_hybrid_parallel.py::test_every_kind_of_message"
+_CASES = "tests/behaviour/models/test_hybrid_parallel_cases.py::"
+_WORK = "tests/behaviour/models/test_hybrid_parallel_work.py::"
 _SHARDS = "tests/pipeline/distributed/test_edge_shard.py::"
 _REWRITES = "tests/pipeline/passes/test_shared_edges.py::"
 
@@ -21,7 +21,7 @@ HYBRID = (
         "pipeline/models/replace_modules.py",
         "if isinstance(module, _BatchNorm) or _is_norm_of_many_rows(module):",
         "if isinstance(module, _BatchNorm):",
-        "tests/pipeline/models/test_local_modules.py::test_other_kinds_are_refused_before_anything_is_replaced",
+        "tests/behaviour/models/test_local_modules.py::test_other_kinds_are_refused_before_anything_is_replaced",
     ),
     Mutant(
         "pipeline/distributed/edge_shard.py",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_INFERENCE = "tests/pipeline/models/inference/test_inference.py::"
-_REFUSALS = "tests/pipeline/models/inference/test_refusals.py::"
-_TYPED = "tests/pipeline/models/inference/test_typed.py::"
+_INFERENCE = "tests/behaviour/models/inference/test_inference.py::"
+_REFUSALS = "tests/behaviour/models/inference/test_refusals.py::"
+_TYPED = "tests/behaviour/models/inference/test_typed.py::"
 
 INFERENCE = (
     Mutant(
@@ -103,7 +103,7 @@ INFERENCE = (
         "pipeline/models/inference/trial.py",
         "(_counts(source, source) < 2).long()",
         "0",
-        _REFUSALS + "test_nodes_of_the_trial",
+        "tests/pipeline/models/inference/test_trial.py::test_nodes_of_the_trial",
     ),
     Mutant(
         "pipeline/models/inference/rows.py",

@@ -10,7 +10,7 @@ _KINDS = "tests/ops/sampling/test_pad.py::test_padding_edges_are_divided_among_p
 _LAYOUT = "pipeline/lowered/_pad_layout.py"
 _STAGE = "tests/pipeline/stages/test_pad.py::"
 _RELATIONS = _STAGE + "test_relations_have_two_shapes_and_are_the_same_but_for_padding[blocks]"
-_LAYERS = "tests/pipeline/models/nn/test_padding.py::"
+_LAYERS = "tests/behaviour/models/nn/test_padding.py::"
 _BITS = _LAYERS + "test_outputs_and_gradients_do_not_depend_on_padding_in_any_bit"
 _SHAPES = "pipeline/lowered/_shapes.py"
 
@@ -39,13 +39,13 @@ PADDING = (
         "pipeline/models/nn/norms.py",
         "variance * count / (count - 1).clamp(min=1)",
         "variance",
-        "tests/pipeline/models/nn/test_norms.py::test_they_are_those_of_pyg_without_padding[batch-sources]",
+        "tests/behaviour/models/nn/test_norms.py::test_they_are_those_of_pyg_without_padding[batch-sources]",
     ),
     Mutant(
         "pipeline/models/nn/norms.py",
         "several = count > 1",
         "several = count > 0",
-        "tests/pipeline/models/nn/test_norms.py::test_a_single_real_row_changes_no_statistics[0.1]",
+        "tests/behaviour/models/nn/test_norms.py::test_a_single_real_row_changes_no_statistics[0.1]",
     ),
     Mutant(
         _SHAPES, "needed.fits(self.short)", "True", _STAGE + "test_larger_batches_of_later_epochs_have_larger_sizes"

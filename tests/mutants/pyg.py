@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_COUNTS = "tests/pipeline/compat/test_counts.py::"
+_COUNTS = "tests/behaviour/compat/test_counts.py::"
 _DUE = "tests/pipeline/compat/test_due.py::"
-_GRAPHS = "tests/pipeline/compat/test_kept_graphs.py::"
-_ITERATIONS = "tests/pipeline/compat/test_iterations.py::"
-_KINDS = "tests/pipeline/compat/test_attribute_kinds.py::"
-_NAMES = "tests/pipeline/compat/test_pyg_names.py::"
-_ORDER = "tests/pipeline/compat/test_torch_samplers.py::"
+_GRAPHS = "tests/behaviour/compat/test_kept_graphs.py::"
+_ITERATIONS = "tests/behaviour/compat/test_iterations.py::"
+_KINDS = "tests/behaviour/compat/test_attribute_kinds.py::"
+_NAMES = "tests/behaviour/compat/test_pyg_names.py::"
+_ORDER = "tests/behaviour/compat/test_torch_samplers.py::"
 
-_OVERRIDES = "tests/pipeline/compat/test_overrides.py::"
-_PARTS = "tests/pipeline/compat/test_saved_parts.py::"
-_PLACES = "tests/pipeline/compat/test_places.py::"
-_SUBGRAPHS = "tests/pipeline/compat/test_subgraphs.py::"
+_OVERRIDES = "tests/behaviour/compat/test_overrides.py::"
+_PARTS = "tests/behaviour/compat/test_saved_parts.py::"
+_PLACES = "tests/behaviour/compat/test_places.py::"
+_SUBGRAPHS = "tests/behaviour/compat/test_subgraphs.py::"
 
 PYG = (
     Mutant(
@@ -202,25 +202,25 @@ PYG = (
         "ops/features/gather.py",
         "if not address and source.numel():",
         "if False:",
-        _KINDS + "test_gather_of_a_tensor_around_another_one",
+        "tests/pipeline/compat/test_wrapped_tensors.py::test_gather_of_a_tensor_around_another_one",
     ),
     Mutant(
         "pipeline/compat/pyg/attributes.py",
         "value.ndim == 1 and len(value) in counts.values()",
         "value.ndim > 0 and len(value) in counts.values()",
-        "tests/pipeline/compat/test_columns.py::test_weights",
+        "tests/behaviour/compat/test_columns.py::test_weights",
     ),
     Mutant(
         "pipeline/compat/pyg/sampler.py",
         "if self.graph.edge_types is not None and not self.graph.edge_types.names:",
         "if False:",
-        "tests/pipeline/compat/test_columns.py::test_data_without_edge_types",
+        "tests/behaviour/compat/test_columns.py::test_data_without_edge_types",
     ),
     Mutant(
         "pipeline/compat/pyg/sampler.py",
         "                seeds.dtype,\n",
         "",
-        "tests/pipeline/compat/test_torch_samplers.py::test_later_seeds_are_ids_as_the_first_ones_are",
+        "tests/behaviour/compat/test_torch_samplers.py::test_later_seeds_are_ids_as_the_first_ones_are",
     ),
     Mutant(
         "pipeline/data/arrays.py",
@@ -232,30 +232,30 @@ PYG = (
         "pipeline/compat/pyg/adjacency.py",
         "rows = None if edge is None else edge if found.places is None else found.places[edge]",
         "rows = edge",
-        "tests/pipeline/compat/test_adjacency.py::test_batches_are_those_of_its_edges",
+        "tests/behaviour/compat/test_adjacency.py::test_batches_are_those_of_its_edges",
     ),
     Mutant(
         "pipeline/compat/pyg/adjacency.py",
         "places[order] = of_matrix if found.places is None else found.places[of_matrix]",
         "places[order] = of_matrix",
-        "tests/pipeline/compat/test_adjacency.py::test_beside_edges_in_another_order",
+        "tests/behaviour/compat/test_adjacency.py::test_beside_edges_in_another_order",
     ),
     Mutant(
         "pipeline/compat/pyg/adjacency.py",
         "else sizes[::-1]",
         "else sizes",
-        "tests/pipeline/compat/test_adjacency.py::test_by_type",
+        "tests/behaviour/compat/test_adjacency.py::test_by_type",
     ),
     Mutant(
         "pipeline/data/build_graph.py",
         "return low >= 0 and high + offset <= _LARGEST",
         "return True",
-        "tests/pipeline/compat/test_building_memory.py::test_ids_are_as_narrow_as_they_fit",
+        "tests/pipeline/compat/test_joined_ends.py::test_ids_are_as_narrow_as_they_fit",
     ),
     Mutant(
         "pipeline/compat/pyg/graph.py",
         "if fill == ALWAYS or len(set(there)) == 1:",
         "if True:",
-        "tests/pipeline/compat/test_building_memory.py::test_weights_of_types_in_several_dtypes",
+        "tests/behaviour/compat/test_building_memory.py::test_weights_of_types_in_several_dtypes",
     ),
 )

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_NORM = "tests/pipeline/models/test_norm_over_ranks.py::"
-_TRAINING = "tests/pipeline/models/test_cooperative_training.py::"
+_NORM = "tests/behaviour/models/test_norm_over_ranks.py::"
+_TRAINING = "tests/behaviour/models/test_cooperative_training.py::"
 _EXCHANGE = "tests/pipeline/passes/test_fuse_exchange.py::"
-_SUBGRAPHS = "tests/pipeline/distributed/test_subgraphs_on_ranks.py::"
+_SUBGRAPHS = "tests/behaviour/distributed/test_subgraphs_on_ranks.py::"
 _SHARDS = "tests/pipeline/storage/test_shards.py::"
-_TRIAL = "tests/pipeline/models/test_cooperative_trial.py::"
-_FORMS = "tests/pipeline/models/test_cooperative_forms.py::"
+_TRIAL = "tests/behaviour/models/test_cooperative_trial.py::"
+_FORMS = "tests/behaviour/models/test_cooperative_forms.py::"
 _KEPT = "tests/pipeline/models/test_without_trace.py::"
 
 _OWN = "tests/pipeline/stages/test_items_per_rank.py::"
 
 _PLACE = "tests/pipeline/run/test_same_place.py::"
-_ROWS = "tests/pipeline/models/test_row_trial.py::"
+_ROWS = "tests/behaviour/models/test_row_trial.py::"
 _END = "tests/pipeline/run/test_same_end.py::"
 
-_ONE = "tests/pipeline/models/test_forms_on_one_process.py::"
+_ONE = "tests/behaviour/models/test_forms_on_one_process.py::"
 _UP = "tests/pipeline/run/test_given_up.py::"
 
 RANKS = (
@@ -27,7 +27,7 @@ RANKS = (
         "pipeline/models/cooperative.py",
         "_hash(modes), _hash(str(seed))",
         "0, _hash(str(seed))",
-        "tests/pipeline/models/test_cooperative_agreement.py::test_models_that_differ_are_refused_on_all_ranks[modes]",
+        "tests/behaviour/models/test_cooperative_agreement.py::test_models_that_differ_are_refused_on_all_ranks[modes]",
     ),
     Mutant(
         "pipeline/models/cooperative.py",
@@ -111,7 +111,7 @@ RANKS = (
         "pipeline/models/cooperative.py",
         'any(hook is sum_hook for hook, _ in getattr(parameters, "_comm_hooks", ()))',
         "False",
-        "tests/pipeline/distributed/test_arguments_of_ranks.py::test_gradients_are_added_up_once",
+        "tests/behaviour/distributed/test_arguments_of_ranks.py::test_gradients_are_added_up_once",
     ),
     Mutant(
         "pipeline/run/same_plan.py",
@@ -225,14 +225,14 @@ RANKS = (
         "pipeline/distributed/rank_reducer.py",
         'asked, "amin"\n',
         'asked, "amax", include_self=False\n',
-        "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
+        "tests/behaviour/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
         equivalent="the owner may let any one of those who asked count a node, as long as it is one",
     ),
     Mutant(
         "pipeline/distributed/rank_reducer.py",
         "counted_here = exchange.answer(first[exchange.asked_rows] == asked, self._comm)",
         "counted_here = exchange.answer(torch.ones_like(asked, dtype=torch.bool), self._comm)",
-        "tests/pipeline/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
+        "tests/behaviour/models/test_cooperative.py::test_union_is_the_batch_of_one_process[ladies-nodes-hash]",
     ),
     Mutant(
         "pipeline/run/ranks.py",
@@ -328,7 +328,7 @@ RANKS = (
         "pipeline/models/other_nodes.py",
         "other = 1 - 2 * rows if rows.is_floating_point() else rows",
         "other = rows",
-        "tests/pipeline/models/test_types_on_ranks.py::"
+        "tests/behaviour/models/test_types_on_ranks.py::"
         "test_others_are_refused[TwiceOfTypes-of_block-None-to give a node the same row whatever]",
     ),
     Mutant(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _SAR = "pipeline/models/sar/"
-_GRAPH = "tests/pipeline/models/sar/test_sharded_graph.py::"
-_COUNTS = "tests/pipeline/models/sar/test_counts.py::"
-_UPDATE = "tests/pipeline/models/sar/test_update_all.py::"
-_WRAP = "tests/pipeline/models/sar/test_wrap.py::"
-_CHECKPOINT = "tests/pipeline/models/test_checkpoint.py::"
-_AUTOCAST = "tests/pipeline/models/sar/test_autocast.py::"
-_OWN = "tests/pipeline/models/sar/test_own_layers.py::"
-_PARTING = "tests/pipeline/models/sar/test_parting.py::"
+_GRAPH = "tests/behaviour/models/sar/test_sharded_graph.py::"
+_COUNTS = "tests/behaviour/models/sar/test_counts.py::"
+_UPDATE = "tests/behaviour/models/sar/test_update_all.py::"
+_WRAP = "tests/behaviour/models/sar/test_wrap.py::"
+_CHECKPOINT = "tests/behaviour/models/test_checkpoint.py::"
+_AUTOCAST = "tests/behaviour/models/sar/test_autocast.py::"
+_OWN = "tests/behaviour/models/sar/test_own_layers.py::"
+_PARTING = "tests/behaviour/models/sar/test_parting.py::"
 
 SAR = (
     Mutant(
@@ -43,13 +43,13 @@ SAR = (
         "pipeline/models/sar/wrap.py",
         "keys.calls = calls[name]",
         "pass",
-        "tests/pipeline/models/sar/test_dropout_state.py::test_masks_go_on_with_any_number_of_ranks",
+        "tests/behaviour/models/sar/test_dropout_state.py::test_masks_go_on_with_any_number_of_ranks",
     ),
     Mutant(
         "pipeline/models/sar/wrap.py",
         "elif isinstance(module, GATConv) and module.attention_keys.given is not None:",
         "elif False:",
-        "tests/pipeline/models/sar/test_dropout_state.py::test_masks_go_on_with_any_number_of_ranks",
+        "tests/behaviour/models/sar/test_dropout_state.py::test_masks_go_on_with_any_number_of_ranks",
     ),
     Mutant(
         _SAR + "replaced_layer.py",
@@ -79,7 +79,7 @@ SAR = (
         "pipeline/models/nn/gat.py",
         "edge_ids = masks.edge_ids[looped.origin]",
         "edge_ids = masks.edge_ids[: len(looped.origin)]",
-        "tests/pipeline/models/nn/test_layers_on_ranks.py::test_training_equals_one_process[dropout-2]",
+        "tests/behaviour/models/nn/test_layers_on_ranks.py::test_training_equals_one_process[dropout-2]",
     ),
     Mutant(
         _SAR + "replaced_layer.py",
@@ -103,7 +103,7 @@ SAR = (
         "pipeline/distributed/collective_order.py",
         "if length > longest:",
         "if length:",
-        _PARTING + "test_whatever_repeats_itself_is_expected_in_the_end",
+        "tests/pipeline/distributed/test_collective_order.py::test_whatever_repeats_itself_is_expected_in_the_end",
     ),
     Mutant(
         _SAR + "rounds.py",
@@ -151,7 +151,7 @@ SAR = (
         _SAR + "transfer.py",
         "total[part] += gradients",
         "total[part] = gradients",
-        _COUNTS + "test_who_needs_almost_all_rows_gets_them_without_a_copy",
+        _COUNTS + "test_who_needs_almost_all_rows_gets_them",
     ),
     Mutant(
         _SAR + "transfer.py",
@@ -163,7 +163,7 @@ SAR = (
         _SAR + "shard.py",
         "if ALMOST_ALL * size <= len(asked) < size:",
         "if False:",
-        _COUNTS + "test_who_needs_almost_all_rows_gets_them_without_a_copy",
+        _COUNTS + "test_other_modes_keep_rows_and_fetch_none_again",
     ),
     Mutant(
         _SAR + "messages.py",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_REACH = "tests/pipeline/scores/test_reach.py::"
+_REACH = "tests/behaviour/scores/test_reach.py::"
 _SPREAD = "tests/ops/graphs/test_spread.py::"
-_SCORES = "tests/pipeline/scores/test_scores.py::"
+_SCORES = "tests/behaviour/scores/test_scores.py::"
 _REORDER = "tests/pipeline/storage/test_reordering.py::"
 
 SCORES = (
@@ -80,6 +80,6 @@ SCORES = (
         "pipeline/scores/inclusion.py",
         "torch.log1p(-(batch_size / left)",
         "torch.log1p(-(batch_size / num_items / torch.ones_like(left))",
-        "tests/pipeline/scores/test_inclusion.py::test_seeds",
+        "tests/behaviour/scores/test_inclusion.py::test_seeds",
     ),
 )

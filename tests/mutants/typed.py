@@ -9,7 +9,7 @@ _ROWS = "tests/ops/sampling/test_typed_rows.py"
 _STAGES = "tests/pipeline/stages/test_types.py"
 _SHARDS = "tests/pipeline/storage/test_shards_of_types.py"
 _ON_DISK = "tests/pipeline/storage/test_types_of_shards_on_disk.py"
-_MODELS = "tests/pipeline/models/test_types.py"
+_MODELS = "tests/behaviour/models/test_types.py"
 
 TYPED = (
     Mutant(
