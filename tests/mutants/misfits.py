@@ -97,7 +97,7 @@ MISFITS = (
         "pipeline/models/nn/aggregate.py",
         "if number is None or not math.isfinite(number):",
         "if number is None:",
-        "tests/behaviour/models/nn/test_arguments.py::test_options_that_make_no_sense",
+        "tests/behaviour/models/test_refusals.py::test_options_of_layers",
     ),
     Mutant(
         "ops/memory_limit.py",

@@ -236,6 +236,6 @@ SAR = (
         _SAR + "sharded_graph.py",
         'if mode == "one-shot" and prefetch:',
         "if False:",
-        _GRAPH + "test_what_does_not_fit_is_refused",
+        "tests/behaviour/models/test_refusals.py::test_refused_of_shards",
     ),
 )

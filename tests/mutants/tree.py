@@ -24,7 +24,9 @@ _LEFT_OUT = {"__pycache__", ".hypothesis"}
 _LEFT_OUT_FOLDERS = {Path("bench/cache"), Path("bench/results")}
 #: The files and folders of the package, and where they are in the tree.
 PACKAGE = {"__init__.py": "pipeline/_package.py", "__main__.py": "pipeline/_main.py", "py.typed": "pipeline/py.typed"}
-PACKAGE |= {f"{name}.py": f"pipeline/_{name}.py" for name in ("ext", "lightning", "nn", "pyg", "sar", "scores", "testing")}
+PACKAGE |= {
+    f"{name}.py": f"pipeline/_{name}.py" for name in ("ext", "lightning", "nn", "pyg", "sar", "scores", "testing")
+}
 PACKAGE |= {name: name for name in ("cuda", "ops", "pipeline")}
 
 

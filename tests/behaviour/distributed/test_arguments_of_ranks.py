@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from ranks import run_ranks
@@ -13,70 +11,10 @@ from torch.nn.parallel import DistributedDataParallel
 import headrace as hr
 from headrace.testing import LocalGroup
 
-from plans import graph, items
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((0,), "LocalGroup: expected world_size to be an integer from 1 to 65536, got 0"),
-        ((-2,), "world_size to be an integer"),
-        ((2.0,), "world_size to be an integer"),
-        (("2",), "world_size to be an integer"),
-        ((True,), "world_size to be an integer"),
-        ((2, 0), "LocalGroup: expected timeout, in seconds, to be a number above 0, got 0"),
-        ((2, -1.0), "timeout, in seconds, to be a number above 0"),
-        ((2, math.nan), "timeout, in seconds, to be a number above 0, got nan"),
-        ((2, math.inf), "timeout, in seconds, to be a number above 0, got inf"),
-        ((2, None), "timeout, in seconds, to be a number above 0, got None"),
-        ((2, "60"), "timeout, in seconds, to be a number above 0"),
-    ],
-)
-def test_groups_have_ranks_and_seconds(arguments, words):
-    with pytest.raises(hr.InputError, match=words):
-        LocalGroup(*arguments)
-
-
-def used_up():
-    parameters = nn.Linear(2, 2).parameters()
-    list(parameters)
-    return parameters
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (used_up, "expected parameters, got none; a generator"),
-        (list, "expected parameters, got none"),
-        (lambda: nn.Linear(2, 2).weight, "expected a module or its parameters, got Parameter"),
-        (lambda: 3, "expected a module or its parameters, got int"),
-        (lambda: None, "expected a module or its parameters, got NoneType"),
-        (lambda: nn.Linear(2, 2).named_parameters(), "expected parameters, got tuple among them"),
-        (lambda: nn.Linear(2, 2).state_dict(), "expected parameters, got str among them"),
-        (lambda: [nn.Linear(2, 2)], "expected parameters, got Linear among them"),
-        (lambda: [nn.Linear(2, 2).weight * 2], "got a tensor that was computed from others among them"),
-    ],
-)
-@pytest.mark.parametrize("size", [1, 2])
-def test_gradients_are_those_of_parameters(make, words, size):
-    with pytest.raises(hr.InputError, match=f"sum_gradients: .*{words}|sum_gradients: {words}"):
-        hr.sum_gradients(make(), LocalGroup(size).comms[0])
-
 
 def test_modules_that_learn_nothing_have_nothing_to_add_up():
     hr.sum_gradients(nn.ReLU())
     hr.sum_gradients(nn.Linear(2, 2).requires_grad_(requires_grad=False), LocalGroup(1).comms[0])
-
-
-@pytest.mark.parametrize("comm", [LocalGroup(2), 2, "gloo"])
-def test_channels_are_channels(comm):
-    words = f"expected a channel as comm, got {type(comm).__name__}; .*LocalGroup"
-    with pytest.raises(hr.InputError, match="sum_gradients: " + words):
-        hr.sum_gradients(nn.Linear(2, 2), comm)
-    with pytest.raises(hr.InputError, match="loader: " + words):
-        items().loader(comm=comm)
-    with pytest.raises(hr.InputError, match="ShardedGraph: " + words):
-        hr.sar.ShardedGraph(graph(), hr.Partition.hash(200, 2), comm)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from torch import nn
 from torch_geometric.nn import SAGEConv
 
 import headrace as hr
-from headrace.testing import LocalGroup
 
 from plans import RELATIONS, graph, items, pairs, store, typed_graph, typed_items, typed_store
 from strategies import edge_lists
@@ -333,20 +332,3 @@ def test_models_of_any_depth_train_as_in_one_process(name, kind):
     for found in run_ranks(2, work):
         for one, other in zip(found, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
-
-
-def test_what_is_refused():
-    plan = items().sample_neighbor(graph(), [3])
-    frontier = items().sample_layer_neighbor(graph(), [3], importance=1, expand="new")
-    for refused, message in (
-        (plan.make_bidirectional(), "make_bidirectional"),
-        (plan.fetch_feature(store(), node=["x"]).induce_subgraph(graph()), "expected fetch_feature behind it, where"),
-        (frontier.induce_subgraph(graph()), "depends on the whole frontier"),
-    ):
-        with pytest.raises(hr.PlanError, match=message):
-            refused.loader(cooperative=True, comm=LocalGroup(2).comms[0])
-    own = PLANS["trees"](pairs().exclude_seed_edges(per="seed"), graph().shard(partition("hash", 2), 0))
-    with pytest.raises(hr.PlanError, match=r'expected exclude_seed_edges\(per="batch"\) over a graph in shards'):
-        own.loader(comm=LocalGroup(2).comms[0])
-    with pytest.raises(hr.PlanError, match=r"cannot be cut into shares; let ranks .*cooperative=True.*disjoint=True"):
-        plan.induce_subgraph(graph()).loader(rank=0, world_size=2)

@@ -113,12 +113,6 @@ def test_what_is_taken_on_any_number_of_processes(name, size):
     run(TAKEN[name], size)
 
 
-def test_a_batch_that_is_forgotten():
-    model, _ = TAKEN["pairs"]()
-    with pytest.raises(hr.InputError, match="expected the batch as first argument, got Tensor; call cooperative"):
-        hr.cooperative(model)(torch.zeros(2, WIDTH), [])
-
-
 def with_gradients(batch: hr.MiniBatch) -> hr.MiniBatch:
     batch.x.requires_grad_()
     return batch
@@ -162,10 +156,3 @@ def test_a_model_that_is_not_wrapped_is_told(call):
         run_ranks(2, work)
     said = [one for one in found if "without all exchanges of rows" in str(one.message)]
     assert len(said) == (2 if warned else 0)
-
-
-def test_sparse_gradients_are_refused_on_one_process():
-    table = nn.Embedding(4, 2, sparse=True)
-    table(torch.tensor([1])).sum().backward()
-    with pytest.raises(hr.InputError, match="expected dense gradients"):
-        hr.sum_gradients(table)

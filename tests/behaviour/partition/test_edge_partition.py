@@ -107,16 +107,6 @@ def test_identity_ids_give_no_skewed_grid(stride):
     assert report.node_balance < 1.1
 
 
-def test_bad_arguments_are_refused():
-    graph = hr.Graph.from_coo([0], [1], num_nodes=3)
-    with pytest.raises(hr.InputError, match="of the 4 nodes of the partition, got one of 3"):
-        hr.EdgePartition.by_source(graph, hr.Partition.range(4, 2))
-    with pytest.raises(hr.InputError, match="num_columns to divide the 6 parts, got 4"):
-        hr.EdgePartition(graph, hr.Partition.hash(3, 6), 4)
-    with pytest.raises(hr.InputError, match="num_parts to be"):
-        hr.EdgePartition.grid(graph, 0)
-
-
 def test_repr():
     graph = hr.Graph.from_coo([0], [1], num_nodes=3)
     assert repr(hr.EdgePartition.grid(graph, 6)) == "EdgePartition(1 edges, 2 x 3 parts)"

@@ -106,17 +106,3 @@ def test_a_missing_matplotlib_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ModuleNotFoundError, match=r"needs matplotlib, .*pip install 'headrace\[plot\]'"):
         partition.report(graph).plot(tmp_path / "report.png")
-
-
-def test_bad_arguments_are_refused():
-    graph, partition = small()
-    with pytest.raises(hr.InputError, match="of the 5 nodes of the partition, got one of 6"):
-        hr.Partition.range(5, 2).report(graph)
-    for labelled, message in (
-        ([True], r"labelled to be bool\[6\] or ids"),
-        ([6], r"ids in \[0, 6\), got ids from 6 to 6"),
-        ([-1, 2], r"got ids from -1 to 2"),
-        ([0.5], "labelled to be int32 or int64 ids"),
-    ):
-        with pytest.raises(hr.InputError, match=message):
-            partition.report(graph, labelled)

@@ -160,10 +160,3 @@ def with_weights(batch):
 def test_batches_that_a_gpu_could_not_repeat_are_refused(make, message):
     with pytest.raises(hr.InputError, match=message):
         hr.nn.CapturedStep(lambda batch: None)(make())
-
-
-def test_arguments_are_refused():
-    with pytest.raises(hr.InputError, match="expected a function of a batch, got int"):
-        hr.nn.CapturedStep(3)
-    with pytest.raises(hr.InputError, match="expected warm_up to be an integer of at least 1, got 0"):
-        hr.nn.CapturedStep(print, warm_up=0)

@@ -28,9 +28,3 @@ def test_it_computes_what_pyg_does(source, diag_lambda):
         (found,) = torch.autograd.grad((out * factors).sum(), x)
         (wanted,) = torch.autograd.grad((expected * factors).sum(), x)
         assert torch.allclose(found, wanted, atol=1e-6)
-
-
-def test_a_row_for_each_source_is_needed():
-    (batch,) = hr.GlobalBatch(graph()).sample_in_subgraph(graph()).loader()
-    with pytest.raises(hr.InputError, match="ClusterGCNConv: expected x of"):
-        hr.nn.ClusterGCNConv(5, 3)(torch.zeros(3, 5), batch.blocks[0])

@@ -212,11 +212,6 @@ def test_loaders_mark_sizes_once_a_model_is_compiled():
     assert not any(map(is_marked, next(iter(plan().pad().loader())).tensors()))
 
 
-def test_mark_dynamic_refuses_what_holds_no_tensors():
-    with pytest.raises(hr.InputError, match="expected a MiniBatch, a Block, a tensor, or a tuple, list or dict"):
-        hr.nn.mark_dynamic([3])
-
-
 @pytest.mark.thorough  # a compiler of C++ takes half a minute
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_inductor_compiles_the_layers():

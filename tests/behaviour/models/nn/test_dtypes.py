@@ -62,12 +62,6 @@ def test_rows_of_gin(make):
     assert layer(drawn(700, WIDTH).bfloat16(), block()).dtype == torch.float32  # as eps makes them
 
 
-@pytest.mark.parametrize("norm", [hr.nn.BatchNorm, hr.nn.GraphNorm])
-def test_norms_take_no_integers(norm):
-    with pytest.raises(hr.InputError, match=rf"^{norm.__name__}: expected x of a floating dtype, got int64"):
-        norm(WIDTH)(torch.ones(3, WIDTH, dtype=torch.int64), block())
-
-
 def test_modules_that_convert_rows_themselves_may():
     layer, x = hr.nn.SAGEConv(WIDTH, 4), drawn(700, WIDTH)
     expected = copy.deepcopy(layer)(x, block())

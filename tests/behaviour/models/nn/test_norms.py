@@ -143,14 +143,3 @@ def test_an_average_of_all_batches_is_followed():
         theirs(batch.x)
     for one, other in zip(own.state_dict().values(), theirs.state_dict().values(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-
-
-def test_rows_of_no_layer_are_refused():
-    _, padded = next(iter(batches()))
-    for norm in (hr.nn.BatchNorm(8), hr.nn.GraphNorm(8)):
-        with pytest.raises(hr.InputError, match="expected x with a row for each of"):
-            norm(padded.x[:-1], padded.blocks[0])
-        with pytest.raises(hr.InputError, match=r"expected x of \[rows, 8\]"):
-            norm(padded.x[:, :3], padded.blocks[0])
-        with pytest.raises(hr.InputError, match="in_channels"):
-            type(norm)(0)

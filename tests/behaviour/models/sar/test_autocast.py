@@ -153,9 +153,3 @@ def test_messages_of_ones_own_are_cast_again_in_the_backward_direction(narrow, r
     assert_close(rounded[:1], exact[:1], 0.03)
     if reduce != "max":  # where rounding makes another message the largest, gradients go there
         assert_close(rounded, exact, 0.05)
-
-
-def test_outside_of_autocast_narrow_rows_are_refused():
-    place = hr.sar.ShardedGraph(graph())
-    with pytest.raises(hr.InputError, match=r"float32 or float64, got torch\.bfloat16"):
-        place.aggregate(torch.ones(NUM_NODES, 2).bfloat16())

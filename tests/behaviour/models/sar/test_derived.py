@@ -61,16 +61,6 @@ def test_each_reduction_of_edges_by_type(reduce, weighted, world_size):
     run_ranks(world_size, work)
 
 
-def test_what_does_not_fit_is_refused_by_type_as_well():
-    place = hr.sar.ShardedGraph(graph())
-    typed, x = place.by_type(edge_types(), NUM_TYPES), torch.zeros(NUM_NODES, 2)
-    with pytest.raises(hr.InputError, match='reduce to be "sum", "mean", "max" or "min", got \'nonsense\''):
-        typed.aggregate(x, reduce="nonsense")
-    for number in (NUM_EDGES - 1, NUM_EDGES + 1):
-        with pytest.raises(hr.InputError, match=f"expected a row for each of this rank's 1500 edges, got .{number}"):
-            typed.aggregate(x, weight=torch.ones(number))
-
-
 def looped_twice() -> tuple[hr.sar.ShardedGraph, hr.sar.ShardedGraph]:
     once = hr.sar.ShardedGraph(hr.Graph.from_coo([0, 0, 1, 2], [0, 1, 2, 2])).with_self_loops()
     return once, once.with_self_loops()

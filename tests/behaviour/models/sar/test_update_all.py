@@ -202,19 +202,6 @@ def test_a_parameter_that_only_some_calls_use_must_be_named():
     assert vector.grad.tolist() == [float(NUM_EDGES)] * 3
 
 
-def test_what_does_not_fit_is_refused():
-    place = hr.sar.ShardedGraph(graph())
-    x = torch.ones(NUM_NODES, 3, requires_grad=True)
-    with pytest.raises(hr.InputError, match=r"expected messages of \[1, ...\], one per edge, got \[3\]"):
-        place.update_all(lambda rows, *_: rows.sum(0), x)
-    with pytest.raises(hr.InputError, match="got NoneType"):
-        place.update_all(lambda *_: None, x)
-    with pytest.raises(hr.InputError, match="reduce to be"):
-        place.update_all(lambda rows, *_: rows, x, reduce="median")
-    with pytest.raises(hr.InputError, match=r"destination: expected 200 rows, got \[1, 3\]"):
-        place.update_all(lambda rows, *_: rows, x, destination=x[:1])
-
-
 def test_messages_of_whole_numbers_and_of_one_number():
     """Ids of sources travel as rows do; messages may be single numbers."""
     sources, destinations = graph().indices.long(), torch.arange(NUM_NODES).repeat_interleave(graph().in_degrees())
