@@ -9,7 +9,6 @@ _DUE = "tests/pipeline/compat/test_due.py::"
 _GRAPHS = "tests/behaviour/compat/test_kept_graphs.py::"
 _ITERATIONS = "tests/behaviour/compat/test_iterations.py::"
 _KINDS = "tests/behaviour/compat/test_attribute_kinds.py::"
-_NAMES = "tests/behaviour/compat/test_pyg_names.py::"
 _ORDER = "tests/behaviour/compat/test_torch_samplers.py::"
 
 _OVERRIDES = "tests/behaviour/compat/test_overrides.py::"
@@ -22,7 +21,7 @@ PYG = (
         "pipeline/compat/pyg/sampler.py",
         'if sample_direction != "forward":',
         "if False:",
-        _NAMES + "test_sampling_along_edges_is_refused",
+        "tests/behaviour/compat/test_refusals.py::test_refused[direction]",
     ),
     Mutant(
         "pipeline/compat/pyg/plan_loader.py",

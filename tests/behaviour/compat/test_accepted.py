@@ -10,7 +10,7 @@ from torch_geometric.sampler import NegativeSampling
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
 import headrace as hr
-from headrace.pyg import LinkNeighborLoader, NeighborLoader, ShaDowKHopSampler
+from headrace.pyg import LinkNeighborLoader, NeighborLoader
 
 
 @pytest.fixture
@@ -28,13 +28,6 @@ def test_weights_of_as_many_edges_as_nodes(cycle):
         assert batch.e_id.tolist() == [3]
 
 
-@pytest.mark.parametrize("name", ["nope", "number", "label"])
-def test_weights_that_are_none(data, name):
-    data.number, data.label = 3, torch.tensor(3.0)
-    with pytest.raises(hr.InputError, match=f"expected weight_attr to name an edge attribute of data, got '{name}'"):
-        NeighborLoader(data, [2], weight_attr=name)
-
-
 def test_numbers_of_numpy_are_amounts(data):
     options = {"batch_size": 10, "seed": 1, "edge_label_index": data.edge_index[:, :10]}
     for amount, count in ((np.int64(2), 20), (np.float32(0.3), 3), (np.float64(0.5), 5)):
@@ -42,14 +35,6 @@ def test_numbers_of_numpy_are_amounts(data):
         assert batch.edge_label_index.shape[1] == 10 + count
         (same,) = LinkNeighborLoader(data, [2], neg_sampling_ratio=float(str(amount)), **options)
         assert torch.equal(batch.n_id, same.n_id)
-
-
-def test_weights_of_nodes_are_in_one_row(data):
-    weight = torch.ones(data.num_nodes, 1)
-    with pytest.raises(hr.InputError, match=r"dst_weight for each of 120 nodes, got shape \[120, 1\]"):
-        LinkNeighborLoader(data, [2], neg_sampling=NegativeSampling("triplet", 1, dst_weight=weight))
-    with pytest.raises(hr.InputError, match=r"src_weight for each of 120 nodes, got shape \[120, 1\]"):
-        LinkNeighborLoader(data, [2], neg_sampling=NegativeSampling("binary", 1, weight, weight))
 
 
 @pytest.mark.parametrize("layout", ["coo", "csc", "csr"])
@@ -88,11 +73,6 @@ def test_stores_without_a_size_and_more_edges_than_nodes(data):
     (batch,) = NeighborLoader((features, graph), [3], torch.arange(9), batch_size=9)
     assert torch.equal(batch.weight, batch.e_id)
     assert torch.equal(batch.x, data.x[batch.n_id])
-
-
-def test_ego_nets_are_of_one_type(hetero):
-    with pytest.raises(hr.InputError, match="ShaDowKHopSampler: expected a Data, got a HeteroData"):
-        ShaDowKHopSampler(hetero, 1, 2)
 
 
 def test_strategies_that_are_none(data):

@@ -100,16 +100,6 @@ def test_negatives_of_another_kind(value):
             LOADERS["LinkNeighborLoader"](neg_sampling_ratio=value)
 
 
-def test_clusters_and_subgraphs_of_other_things():
-    with pytest.raises(hr.InputError, match="ClusterLoader: expected a ClusterData, got Data"):
-        headrace.pyg.ClusterLoader(DATA)
-    for name in ("save_dir", "filename"):
-        with pytest.raises(hr.InputError, match=f"ClusterData: expected {name} to be a path, got 5"):
-            headrace.pyg.ClusterData(DATA, 2, **{name: 5})
-    with pytest.raises(hr.InputError, match=r"expected a Data, .* got int"):
-        LOADERS["GraphSAINTNodeSampler"](data=5)
-
-
 def test_numbers_and_switches_of_numpy_are_taken():
     numbers = torch.tensor(4).numpy()
     loader = LOADERS["NeighborLoader"](batch_size=numbers, shuffle=1, drop_last=0, num_workers=numbers * 0)

@@ -78,17 +78,6 @@ def test_times_of_types(hetero, kind):
         del hetero[name].when
 
 
-def test_names_that_are_not_there(data, hetero):
-    with pytest.raises(
-        hr.InputError, match=r"an edge attribute of data, got 'w'; there are \['edge_attr', 'edge_weight'\]"
-    ):
-        NeighborLoader(data, [2], weight_attr="w")
-    with pytest.raises(hr.InputError, match=r"an edge attribute of data, got 'w'; there are \['edge_attr'"):
-        NeighborLoader(hetero, [2], "paper", weight_attr="w")
-    with pytest.raises(hr.InputError, match="an attribute of nodes or edges of data, got 'when'; there are"):
-        NeighborLoader(data, [2], time_attr="when")
-
-
 def test_data_without_edge_types():
     data = HeteroData()
     data["a"].x = torch.ones(3, 1)

@@ -121,20 +121,3 @@ def test_numbers_of_numpy_are_numbers(data, numbers, same):
     expected = next(iter((same or (lambda one: NeighborLoader(one, [2, 1], batch_size=5)))(data)))
     assert torch.equal(given.x, expected.x)
     assert torch.equal(given.edge_index, expected.edge_index)
-
-
-@pytest.mark.parametrize(
-    ("made", "text"),
-    [
-        (lambda data: ShaDowKHopSampler(data, -1, 2), "depth to be an integer of at least 0"),
-        (lambda data: GraphSAINTNodeSampler(data, 0), "batch_size to be an integer of at least 1"),
-        (lambda data: GraphSAINTNodeSampler(data, 4, num_steps=0), "num_steps to be an integer of at least 1"),
-        (lambda data: GraphSAINTNodeSampler(data, 4, sample_coverage=-1), "sample_coverage to be an integer of at"),
-        (lambda data: GraphSAINTRandomWalkSampler(data, 4, 0.5), "walk_length to be an integer of at least 1"),
-        (lambda data: ShaDowKHopSampler(data, 1, 2, node_idx=torch.ones(7, dtype=torch.bool)), "each of 120 nodes"),
-        (lambda data: NeighborLoader(data, [2], subgraph_type="foo"), "'bidirectional', 'induced', got 'foo'"),
-    ],
-)
-def test_counts_that_make_no_sense_are_refused(data, made, text):
-    with pytest.raises(ValueError, match=text):
-        made(data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
 
 import headrace as hr
 from headrace.pyg import LinkNeighborLoader, NeighborLoader
@@ -78,31 +77,6 @@ def test_links_need_not_be_of_a_type_that_has_edges(hetero, typed_stores):
         assert batch[WRITES].edge_label_index.shape == (2, 150)
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"input_nodes": torch.arange(20).view(10, 2)}, r"one dimension, got shape \[10, 2\]"),
-        ({"input_nodes": torch.tensor(3)}, r"one dimension, got shape \[\]"),
-        ({"input_nodes": 3}, r"one dimension, got shape \[\]"),
-        ({"input_nodes": torch.ones(50, dtype=torch.bool)}, r"each of 120 nodes, got one of shape \[50\]"),
-        ({"input_nodes": torch.ones(120, 1, dtype=torch.bool)}, r"each of 120 nodes, got one of shape \[120, 1\]"),
-        ({"input_nodes": np.ones(120, dtype=bool)}, "a mask to be a tensor, got booleans"),
-        ({"input_nodes": (torch.arange(120) < 8).int()}, r"got 0 and 1 for each of 120 nodes; write mask\.bool\(\)"),
-        ({"input_nodes": "paper"}, "integer ids or a mask of nodes, got 'paper'"),
-        ({"input_nodes": [[1, 2], [3]]}, "integer ids or a mask of nodes, got"),
-        ({"input_nodes": [1.5]}, r"integer ids or a mask of nodes, got \(1.5\)"),
-        ({"input_nodes": torch.arange(10), "input_id": torch.arange(4)}, "input_id with an id for each of 10 seeds"),
-        ({"input_nodes": torch.arange(10), "input_id": [*range(10)]}, "input_id to be a tensor, got list"),
-        ({"input_time": torch.arange(9), "time_attr": "time"}, "input_time with a time for each of 120 seeds"),
-        ({"input_nodes": torch.arange(120) < 8, "input_id": torch.arange(120)}, "for each of 8 seeds, got shape"),
-    ],
-)
-def test_shapes_of_seeds(data, options, match):
-    data.time = torch.arange(120)
-    with pytest.raises(hr.InputError, match=match):
-        NeighborLoader(data, [2], **options)
-
-
 def test_all_seeds_of_a_type_of_stores(typed):
     for seeds in ("author", ("author", None)):
         (batch,) = NeighborLoader(typed, [2], seeds, batch_size=40)
@@ -116,36 +90,7 @@ def test_seeds_in_other_containers(data):
     assert list(NeighborLoader(data, [2], [])) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"edge_label": torch.ones(20)}, r"edge_label with a label for each of 10 links, got shape \[20\]"),
-        ({"edge_label": torch.ones(7)}, r"edge_label with a label for each of 10 links, got shape \[7\]"),
-        ({"edge_label": torch.tensor(1)}, r"edge_label with a label for each of 10 links, got shape \[\]"),
-        ({"edge_label": [1] * 10}, "edge_label to be a tensor, got list"),
-        ({"input_id": torch.arange(4)}, "input_id with an id for each of 10 links"),
-        ({"edge_label_time": torch.arange(11), "time_attr": "time"}, "edge_label_time with a time for each of 10"),
-        ({"edge_label_index": torch.zeros(10, 2, dtype=torch.int64)}, r"int\[2, num_links\], got torch.int64 of shape"),
-        ({"edge_label_index": torch.zeros(2, 10, 1, dtype=torch.int64)}, r"int\[2, num_links\], got"),
-        (
-            {"edge_label_index": torch.zeros(2, dtype=torch.int64)},
-            r"int\[2, num_links\], got torch.int64 of shape \[2\]",
-        ),
-        ({"edge_label_index": torch.zeros(2, 10, dtype=torch.bool)}, r"int\[2, num_links\], got torch.bool"),
-        ({"edge_label_index": [[0, 1], [2, 3]]}, "edge_label_index to be a tensor .*, got list"),
-    ],
-)
-def test_shapes_of_links(data, options, match):
-    data.time = torch.arange(120)
-    with pytest.raises(hr.InputError, match=match):
-        LinkNeighborLoader(data, [2], **{"edge_label_index": data.edge_index[:, :10], **options})
-
-
-def test_labels_of_all_edges_and_of_several_columns(data):
-    with pytest.raises(hr.InputError, match="a label for each of 700 links"):
-        LinkNeighborLoader(data, [2], edge_label=torch.ones(10))
-    with pytest.raises(hr.InputError, match=r"edge_label_index or .*, got neither"):
-        LinkNeighborLoader(Data(x=torch.eye(4)), [2])
+def test_labels_of_several_columns(data):
     label, ids = torch.arange(20).view(10, 2), torch.arange(10) + 50
     (batch,) = LinkNeighborLoader(data, [2], data.edge_index[:, :10], label, input_id=ids, batch_size=10)
     assert torch.equal(batch.edge_label, label)

@@ -257,24 +257,6 @@ def test_copies_begin_anew(data):
     assert nodes_of(pickle.loads(pickle.dumps(loader))) == first  # noqa: S301 - just written
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"batch_size": None}, hr.InputError, "batch_size"),
-        ({"prefetch_factor": 3}, ValueError, "prefetch_factor"),
-        ({"persistent_workers": True}, ValueError, "persistent_workers"),
-        ({"input_time": torch.arange(120)}, hr.InputError, "time_attr"),
-        ({"input_nodes": torch.tensor([500])}, hr.InputError, "not a node of the graph"),
-        ({"input_nodes": torch.tensor([-1])}, hr.InputError, "of at least 0, got"),
-        ({"weight_attr": "x"}, hr.InputError, "weight_attr"),
-        ({"subgraph_type": "round"}, ValueError, "round"),
-    ],
-)
-def test_refused_when_the_loader_is_made(data, options, error, match):
-    with pytest.raises(error, match=match):
-        NeighborLoader(data, [2], **options)
-
-
 def test_keywords_of_processes(data):
     with pytest.warns(
         UserWarning, match="expected no worker_init_fn, timeout, multiprocessing_context, got it without effect"

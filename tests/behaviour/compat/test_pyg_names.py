@@ -31,7 +31,5 @@ def test_samplers_say_whether_they_have_types_and_times(data, hetero, stores, ty
     assert Sampler(data, [2], time_attr="time").is_temporal
 
 
-def test_sampling_along_edges_is_refused(data):
+def test_the_direction_of_sampling_is_kept(data):
     assert Sampler(data, [2], sample_direction="forward").sample_direction == "forward"
-    with pytest.raises(hr.InputError, match=r'expected sample_direction="forward".*edge_index.flip'):
-        Sampler(data, [2], sample_direction="backward")

@@ -107,21 +107,3 @@ def test_parts_of_the_streaming_partition_are_named(data, tmp_path, monkeypatch)
         warnings.simplefilter("error")
         cut(data, tmp_path)
         cut(data, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("made", "text"),
-    [
-        (lambda data: ClusterData(Data(x=data.x), 4), "expected data.edge_index, got data without one"),
-        (lambda data: ClusterData(data, 0), "num_parts to be an integer of at least 1"),
-        (lambda data: ClusterData(data, 4, sparse_format="coo"), "sparse_format"),
-    ],
-)
-def test_what_cannot_be_cut_is_refused(data, made, text):
-    with pytest.raises(hr.InputError, match=text):
-        made(data)
-
-
-def test_data_of_several_types_are_refused(hetero):
-    with pytest.raises(hr.InputError, match="to_homogeneous"):
-        ClusterData(hetero, 4)

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-import headrace as hr
 from headrace.pyg import NeighborLoader
 
 
@@ -113,30 +112,6 @@ def test_peers_06_narrow_ids(data):
     nodes = torch.arange(data.num_nodes, dtype=torch.int32)
     narrow = [batch.n_id for batch in NeighborLoader(data, [3, 2], input_nodes=nodes, batch_size=40, seed=5)]
     assert all(torch.equal(left, right) for left, right in zip(wide, narrow, strict=True))
-
-
-def test_peers_07_fanouts_that_do_not_fit(data):
-    with pytest.raises(hr.InputError, match="one number per hop"):
-        NeighborLoader(data, {("a", "to", "b"): [1]})
-    with pytest.raises(hr.InputError, match="fanout"):
-        NeighborLoader(data, [-2])
-
-
-@pytest.mark.parametrize("num_neighbors", [5, None, 2.5])
-def test_neighbours_that_are_no_list_are_refused(data, num_neighbors):
-    with pytest.raises(hr.InputError, match=f"list one number per hop.*got {num_neighbors}"):
-        NeighborLoader(data, num_neighbors)
-
-
-def test_an_edge_index_of_pairs_is_refused(data):
-    data.edge_index = data.edge_index.t()
-    with pytest.raises(hr.InputError, match=r"int\[2, num_edges\], got shape \[\d+, 2\]; write edge_index\.t\(\)"):
-        NeighborLoader(data, [2])
-
-
-def test_other_data_are_refused():
-    with pytest.raises(hr.InputError, match="expected a Data"):
-        NeighborLoader([1, 2], [3])
 
 
 def test_a_seed_that_repeats_has_rows_of_its_own(data):

@@ -189,9 +189,3 @@ def test_peers_25_roots_of_walks(marked):
     loader = GraphSAINTRandomWalkSampler(alone, 40, walk_length=1, num_steps=2, seed=3)
     roots = [batch.node for _ in range(3) for batch in loader]
     assert torch.bincount(torch.cat(roots)).tolist() == [2] * marked.num_nodes
-
-
-def test_saint_refuses_norms_of_the_data(marked):
-    marked.node_norm = torch.ones(marked.num_nodes)
-    with pytest.raises(hr.InputError, match="node_norm"):
-        GraphSAINTNodeSampler(marked, 10)

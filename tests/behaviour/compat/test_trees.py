@@ -166,8 +166,6 @@ def test_peers_14_times_of_links(data):
         assert len(batch.edge_label_time) == 50
         bound = label_time[batch.input_id][batch.batch[batch.edge_index[1]]]
         assert (batch.time <= bound).all()
-    with pytest.raises(hr.InputError, match="edge_label_time and time_attr"):
-        LinkNeighborLoader(data, [2], links, time_attr="time")
 
 
 @pytest.mark.parametrize("amount", [0.5, 1.5, 2, 3])
@@ -183,19 +181,6 @@ def test_negatives_are_in_the_tree_of_the_pair_whose_time_they_have(data, amount
         trees = batch.batch[batch.edge_label_index]
         assert torch.equal(trees[0], trees[1])
         assert torch.equal(batch.edge_label_time, batch.edge_label_time[:20][trees[0]])
-
-
-def test_times_that_do_not_fit(data):
-    data.time = torch.arange(data.num_nodes)
-    with pytest.raises(hr.InputError, match="time_attr"):
-        NeighborLoader(data, [2], time_attr="none")
-    with pytest.raises(hr.InputError, match="induced"):
-        NeighborLoader(data, [2], time_attr="time", subgraph_type="induced")
-    with pytest.raises(hr.InputError, match="a time for each"):
-        NeighborLoader(data, [2], input_time=torch.arange(7), time_attr="time")
-    data.when = torch.arange(data.num_edges)
-    with pytest.raises(hr.InputError):
-        NeighborLoader(data, [2], time_attr="when")
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "last"])
@@ -333,12 +318,3 @@ def test_times_of_links_are_as_precise_as_those_of_edges(data):
     data.when = exact
     with pytest.raises(hr.InputError, match="got float32 seeds and float64 times 'when'"):
         next(iter(LinkNeighborLoader(data, [-1], data.edge_index, edge_label_time=exact.float(), **options)))
-
-
-def test_strictly_before_is_refused_where_it_has_no_effect(data):
-    with pytest.raises(hr.InputError, match="expected time_attr beside strictly_before=True"):
-        NeighborLoader(data, [2], strictly_before=True)
-    with pytest.raises(hr.InputError, match="expected strictly_before=False beside neighbor_sampler"):
-        NeighborLoader(data, None, neighbor_sampler=Sampler(data, [2]), strictly_before=True)
-    with pytest.raises(hr.InputError, match="expected strictly_before=False beside neighbor_sampler"):
-        LinkNeighborLoader(data, None, data.edge_index, neighbor_sampler=Sampler(data, [2]), strictly_before=True)

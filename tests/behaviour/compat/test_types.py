@@ -86,8 +86,6 @@ def test_peers_07_fanouts_by_relation(hetero):
         NeighborLoader(hetero, {**every, ("a", "to", "b"): [2, 2]}, input_nodes="paper")
     with pytest.raises(ValueError, match="Missing number of neighbors"):
         NeighborLoader(hetero, {WRITES: [2, 2]}, input_nodes="paper")
-    with pytest.raises(hr.InputError, match="expected ids of type 'venue'"):
-        NeighborLoader(hetero, [2], input_nodes=("venue", torch.tensor([5])))
 
 
 class Model(torch.nn.Module):
