@@ -52,9 +52,10 @@ print((resident("VmHWM") - before) / size)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(1)
 @pytest.mark.uninstrumented
-@pytest.mark.parametrize("attributes", ["none", pytest.param("weights", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("attributes", ["none", "weights"])
 @pytest.mark.parametrize("by", ["from_pyg", "loader"])
 def test_peak_memory_is_within_a_fifth_of_the_data(by, attributes):
     if not sys.platform.startswith("linux"):

@@ -125,6 +125,7 @@ def test_models_of_types_compute_for_seeds_what_they_do_behind_pygs(hetero):
     assert set(trim_to_layer(0, *per_hop, batch.x_dict, batch.edge_index_dict, conv=mixed)[0]) == {"paper", "author"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(torch, "_dynamo"), reason="this torch has no compiler")
 @pytest.mark.parametrize("name", ["sage", "gin", "gcn"])
 def test_models_that_trim_are_one_graph(data, name):

@@ -50,6 +50,7 @@ def sums_of(steps: hr.Plan, num_nodes: int, partition: hr.EdgePartition | None) 
     return [tuple(map(sum, zip(*tables, strict=True))) for tables in zip(*ranks, strict=True)]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(edges=edge_lists(min_nodes=1), kind=st.sampled_from(sorted(KINDS)), world_size=st.integers(2, 7), data=st.data())
 def test_any_graph(edges, kind, world_size, data):

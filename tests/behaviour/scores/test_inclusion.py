@@ -96,6 +96,8 @@ def test_it_is_close_to_counts(name):
     assert np.corrcoef(found, counts)[0, 1] > 0.95
 
 
+@pytest.mark.slow
+@pytest.mark.law
 @pytest.mark.combinations(1)
 @pytest.mark.parametrize(("replace", "tolerance"), [(False, 0.02), (True, 0.005)])
 def test_picks_by_weight(replace, tolerance):

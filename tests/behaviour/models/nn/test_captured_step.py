@@ -124,6 +124,7 @@ def test_dropout_of_attention_is_refused(step):
     step(batch)  # outside it stays
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(torch.library, "register_autograd"), reason="torch before 2.4 compiles no layers")
 def test_dropout_of_attention_is_refused_where_it_is_compiled():
     torch._dynamo.reset()

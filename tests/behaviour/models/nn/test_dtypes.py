@@ -70,6 +70,7 @@ def test_modules_that_convert_rows_themselves_may():
     torch.testing.assert_close(layer(x.double(), block()), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(torch.library, "register_autograd"), reason="torch before 2.4 compiles around")
 @pytest.mark.parametrize("kind", ["SAGE", "GCN", "GIN"])
 def test_compiled_layers_under_autocast_are_one_graph(kind):

@@ -68,7 +68,9 @@ def test_degrees_are_counted_exactly():
     assert torch.equal(layer.bfloat16()(torch.ones(700, 2).bfloat16(), block()), expected)
 
 
-@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "GCN" else pytest.param(kind, marks=pytest.mark.slow) for kind in LAYERS]
+)
 def test_layers_compile_as_one_graph(kind):
     if kind == "GAT of edges":
         kind = "GAT"

@@ -181,6 +181,7 @@ def test_relations_do_not_depend_on_padding_in_any_bit():
             torch.testing.assert_close(found, without, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(torch.library, "register_autograd"), reason="torch before 2.4 compiles no layers")
 def test_models_of_relations_are_one_graph_and_compiled_at_most_twice():
     from torch._dynamo.testing import CompileCounterWithBackend
@@ -196,6 +197,7 @@ def test_models_of_relations_are_one_graph_and_compiled_at_most_twice():
     assert counter.frame_count <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(torch.library, "register_autograd"), reason="torch before 2.4 compiles no layers")
 def test_models_are_one_graph_and_compiled_at_most_twice():
     """For full batches, and for the last of an epoch; sizes are not marked."""
@@ -268,7 +270,12 @@ class OfEdges(nn.Module):
 OF_EDGES = ["gcn", "gcn, given norm", "gat", "attend", "sum", "mean", "max"]
 COMPILED = pytest.param(
     True,
-    marks=pytest.mark.skipif(not hasattr(torch.library, "register_autograd"), reason="torch before 2.4 compiles none"),
+    marks=[
+        pytest.mark.slow,
+        pytest.mark.skipif(
+            not hasattr(torch.library, "register_autograd"), reason="torch before 2.4 compiles no layers"
+        ),
+    ],
 )
 
 
