@@ -173,7 +173,8 @@ for features, transform in ((wrong, None), (store(), stage), (wrong, None), (wro
         with plan.fetch_feature(features, node=["x"]).loader(cooperative=True) as loader:
             list(loader)
     except (hr.HeadraceError, ValueError) as error:
-        errors.append(f"{type(error).__name__}: {error}")
+        kind = "InputError" if isinstance(error, hr.InputError) else type(error).__name__
+        errors.append(f"{kind}: {error}")
 with sampled.fetch_feature(store(), node=["x"]).loader(cooperative=True) as loader:
     seen = [batch.digest() for batch in loader]
 print(json.dumps({"seen": seen, "errors": errors, "seconds": time.monotonic() - began}), flush=True)
@@ -188,7 +189,7 @@ def test_a_rank_that_cannot_make_its_loader_tells_the_others(tmp_path):
     for rank, result in enumerate(results):
         assert result["seconds"] < SOON
         for number, error in enumerate(result["errors"]):
-            own, reason = ("FeatureError", "got 7 rows") if number != 1 else ("ValueError", "stage of rank one")
+            own, reason = ("InputError", "got 7 rows") if number != 1 else ("ValueError", "stage of rank one")
             assert error.startswith(own if rank == 1 else "PeerError: rank 1 failed")
             assert reason in error
         assert len(result["errors"]) == 4
