@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from headrace.cuda import memory
 from headrace.cuda.pinned_ranges import PinnedRanges
@@ -57,11 +57,6 @@ class HostMemory:
     def is_kept(self, tensor: Tensor, stream: object) -> bool:
         """Whether memory is kept for a stream."""
         return id(stream) in self._kept.get(tensor.untyped_storage()._cdata, ())
-
-    def copy(self, tensor: Tensor) -> Tensor:
-        """Return a copy in memory of the GPU."""
-        with _disable_current_modes():
-            return tensor.clone()
 
     @contextmanager
     def inherited(self) -> Iterator[None]:

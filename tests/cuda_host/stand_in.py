@@ -21,7 +21,8 @@ It does not find:
   does not get through them
 - the wrong one of several devices, as all are the CPU; and code for a `torch.device` of CUDA alone, as events, and what
   tells torch's allocator of pinned memory: `test_launch.py`, `test_memory.py` and `test_waits.py` call that with fakes
-- writes to memory, once it is made, that another stream does not wait for, where torch's own operations make them
+- writes to memory, once it is made, that another stream does not wait for, where torch's own operations make them, but
+  for copies and fills
 - peers, CUDA IPC, copy engines, and time
 - of CUDA graphs, what `graph_model.py` lists
 """
@@ -81,7 +82,7 @@ class StandIn:
         return not self.host.has(tensor) or self.host.is_pinned(tensor)
 
     def copy(self, tensor):
-        return self.host.copy(tensor)
+        return self.streams.copy_from_host(tensor)
 
     def pin(self, tensor):
         return self.host.pin(tensor)

@@ -45,7 +45,8 @@ class StreamModel:
 
     A real one may have done its work when nobody has waited. This one never has, so whoever forgets to wait reads what
     is not there yet. Only the host and the main stream, whose work runs at once, let it run: what a side stream waits
-    for is put off with its own work. Copies that block nobody (`copy_`) are put off as well.
+    for is put off with its own work. Copies that block nobody (`copy_`, and those of arrays of the host) are put off as
+    well, and so are `fill_` and `zero_`.
 
     Copies to the host for which it does not wait, ``to("cpu", non_blocking=True)``, it does not see on any stream, the
     main one included, before it waits for that stream or sees that an event behind them is done. Until then -1, or NaN,
@@ -169,6 +170,23 @@ class StreamModel:
             queue.append(run)
         return copy.there
 
+    def copy_from_host(self, tensor: Tensor) -> Tensor:
+        """Return a copy in memory of the GPU, for which nobody waits: on a side stream it comes in its turn."""
+        queue = self.queue
+        with _disable_current_modes():
+            read = tensor.clone()
+            if queue is None:
+                return read
+            memory = torch.full((read.nbytes,), 255, dtype=torch.uint8)
+            there = memory.view(read.dtype).view(read.shape)
+
+        def run() -> None:
+            with _disable_current_modes():
+                there.copy_(read)
+
+        queue.append(run)
+        return there
+
     def _behind_of(self, queue: Queue | None) -> dict[int, int]:
         return self._behind.setdefault(id(queue), {})
 
@@ -226,6 +244,10 @@ class StreamModel:
                 work()
 
 
+#: Torch's operations that write and read nothing, and are put off.
+_FILLS = ("aten::fill_", "aten::zero_")
+
+
 class _InOrder(TorchDispatchMode):
     """Lets torch's own operations on a stream see what was put off before them.
 
@@ -241,7 +263,8 @@ class _InOrder(TorchDispatchMode):
         kwargs = kwargs or {}
         name = function.name()
         given = list(_tensors((args, kwargs)))
-        if name == "aten::copy_" and (kwargs.get("non_blocking") or args[2:3] == (True,)):
+        is_late = name == "aten::copy_" and (kwargs.get("non_blocking") or args[2:3] == (True,))
+        if is_late or name.partition(".")[0] in _FILLS:
             self._streams.check(given, name)
             self._put_off(function, args, kwargs)
             return args[0]

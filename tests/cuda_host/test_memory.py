@@ -51,6 +51,27 @@ def test_memory_of_peers(status, reached):
     assert asked == [(1, 2), (1, 3)]
 
 
+def test_torch_copies_from_the_peer_that_is_read(monkeypatch):
+    """By that it maps segments of the peer for the reader, and not the other way round."""
+    been = []
+
+    def moved(device):
+        been.append(device)
+        return SimpleNamespace(to=moved)
+
+    class Runtime(SimpleNamespace):
+        __hash__ = object.__hash__
+
+    enabled = []
+    runtime = Runtime(
+        CUDARuntimeError=CudaError, deviceCanAccessPeer=lambda *_: True, deviceEnablePeerAccess=enabled.append
+    )
+    monkeypatch.setattr(torch, "zeros", lambda size, device: moved(device))
+    assert reach_peer(1, 2, runtime)
+    assert been == [torch.device("cuda", 2), torch.device("cuda", 1)]
+    assert enabled == [2]
+
+
 def test_memory_of_no_gpu_is_not_shared():
     with pytest.raises(DeviceError, match="expected a tensor on a GPU, got one on cpu"):
         shared(torch.zeros(3))

@@ -17,6 +17,7 @@ from headrace.cuda.backend import stand_in
 from headrace.cuda.late import read_later
 from headrace.cuda.rows import check_ids, gather_rows
 from headrace.cuda.streams import MadeOnce
+from headrace.pipeline.interop.conversions import converted_tensors
 from headrace.pipeline.lowered.gpu import on_stream
 from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
 
@@ -159,6 +160,34 @@ def test_reads_to_come_are_recorded_where_they_are_used():
         expected.add(ids, CPU)
         (found,) = expected.on(CPU)
         check_ids(found, 10)
+
+
+def of_pyg():
+    return pytest.importorskip("torch_geometric.data").Data(x=torch.ones(3, 2), edge_index=torch.zeros(2, 4).long())
+
+
+def of_pyg_with_types():
+    data = pytest.importorskip("torch_geometric.data").HeteroData()
+    data["a"].x, data["b"].x = torch.ones(3, 2), torch.ones(4, 2)
+    return data
+
+
+def of_dgl():
+    """Inputs, by type, and seeds; its blocks have no twin without DGL."""
+    return {"a": torch.arange(3)}, torch.arange(2)
+
+
+@pytest.mark.parametrize("make", [of_pyg, of_pyg_with_types, of_dgl])
+def test_converted_batches_are_recorded_where_they_arrive(make):
+    """The loop drops them before its own stream is done with them."""
+    backend = StandIn()
+    with stand_in(backend):
+        converted, event = on_a_side_stream(make)
+        arrived = on_stream.OnItsWay(converted, event).arrived()
+        assert arrived is converted
+        tensors = converted_tensors(arrived)
+        assert len(tensors) == 2
+        backend.streams.check(tensors, "the converted batch")
 
 
 def test_memory_on_a_gpu_is_recorded_on_the_current_stream(monkeypatch):

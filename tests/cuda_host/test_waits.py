@@ -15,7 +15,7 @@ from headrace.cuda import streams
 from headrace.cuda.backend import stand_in
 from headrace.cuda.kept import keep
 from headrace.cuda.late import read_later
-from headrace.ops.gpu import record, side_stream, synchronize
+from headrace.ops.gpu import placed, record, side_stream, synchronize
 from headrace.pipeline.storage.rows_on_gpu import ExpectedReads, RowsOnGpu
 from headrace.pipeline.storage.whole_on_gpu import WholeOnGpu
 
@@ -86,6 +86,29 @@ def test_rows_are_not_rewritten_before_they_are_read(feature):
     event.wait()
     assert torch.equal(before, x[ids])
     assert torch.equal(after, changed[ids])
+
+
+def test_slots_are_not_filled_before_they_are_read():
+    """Where rows of one read make room for those of the next one, on another stream."""
+    x, found, others = torch.rand(60, 3), torch.arange(20), torch.arange(30, 60)
+    kept, _ = elsewhere(lambda: RowsOnGpu(60, (3,), torch.float32, 20, CPU))
+    kept.read(found, [], x)
+    before, event = elsewhere(lambda: kept.read(found, [], x).rows)
+    after, later = elsewhere(lambda: kept.read(others, [], x).rows)
+    later.wait()
+    event.wait()
+    assert torch.equal(before, x[found])
+    assert torch.equal(after, x[others])
+
+
+def test_slots_are_emptied_before_others_look_there():
+    x, changed, ids = torch.rand(60, 3), torch.rand(60, 3), torch.arange(20)
+    kept, _ = elsewhere(lambda: RowsOnGpu(60, (3,), torch.float32, 20, CPU))
+    kept.read(ids, [], x)
+    elsewhere(kept.forget)
+    rows, event = elsewhere(lambda: kept.read(ids, [], changed).rows)
+    event.wait()
+    assert torch.equal(rows, changed[ids])
 
 
 def test_the_host_waits_for_reads(feature):
@@ -165,6 +188,14 @@ def test_tables_of_types_are_kept_for_the_streams_that_read_them(backend):
         assert first.tolist() == second.tolist() == expected
 
 
+def test_copies_of_a_graph_are_there_for_all_streams(backend):
+    """Of the stream that has copied them nobody else knows, and they are kept."""
+    arrays = [host_copy(torch.arange(0, 610, 10)), host_copy(torch.randint(60, (600,)))]
+    backend.host.mark(*arrays)
+    there, _ = elsewhere(lambda: placed(arrays, CPU))
+    assert all(map(torch.equal, there, arrays))
+
+
 def lent(x, ids):
     """Calls that read memory of the host for which nobody waits."""
     return {
@@ -208,7 +239,10 @@ def test_torch_is_told_of_each_stream_once(monkeypatch):
         told.append((tensor.data_ptr(), tensor.nbytes, args, kwargs))
         return tensor
 
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=current[0]))
+    def current_stream(device):
+        return SimpleNamespace(cuda_stream=current[0], device=device)
+
+    monkeypatch.setattr(torch.cuda, "current_stream", current_stream)
     monkeypatch.setattr(torch.Tensor, "to", copy)
     gpus = [torch.device("cuda", number) for number in range(2)]
     memory = torch.zeros(10, 4)
@@ -227,7 +261,7 @@ def test_torch_is_told_of_each_stream_once(monkeypatch):
     there = SimpleNamespace(device=gpus[1], is_cuda=True, nbytes=4, record_stream=recorded.append)
     tell(there, gpus[0])
     tell(there, gpus[1])
-    assert [one.cuda_stream for one in recorded] == [12]
+    assert [(one.device, one.cuda_stream) for one in recorded] == [(gpus[0], 12)]  # of the GPU that reads
 
 
 def test_memory_that_is_gone_is_forgotten(monkeypatch):
@@ -282,8 +316,21 @@ def test_tiers_are_pinned_anew_where_torch_has_moved_them(backend):
     ids = torch.arange(60)
     assert torch.equal(tiers.read(ids, to=hr.Place("cuda", 0)).rows, x)
     x.share_memory_()
+    x.numpy()[:] += 0.5  # so that rows that are read where they were are others
     rows = tiers.read(ids, to=hr.Place("cuda", 0)).rows
     assert torch.equal(rows[10:], x[10:])
+    assert backend.host.is_pinned(x)
+
+
+def test_caches_read_rows_where_torch_has_moved_them(backend):
+    x = host_copy(torch.arange(240.0).view(60, 4))
+    backend.host.mark(x)
+    cache = hr.CachedFeature(x, rows=10, place="cuda")
+    ids = torch.arange(40)
+    for _ in range(2):
+        assert torch.equal(cache.read(ids, to=CUDA).rows, x[ids])
+        x.share_memory_()
+    assert torch.equal(cache.read(ids, to=CUDA).rows, x[ids])
     assert backend.host.is_pinned(x)
 
 

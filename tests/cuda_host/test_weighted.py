@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.cuda.backend import stand_in
+from headrace.cuda.hop import GpuGraph
+from headrace.cuda.pick_weighted import sums_of_graph
 from headrace.ops import BlockSampler, LaborRule, NeighborRule, sample_hop
 from headrace.ops.random.dependency import BlendedKey
 
@@ -94,6 +96,17 @@ def test_blocks_are_those_of_the_cpu(graph, rules, key, expand, edge_ids, data):
 
 
 @pytest.mark.combinations(5)
+@pytest.mark.parametrize("num_edges", range(1, 10))
+def test_sums_have_room_for_the_last_one(num_edges):
+    """Those before every fourth edge; where there is no room the last one is written to memory of others."""
+    weights = torch.arange(1.0, num_edges + 1, dtype=torch.float64)
+    graph = GpuGraph(torch.tensor([0, num_edges]), torch.zeros(num_edges, dtype=torch.int64), weights=weights)
+    with twins("sum_rows"):
+        sums = sums_of_graph(graph, torch.device("cpu"))
+    expected = weights.cumsum(0)[3:-1:4]
+    assert torch.equal(sums[1 : 1 + len(expected)], expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("fanout", [0, 1, 3, 40, 1_000, 2_400, 3_500, 4_900, -1])
 @pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
