@@ -12,6 +12,7 @@ from mutants.disk import DISK
 from mutants.exclusion import EXCLUSION
 from mutants.far import FAR
 from mutants.feature_caches import FEATURE_CACHES
+from mutants.gpus import GPUS
 from mutants.graph_fetch import GRAPH_FETCH
 from mutants.hybrid import HYBRID
 from mutants.inference import INFERENCE
@@ -56,6 +57,7 @@ MUTANTS = (
     *CUDA,
     *FAR,
     *WAITS,
+    *GPUS,
     *GRAPH_FETCH,
     *PADDING,
     *PYG,
