@@ -345,7 +345,11 @@ class ShardedFeature(FeatureSource):
         return hash(self.shape)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_on_gpu": None}  # pinned anew where it is read
+        return {**super().__getstate__(), "_on_gpu": None, "_seen": self.version == self._seen}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._seen = self.version if state["_seen"] else None  # a copy counts writes from its own beginning
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.shape))

@@ -239,6 +239,20 @@ def test_bytes_of_a_mapped_shard_and_of_copies_in_memory():
     assert feature.read(torch.tensor([3, 99])).counts == {"bytes_from_disk": 16}
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])  # noqa: S301
+def test_a_shard_of_rows_with_copies_is_pickled_and_copied(copied):
+    """Where other ranks hold copies of its rows, these are still rows that nobody has written."""
+    owners, rows = partition("range", 2), torch.arange(NUM_NODES * 2.0).reshape(NUM_NODES, 2)
+    own = rows[owners.owned(0)]
+    feature = hr.ShardedFeature(own, owners, 0, cached=torch.tensor([150]), cached_rows=rows[[150]])
+    ids = torch.tensor([3, 150, 99])
+    assert torch.equal(copied(feature).read(ids).rows, rows[ids])
+    own.add_(1)
+    for written in (feature, copied(feature)):
+        with pytest.raises(hr.InputError, match="written since"):
+            written.read(ids)
+
+
 def test_a_rank_that_owns_nothing():
     owners = partition("table", 3)
     assert owners.sizes[2] == 0
