@@ -56,6 +56,8 @@ from headrace.ops.names import names_of as _names_of
 if TYPE_CHECKING:
     from headrace.ops.public import *  # noqa: F403
     from headrace.ops.public import __all__  # noqa: F401
+    from headrace.ops.random import rng as rng
+    from headrace.ops.sampling import saint as saint
 else:
     # What needs one module, such as `headrace --help` its errors, imports neither torch nor the compiled module.
     _MODULES = {"rng": "headrace.ops.random.rng", "saint": "headrace.ops.sampling.saint"}
