@@ -14,15 +14,6 @@ ROOT = Path(__file__).resolve().parents[3]
 
 #: The line of each program that ends in "# here" is the one that is to be named.
 PROGRAMS = {
-    "a name of before": """
-        from headrace import GpuCachedFeature  # here
-    """,
-    "a name of before, by getattr": """
-        import functools
-        import headrace as hr
-        ask = functools.partial(getattr, hr, "GpuCachedFeature")
-        list(map(lambda _: ask(), range(1)))  # here
-    """,
     "a generator of headrace's": """
         import headrace as hr
         loader = hr.ItemSampler(4, batch_size=2).loader()
