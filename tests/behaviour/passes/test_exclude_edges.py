@@ -33,7 +33,7 @@ def test_refuses_nothing_without_the_stage():
 def test_refuses_samplers_that_cannot(name):
     source, *others = PLANS[name]().stages
     plan = hr.Plan([source, *pairs().exclude_seed_edges().stages[1:], *others])
-    with pytest.raises(hr.PlanError, match=f"sample_{name} cannot leave out edges"):
+    with pytest.raises(hr.PlanError, match=f"sample_{name.partition('_')[0]} cannot leave out edges"):
         plan.explain(machine=hr.Machine())
 
 

@@ -32,4 +32,4 @@ def test_fires_on_macros_of_users():
 
 
 def test_refuses_what_stands_for_itself():
-    assert final_names(PLANS["saint_node"]()) == ["item_sampler", "sample_saint_node", "fetch_feature"]
+    assert final_names(PLANS["saint_node"]()) == ["item_sampler", "sample_saint", "fetch_feature"]

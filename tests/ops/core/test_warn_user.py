@@ -47,13 +47,14 @@ PROGRAMS = {
     "a worker": """
         import functools
         import headrace as hr
-        warns = functools.partial(getattr, hr, "GpuCachedFeature")
+        from headrace.ops.warn_user import warn_user
+        warns = functools.partial(max, "a warning", key=warn_user)  # in no line of this program
         loader = hr.ItemSampler(9, batch_size=3).transform(warns).prefetch(workers=1).loader()
         try:
             for batch in loader:  # here
                 pass
-        except hr.HeadraceError:
-            pass  # what the function returns is no batch
+        except TypeError:
+            pass  # a batch is no text
     """,
     "the end of a program": """
         import atexit, headrace as hr  # here
@@ -62,10 +63,10 @@ PROGRAMS = {
         atexit.register(list, loader.epochs(1))
     """,
     "a destructor": """
-        import headrace as hr
+        from headrace.ops.warn_user import warn_user
         class Holder:
             def __del__(self):
-                hr.GpuCachedFeature  # here
+                warn_user("a warning")  # here
         holder = Holder()
         del holder
     """,
