@@ -49,7 +49,7 @@ def names_of(
 
     def value_of(name: str) -> object:
         if name in modules:
-            return import_module(modules[name])
+            return load(modules[name])
         if name.startswith("_") and name != "__all__":
             raise no_attribute(f"module {package!r}", name, list)
         module = load(public)

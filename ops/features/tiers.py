@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -66,21 +65,6 @@ class TierSizes:
     def interleaved_at(self, device: int) -> int:
         """Return the number of interleaved rows at one device; devices differ by at most one."""
         return (self.interleaved - device + self.num_devices - 1) // self.num_devices
-
-
-def as_sizes(sizes: TierSizes | Mapping[str, int]) -> TierSizes:
-    """Return the number of rows at each place, of which users may give a dictionary."""
-    if isinstance(sizes, TierSizes):
-        return sizes
-    names = [one.name for one in fields(TierSizes)]
-    if not isinstance(sizes, Mapping) or not set(sizes) <= set(names):
-        got = f"the keys {list(sizes)}" if isinstance(sizes, Mapping) else type(sizes).__name__
-        message = (
-            f"TieredFeature: expected sizes to be plan_tiers(...).sizes, or a dictionary of {', '.join(names)}, got "
-            f"{got}"
-        )
-        raise InputError(message)
-    return TierSizes(**sizes)
 
 
 def locate_rows(

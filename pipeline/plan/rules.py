@@ -200,22 +200,18 @@ class Rule:
         if len(gaps) > 1 or set(gaps) & {0, len(self.pattern) - 1}:
             raise PlanError(f"rule {self.name!r}: expected at most one gap, between two types, got {self.pattern}")
 
-    def apply(self, *arguments: Any) -> Window | None:
-        """Return the replacement of stages, or None.
+    def check(self, replacement: Any) -> None:
+        """Refuse a replacement that is no tuple of stages.
 
         Raises
         ------
         PlanError
-            If it is no tuple of stages.
+            If it is none.
         """
-        replacement = self.rewrite(*arguments)
-        if replacement is None:
-            return None
         if not isinstance(replacement, tuple) or not all(isinstance(stage, Stage) for stage in replacement):
             raise PlanError(
                 f"rule {self.name!r}: expected a tuple of stages, or None where it does not apply, got {replacement!r}"
             )
-        return replacement
 
     @cached_property
     def ends(self) -> tuple[tuple[type[Stage], ...], tuple[type[Stage], ...] | None]:
@@ -319,13 +315,15 @@ class _Rewrites:
     def _applies(self, rule: Rule, start: int, number: int) -> bool:
         if not rule.pattern:
             self.facts(len(self.stages))
-            replacement = rule.apply(tuple(self.stages), tuple(self._facts), self.machine)
+            replacement = rule.rewrite(tuple(self.stages), tuple(self._facts), self.machine)
             if replacement is not None:
+                rule.check(replacement)
                 self._replace(0, len(self.stages), replacement, number)
             return replacement is not None
         for length, window in self._windows(rule, start):
-            replacement = rule.apply(*window, self.facts(start), self.machine)
+            replacement = rule.rewrite(*window, self.facts(start), self.machine)
             if replacement is not None:
+                rule.check(replacement)
                 self._replace(start, length, _with_origin(replacement, self.stages[start : start + length]), number)
                 return True
         return False

@@ -25,8 +25,8 @@ from headrace.pipeline.stages.sampler import Sampler
 
 LOSS_WEIGHT = "loss_weight"
 
-#: The options of each kind of draws.
-_OPTIONS = {"node": ("budget",), "edge": ("budget",), "walk": ("walk_length", "num_samples")}
+#: The kinds of draws that have an option.
+_OPTIONS = {"budget": ("node", "edge"), "walk_length": ("walk",), "num_samples": ("walk",)}
 
 
 @verb("sample_saint")
@@ -111,16 +111,16 @@ class SampleSaint(Sampler, MapStage):
             raise InputError(f"{self.name}: the graph has no edges, so its subgraphs have none; expected at least one")
 
     def _check_options(self) -> None:
-        if not is_one_of(self.by, _OPTIONS):
+        if not is_one_of(self.by, ("node", "edge", "walk")):
             raise InputError(f"{self.name}: expected by to be 'node', 'edge' or 'walk', got {self.by!r}")
-        options = _OPTIONS[self.by]
-        for name in dict.fromkeys(name for names in _OPTIONS.values() for name in names):
-            if name not in options and getattr(self, name) is not None:
-                others = " and ".join(repr(by) for by, names in _OPTIONS.items() if name in names)
+        for name, kinds in _OPTIONS.items():
+            if self.by not in kinds and getattr(self, name) is not None:
+                others = " and ".join(map(repr, kinds))
                 raise InputError(f"{self.name}: expected {name} for {others} alone, got it for {self.by!r}")
-        if getattr(self, options[0]) is None:
-            raise InputError(f"{self.name}: expected {options[0]}= for {self.by!r}, got none")
-        make_positive(self, options[0], most=MOST_STEPS if self.by == "walk" else LARGEST_COUNT)
+        size, most = ("walk_length", MOST_STEPS) if self.by == "walk" else ("budget", LARGEST_COUNT)
+        if getattr(self, size) is None:
+            raise InputError(f"{self.name}: expected {size}= for {self.by!r}, got none")
+        make_positive(self, size, most=most)
         if self.num_samples is not None:
             make_positive(self, "num_samples")
             if not self.norms:

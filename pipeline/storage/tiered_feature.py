@@ -12,7 +12,6 @@ from torch import Tensor
 
 from headrace.ops import InputError, TierSizes, gather_tables
 from headrace.ops.features.gather import empty_rows
-from headrace.ops.features.tiers import as_sizes
 from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import current_gpu, has_gpu, resolved
 from headrace.ops.memory_promises import HOST, Promise
@@ -22,7 +21,7 @@ from headrace.pipeline.storage.features import as_source
 from headrace.pipeline.storage.over_source import CopiedRows, OverSource
 from headrace.pipeline.storage.peers import Peers, content_of, own_device
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, num_ids, read_by_writing
-from headrace.pipeline.storage.tiers import TierRouter, TiersOnGpu, copied_tables
+from headrace.pipeline.storage.tiers import TierRouter, TiersOnGpu, as_sizes, copied_tables
 
 
 class TieredFeature(OverSource):

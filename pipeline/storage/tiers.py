@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 import torch
 from numpy.typing import ArrayLike
@@ -211,3 +212,17 @@ class TiersOnGpu:
         synchronize(self._device)
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)  # its side streams, too
+
+
+def as_sizes(sizes: TierSizes | Mapping[str, int]) -> TierSizes:
+    """Return the number of rows at each place, of which users may give a dictionary."""
+    if isinstance(sizes, TierSizes):
+        return sizes
+    names = [one.name for one in fields(TierSizes)]
+    if not isinstance(sizes, Mapping) or not set(sizes) <= set(names):
+        got = f"the keys {list(sizes)}" if isinstance(sizes, Mapping) else type(sizes).__name__
+        raise InputError(
+            f"TieredFeature: expected sizes to be plan_tiers(...).sizes, or a dictionary of {', '.join(names)}, got "
+            f"{got}"
+        )
+    return TierSizes(**sizes)

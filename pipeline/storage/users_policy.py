@@ -18,8 +18,6 @@ from headrace.pipeline.data.arrays import as_cpu_tensor
 
 Int64s = NDArray[np.int64]
 
-_NONE = np.empty(0, np.int64)
-
 
 class CachePolicy(ABC):
     """Decides which rows a cache in CPU memory keeps: the base class of a policy of your own.
@@ -67,7 +65,7 @@ class CachePolicy(ABC):
 class UsersLookup:
     """The slots of the rows of one read, as `CacheIndex.look_up` returns them.
 
-    Rows that are invalidated while the read runs are `stale`: their copies are not found later.
+    Rows to fill that are invalidated while the read runs are not `fresh`: their copies are not found later.
     """
 
     index: UsersIndex
@@ -77,11 +75,21 @@ class UsersLookup:
     miss_positions: Int64s
     repeat_positions: Int64s
     repeated_positions: Int64s
-    fill_slots: Int64s = field(default_factory=_NONE.copy)
-    fill_positions: Int64s = field(default_factory=_NONE.copy)
-    fill_ids: Int64s = field(default_factory=_NONE.copy)
-    stale: set[int] = field(default_factory=set)
+    fill_slots: Int64s
     process: int = field(default_factory=os.getpid)
+
+    def __post_init__(self) -> None:
+        self.fresh = np.ones(len(self.fill_slots), bool)
+
+    @property
+    def fill_ids(self) -> Int64s:
+        """The missing rows that have slots: the first ones."""
+        return self.miss_ids[: len(self.fill_slots)]
+
+    @property
+    def fill_positions(self) -> Int64s:
+        """Their positions in the read."""
+        return self.miss_positions[: len(self.fill_slots)]
 
     @property
     def holds_slots(self) -> bool:
@@ -125,32 +133,30 @@ class UsersIndex:
                 self._process, self._running = os.getpid(), []
                 self._forget(self._ids[self._ids >= 0])
             slots = self._slots[rows]
-            missing, hits = np.flatnonzero(slots < 0), np.flatnonzero(slots >= 0)
-            distinct, first, number = np.unique(rows[missing], return_index=True, return_inverse=True)
-            order = np.argsort(first, kind="stable")
-            repeats = np.ones(len(missing), bool)
-            repeats[first] = False
-            again, before = missing[repeats], missing[first[number[repeats]]]
-            lookup = UsersLookup(self, slots[hits], hits, distinct[order], missing[first[order]], again, before)
-            self._policy.used(torch.from_numpy(np.unique(rows)))
-            self._give_slots(lookup)
+            missing, hits = slots < 0, np.flatnonzero(slots >= 0)
+            distinct, first, number = np.unique(rows, return_index=True, return_inverse=True)
+            misses = np.sort(first[self._slots[distinct] < 0])  # where each is read first, in the order of the read
+            missing[misses] = False
+            again = np.flatnonzero(missing)
+            self._policy.used(torch.from_numpy(distinct))
+            fill_slots = self._slots_for(rows[misses], slots[hits])
+            lookup = UsersLookup(self, slots[hits], hits, rows[misses], misses, again, first[number[again]], fill_slots)
             self._running.append(lookup)
             return lookup
 
-    def _give_slots(self, lookup: UsersLookup) -> None:
-        """Choose the missing rows that get slots."""
+    def _slots_for(self, missed: Int64s, hit_slots: Int64s) -> Int64s:
+        """Return slots for the first of the missing rows: free ones, and those of rows that are evicted."""
         usable = np.ones(len(self._ids), bool)
-        for running in (lookup, *self._running):
+        usable[hit_slots] = False
+        for running in self._running:
             usable[running.hit_slots] = usable[running.fill_slots] = False
         free = np.flatnonzero(usable & (self._ids < 0))
-        if len(lookup.miss_ids) > len(free):
-            evicted = self._evicted(self._ids[usable & (self._ids >= 0)], lookup.miss_ids[len(free) :])
+        if len(missed) > len(free):
+            evicted = self._evicted(self._ids[usable & (self._ids >= 0)], missed[len(free) :])
             free = np.concatenate((free, self._slots[evicted]))
             self._forget(evicted)
             self._counts["evictions"] += len(evicted)
-        lookup.fill_slots = free[: len(lookup.miss_ids)]
-        lookup.fill_ids = lookup.miss_ids[: len(lookup.fill_slots)]
-        lookup.fill_positions = lookup.miss_positions[: len(lookup.fill_slots)]
+        return free[: len(missed)]
 
     def _evicted(self, kept: Int64s, missed: Int64s) -> Int64s:
         name = f"{type(self._policy).__name__}.evict"
@@ -173,8 +179,8 @@ class UsersIndex:
                 return
             self._running.remove(lookup)
             if filled:
-                fresh = np.array([row not in lookup.stale for row in lookup.fill_ids.tolist()], bool)
-                fresh &= self._slots[lookup.fill_ids] < 0  # another read may have missed the same row, and ended first
+                # Another read may have missed the same row, and ended first.
+                fresh = lookup.fresh & (self._slots[lookup.fill_ids] < 0)
                 ids, slots = lookup.fill_ids[fresh], lookup.fill_slots[fresh]
                 self._ids[slots], self._slots[ids] = ids, slots
                 self._counts["misses"] += len(lookup.miss_ids)
@@ -189,15 +195,20 @@ class UsersIndex:
         """Forget rows that have changed, and those that running reads have read before."""
         rows = np.unique(self._checked(ids, "invalidate"))
         with self._lock.held():
-            known = rows[self._slots[rows] >= 0]
-            self._forget(known)
+            self._invalidate(rows[self._slots[rows] >= 0])
             for lookup in self._running:
-                lookup.stale.update(rows[np.isin(rows, lookup.fill_ids)].tolist())
-            self._counts["invalidations"] += len(known)
+                lookup.fresh &= ~np.isin(lookup.fill_ids, rows)
 
     def invalidate_all(self) -> None:
         """Forget all rows, as `invalidate` does."""
-        self.invalidate(torch.arange(len(self._slots), device="cpu"))
+        with self._lock.held():
+            self._invalidate(self._ids[self._ids >= 0])
+            for lookup in self._running:
+                lookup.fresh[:] = False
+
+    def _invalidate(self, rows: Int64s) -> None:
+        self._forget(rows)
+        self._counts["invalidations"] += len(rows)
 
     def _checked(self, ids: Tensor, function: str) -> Int64s:
         rows = as_cpu_tensor(ids, "ids").numpy().astype(np.int64, copy=False)
@@ -213,7 +224,7 @@ class UsersIndex:
 
     def expect_nothing(self) -> None:
         """Refuse the same."""
-        self.expect(_NONE)
+        self.expect(None)
 
     def counts(self) -> dict[str, int]:
         """Return the hits, misses, evictions and bypasses of all successful reads."""

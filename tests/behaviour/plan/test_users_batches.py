@@ -171,7 +171,7 @@ def test_an_unknown_number_of_batches_is_what_is_drawn():
         ({"largest_id": 9}, "ids of nodes, at least 0 and at most 9, its largest_id, got 1 to 10"),
         (
             {"source": lambda self, settings: None},
-            r"OwnPairs.source to return an hr\.(ext\.)?BatchSource, got NoneType without",
+            r"OwnPairs.source to return an hr\.ext\.BatchSource, got NoneType without",
         ),
     ],
 )
