@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 
+import pytest
+
 
 def worker_threads():
     return [thread for thread in threading.enumerate() if thread.name.startswith("headrace-")]
@@ -18,3 +20,9 @@ def wait_for_workers_to_end():
     for thread in worker_threads():
         thread.join(timeout=60)
     assert worker_threads() == []
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield
+    wait_for_workers_to_end()

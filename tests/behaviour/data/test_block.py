@@ -2,21 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_blocks import block
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten, treespec_dumps, treespec_loads
 
 import headrace as hr
-
-
-def block(**changes):
-    arguments = {
-        "indptr": torch.tensor([0, 2, 2, 3]),
-        "indices": torch.tensor([1, 4, 0], dtype=torch.int32),
-        "num_src": 5,
-        "num_dst": 3,
-        "edge_ids": torch.tensor([7, 8, 9]),
-        "weight": torch.tensor([1.0, 2.0, 3.0]),
-    }
-    return hr.Block(**{**arguments, **changes})
 
 
 def test_edge_index_rows_are_source_and_destination():

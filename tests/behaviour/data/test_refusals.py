@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from small_blocks import block
 from torch.utils.data import Dataset, IterableDataset
 
 import headrace as hr
@@ -47,18 +48,6 @@ def directed(**more):
 def types_of(counts):
     """Types as the nodes of a graph have them."""
     return hr.Graph.from_coo([], [], node_types=counts).node_types
-
-
-def block(**changes):
-    arguments = {
-        "indptr": torch.tensor([0, 2, 2, 3]),
-        "indices": torch.tensor([1, 4, 0], dtype=torch.int32),
-        "num_src": 5,
-        "num_dst": 3,
-        "edge_ids": torch.tensor([7, 8, 9]),
-        "weight": torch.tensor([1.0, 2.0, 3.0]),
-    }
-    return hr.Block(**{**arguments, **changes})
 
 
 scipy_sparse = pytest.importorskip("scipy.sparse")

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from expecting_source import Expecting
 from explained import names, stages
 
 import headrace as hr
@@ -25,32 +26,6 @@ def final(plan, machine=ONE_CORE, **switches):
 
 def on_disk(**names: object) -> hr.Plan:
     return items().sample_neighbor(graph(), [4, 3]).fetch_feature(store_on_disk(), **(names or {"node": ["x"]}))
-
-
-class Expecting:
-    """A source that wants to know its next reads."""
-
-    foresight = 200  # rows: three batches or so
-
-    def __init__(self) -> None:
-        self._rows = store().node["x"]
-        self.expected: list[list[int]] = []
-        self.asked: list[list[int]] = []
-        self.num_rows, self.row_bytes = self._rows.num_rows, self._rows.row_bytes
-        self.dtype, self.shape = self._rows.dtype, self._rows.shape
-
-    def read(self, ids, *, num_threads=1, to=CPU):
-        self.asked.append(ids.tolist())
-        return self._rows.read(ids, num_threads=num_threads, to=to)
-
-    def content_digest(self):
-        return self._rows.content_digest()
-
-    def expect(self, ids):
-        self.expected.append(ids.tolist())
-
-    def expect_nothing(self):
-        self.expected.clear()
 
 
 def test_fires_for_rows_on_disk():

@@ -6,6 +6,7 @@ import torch
 from described_plans import GPU, fetched
 from described_plans import names_on_gpu as names
 from explained import stages
+from pair_source import PairSource
 
 import headrace as hr
 
@@ -37,30 +38,6 @@ def test_refuses_other_devices_and_rows_on_disk():
 
 def test_is_switched_off():
     assert "fetch_to" not in names(fetched().copy_to("cuda"), uva_gather=False, stream_overlap=False)
-
-
-class Pairs(hr.ext.BatchSource):
-    num_batches = 2
-
-    def seek(self, epoch, state):
-        self.epoch, self.drawn = epoch, 0 if state is None else state["batch"]
-
-    def draw(self):
-        if self.drawn == self.num_batches:
-            raise StopIteration
-        self.drawn += 1
-        return hr.MiniBatch.of_seeds(
-            torch.tensor([self.drawn, 10 * self.drawn]), epoch=self.epoch, index=self.drawn - 1
-        )
-
-
-class PairSource(hr.ext.SourceStage):
-    """Says nothing of its largest seed, 20."""
-
-    name, seed = "pair_source", 7
-
-    def source(self, settings):
-        return Pairs()
 
 
 def short(num_rows=15) -> hr.FeatureStore:

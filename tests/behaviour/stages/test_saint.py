@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from saint_graphs import NUM_NODES, bound, ring
 
 import headrace as hr
 
@@ -15,7 +16,6 @@ from plans import graph, items, store
 
 pytestmark = pytest.mark.slow
 
-NUM_NODES = 60
 LOSS_WEIGHT = "loss_weight"
 
 SAMPLERS = {
@@ -24,16 +24,6 @@ SAMPLERS = {
     "walk": {"walk_length": 2, "num_samples": 3_000},
 }
 each = pytest.mark.parametrize("by", SAMPLERS)
-
-
-def ring():
-    """A new graph of 60 nodes with in- and out-edges each, hubs, and edge i of the input from src[i] to dst[i]."""
-    generator = torch.Generator().manual_seed(3)
-    around = torch.arange(NUM_NODES)
-    src = torch.cat([around, (torch.rand(200, generator=generator) ** 2 * NUM_NODES).long()])
-    dst = torch.cat([(around + 1) % NUM_NODES, torch.randint(0, NUM_NODES, (200,), generator=generator)])
-    order = torch.randperm(len(src), generator=generator)
-    return src[order], dst[order], hr.Graph.from_coo(src[order], dst[order], num_nodes=NUM_NODES)
 
 
 def roots(**changes):
@@ -127,16 +117,6 @@ def test_items_of_draws_only_count_batches():
         one = roots().sample_saint(ring()[2], by, budget=budget).loader()
         other = hr.ItemSampler(30, batch_size=3, seed=4).sample_saint(ring()[2], by, budget=budget).loader()
         assert digests(one, 2) == digests(other, 2)
-
-
-def bound(*, loops: bool) -> hr.Graph:
-    """A ring of 40 nodes, into which 5 lead and out of which 3; 2 are alone. With `loops`, each leads to itself."""
-    around = torch.arange(40)
-    src = torch.cat([around, torch.arange(40, 45), torch.zeros(3, dtype=torch.int64)])
-    dst = torch.cat([(around + 1) % 40, torch.zeros(5, dtype=torch.int64), torch.arange(45, 48)])
-    if loops:
-        src, dst = (torch.cat([ends, torch.arange(50)]) for ends in (src, dst))
-    return hr.Graph.from_coo(src, dst, num_nodes=50)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ranks import partition
+from regular_shards import two_writes  # noqa: F401 - a fixture
 
 from plans import graph, store
 from shard_files import write

@@ -5,23 +5,12 @@ import dataclasses
 
 import pytest
 import torch
+from small_blocks import block
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 import headrace as hr
 from headrace.pipeline.data import registry
 from headrace.pipeline.data.block_messages import is_trusted
-
-
-def block(**changes):
-    arguments = {
-        "indptr": torch.tensor([0, 2, 2, 3]),
-        "indices": torch.tensor([1, 4, 0], dtype=torch.int32),
-        "num_src": 5,
-        "num_dst": 3,
-        "edge_ids": torch.tensor([7, 8, 9]),
-        "weight": torch.tensor([1.0, 2.0, 3.0]),
-    }
-    return hr.Block(**{**arguments, **changes})
 
 
 def test_an_error_within_a_property_is_not_taken_for_a_missing_one(monkeypatch):
@@ -46,17 +35,17 @@ def test_edges_of_the_loader_are_known_to_be_valid_and_those_of_others_are_not()
     made += [plan.make_bidirectional() for plan in made[:1]]
     for plan in made:
         for switches in ({}, {"fuse_sampling": False}):
-            for block in next(iter(plan.loader(**switches))).blocks:
-                parts = [] if block.types is None else [block.relation(("a", "to", "a"))]
-                assert all(map(is_trusted, (block, block.to("cpu"), *parts)))
+            for sampled in next(iter(plan.loader(**switches))).blocks:
+                parts = [] if sampled.types is None else [sampled.relation(("a", "to", "a"))]
+                assert all(map(is_trusted, (sampled, sampled.to("cpu"), *parts)))
                 others = (
-                    dataclasses.replace(block),
-                    copy.copy(block),
-                    hr.Block(block.indptr, block.indices, block.num_src, block.num_dst),
-                    block.map(torch.clone),
+                    dataclasses.replace(sampled),
+                    copy.copy(sampled),
+                    hr.Block(sampled.indptr, sampled.indices, sampled.num_src, sampled.num_dst),
+                    sampled.map(torch.clone),
                 )
                 assert not any(map(is_trusted, others))
-                leaves, tree = tree_flatten(block)
+                leaves, tree = tree_flatten(sampled)
                 assert not is_trusted(tree_unflatten(leaves, tree))
-                block.indices.add_(0)
-                assert not is_trusted(block)
+                sampled.indices.add_(0)
+                assert not is_trusted(sampled)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from expecting_source import Expecting
+
 import headrace as hr
-from headrace.pipeline.data.place import CPU, DISK
+from headrace.pipeline.data.place import DISK
 from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.rewriting import PassRecord, Rewriting
@@ -15,32 +17,6 @@ from headrace.pipeline.storage import reads_ahead
 from plans import SEED, graph, items, store
 
 ONE_CORE = Machine(cores=1)
-
-
-class Expecting:
-    """A source that wants to know its next reads."""
-
-    foresight = 200  # rows: three batches or so
-
-    def __init__(self) -> None:
-        self._rows = store().node["x"]
-        self.expected: list[list[int]] = []
-        self.asked: list[list[int]] = []
-        self.num_rows, self.row_bytes = self._rows.num_rows, self._rows.row_bytes
-        self.dtype, self.shape = self._rows.dtype, self._rows.shape
-
-    def read(self, ids, *, num_threads=1, to=CPU):
-        self.asked.append(ids.tolist())
-        return self._rows.read(ids, num_threads=num_threads, to=to)
-
-    def content_digest(self):
-        return self._rows.content_digest()
-
-    def expect(self, ids):
-        self.expected.append(ids.tolist())
-
-    def expect_nothing(self):
-        self.expected.clear()
 
 
 class Noting(Expecting):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from pair_source import PairSource
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
@@ -17,30 +18,6 @@ from plans import graph, store, typed_graph, typed_items, typed_store
 
 def test_same_result():
     assert digests(fetched().copy_to("cuda")) == digests(fetched(), hr.Machine())
-
-
-class Pairs(hr.ext.BatchSource):
-    num_batches = 2
-
-    def seek(self, epoch, state):
-        self.epoch, self.drawn = epoch, 0 if state is None else state["batch"]
-
-    def draw(self):
-        if self.drawn == self.num_batches:
-            raise StopIteration
-        self.drawn += 1
-        return hr.MiniBatch.of_seeds(
-            torch.tensor([self.drawn, 10 * self.drawn]), epoch=self.epoch, index=self.drawn - 1
-        )
-
-
-class PairSource(hr.ext.SourceStage):
-    """Says nothing of its largest seed, 20."""
-
-    name, seed = "pair_source", 7
-
-    def source(self, settings):
-        return Pairs()
 
 
 def short(num_rows=15) -> hr.FeatureStore:

@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+from saint_graphs import NUM_NODES, bound, ring
 
 import headrace as hr
 from headrace.pipeline.data.graph_machinery import kept
@@ -13,31 +14,9 @@ from headrace.pipeline.stages.saint import LOSS_WEIGHT
 
 pytestmark = pytest.mark.slow
 
-NUM_NODES = 60
-
-
-def ring():
-    """A new graph of 60 nodes with in- and out-edges each, hubs, and edge i of the input from src[i] to dst[i]."""
-    generator = torch.Generator().manual_seed(3)
-    around = torch.arange(NUM_NODES)
-    src = torch.cat([around, (torch.rand(200, generator=generator) ** 2 * NUM_NODES).long()])
-    dst = torch.cat([(around + 1) % NUM_NODES, torch.randint(0, NUM_NODES, (200,), generator=generator)])
-    order = torch.randperm(len(src), generator=generator)
-    return src[order], dst[order], hr.Graph.from_coo(src[order], dst[order], num_nodes=NUM_NODES)
-
 
 def roots(**changes):
     return hr.ItemSampler(NUM_NODES, **{"batch_size": 6, "shuffle": True, "seed": 4, **changes})
-
-
-def bound(*, loops: bool) -> hr.Graph:
-    """A ring of 40 nodes, into which 5 lead and out of which 3; 2 are alone. With `loops`, each leads to itself."""
-    around = torch.arange(40)
-    src = torch.cat([around, torch.arange(40, 45), torch.zeros(3, dtype=torch.int64)])
-    dst = torch.cat([(around + 1) % 40, torch.zeros(5, dtype=torch.int64), torch.arange(45, 48)])
-    if loops:
-        src, dst = (torch.cat([ends, torch.arange(50)]) for ends in (src, dst))
-    return hr.Graph.from_coo(src, dst, num_nodes=50)
 
 
 def test_walk_norms_are_frequencies():

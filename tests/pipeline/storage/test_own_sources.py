@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 import torch
+from own_sources import Duck, OnDisk, Table, X
 
 import headrace as hr
 from headrace.cuda.backend import stand_in
@@ -16,31 +17,11 @@ from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 
 from cuda_host.stand_in import StandIn
 from gpu_plans import copied_first, digests, names
-from plans import NUM_NODES, graph, items, store
+from plans import graph, items
 
 CPU, DISK = hr.Place("cpu"), hr.Place("disk")
-X = store().node["x"].read(torch.arange(NUM_NODES)).rows
 #: A quarter of whose memory holds some rows of x, on the GPU and in CPU memory.
 GPU = hr.Machine(cores=2, gpus=1, gpu_memory=(1 << 13,))
-
-
-class Table(hr.FeatureSource):
-    """A subclass with the least that it needs."""
-
-    def __init__(self, place: hr.Place = CPU) -> None:
-        self.rows_in_place, self.place = X.clone(), place
-
-
-class Duck:
-    """A class of its own."""
-
-    num_rows, row_bytes, dtype, shape = NUM_NODES, X[:1].nbytes, X.dtype, tuple(X.shape)
-
-    def read(self, ids, *, num_threads=1):
-        return hr.Rows(X[ids.long()], {"duck_rows": len(ids)})
-
-    def content_digest(self):
-        return "duck"
 
 
 class DuckInPlace(Duck):
@@ -50,16 +31,6 @@ class DuckInPlace(Duck):
 
 class DuckOnDisk(Duck):
     place = DISK
-
-
-class OnDisk(hr.FeatureSource):
-    place, dtype, shape = DISK, X.dtype, tuple(X.shape)
-
-    def read(self, ids, *, num_threads=1, to=CPU):
-        return hr.Rows(X[ids.long()], {"own_rows": len(ids)})
-
-    def content_digest(self):
-        return "on disk"
 
 
 def plan(x) -> hr.Plan:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from typed_edges import whole
 
 import headrace as hr
 
@@ -22,20 +23,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:There exist node types")
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def whole(graph: hr.Graph) -> tuple[torch.Tensor, torch.Tensor, dict]:
-    """The edges in input order with the number of the type of each, and those of each type in its own numbers."""
-    ends = torch.empty(2, graph.num_edges, dtype=torch.int64)
-    destinations = torch.arange(graph.num_nodes).repeat_interleave(graph.in_degrees())
-    ends[:, graph.edge_ids.long()] = torch.stack([graph.indices.long(), destinations])
-    numbers = graph.edge_types.type_of(torch.arange(graph.num_edges))
-    starts = {name: graph.node_types.id_range(name).start for name in graph.node_types.names}
-    by_type = {
-        one: ends[:, numbers == number] - torch.tensor([[starts[one[0]]], [starts[one[2]]]])
-        for number, one in enumerate(graph.edge_types.names)
-    }
-    return ends, numbers, by_type
 
 
 def tables(widths: dict[str, int] = WIDTHS) -> dict[str, torch.Tensor]:
