@@ -14,8 +14,10 @@ from torch import Tensor
 
 from headrace.ops.forks import ProcessLock
 
-#: torch's count of what holds some memory, which is not in all versions of it.
-_num_uses: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)  # noqa: SLF001
+#: torch's count of what holds some memory, where this torch also says whether the memory is its own, which is counted.
+_num_uses: Callable[[int], int] | None = (
+    getattr(torch._C, "_storage_Use_Count", None) if hasattr(torch.UntypedStorage, "resizable") else None  # noqa: SLF001
+)
 
 #: Seconds without any finished read, after which a read no longer waits for another one.
 _PATIENCE = 5.0
