@@ -91,6 +91,13 @@ def as_numpy(values: Any, column: Column, where: Callable[[int], str], name: str
     return np.ma.MaskedArray(plain, mask)
 
 
+def texts_of(values: Any) -> Any:
+    """Return a column of texts as an array of pyarrow without a dictionary."""
+    import pyarrow as pa
+
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
 def _vectors(values: Any, column: Column, where: Callable[[int], str], name: str) -> NDArray[Any]:
     (length,) = column.shape
     lengths = np.asarray(values.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False))

@@ -15,7 +15,7 @@ from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
 from headrace.pipeline.convert.description import Description
-from headrace.pipeline.convert.duck_database import LEAST_ROOM, load_database
+from headrace.pipeline.convert.database import LEAST_ROOM, database, load_database
 from headrace.pipeline.convert.id_columns import with_ids_alike
 from headrace.pipeline.convert.memory import room
 from headrace.pipeline.convert.report import Report, planned, unused_columns
@@ -29,7 +29,7 @@ from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, cont
 from headrace.pipeline.storage.terminal import progress_bar
 
 #: Of the passes and their files: a work folder of another one is not used.
-_PASSES_VERSION = 4
+_PASSES_VERSION = 5
 
 #: Texts of a column of labels that notes keep: more would make a manifest large.
 _MOST_CLASSES = 1000
@@ -97,14 +97,14 @@ def convert_tables(
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are
     check_is_free(target, overwrite=overwrite, contents=contents_of_dataset, what="a data set")
     removed = parts_inside(target)
-    least = _load_libraries(tables, target)
+    _load_libraries(tables, target)
     if dry_run:
         report = planned(tables, target, limit)
         found = tuple(warnings_of_first_rows(tables.nodes.values()))
         for one in found:
             warn_user(f"convert: {one}")
         return replace(report, removed=removed, warnings=found)
-    left = room(limit, *least)
+    left = room(limit, LEAST_ROOM)
     before = _stamps(tables)
     target.parent.mkdir(parents=True, exist_ok=True)
 
@@ -113,8 +113,12 @@ def convert_tables(
             shown=progress, desc=what, total=total, unit="B" if "write" in what else "", unit_scale=True
         )
 
-    with with_remedy(target), work_folder(target, _fingerprint(tables, before)) as work:
-        conversion = Conversion(tables, work, left, bar, lambda: _refuse_changes(tables, before))
+    with (
+        with_remedy(target),
+        work_folder(target, _fingerprint(tables, before)) as work,
+        database(work.path, left) as base,
+    ):
+        conversion = Conversion(tables, work, base, left, bar, lambda: _refuse_changes(tables, before))
         manifest = conversion.run(_notes(tables, before))
         with new_folder(target, overwrite=overwrite, contents=contents_of_dataset, what="a data set") as draft:
             conversion.output.publish(draft, arrays_of(manifest))
@@ -122,17 +126,11 @@ def convert_tables(
         return replace(_report(conversion, manifest, target, limit), removed=removed)
 
 
-def _load_libraries(tables: Checked, target: Path) -> tuple[int, ...]:
-    """Load what takes memory beside arrays, and return what arrays must have at least where that is more than usual."""
+def _load_libraries(tables: Checked, target: Path) -> None:
+    """Load what takes memory beside arrays, so that it is known how much is left."""
     for table in tables.tables():
         table.load()
-    of_ids = [one.table.column(one.column) for one in tables.references()]
-    nodes = tables.nodes.values()
-    of_ids += [one.table.column(one.id) for one in nodes if one.table is not None and one.id is not None]
-    if not any(column.is_text for column in of_ids):
-        return ()
     load_database(target.parent)
-    return (LEAST_ROOM,)
 
 
 def _report(conversion: Conversion, manifest: Manifest, target: Path, limit: int) -> Report:

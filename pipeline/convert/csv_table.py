@@ -60,6 +60,8 @@ class CsvTable(Table):
         If a file is empty, files have different columns, or there is no such column.
     """
 
+    may_have_float_keys = False
+
     def __init__(
         self,
         paths: Paths,
@@ -127,6 +129,18 @@ class CsvTable(Table):
         for some in self._arrow_chunks(columns, rows) if find_spec("pyarrow") else self._plain_chunks(columns, rows):
             yield {
                 name: parsed(some[name], self._kinds[name], partial(where_from, self, start), name) for name in columns
+            }
+            start += len(some[columns[0]])
+
+    def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
+        """Yield rows with texts as arrays of pyarrow; `Table.arrow_chunks` documents it."""
+        start = 0
+        for some in self._arrow_chunks(columns, rows):
+            yield {
+                name: some[name]
+                if self._kinds[name] == "text"
+                else parsed(some[name], self._kinds[name], partial(where_from, self, start), name)
+                for name in columns
             }
             start += len(some[columns[0]])
 

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
-from headrace.pipeline.convert.arrow_columns import as_numpy, column_of, needed_library
+from headrace.pipeline.convert.arrow_columns import as_numpy, column_of, needed_library, texts_of
 from headrace.pipeline.convert.files import Paths, RowsOfFiles, files_of, stamps_of
 from headrace.pipeline.convert.table import Stamp, Table, where_from
 
@@ -70,10 +70,17 @@ class ParquetTable(Table):
             }
             start += len(batch)
 
-    def texts(self, column: str, rows: int) -> Iterator[Any]:
-        """Yield a column of texts as arrays of pyarrow; `Table.texts` documents it."""
-        for batch in self._batches([column], rows):
-            yield batch.column(column)
+    def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
+        """Yield rows with texts as arrays of pyarrow; `Table.arrow_chunks` documents it."""
+        start = 0
+        for batch in self._batches(columns, rows):
+            yield {
+                name: texts_of(batch.column(name))
+                if self.columns[name].is_text
+                else as_numpy(batch.column(name), self.columns[name], partial(where_from, self, start), name)
+                for name in columns
+            }
+            start += len(batch)
 
     def where(self, row: int) -> str:
         """Return the file, and the row in it, from 0."""

@@ -159,7 +159,7 @@ def planned(tables: Checked, target: Path, memory: int) -> Report:
     about = {name: _about_nodes(node) for name, node in tables.nodes.items()}
     rows = [one.table.about_rows() for _, one in tables.edge_tables()]
     num_edges = None if None in rows else sum(one or 0 for one in rows)
-    disk, needed = disk_needed(tables, about, num_edges, attributes), memory_needed(tables, about, num_edges)
+    disk, needed = disk_needed(tables, about, num_edges, attributes), memory_needed()
     passes = [f"find the ids of {name}" for name, node in tables.nodes.items() if node.id is not None or node.external]
     passes += [f"read {one.table.name}" for _, one in tables.edge_tables()]
     passes += [f"read items {one.name}" for one in tables.items]

@@ -116,7 +116,7 @@ class View(Table):
         """Be a view of another table with the same columns."""
         self._table = table
         self.name, self.identity = table.name, f"{type(self).__name__} of {table.identity}"
-        self.num_rows = table.num_rows
+        self.num_rows, self.may_have_float_keys = table.num_rows, table.may_have_float_keys
         self.columns = {**table.columns, **self._known}
         self.classes = {**table.classes, **self.classes}
 
@@ -136,6 +136,10 @@ class View(Table):
         """Yield rows; `Table.chunks` documents it."""
         for chunk in self._table.chunks(columns, rows):
             yield {name: self._changed(name, values) for name, values in chunk.items()}
+
+    def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
+        """Yield rows; `Table.arrow_chunks` documents it."""
+        return self.chunks(columns, rows) if set(columns) & set(self._known) else self._table.arrow_chunks(columns, rows)
 
     def where(self, row: int) -> str:
         """Return the place of a row."""

@@ -1,0 +1,239 @@
+"""A table of edges: the numbers of the nodes at both ends, attributes, and which rows stay, in a table of DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headrace.ops import InputError
+from headrace.pipeline.convert.attributes import Attribute
+from headrace.pipeline.convert.checked import attributes_of
+from headrace.pipeline.convert.database import INCOMING, Database, drop, literal, sql_type
+from headrace.pipeline.convert.description import NULL_TIMES, EdgeTable, Options
+from headrace.pipeline.convert.fed_rows import feed_rows
+from headrace.pipeline.convert.ids import Advance, NodeIds
+from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.work_folder import Facts
+from headrace.pipeline.data.type_attributes import value_without
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """The edges of one table that stay, as a table of DuckDB.
+
+    Its columns are ``row`` in the table of the user, ``edge``, which counts the edges that stay in the order of rows,
+    ``src`` and ``dst``, numbers of nodes within their types, and ``a0``, ``a1``, ..., the attributes of `columns`.
+
+    Parameters
+    ----------
+    name
+        Of the table.
+    columns
+        By attribute, its column.
+    num_rows, num_edges
+        Of the table of the user, and those that stay.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    num_rows: int
+    num_edges: int
+
+
+def columns_of_attributes(edge: EdgeTable) -> dict[str, str]:
+    """Return by attribute of a table of edges the column that it has in `Ends`."""
+    return {name: f"a{place}" for place, name in enumerate(attributes_of(edge))}
+
+
+def read_ends(
+    base: Database,
+    name: str,
+    edge: EdgeTable,
+    ids: tuple[NodeIds, NodeIds],
+    attributes: Mapping[str, Attribute],
+    options: Options,
+    *,
+    same_type: bool,
+    room: int,
+    advance: Advance,
+) -> Facts:
+    """Read a table of edges once, and make the table `name` of what stays of it.
+
+    Returns
+    -------
+    Facts
+        ``num_rows`` and ``num_edges`` that stay, the largest numbers ``src`` and ``dst`` of all rows, and
+        counts of rows that were left out or have no time.
+
+    Raises
+    ------
+    InputError
+        If an id is unknown, a value null, and that is not allowed; with its file and row.
+    """
+    of_edge, columns = attributes_of(edge), columns_of_attributes(edge)
+    _read_rows(base, f"{name}_rows", edge, ids, {columns[one]: column for one, column in of_edge.items()}, room, advance)
+    for side, column, one in zip(("src", "dst"), (edge.src, edge.dst), ids, strict=True):
+        if one.keys is None and one.num_nodes is None:
+            refuse_negative(base, f"{name}_rows", edge.table, side, column)
+    if options.unknown_ids != "drop":
+        _refuse_unknown(base, f"{name}_rows", edge, ids)
+    known = "src IS NOT NULL AND dst IS NOT NULL"
+    loop = "src = dst" if options.loops == "drop" and same_type else "false"
+    remain = f"({known} AND NOT ({loop}))"
+    null = {one: is_null(edge.table, column, columns[one], nan=attributes[one].is_time) for one, column in of_edge.items()}
+    for one, column in of_edge.items():
+        _check_values(base, f"{name}_rows", edge.table, one, column, columns[one], null[one], remain, attributes[one], options)
+    untimed = " OR ".join(null[one] for one in of_edge if attributes[one].is_time) or "false"
+    stays = f"{remain} AND NOT ({untimed})" if options.null_times == "drop" else remain
+    total, lost, loops, untimed_rows, kept, src, dst = base.row(
+        f"SELECT count(*), {_count(f'NOT ({known})')}, {_count(f'{known} AND ({loop})')}, "
+        f"{_count(f'{remain} AND ({untimed})')}, {_count(stays)}, coalesce(max(src), -1), coalesce(max(dst), -1) FROM {name}_rows"
+    )
+    values = [f"{_filled(columns[one], null[one], attributes[one])} AS {columns[one]}" for one in of_edge]
+    number = "row" if kept == total else "row_number() OVER (ORDER BY row) - 1"
+    kind = "VIEW" if kept == total else "TABLE"
+    drop(base, name)
+    base.execute(
+        f"CREATE {kind} {name} AS SELECT {', '.join(['row', f'{number} AS edge', 'src', 'dst', *values])} "
+        f"FROM {name}_rows WHERE {stays}"
+    )
+    if kind == "TABLE":
+        base.execute(f"DROP TABLE {name}_rows")
+    counts = {"unknown": lost, "loops": loops, "null times": untimed_rows}
+    return {"num_rows": total, "num_edges": kept, "src": src, "dst": dst, "counts": counts}
+
+
+def _read_rows(
+    base: Database,
+    name: str,
+    edge: EdgeTable,
+    ids: tuple[NodeIds, NodeIds],
+    attributes: Mapping[str, str],
+    room: int,
+    advance: Advance,
+) -> None:
+    """Make a table of all rows, where ids without a node are null."""
+    joined = number_of("s", ids[0]), number_of("d", ids[1])
+    select = ["i.row", f"{joined[0][0]} AS src", f"{joined[1][0]} AS dst", *(f"i.{one}" for one in attributes)]
+    with feed_rows(base, edge.table, {"s": edge.src, "d": edge.dst, **attributes}, room, advance, keys=("s", "d")):
+        base.execute(
+            f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(select)} FROM {INCOMING} i {joined[0][1]} {joined[1][1]}"
+        )
+
+
+def _count(condition: str) -> str:
+    return f"count(*) FILTER (WHERE {condition})"
+
+
+def number_of(column: str, ids: NodeIds) -> tuple[str, str]:
+    """Return in SQL the number of the node whose id is in a column that is fed, null where there is none, and its join."""
+    if ids.keys is not None:
+        return f"k{column}.node", f"LEFT JOIN {ids.keys} k{column} ON k{column}.key = i.{column}"
+    if ids.num_nodes is None:
+        return f"i.{column}", ""
+    return f"CASE WHEN i.{column} >= 0 AND i.{column} < {ids.num_nodes} THEN i.{column} END", ""
+
+
+def refuse_unknown(table: Table, column: str, row: int, advice: str) -> None:
+    """Refuse an id that no node has, with its value; `advice` is the beginning of what to do.
+
+    Raises
+    ------
+    InputError
+        Always.
+    """
+    value = value_at(table, column, row)
+    drop = "pass unknown_ids='drop' (--unknown-ids drop: leave such rows out)"
+    if value is None:
+        raise InputError(
+            f"convert: {table.where(row)}: there is no node with the id null of {column!r}; fill it in, or {drop}"
+        )
+    raise InputError(
+        f"convert: {table.where(row)}: there is no node with the id {value!r} of {column!r}; {advice}add the node, or "
+        f"{drop} or 'create' (--unknown-ids create: add nodes)"
+    )
+
+
+def value_at(table: Table, column: str, row: int) -> Any:
+    """Return one value of a column; None for null."""
+    start = 0
+    for chunk in table.chunks([column], 1 << 16):
+        values = chunk[column]
+        if start + len(values) > row:
+            value = values[row - start]
+            return None if value is None or value is np.ma.masked else value if isinstance(value, str) else value.item()
+        start += len(values)
+    raise AssertionError(row)
+
+
+def refuse_negative(base: Database, name: str, table: Table, side: str, column: str) -> None:
+    """Refuse numbers of nodes below 0, with the first row.
+
+    Raises
+    ------
+    InputError
+        If there is one.
+    """
+    odd = base.row(f"SELECT row, {side} FROM {name} WHERE {side} < 0 ORDER BY row LIMIT 1")
+    if odd is not None:
+        raise InputError(
+            f"convert: {table.where(odd[0])}: expected a node number of at least 0 in {column!r}, got {odd[1]}; pass "
+            "--external (in TOML: external = true) for ids that are keys"
+        )
+
+
+def _refuse_unknown(base: Database, name: str, edge: EdgeTable, ids: tuple[NodeIds, NodeIds]) -> None:
+    odd = base.row(f"SELECT row, src IS NULL FROM {name} WHERE src IS NULL OR dst IS NULL ORDER BY row LIMIT 1")
+    if odd is not None:
+        side = 0 if odd[1] else 1
+        refuse_unknown(edge.table, (edge.src, edge.dst)[side], odd[0], ids[side].advice)
+
+
+def is_null(table: Table, column: str, name: str, *, nan: bool) -> str:
+    """Return in SQL whether a column that was read under a name is null, or NaN if that counts as null too."""
+    is_nan = nan and table.column(column).dtype.kind == "f"
+    return f"({name} IS NULL OR isnan({name}))" if is_nan else f"{name} IS NULL"
+
+
+def _check_values(
+    base: Database,
+    rows: str,
+    table: Table,
+    attribute: str,
+    column: str,
+    name: str,
+    null: str,
+    remain: str,
+    kind: Attribute,
+    options: Options,
+) -> None:
+    """Refuse nulls, and weights that nothing can be drawn by, in rows that stay."""
+    if value_without(attribute) == 1 and table.column(column).dtype.kind in "if":
+        is_finite = f"AND isfinite({name})" if table.column(column).dtype.kind == "f" else ""
+        odd = f"SELECT row, {name} FROM {rows} WHERE {remain} AND {name} IS NOT NULL AND NOT ({name} >= 0 {is_finite})"
+        found = base.row(f"{odd} ORDER BY row LIMIT 1")
+        if found is not None:
+            raise InputError(
+                f"convert: {table.where(found[0])}: expected a weight that is finite and not negative in {column!r}, "
+                f"got {found[1]}; correct it, or make the column an attribute or feature of another name"
+            )
+    if kind.is_time and options.null_times != "refuse":
+        return
+    row = base.value(f"SELECT min(row) FROM {rows} WHERE {remain} AND {null}")
+    if row is not None:
+        filling = "fill it in, remove the row, or make the column labels of edges, which may be missing"
+        raise InputError(
+            f"convert: {table.where(row)}: expected a number in {column!r} for attribute {attribute!r}, got null; "
+            f"{NULL_TIMES if kind.is_time else filling}"
+        )
+
+
+def _filled(name: str, null: str, attribute: Attribute) -> str:
+    """Return in SQL an attribute of its dtype, with the earliest time where there is none."""
+    value = f"CAST({name} AS {sql_type(attribute.dtype)})"
+    if not attribute.is_time or attribute.fill is None:
+        return value
+    return f"CASE WHEN {null} THEN {literal(attribute.fill, attribute.dtype)} ELSE {value} END"
