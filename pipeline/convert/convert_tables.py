@@ -32,7 +32,7 @@ from headrace.pipeline.storage.terminal import progress_bar
 _PASSES_VERSION = 5
 
 #: Texts of a column of labels that notes keep: more would make a manifest large.
-_MOST_CLASSES = 1000
+_MOST_CLASSES = 10_000
 
 
 def convert_tables(

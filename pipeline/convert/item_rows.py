@@ -251,6 +251,8 @@ def _chunks(table: Table, names: list[str], num_rows: int, rows: int) -> Iterato
 def _by_name(table: Table, column: str, values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
     """Return the rows of each name, names in the order of their first row."""
     if values.dtype != object:
+        if np.ma.getmaskarray(values).all():  # a column without any name
+            return []
         raise InputError(
             f"convert: {table.name}: expected names of items in {column!r}, got {values.dtype}; name a column of "
             f"texts such as train and val, or of booleans for each name: splits = {{ train = {column!r} }}"

@@ -181,7 +181,7 @@ def edit(path: Path, old: str, new: str) -> None:
         (graphbolt, "metadata.yaml", "domain: node", "domain: graph", "nodes or edges"),
         (dgl_csv, "meta.yaml", "file_name: edges.csv", "file_nam: edges.csv", "did you mean file_name"),
         (dgl_csv, "meta.yaml", "file_name: edges.csv", "file_name: ../edges.csv", "edges.csv"),
-        (dgl_csv, "meta.yaml", "dataset_name", "separator: ';;'\ndataset_name", "one character, got ';;'"),
+        (dgl_csv, "meta.yaml", "dataset_name", "separator: '\"'\ndataset_name", "separator without quotes"),
         (dgl_csv, "meta.yaml", "dataset_name", "graph_data: {file_name: g.csv}\ndataset_name", "of many"),
         (
             gconstruct,

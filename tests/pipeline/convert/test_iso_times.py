@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.pipeline.convert import csv_table
 from headrace.pipeline.convert.convert_tables import convert_tables
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
@@ -26,12 +25,7 @@ def of(times, name="edges"):
     return ArrayTable(name, {"src": ids, "dst": ids, "id": ids, "t": np.array(times, object)})
 
 
-@pytest.mark.parametrize("reader", ["pyarrow", "Python"])
-def test_dates_and_datetimes(tmp_path, monkeypatch, reader):
-    if reader == "Python":
-        monkeypatch.setattr(csv_table, "find_spec", lambda name: None)
-    else:
-        pytest.importorskip("pyarrow")
+def test_dates_and_datetimes(tmp_path):
     (tmp_path / "e.csv").write_text("src,dst,t\n0,1,1970-01-02\n1,0,\n1,2,2024-02-29\n2,0,1969-12-31\n")
     data = convert(tmp_path, EdgeTable(CsvTable(tmp_path / "e.csv"), time="t"), null_times="earliest")
     assert data.graph.edge_attrs["time"].tolist() == [1, np.iinfo(np.int64).min, 19782, -1]

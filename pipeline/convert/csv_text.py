@@ -1,0 +1,90 @@
+"""The bytes of a file of text on their way to a reader of CSV: unpacked, without comments, with one separator, counted."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+from headrace.ops import InputError
+
+#: Endings of packed files, which pyarrow unpacks.
+PACKED = (".gz", ".bz2", ".zst")
+
+#: What stands for a separator of several characters: the unit separator of ASCII, which texts do not have.
+UNIT = "\x1f"
+
+_BLOCK = 1 << 18
+
+
+class CsvText(io.RawIOBase):
+    """A file of text, for a reader of CSV.
+
+    Attributes
+    ----------
+    num_quotes, num_lines
+        Of what was read so far. A line may lack its end at the end of the file.
+    """
+
+    def __init__(self, path: Path, separator: str, comment: str | None) -> None:
+        import pyarrow as pa
+
+        self._path = path
+        self._file = pa.OSFile(str(path), "rb")
+        self._stream: Any = self._file
+        if path.suffix in PACKED:
+            self._stream = pa.CompressedInputStream(self._file, {".gz": "gzip", ".zst": "zstd"}.get(path.suffix, "bz2"))
+        self._separator = separator.encode() if len(separator) > 1 else b""
+        self._comment = re.compile(rb"(?m)^" + re.escape(comment.encode()) + rb"[^\n]*\n?") if comment else None
+        self._ready = memoryview(b"")
+        self._tail = b""  # of a line whose end was not read yet
+        self._is_read = False
+        self._last = b"\n"
+        self.num_quotes = self.num_lines = 0
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes, at least one before the end."""
+        while not self._ready and not self._is_read:
+            self._ready = memoryview(self._next())
+        view = memoryview(buffer).cast("B")
+        size = min(len(view), len(self._ready))
+        view[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def share_read(self) -> float:
+        """Return which share of the file was read, of a packed one before it is unpacked."""
+        return float(self._file.tell()) / max(1, self._path.stat().st_size)
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            self._stream.close()
+            self._file.close()
+        super().close()
+
+    def _next(self) -> bytes:
+        block = bytes(self._stream.read(_BLOCK))
+        self._is_read = not block
+        if self._separator or self._comment:
+            # Both may be cut in two by the end of a block, and lines are not.
+            block = self._tail + block
+            end = len(block) if self._is_read else block.rfind(b"\n") + 1
+            block, self._tail = block[:end], block[end:]
+            block = self._comment.sub(b"", block) if self._comment else block
+            if self._separator:
+                if UNIT.encode() in block:
+                    raise InputError(
+                        f"convert: {self._path}: expected a text without the character 0x1F beside the separator "
+                        f"{self._separator.decode()!r}; write the file with a separator of one character"
+                    )
+                block = block.replace(self._separator, UNIT.encode())
+        self.num_quotes += block.count(b'"')
+        self.num_lines += block.count(b"\n") + (self._is_read and self._last != b"\n")
+        self._last = block[-1:] or self._last
+        return block
