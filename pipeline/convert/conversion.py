@@ -72,7 +72,6 @@ class Conversion:
         self._ids: dict[str, NodeIds] = {}
         self._ends: list[tuple[EdgeType | None, EdgeTable, Ends]] = []
         self._largest: list[dict[str, int]] = []
-        self._shared: dict[str, int] = {}
         self._counts: dict[str, int] = {}
 
     def run(self, notes: Mapping[str, Any]) -> Manifest:
@@ -158,10 +157,8 @@ class Conversion:
 
             facts = self.source_pass(f"ids of {node.type}", run)
             _check_number(node, facts["num_rows"])
-            self._shared.update(facts["shared"])
-            if facts["are_numbers"]:
-                return NodeIds(facts["num_nodes"], facts["num_rows"])
-            return NodeIds(facts["num_nodes"], facts["num_rows"], name, is_text)
+            keys = None if facts["are_numbers"] else name
+            return NodeIds(facts["num_nodes"], facts["num_rows"], keys, is_text=is_text, is_key=True)
         if node.table is None:
             return NodeIds(None if create else node.num_nodes, node.num_nodes or 0)
         num_rows = node.table.num_rows
@@ -189,11 +186,6 @@ class Conversion:
                 )
             for what, text in (("unknown", "to unknown nodes left out"), ("loops", "that are loops left out")):
                 self.count(f"{of_type} {text}", facts["counts"][what])
-            self.count(
-                f"ids that are both in {edge.src!r} and in {edge.dst!r}, one node each (if they are of two types, "
-                "describe these in TOML)",
-                self._num_shared(number, edge),
-            )
             done = "left out" if self.tables.options.null_times == "drop" else "made the earliest"
             self.count(f"{of_type} without a time {done}", facts["counts"]["null times"])
 
@@ -211,12 +203,6 @@ class Conversion:
                 room=self.room,
                 advance=progress.update,
             )
-
-    def _num_shared(self, number: int, edge: EdgeTable) -> int:
-        """Return how many ids are in both columns of a table, where nothing tells whether they are of one type."""
-        has_table = any(one.table is not None for one in self.tables.nodes.values())
-        is_told = self.tables.is_typed or has_table or edge.src == edge.dst
-        return 0 if is_told else self._shared.get(f"edges{number}", 0)
 
     def _read_items(self) -> list[tuple[str, ItemRun]]:
         found, references = [], {one.key: one for one in self.tables.references()}

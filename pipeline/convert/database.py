@@ -27,7 +27,7 @@ BATCH_ROWS = 1 << 17
 LEAST_ROOM = 96 << 20
 
 #: The share of memory that DuckDB may have: the rest is for batches on their way and what it does not count.
-_SHARE = 0.6
+_SHARE = 0.7
 
 #: The name by which a statement reads what it is fed.
 INCOMING = "incoming"
@@ -47,9 +47,16 @@ _SQL_TYPES = {
 
 
 class Database:
-    """A connection to DuckDB; errors of rows that it is fed are raised as they were."""
+    """A connection to DuckDB; errors of rows that it is fed are raised as they were.
 
-    def __init__(self, connection: Any) -> None:
+    Attributes
+    ----------
+    limit
+        Bytes of memory that it may have.
+    """
+
+    def __init__(self, connection: Any, limit: int) -> None:
+        self.limit = limit
         self._connection = connection
         self._fault: BaseException | None = None
 
@@ -157,16 +164,17 @@ def database(folder: Path, room: int) -> Iterator[Database]:
         "memory_limit": f"{limit}B",
         "temp_directory": str(folder / "spilled"),
         "threads": _threads(limit),
-        "preserve_insertion_order": True,  # so that rows near each other in a table are near in its file
+        "preserve_insertion_order": False,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
         "allow_community_extensions": False,
         "python_enable_replacements": False,
     }
+    (folder / "spilled").mkdir(exist_ok=True)  # which DuckDB cannot make once it is tamed
     base = None
     try:
         base = _opened(folder / "tables.duckdb", config)
-        yield Database(base)
+        yield Database(base, limit)
     except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as cause:
         _explain(cause, folder)
         raise
@@ -189,7 +197,7 @@ def load_database(folder: Path) -> None:
     import pyarrow as pa
 
     with duckdb.connect(":memory:", config={"threads": 1, "temp_directory": str(folder)}) as connection:
-        base = Database(connection)
+        base = Database(connection, LEAST_ROOM)
         with base.feed(["key"], [pa.large_string()], [[pa.array(["a"], pa.large_string())]]):
             base.execute(f"CREATE TABLE one AS SELECT key FROM {INCOMING}")
         list(base.batches("SELECT key FROM one ORDER BY key"))

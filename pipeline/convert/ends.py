@@ -20,6 +20,10 @@ from headrace.pipeline.convert.work_folder import Facts
 from headrace.pipeline.data.type_attributes import value_without
 
 
+#: The share of DuckDB's memory that tables of keys may take for two joins in one query.
+_SHARE_OF_JOINS = 0.4
+
+
 @dataclass(frozen=True, eq=False)
 class Ends:
     """The edges of one table that stay, as a table of DuckDB.
@@ -116,12 +120,27 @@ def _read_rows(
     advance: Advance,
 ) -> None:
     """Make a table of all rows, where ids without a node are null."""
-    joined = number_of("s", ids[0]), number_of("d", ids[1])
-    select = ["i.row", f"{joined[0][0]} AS src", f"{joined[1][0]} AS dst", *(f"i.{one}" for one in attributes)]
+    (src, join_src), (dst, join_dst) = number_of("s", ids[0]), number_of("d", ids[1])
+    others = [f"i.{one}" for one in attributes]
+    # DuckDB cannot spill two joins of one query: with many keys the ends are joined one after the other.
+    is_large = sum(_join_bytes(base, one) for one in ids) > base.limit * _SHARE_OF_JOINS
+    columns = ["i.row", f"{src} AS src", "i.d" if is_large else f"{dst} AS dst", *others]
     with feed_rows(base, edge.table, {"s": edge.src, "d": edge.dst, **attributes}, room, advance, keys=("s", "d")):
-        base.execute(
-            f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(select)} FROM {INCOMING} i {joined[0][1]} {joined[1][1]}"
-        )
+        joins = join_src if is_large else f"{join_src} {join_dst}"
+        made = "half_read" if is_large else name
+        base.execute(f"CREATE OR REPLACE TABLE {made} AS SELECT {', '.join(columns)} FROM {INCOMING} i {joins}")
+    if is_large:
+        columns = ["i.row", "i.src", f"{dst} AS dst", *others]
+        base.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(columns)} FROM half_read i {join_dst}")
+        base.execute("DROP TABLE half_read")
+
+
+def _join_bytes(base: Database, ids: NodeIds) -> int:
+    """Return about the bytes that a join with the keys of a type takes."""
+    if ids.keys is None:
+        return 0
+    length = f"(SELECT avg(strlen(key)) FROM {ids.keys})" if ids.is_text else "8"
+    return int(base.value(f"SELECT coalesce(count(*) * (40 + {length}), 0)::BIGINT FROM {ids.keys}"))
 
 
 def _count(condition: str) -> str:

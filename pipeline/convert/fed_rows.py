@@ -60,20 +60,17 @@ def feed_rows(
 def feed_keys(
     base: Database, table: Table, columns: Sequence[str], room: int, advance: Callable[[int], Any]
 ) -> AbstractContextManager[None]:
-    """Feed the ids in some columns of a table below each other, as ``key``, and the place of each column, as ``side``."""
+    """Feed the ids in some columns of a table below each other, as ``key``."""
 
     def batches() -> Iterator[Sequence[Any]]:
-        import pyarrow as pa
-
         start = 0
         for chunk in table.arrow_chunks(columns, rows_within(room // 16, _ROW_BYTES + 32 * len(columns))):
             size = len(chunk[columns[0]])
-            for side, name in enumerate(columns):
-                yield [_keys(table, name, chunk[name], start), pa.array(np.full(size, side, np.int64))]
+            yield from ([_keys(table, name, chunk[name], start)] for name in columns)
             start += size
             advance(size)
 
-    return base.feed(["key", "side"], [key_type(table, columns[0]), _int64()], batches())
+    return base.feed(["key"], [key_type(table, columns[0])], batches())
 
 
 def key_type(table: Table, column: str) -> Any:

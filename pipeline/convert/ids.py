@@ -36,6 +36,8 @@ class NodeIds:
         The table of keys; None where ids are numbers of nodes.
     is_text
         Whether keys are texts.
+    is_key
+        Whether ids were given as keys, also where these turned out to be the numbers of nodes.
     advice
         The beginning of what to do about unknown ids, where ids of nodes may have been forgotten.
     """
@@ -44,6 +46,7 @@ class NodeIds:
     num_rows: int
     keys: str | None = None
     is_text: bool = False
+    is_key: bool = False
     advice: str = ""
 
 
@@ -69,8 +72,7 @@ def find_keys(
     Returns
     -------
     Facts
-        ``num_rows`` of the table of nodes, ``num_nodes``, whether keys ``are_numbers`` of nodes, and for tables of
-        edges that name nodes of both columns without a table of them, how many ids are in both: ``shared``.
+        ``num_rows`` of the table of nodes, ``num_nodes``, and whether keys ``are_numbers`` of nodes.
 
     Raises
     ------
@@ -82,10 +84,8 @@ def find_keys(
     num_rows = 0
     if node.table is not None and node.id is not None:
         num_rows = _read_keys(base, name, node.table, node.id, node.type, room, advance)
-    shared: dict[str, int] = {}
     if create or node.table is None:
-        _collect(base, name, kind, references, room, advance)
-        shared = _shared(base, references)
+        _collect(base, name, kind, references, bool(num_rows), room, advance)
         base.execute(
             f"INSERT INTO {name} SELECT key, {num_rows} + row_number() OVER (ORDER BY key) - 1 "
             "FROM (SELECT DISTINCT key FROM seen)"
@@ -93,7 +93,7 @@ def find_keys(
         base.execute("DROP TABLE seen")
     num_nodes = base.value(f"SELECT count(*) FROM {name}")
     are_numbers = kind == "BIGINT" and num_nodes > 0 and base.value(f"SELECT bool_and(key = node) FROM {name}")
-    return {"num_rows": num_rows, "num_nodes": num_nodes, "are_numbers": bool(are_numbers), "shared": shared}
+    return {"num_rows": num_rows, "num_nodes": num_nodes, "are_numbers": bool(are_numbers)}
 
 
 def _read_keys(
@@ -122,34 +122,20 @@ def _read_keys(
 
 
 def _collect(
-    base: Database, name: str, kind: str, references: Sequence[Reference], room: int, advance: Advance
+    base: Database,
+    name: str,
+    kind: str,
+    references: Sequence[Reference],
+    some_known: bool,
+    room: int,
+    advance: Advance,
 ) -> None:
-    """Make the table ``seen`` of the keys that other columns have and `name` has not, with the columns they are in."""
-    base.execute(f"CREATE OR REPLACE TABLE seen (key {kind}, place BIGINT)")
-    by_table: dict[int, list[tuple[int, Reference]]] = {}
-    for place, one in enumerate(references):
-        by_table.setdefault(id(one.table), []).append((place, one))
-    for group in by_table.values():
-        table = group[0][1].table
-        columns = list(dict.fromkeys(one.column for _, one in group))
-        places = [next(place for place, one in group if one.column == column) for column in columns]
-        place = f"[{', '.join(map(str, places))}][i.side + 1]"
-        with feed_keys(base, table, columns, room, advance):
-            base.execute(
-                f"INSERT INTO seen SELECT DISTINCT i.key, {place} FROM {INCOMING} i "
-                f"LEFT JOIN {name} k ON k.key = i.key WHERE i.key IS NOT NULL AND k.key IS NULL"
-            )
-
-
-def _shared(base: Database, references: Sequence[Reference]) -> dict[str, int]:
-    """Return by the name of its columns how many keys both columns of a table of edges have."""
-    places = {one.key: place for place, one in enumerate(references)}
-    found = {}
-    for key, place in places.items():
-        other = places.get(key.removesuffix(".src") + ".dst") if key.endswith(".src") else None
-        if other is not None:
-            found[key.removesuffix(".src")] = base.value(
-                "SELECT count(*) FROM (SELECT key FROM seen WHERE place IN (?, ?) GROUP BY key HAVING count(*) = 2)",
-                [place, other],
-            )
-    return found
+    """Make the table ``seen`` of the keys that other columns have and `name` has not."""
+    base.execute(f"CREATE OR REPLACE TABLE seen (key {kind})")
+    by_table: dict[int, tuple[Table, dict[str, None]]] = {}
+    for one in references:
+        by_table.setdefault(id(one.table), (one.table, {}))[1][one.column] = None
+    known = f"LEFT JOIN {name} k ON k.key = i.key WHERE k.key IS NULL AND" if some_known else "WHERE"
+    for table, columns in by_table.values():
+        with feed_keys(base, table, list(columns), room, advance):
+            base.execute(f"INSERT INTO seen SELECT DISTINCT i.key FROM {INCOMING} i {known} i.key IS NOT NULL")
