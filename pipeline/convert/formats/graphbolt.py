@@ -16,9 +16,9 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable
 from headrace.pipeline.convert.formats.fields import Fields
-from headrace.pipeline.convert.formats.plain_yaml import parse_yaml
 from headrace.pipeline.convert.formats.source_files import PICKLES, holds_objects, inside, refuse_pickle, text_of
 from headrace.pipeline.convert.formats.views import Beside
+from headrace.pipeline.convert.formats.yaml_text import parse_yaml
 from headrace.pipeline.convert.npy_table import NpyTable
 from headrace.pipeline.convert.table import Table
 

@@ -80,7 +80,7 @@ def text_of(path: Path) -> str:
         If it cannot be read, or is no text.
     """
     try:
-        return read_limited(path).decode()
+        return read_limited(path).decode("utf-8-sig")  # editors of Windows begin files with a byte order mark
     except OSError as cause:
         raise InputError(f"convert: {path} cannot be read ({cause.strerror}); look at the path") from cause
     except ValueError as cause:  # too large, or not in UTF-8
