@@ -183,7 +183,8 @@ class Description:
     """All that a conversion reads.
 
     Node types, edge types and items keep their order. Types of nodes that edges name and no `NodeTable` has are added
-    behind the others. `tasks` are kept in the notes of the data set: what is known of each, such as its name.
+    behind the others. `tasks` are kept in the notes of the data set: what is known of each, such as its name. `notes`
+    are kept there, too, by their names.
     """
 
     edges: Sequence[EdgeTable]
@@ -191,3 +192,4 @@ class Description:
     items: Sequence[Items] = ()
     options: Options = field(default_factory=Options)
     tasks: Sequence[Mapping[str, Any]] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, NodeTable
 from headrace.pipeline.convert.formats.ogb_binary import PairsInArchive, heads_of
-from headrace.pipeline.convert.formats.source_files import inside
+from headrace.pipeline.convert.formats.source_files import array_table, inside
 from headrace.pipeline.convert.formats.views import Beside
-from headrace.pipeline.convert.npy_table import NpyTable, NpzTable
+from headrace.pipeline.convert.npy_table import NpzTable
 from headrace.pipeline.convert.table import Column, Stamp, Table
 from headrace.pipeline.storage.array_file import open_array
 from headrace.pipeline.storage.graph_files import EDGE_IDS
@@ -109,10 +109,10 @@ class _Folder:
         }
 
     def table(self, names: Sequence[str]) -> Table:
-        return NpyTable({name: self._files[name] for name in names})
+        return array_table({name: self._files[name] for name in names})
 
     def pairs(self, name: str) -> Table:
-        return NpyTable({"src": (self._files[name], 0), "dst": (self._files[name], 1)})
+        return array_table({"src": (self._files[name], 0), "dst": (self._files[name], 1)})
 
     def number(self, name: str) -> int:
         return _one(open_array(self._files[name][0], memory_map=True, is_ours=False), name)

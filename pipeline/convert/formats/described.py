@@ -44,9 +44,8 @@ from headrace.ops.names import close_name
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable, Options
 from headrace.pipeline.convert.files import natural_key
-from headrace.pipeline.convert.formats.source_files import inside, table_in, text_of
+from headrace.pipeline.convert.formats.source_files import array_table, inside, table_in, text_of
 from headrace.pipeline.convert.formats.views import Cast, Numbered
-from headrace.pipeline.convert.npy_table import NpyTable
 from headrace.pipeline.convert.table import Table
 
 _TABLE = ("files", "columns", "separator", "names", "types")
@@ -209,12 +208,12 @@ def _table(fields: Mapping[str, Any], folder: Path, what: str) -> Table:
         raise InputError(f"{what}: expected files = or columns =, got {'both' if 'files' in fields else 'none'}")
     if "files" in fields:
         return table_in(folder, _texts(fields["files"], f"{what}: files"), **_checked_csv(csv_options, what))
-    columns: dict[str, Any] = {}
+    columns: dict[str, list[Path] | tuple[list[Path], int]] = {}
     for name, given in _section(fields["columns"], f"{what}: columns").items():
         pair = isinstance(given, list) and len(given) == 2 and type(given[1]) is int
         files = inside(folder, _texts(given[0] if pair else given, f"{what}: columns"))
         columns[name] = (files, given[1]) if pair else files
-    return NpyTable(columns)
+    return array_table(columns)
 
 
 def _checked_csv(options: dict[str, Any], what: str) -> dict[str, Any]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.files import files_of
+from headrace.pipeline.convert.formats.views import Beside
+from headrace.pipeline.convert.npy_table import NpyTable
 from headrace.pipeline.convert.open_table import open_table
-from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.table import ArrayTable, Table
+from headrace.pipeline.storage.array_file import open_array
 from headrace.pipeline.storage.opened_files import read_limited
 
 #: Files of Python objects, which would run code when they are read.
@@ -49,6 +52,37 @@ def table_in(folder: Path, files: str | Sequence[str], **csv_options: Any) -> Ta
         If a file is elsewhere, is not there, or is of no known format.
     """
     return open_table(inside(folder, files), **csv_options)
+
+
+def array_table(columns: Mapping[str, list[Path] | tuple[list[Path], int]]) -> Table:
+    """Open the table of ``.npy`` files, as `NpyTable` has it; arrays in Fortran order are taken as memory maps.
+
+    Raises
+    ------
+    InputError
+        If a file is no array of numbers, or columns differ in length.
+    """
+    maps = {name: rows for name, given in columns.items() if (rows := _rows_in_fortran_order(given)) is not None}
+    others = {name: given for name, given in columns.items() if name not in maps}
+    tables: list[Table] = [NpyTable(others)] if others or not maps else []
+    if maps:
+        tables.append(ArrayTable(str(Path(next(iter(maps.values())).filename)), maps))
+    return Beside(tables) if len(tables) > 1 else tables[0]
+
+
+def _rows_in_fortran_order(given: list[Path] | tuple[list[Path], int]) -> Any:
+    """Return the rows of an array in Fortran order, or one side of its pairs; None of any other one."""
+    files, place = given if isinstance(given, tuple) else (given, None)
+    if len(files) != 1:
+        return None
+    array = open_array(files[0], memory_map=True, is_ours=False)
+    if array.ndim < 2 or array.flags.c_contiguous or not array.dtype.isnative:
+        return None
+    if place is None:
+        return array
+    if array.ndim > 2 or (array.shape[0] != 2 and place >= array.shape[1]):
+        return None
+    return array[place] if array.shape[0] == 2 else array[:, place]
 
 
 def refuse_pickle(name: str, instead: str = "write its arrays by numpy.save, and name the .npy files") -> None:
