@@ -46,7 +46,7 @@ from headrace.pipeline.convert.description import Columns, Description, EdgeTabl
 from headrace.pipeline.convert.files import natural_key
 from headrace.pipeline.convert.formats.source_files import array_table, inside, table_in, text_of
 from headrace.pipeline.convert.formats.views import Cast, Numbered
-from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.table import Table, first_text
 
 _TABLE = ("files", "columns", "separator", "names", "types")
 _NODES = (*_TABLE, "id", "num_nodes", "external", "features", "labels", "time", "split", "splits")
@@ -91,17 +91,19 @@ def description_of(fields: Mapping[str, Any], folder: Path, what: str) -> Descri
         raise InputError(f'{what}: expected a table [edges], or one for each type, [edges."user,buys,item"]')
     plain = "files" in edges or "columns" in edges
     of_edges = {None: edges} if plain else {_edge_type(name, what): one for name, one in edges.items()}
-    of_nodes = {"node": nodes} if {"files", "columns", "num_nodes", "external"} & set(nodes) else nodes
+    of_nodes = {"node": nodes} if _is_one_table(nodes) else nodes
     if not plain and of_nodes:
         _refuse_unknown_types(of_edges, list(of_nodes), what)
     options = _section(fields.get("options", {}), f"{what}: options")
     _known(options, [one.name for one in dataclasses.fields(Options)], f"{what}: options")
-    return Description(
+    found = Description(
         [_edges(_section(one, f"{what}: edges {name}"), name, folder, what) for name, one in of_edges.items()],
         [_nodes(_section(one, f"{what}: nodes {name}"), name, folder, what) for name, one in of_nodes.items()],
         [_items(_section(one, f"{what}: items {name}"), name, folder, what) for name, one in items.items()],
         Options(**options),
     )
+    _refuse_texts_as_numbers(found, what)
+    return found
 
 
 def features_of(table: Table, given: Any, what: str) -> dict[str, Columns]:
@@ -154,6 +156,12 @@ def _nodes(fields: Mapping[str, Any], name: str, folder: Path, what: str) -> Nod
     if (count is not None and type(count) is not int) or not isinstance(external, bool):
         raise InputError(f"{what}: expected num_nodes to be an integer and external true or false, got {dict(fields)}")
     if "files" not in fields and "columns" not in fields:
+        of_columns = [one for one in fields if one not in ("num_nodes", "external")]
+        if of_columns:
+            raise InputError(
+                f"{what}: expected files = or columns = with {', '.join(of_columns)}, got none; name the files that "
+                "have a row for each node"
+            )
         return NodeTable(name, num_nodes=count, external=external)
     table = _table(fields, folder, what)
     own, time, split = (_column(table, fields.get(key), f"{what}: {key}") for key in ("id", "time", "split"))
@@ -269,6 +277,28 @@ def _edge_type(name: str, what: str) -> EdgeType:
     if len(parts) != 3 or not all(parts):
         raise InputError(f'{what}: expected an edge type such as "user,buys,item", got {name!r}')
     return parts[0], parts[1], parts[2]
+
+
+def _is_one_table(nodes: Mapping[str, Any]) -> bool:
+    """Return whether [nodes] has the fields of one table, rather than a section for each type."""
+    fields = set(_NODES)
+    return any(name in fields and not (isinstance(one, Mapping) and set(one) <= fields) for name, one in nodes.items())
+
+
+def _refuse_texts_as_numbers(description: Description, what: str) -> None:
+    """Refuse ids that are texts of types that have num_nodes and no table: they would be numbered, whatever it is."""
+    counts = {one.type: one.num_nodes for one in description.nodes if one.table is None and not one.external}
+    for table, columns, kind in (
+        *((one.table, (one.src, one.dst), one.type) for one in description.edges),
+        *((one.table, (one.ids,) if isinstance(one.ids, str) else one.ids, one.type) for one in description.items),
+    ):
+        types = (kind[0], kind[2]) if isinstance(kind, tuple) else (kind or "node",) * 2
+        for column, of_type in zip(columns, types, strict=False):
+            if counts.get(of_type) is not None and "integers" not in table.id_kinds(column):
+                raise InputError(
+                    f"{what}: expected node numbers below num_nodes = {counts[of_type]} in {column!r}, got "
+                    f"{first_text(table, column)}; correct it, or leave num_nodes out"
+                )
 
 
 def _refuse_unknown_types(edges: Iterable[EdgeType | None], nodes: Sequence[str], what: str) -> None:
