@@ -146,7 +146,8 @@ def with_float32(table: Table, features: Mapping[str, Columns], others: Sequence
             is_float = table.column(name).dtype.kind == "f" or not isinstance(some, str)
             if is_float and name not in others and not table.column(name).is_text:
                 casts[name] = single
-    return Cast(table, casts) if casts else table
+    advice = "correct it, or write the table in Parquet, which keeps its dtypes"
+    return Cast(table, casts, advice) if casts else table
 
 
 def _nodes(fields: Mapping[str, Any], name: str, folder: Path, what: str) -> NodeTable:

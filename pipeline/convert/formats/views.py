@@ -158,14 +158,57 @@ class View(Table):
 
 
 class Cast(View):
-    """A table with some columns of numbers in other dtypes."""
+    """A table with some columns of numbers in other dtypes.
 
-    def __init__(self, table: Table, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+    A number is rounded where a dtype of floating point demands it; one that would change otherwise is refused when it
+    is read, with its row: integers that are too large, fractions as integers, and finite numbers as infinite ones.
+
+    Parameters
+    ----------
+    advice
+        What to do about such a number, for the error.
+    """
+
+    def __init__(self, table: Table, dtypes: Mapping[str, np.dtype[Any]], advice: str = "correct it") -> None:
         super().__init__(table, {name: Column(dtype, table.column(name).shape) for name, dtype in dtypes.items()})
-        self._dtypes = dtypes
+        self._dtypes, self._advice = dtypes, advice
 
-    def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        return values.astype(self._dtypes[name], copy=False) if name in self._dtypes else values
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
+        """Yield rows; `Table.chunks` documents it."""
+        start = 0
+        for chunk in self._table.chunks(columns, rows):
+            yield {name: self._cast(name, values, start) for name, values in chunk.items()}
+            start += _size(chunk)
+
+    def _cast(self, name: str, values: NDArray[Any], start: int) -> NDArray[Any]:
+        if name not in self._dtypes or values.dtype == self._dtypes[name]:
+            return values
+        dtype = self._dtypes[name]
+        with np.errstate(all="ignore"):
+            cast = values.astype(dtype, copy=False)
+        changed = _is_changed(np.ma.getdata(values), np.ma.getdata(cast)) & ~np.ma.getmaskarray(values)
+        if changed.any():
+            place = np.unravel_index(int(changed.argmax()), changed.shape)
+            raise InputError(
+                f"convert: {self.where(start + int(place[0]))}: expected a number of {dtype} in {name!r}, got "
+                f"{values[place]}; {self._advice}"
+            )
+        return cast
+
+
+def _is_changed(values: NDArray[Any], cast: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which numbers have become others by more than rounding."""
+    if cast.dtype.kind == "f":
+        return np.isinf(cast) & np.isfinite(values)
+    if values.dtype.kind == "b":
+        return np.zeros(values.shape, bool)
+    bounds = np.iinfo(cast.dtype)
+    if values.dtype.kind == "f":
+        exact = values.astype(np.float64)
+        fits = (exact >= float(bounds.min)) & (exact < float(bounds.max + 1)) & (np.trunc(exact) == exact)
+        return np.asarray(~fits)
+    own = np.iinfo(values.dtype)
+    return np.asarray((values < max(own.min, bounds.min)) | (values > min(own.max, bounds.max)))
 
 
 class Numbered(View):
