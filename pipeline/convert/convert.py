@@ -38,7 +38,8 @@ def convert(
 
     Of an object the graph is that of `Graph.from_pyg` or `Graph.from_dgl`, with its edge attributes and times. Features
     are all arrays with a row for each node or edge, of all types. Masks of nodes, ``train_mask``, become items,
-    ``data.items["train"]``; ``edge_label_index`` and ``edge_label`` of PyG become the items "edge_label".
+    ``data.items["train"]``, and those of several splits, [num_nodes, k], ``data.items["train_0"]`` and further;
+    ``edge_label_index`` and ``edge_label`` of PyG become the items "edge_label".
 
     Parameters
     ----------

@@ -196,6 +196,34 @@ class Cast(View):
         return cast
 
 
+class Slices(View):
+    """A table with numbers of its vectors as columns of their own.
+
+    Parameters
+    ----------
+    table
+        Any.
+    places
+        By the name of a new column, or of one to replace, the column of vectors and the place in these.
+    """
+
+    def __init__(self, table: Table, places: Mapping[str, tuple[str, int]]) -> None:
+        super().__init__(table, {name: Column(table.column(wide).dtype) for name, (wide, _) in places.items()})
+        self._places = places
+
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
+        """Yield rows; `Table.chunks` documents it."""
+        needed = list(dict.fromkeys(self._places[name][0] if name in self._places else name for name in columns))
+        for chunk in self._table.chunks(needed, rows):
+            yield {name: self._slice(name, chunk) for name in columns}
+
+    def _slice(self, name: str, chunk: Chunk) -> NDArray[Any]:
+        if name not in self._places:
+            return chunk[name]
+        wide, place = self._places[name]
+        return chunk[wide][:, place]
+
+
 def _is_changed(values: NDArray[Any], cast: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which numbers have become others by more than rounding."""
     if cast.dtype.kind == "f":
