@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.ops.errors import InputError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.files import files_of
 from headrace.pipeline.convert.formats.views import Beside
 from headrace.pipeline.convert.npy_table import NpyTable
@@ -33,7 +34,7 @@ def inside(folder: Path, files: str | Sequence[str]) -> list[Path]:
         if not isinstance(text, str) or not text or "\0" in text:
             raise InputError(f"convert: expected names of files, got {text!r}")
         refuse_pickle(text)
-        found += files_of(folder / text)
+        found += files_of(text, folder)
     root = os.path.realpath(folder)
     for path in found:
         if not Path(os.path.realpath(path)).is_relative_to(root):
@@ -51,7 +52,17 @@ def table_in(folder: Path, files: str | Sequence[str], **csv_options: Any) -> Ta
     InputError
         If a file is elsewhere, is not there, or is of no known format.
     """
-    return open_table(inside(folder, files), **csv_options)
+    paths = inside(folder, files)
+    table = open_table(paths, **csv_options)
+    parts = [part for path in paths for part in Path(os.path.relpath(path, folder)).parts[:-1]]
+    keys = dict.fromkeys(part.partition("=")[0] for part in parts if "=" in part)
+    missing = [key for key in keys if key not in table.columns]
+    if missing:
+        warn_user(
+            f"convert: left out of {table.name} the columns {', '.join(map(repr, missing))}, which the names of "
+            "folders have and the files do not; write them into the files"
+        )
+    return table
 
 
 def array_table(columns: Mapping[str, list[Path] | tuple[list[Path], int]]) -> Table:
