@@ -25,8 +25,10 @@
     [options]
     unknown_ids = "drop"               # the fields of `headrace.pipeline.convert.description.Options`
 
-Tables may have ``separator``, ``names`` (of files without a header), ``types`` (of columns in CSV) and ``columns``
-(``{ src = ["edges.npy", 0], dst = ["edges.npy", 1] }``, in place of files), and nodes ``num_nodes``, ``external``.
+Tables of text may have ``separator``, ``names`` (of files without a header), ``types`` (of columns), ``comment`` (the
+character at the beginning of lines to leave out), ``skip`` (how many lines of each file), ``null_values`` (texts that
+mean null) and ``escape`` (a character that makes the next one plain). In place of files tables may have ``columns``
+(``{ src = ["edges.npy", 0], dst = ["edges.npy", 1] }``), and nodes ``num_nodes``, ``external``.
 """
 
 from __future__ import annotations
@@ -44,11 +46,12 @@ from headrace.ops.names import close_name
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable, Options
 from headrace.pipeline.convert.files import natural_key
+from headrace.pipeline.convert.formats.csv_fields import FIELDS, csv_options, refuse_headers, texts_of
 from headrace.pipeline.convert.formats.source_files import array_table, inside, table_in, text_of
 from headrace.pipeline.convert.formats.views import Cast, Numbered
 from headrace.pipeline.convert.table import Table, first_text
 
-_TABLE = ("files", "columns", "separator", "names", "types")
+_TABLE = ("files", "columns", *FIELDS)
 _NODES = (*_TABLE, "id", "num_nodes", "external", "features", "labels", "time", "split", "splits")
 _EDGES = (*_TABLE, "src", "dst", "features", "attributes", "weight", "time", "labels", "split")
 _ITEMS = (*_TABLE, "ids", "type", "labels", "time")
@@ -122,11 +125,11 @@ def features_of(table: Table, given: Any, what: str) -> dict[str, Columns]:
     if isinstance(given, Mapping):
         found: dict[str, Columns] = {}
         for name, some in given.items():
-            columns = [one for part in _texts(some, what) for one in _matching(table, part, what)]
+            columns = [one for part in texts_of(some, what) for one in _matching(table, part, what)]
             found[name] = columns[0] if isinstance(some, str) and len(columns) == 1 else columns
         return found
     by_name: dict[str, Columns] = {}
-    for one in _texts(given, what):
+    for one in texts_of(given, what):
         columns = _matching(table, one, what)
         by_name[one.replace("*", "").strip("_ ") or "x"] = columns if "*" in one else columns[0]
     return by_name
@@ -195,7 +198,7 @@ def _items(fields: Mapping[str, Any], name: str, folder: Path, what: str) -> Ite
     _known(fields, _ITEMS, what)
     table = _table(fields, folder, what)
     ids = fields.get("ids", "id")
-    columns = [_column(table, one, f"{what}: ids") for one in _texts(ids, what)]
+    columns = [_column(table, one, f"{what}: ids") for one in texts_of(ids, what)]
     of_type = fields.get("type")
     if of_type is not None and not isinstance(of_type, str):
         raise InputError(f'{what}: expected type to be a node type, or "user,buys,item", got {of_type!r}')
@@ -212,30 +215,22 @@ def numbered(table: Table, labels: Mapping[str, str]) -> Table:
 
 
 def _table(fields: Mapping[str, Any], folder: Path, what: str) -> Table:
-    csv_options = {name: fields[name] for name in ("separator", "names", "types") if name in fields}
     if ("files" in fields) == ("columns" in fields):
         raise InputError(f"{what}: expected files = or columns =, got {'both' if 'files' in fields else 'none'}")
+    options = csv_options(fields, what)
     if "files" in fields:
-        return table_in(folder, _texts(fields["files"], f"{what}: files"), **_checked_csv(csv_options, what))
+        files = texts_of(fields["files"], f"{what}: files")
+        if "names" in options:
+            refuse_headers(inside(folder, files), options)
+        return table_in(folder, files, **options)
+    if options:
+        raise InputError(f"{what}: expected {next(iter(options))} with files = alone, got columns =; leave it out")
     columns: dict[str, list[Path] | tuple[list[Path], int]] = {}
     for name, given in _section(fields["columns"], f"{what}: columns").items():
         pair = isinstance(given, list) and len(given) == 2 and type(given[1]) is int
-        files = inside(folder, _texts(given[0] if pair else given, f"{what}: columns"))
-        columns[name] = (files, given[1]) if pair else files
+        paths = inside(folder, texts_of(given[0] if pair else given, f"{what}: columns"))
+        columns[name] = (paths, given[1]) if pair else paths
     return array_table(columns)
-
-
-def _checked_csv(options: dict[str, Any], what: str) -> dict[str, Any]:
-    separator, types = options.get("separator", ","), options.get("types", {})
-    if not isinstance(separator, str) or len(separator) != 1:
-        raise InputError(f"{what}: expected separator to be one character, got {separator!r}")
-    if not isinstance(types, Mapping):
-        raise InputError(f"{what}: expected types by column, got {types!r}")
-    if "names" in options:
-        options["names"] = _texts(options["names"], f"{what}: names")
-    if "types" in options:
-        options["types"] = {name: tuple(one) if isinstance(one, list) else one for name, one in types.items()}
-    return options
 
 
 def _column(table: Table, name: Any, what: str) -> str | None:
@@ -253,7 +248,7 @@ def _column(table: Table, name: Any, what: str) -> str | None:
 
 def _columns(table: Table, given: Any, what: str) -> dict[str, str]:
     """Return columns by name: ``"y"``, ``["y", "z"]``, or ``{"y": "class"}``."""
-    by_name = given if isinstance(given, Mapping) else {one: one for one in _texts(given, what)}
+    by_name = given if isinstance(given, Mapping) else {one: one for one in texts_of(given, what)}
     return {name: str(_column(table, column, what)) for name, column in by_name.items()}
 
 
@@ -264,13 +259,6 @@ def _matching(table: Table, pattern: str, what: str) -> list[str]:
     if not found:
         raise InputError(f"{what}: {table.name} has no column like {pattern!r}; its columns are {list(table.columns)}")
     return found
-
-
-def _texts(given: Any, what: str) -> list[str]:
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
-        raise InputError(f"{what}: expected a text, or a list of texts, got {given!r}")
-    return list(texts)
 
 
 def _edge_type(name: str, what: str) -> EdgeType:
