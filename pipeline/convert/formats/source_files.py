@@ -20,6 +20,21 @@ from headrace.pipeline.storage.opened_files import read_limited
 #: Files of Python objects, which would run code when they are read.
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".bin", ".dgl", ".joblib")
 
+#: Files that other libraries read, by their ending: their name, and the line of Python that makes a data set of one.
+_FOREIGN = {
+    ".mtx": (
+        "MatrixMarket",
+        "import scipy.io, headrace as hr; hr.save_dataset('DATASET', hr.Graph.from_scipy(scipy.io.mmread({!r})))",
+    ),
+    ".graphml": (
+        "GraphML",
+        (
+            "import networkx, headrace as hr; g = networkx.read_graphml({!r}); hr.save_dataset('DATASET', "
+            "hr.Graph.from_scipy(networkx.to_scipy_sparse_array(g)), ids={{'node': list(g)}})"
+        ),
+    ),
+}
+
 
 def inside(folder: Path, files: str | Sequence[str]) -> list[Path]:
     """Return the files of a table, all below a folder.
@@ -34,6 +49,7 @@ def inside(folder: Path, files: str | Sequence[str]) -> list[Path]:
         if not isinstance(text, str) or not text or "\0" in text:
             raise InputError(f"convert: expected names of files, got {text!r}")
         refuse_pickle(text)
+        refuse_foreign(folder / text)
         found += files_of(text, folder)
     root = os.path.realpath(folder)
     for path in found:
@@ -106,6 +122,22 @@ def refuse_pickle(name: str, instead: str = "write its arrays by numpy.save, and
     """
     if name.lower().endswith(PICKLES):
         raise holds_objects(name, instead)
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a file that another library reads.
+
+    Raises
+    ------
+    InputError
+        With the line of Python that makes a data set of it.
+    """
+    for ending, (name, line) in _FOREIGN.items():
+        if path.name.lower().removesuffix(".gz").endswith(ending):
+            raise InputError(
+                f"convert: expected tables, arrays or a folder of a known format, got {path.name}, in {name}, which "
+                f"headrace does not read; run `{line.format(str(path))}`"
+            )
 
 
 def holds_objects(name: str, instead: str) -> InputError:
