@@ -47,8 +47,9 @@ from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable, Options
 from headrace.pipeline.convert.files import natural_key
 from headrace.pipeline.convert.formats.csv_fields import FIELDS, csv_options, refuse_headers, texts_of
+from headrace.pipeline.convert.formats.labels import with_numbered_labels
 from headrace.pipeline.convert.formats.source_files import array_table, inside, table_in, text_of
-from headrace.pipeline.convert.formats.views import Cast, Numbered
+from headrace.pipeline.convert.formats.views import Cast
 from headrace.pipeline.convert.table import Table, first_text
 
 _TABLE = ("files", "columns", *FIELDS)
@@ -106,7 +107,7 @@ def description_of(fields: Mapping[str, Any], folder: Path, what: str) -> Descri
         Options(**options),
     )
     _refuse_texts_as_numbers(found, what)
-    return found
+    return with_numbered_labels(found)
 
 
 def features_of(table: Table, given: Any, what: str) -> dict[str, Columns]:
@@ -173,7 +174,6 @@ def _nodes(fields: Mapping[str, Any], name: str, folder: Path, what: str) -> Nod
     labels = _columns(table, fields.get("labels", {}), f"{what}: labels")
     splits = _columns(table, fields.get("splits", {}), f"{what}: splits")
     table = with_float32(table, features, [own, time, split, *labels.values(), *splits.values()])
-    table = numbered(table, labels)
     return NodeTable(name, table, own, count, external, features, labels, time, split or splits or None)
 
 
@@ -188,7 +188,6 @@ def _edges(fields: Mapping[str, Any], name: EdgeType | None, folder: Path, what:
     # Weights are drawn by in floating point.
     floats = features if weight is None else {**features, " weight": [weight]}
     table = with_float32(table, floats, [*ends, time, split, *labels.values(), *attributes.values()])
-    table = numbered(table, labels)
     src, dst = (str(one) for one in ends)
     return EdgeTable(table, name, src, dst, attributes, features, weight, time, labels, split)
 
@@ -206,12 +205,6 @@ def _items(fields: Mapping[str, Any], name: str, folder: Path, what: str) -> Ite
     labels, time = (_column(table, fields.get(key), f"{what}: {key}") for key in ("labels", "time"))
     named = [str(one) for one in columns]
     return Items(name, table, named[0] if isinstance(ids, str) else named, kind, labels, time)
-
-
-def numbered(table: Table, labels: Mapping[str, str]) -> Table:
-    """Return a table whose columns of labels are numbers."""
-    texts = [column for column in labels.values() if table.column(column).is_text]
-    return Numbered(table, texts) if texts else table
 
 
 def _table(fields: Mapping[str, Any], folder: Path, what: str) -> Table:

@@ -13,8 +13,9 @@ from headrace.ops.errors import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, NodeTable
-from headrace.pipeline.convert.formats.described import numbered, with_float32
+from headrace.pipeline.convert.formats.described import with_float32
 from headrace.pipeline.convert.formats.fields import Fields
+from headrace.pipeline.convert.formats.labels import numbered
 from headrace.pipeline.convert.formats.source_files import inside, text_of
 from headrace.pipeline.convert.formats.yaml_text import parse_yaml
 from headrace.pipeline.convert.table import Table

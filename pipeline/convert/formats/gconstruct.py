@@ -13,8 +13,8 @@ import numpy as np
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable
-from headrace.pipeline.convert.formats.described import numbered
 from headrace.pipeline.convert.formats.fields import Fields
+from headrace.pipeline.convert.formats.labels import numbered
 from headrace.pipeline.convert.formats.source_files import table_in
 from headrace.pipeline.convert.formats.views import Cast
 from headrace.pipeline.convert.table import Table

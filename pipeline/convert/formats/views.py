@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ MOST_CLASSES = 100_000
 _AT_A_TIME = 1 << 16
 
 Chunk = Mapping[str, NDArray[Any]]
+
+Kind = TypeVar("Kind", bound=Hashable)
 
 
 class Beside(Table):
@@ -227,7 +229,7 @@ class Slices(View):
 def _is_changed(values: NDArray[Any], cast: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which numbers have become others by more than rounding."""
     if cast.dtype.kind == "f":
-        return np.isinf(cast) & np.isfinite(values)
+        return np.asarray(np.isinf(cast) & np.isfinite(values))
     if values.dtype.kind == "b":
         return np.zeros(values.shape, bool)
     bounds = np.iinfo(cast.dtype)
@@ -242,24 +244,20 @@ def _is_changed(values: NDArray[Any], cast: NDArray[Any]) -> NDArray[np.bool_]:
 class Numbered(View):
     """A table with texts in some columns as the numbers of their classes, int64, and null as -100.
 
-    Attributes
+    Parameters
     ----------
+    table, columns
+        The table, and its columns of texts.
     classes
-        By column the texts in their order, which is that of the numbers; they are found by one pass over the table.
+        By column the texts in their order, which is that of the numbers; by default those of the table, which are
+        found by one pass over it.
     """
 
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+    def __init__(
+        self, table: Table, columns: Sequence[str], classes: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         super().__init__(table, {name: Column(np.dtype(np.int64)) for name in columns})
-        found: dict[str, set[str]] = {name: set() for name in columns}
-        for chunk in table.chunks(list(columns), _AT_A_TIME):
-            for name, values in chunk.items():
-                found[name].update(one for one in values if one is not None)
-                if len(found[name]) > MOST_CLASSES:
-                    raise InputError(
-                        f"convert: {table.name}: expected labels in {name!r}, got more than {MOST_CLASSES} different "
-                        "texts; number them, or leave the column out"
-                    )
-        ordered = {name: sorted(texts) for name, texts in found.items()}
+        ordered = classes_of([(table, {name: name for name in columns})]) if classes is None else classes
         self.classes = {**table.classes, **ordered}
         self._numbers = {name: {text: at for at, text in enumerate(texts)} for name, texts in ordered.items()}
 
@@ -268,6 +266,30 @@ class Numbered(View):
             return values
         numbers = self._numbers[name]
         return np.array([numbers.get(one, -100) for one in values], np.int64)
+
+
+def classes_of(columns: Iterable[tuple[Table, Mapping[str, Kind]]]) -> dict[Kind, list[str]]:
+    """Return the texts in columns of tables by their kinds, in ascending order; each table is read once.
+
+    Raises
+    ------
+    InputError
+        If there are too many of a kind.
+    """
+    found: dict[Kind, set[str]] = {}
+    for table, kinds in columns:
+        for chunk in table.chunks(list(kinds), _AT_A_TIME):
+            for name, values in chunk.items():
+                texts = found.setdefault(kinds[name], set())
+                texts.update(one for one in values if one is not None)
+                if len(texts) > MOST_CLASSES:
+                    raise InputError(
+                        f"convert: {table.name}: expected labels in {name!r}, got more than {MOST_CLASSES} different "
+                        "texts; number them, or leave the column out"
+                    )
+        for kind in kinds.values():
+            found.setdefault(kind, set())
+    return {kind: sorted(texts) for kind, texts in found.items()}
 
 
 class WithInverses(Table):
