@@ -164,6 +164,9 @@ class Options:
     null_times
         "refuse"; "earliest": such an edge or node has always been there, as `Graph.from_coo` has it; "drop" leaves out
         the edge or item (times of nodes are then refused).
+    held_out
+        Of edges that the `split` of their table makes items "val" or "test": "keep" them in the graph as well, or
+        "drop" them from it. They are items alone then, their ends stay nodes, and the graph is the one to train on.
     time_unit
         What one unit of time is, such as "s": kept in the notes of the data set, and not interpreted. Of timestamps in
         Parquet and of texts it is found: ISO dates are "days" and datetimes "us" since 1970-01-01 in UTC.
@@ -175,6 +178,7 @@ class Options:
     undirected: bool = False
     reverse: bool = False
     null_times: Literal["refuse", "earliest", "drop"] = "refuse"
+    held_out: Literal["keep", "drop"] = "keep"
     time_unit: str | None = None
 
 
