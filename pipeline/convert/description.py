@@ -16,6 +16,9 @@ Columns = str | Sequence[str]
 
 EdgeType = tuple[str, str, str]
 
+#: The relation of an edge type whose table has relations in a column.
+ANY = "*"
+
 #: What to do about null as a time, for users of functions and of the shell.
 NULL_TIMES = "pass null_times='earliest' (--null-times earliest) or 'drop' (--null-times drop)"
 
@@ -96,6 +99,9 @@ class EdgeTable:
         By name, a column of labels, which becomes a feature of edges, and the labels of items if there is one.
     split
         A column with the name of the items that an edge is one of, such as "train"; items are pairs (src, dst).
+    relation
+        A column of texts, in a table whose type is (source type, `ANY`, destination type): edges with one text are
+        those of the type with it in place of `ANY`, types in ascending order of texts. Null is refused.
     """
 
     table: Table
@@ -108,6 +114,7 @@ class EdgeTable:
     time: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     split: str | None = None
+    relation: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@
     time = "joined"
     split = "split"                    # a column of names; or splits = { train = "is_train" }
 
-    [edges."user,buys,item"]           # or [edges]
+    [edges."user,buys,item"]           # or [edges]; "user,*,item" with relation = "TYPE": a type for each text in TYPE
     files = "buys.csv"
     src = "user"
     dst = "item"
@@ -44,7 +44,16 @@ import numpy as np
 from headrace.ops.errors import InputError
 from headrace.ops.names import close_name
 from headrace.pipeline.convert.csv_table import CsvTable
-from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable, Options
+from headrace.pipeline.convert.description import (
+    ANY,
+    Columns,
+    Description,
+    EdgeTable,
+    EdgeType,
+    Items,
+    NodeTable,
+    Options,
+)
 from headrace.pipeline.convert.files import natural_key
 from headrace.pipeline.convert.formats.csv_fields import FIELDS, csv_options, refuse_headers, texts_of
 from headrace.pipeline.convert.formats.labels import with_numbered_labels
@@ -54,7 +63,7 @@ from headrace.pipeline.convert.table import Table, first_text
 
 _TABLE = ("files", "columns", *FIELDS)
 _NODES = (*_TABLE, "id", "num_nodes", "external", "features", "labels", "time", "split", "splits")
-_EDGES = (*_TABLE, "src", "dst", "features", "attributes", "weight", "time", "labels", "split")
+_EDGES = (*_TABLE, "src", "dst", "relation", "features", "attributes", "weight", "time", "labels", "split")
 _ITEMS = (*_TABLE, "ids", "type", "labels", "time")
 _SECTIONS = ("nodes", "edges", "items", "options")
 
@@ -94,8 +103,12 @@ def description_of(fields: Mapping[str, Any], folder: Path, what: str) -> Descri
     if not edges:
         raise InputError(f'{what}: expected a table [edges], or one for each type, [edges."user,buys,item"]')
     plain = "files" in edges or "columns" in edges
-    of_edges = {None: edges} if plain else {_edge_type(name, what): one for name, one in edges.items()}
     of_nodes = {"node": nodes} if _is_one_table(nodes) else nodes
+    of_edges: dict[EdgeType | None, Any]
+    if plain:
+        of_edges = {_ends_of_relations(list(of_nodes), what) if "relation" in edges else None: edges}
+    else:
+        of_edges = {_edge_type(name, what): one for name, one in edges.items()}
     if not plain and of_nodes:
         _refuse_unknown_types(of_edges, list(of_nodes), what)
     options = _section(fields.get("options", {}), f"{what}: options")
@@ -107,6 +120,8 @@ def description_of(fields: Mapping[str, Any], folder: Path, what: str) -> Descri
         Options(**options),
     )
     _refuse_texts_as_numbers(found, what)
+    if any(one.relation for one in found.edges):  # until conversions read EdgeTable.relation: else it would be ignored
+        raise InputError(f"{what}: edges: expected a table for each relation, got relation; write one file for each")
     return with_numbered_labels(found)
 
 
@@ -185,11 +200,44 @@ def _edges(fields: Mapping[str, Any], name: EdgeType | None, folder: Path, what:
     weight, time, split = (_column(table, fields.get(key), f"{what}: {key}") for key in ("weight", "time", "split"))
     features = features_of(table, fields.get("features", ()), f"{what}: features")
     attributes, labels = (_columns(table, fields.get(key, {}), f"{what}: {key}") for key in ("attributes", "labels"))
+    relation = _relation(table, fields.get("relation"), name, what)
     # Weights are drawn by in floating point.
     floats = features if weight is None else {**features, " weight": [weight]}
     table = with_float32(table, floats, [*ends, time, split, *labels.values(), *attributes.values()])
     src, dst = (str(one) for one in ends)
-    return EdgeTable(table, name, src, dst, attributes, features, weight, time, labels, split)
+    return EdgeTable(table, name, src, dst, attributes, features, weight, time, labels, split, relation)
+
+
+def _ends_of_relations(node_types: Sequence[str], what: str) -> EdgeType:
+    """Return the edge type of a table of all relations, between nodes of the only type."""
+    if len(node_types) > 1:
+        raise InputError(
+            f'{what}: edges: expected the types of ends, as [edges."SOURCE,{ANY},DESTINATION"], got the node types '
+            f"{', '.join(node_types)}; name two of them"
+        )
+    of_type = node_types[0] if node_types else "node"
+    return of_type, ANY, of_type
+
+
+def _relation(table: Table, given: Any, name: EdgeType | None, what: str) -> str | None:
+    """Return the column of relations, which is there exactly where the edge type leaves the relation open."""
+    column = _column(table, given, f"{what}: relation")
+    if name is None or (column is None and name[1] != ANY):
+        return None
+    general = f'"{name[0]},{ANY},{name[2]}"'
+    if column is None:
+        raise InputError(f"{what}: expected relation = COLUMN with the edge type {general}, got none; name the column")
+    if name[1] != ANY:
+        raise InputError(
+            f"{what}: expected the edge type {general} with relation = {column!r}, got {','.join(name)!r}; write * for "
+            "the relation, or leave the column out"
+        )
+    if not table.column(column).is_text:
+        raise InputError(
+            f"{what}: relation: expected texts in {column!r}, got {table.column(column).dtype}; of CSV write types = "
+            f'{{ {column} = "text" }}'
+        )
+    return column
 
 
 def _items(fields: Mapping[str, Any], name: str, folder: Path, what: str) -> Items:
