@@ -327,7 +327,7 @@ def _refuse_texts_as_numbers(description: Description, what: str) -> None:
             if counts.get(of_type) is not None and "integers" not in table.id_kinds(column):
                 raise InputError(
                     f"{what}: expected node numbers below num_nodes = {counts[of_type]} in {column!r}, got "
-                    f"{first_text(table, column)}; correct it, or leave num_nodes out"
+                    f"{first_text(table, column)}; correct it, or write external = true for ids that are keys"
                 )
 
 
