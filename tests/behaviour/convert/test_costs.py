@@ -39,7 +39,8 @@ def test_an_estimate_is_near_what_it_takes(tmp_path, capsys, monkeypatch, kind):
         pytest.importorskip("duckdb")
     edges = {**edges_of(tmp_path, kind), "weight": "w", "features": "w"}
     for number, options in enumerate(({}, {"undirected": True}, {"reverse": True})):
-        sections = {"edges": edges, "nodes": {"num_nodes": NUM_NODES}, "options": options}
+        nodes = {"num_nodes": NUM_NODES, "external": kind == "texts"}  # which are keys, and no numbers below num_nodes
+        sections = {"edges": edges, "nodes": nodes, "options": options}
         source, out = write_toml(tmp_path / "g.toml", sections), tmp_path / f"data{number}"
         dry = answered(capsys, "convert", source, out, "--dry-run")
         sizes, fsync = [], os.fsync

@@ -70,8 +70,9 @@ def assert_typed(data: hr.Dataset) -> None:
 
 @pytest.mark.parametrize("write", [ogb, graphbolt])
 def test_graphs_without_types(write, tmp_path):
-    write(tmp_path / "source")
-    data = converted(tmp_path / "source", tmp_path / "out")
+    source = tmp_path / ("ogbn_arxiv" if write is ogb else "source")  # OGB's data sets are known by their names
+    write(source)
+    data = converted(source, tmp_path / "out")
     if write is ogb:
         assert torch.equal(data.store.edge["x"].read(torch.arange(NUM_EDGES)).rows, torch.from_numpy(World().wide))
     assert_plain(data, edge=("wide",) if write is graphbolt else ())
