@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args, get_type_hints
 
 from headrace.ops import InputError
@@ -55,6 +55,7 @@ class Checked:
     items: Sequence[Items]
     options: Options
     tasks: Sequence[Mapping[str, Any]] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_typed(self) -> bool:
@@ -144,7 +145,7 @@ def checked(description: Description) -> Checked:
         _check_node(node)
     nodes = {name: _with_split_names(node) for name, node in nodes.items()}
     items = tuple(replace(one, name=split_name(one.name)) for one in description.items)
-    found = Checked(nodes, edges, items, description.options, description.tasks)
+    found = Checked(nodes, edges, items, description.options, description.tasks, description.notes)
     for one in found.items:
         _check_items(found, one)
     _check_added(found)

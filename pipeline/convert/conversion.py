@@ -174,7 +174,7 @@ class Conversion:
                 lambda: self._read_ends(number, edge_type, edge),  # noqa: B023
             )
             columns = columns_of_attributes(edge)
-            self._ends.append((edge_type, edge, Ends(f"ends{number}", columns, facts["num_rows"], facts["num_edges"])))
+            self._ends.append((edge_type, edge, Ends(f"ends{number}", columns, facts["num_rows"], facts["num_edges"], facts["pairs"])))
             self._largest.append({side: facts[side] for side in ("src", "dst")})
             self.num_edges[edge_type] = self.num_edges.get(edge_type, 0) + facts["num_edges"]
             of_type = edges_text(edge_type)
@@ -186,6 +186,7 @@ class Conversion:
                 )
             for what, text in (("unknown", "to unknown nodes left out"), ("loops", "that are loops left out")):
                 self.count(f"{of_type} {text}", facts["counts"][what])
+            self.count(f"{of_type}: held out as items alone", facts["counts"]["held out"])
             done = "left out" if self.tables.options.null_times == "drop" else "made the earliest"
             self.count(f"{of_type} without a time {done}", facts["counts"]["null times"])
 

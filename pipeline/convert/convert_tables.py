@@ -179,7 +179,7 @@ def _notes(tables: Checked, stamps: list[Any]) -> dict[str, Any]:
         kept = {name: list(texts) for name, texts in table.classes.items() if len(texts) <= _MOST_CLASSES}
         source.update({"classes": kept} if kept else {})
     tasks = {"tasks": [dict(one) for one in tables.tasks]} if tables.tasks else {}
-    return {"converter": "headrace convert", "sources": sources, "options": asdict(tables.options), **tasks}
+    return {**tables.notes, "converter": "headrace convert", "sources": sources, "options": asdict(tables.options), **tasks}
 
 
 def _fingerprint(tables: Checked, stamps: list[Any]) -> str:

@@ -26,6 +26,11 @@ NULL_TIMES = "pass null_times='earliest' (--null-times earliest) or 'drop' (--nu
 _SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
+def names_of_split(split: str) -> list[str]:
+    """Return what train, val or test may be called, in lower case."""
+    return [name for name, ours in _SPLITS.items() if ours == split]
+
+
 def split_name(name: str) -> str:
     """Return what a split is called here: train, val or test, or the name itself if it is none of these."""
     return _SPLITS.get(name.lower(), name)

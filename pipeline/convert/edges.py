@@ -87,7 +87,8 @@ class GraphEdges:
             for number, one in ends.items():
                 kept = facts["kept"][str(number)]
                 if kept < one.num_edges:
-                    fewer = replace(one, name=f"{one.name}_once", num_edges=kept)
+                    pairs = f"{one.name}_once" if one.pairs == one.name else one.pairs
+                    fewer = replace(one, name=f"{one.name}_once", num_edges=kept, pairs=pairs)
                     conversion.ends[number] = (*conversion.ends[number][:2], fewer)
                 self._num_added[number] = facts["added"].get(str(number), 0)
             repeats = sum(one.num_edges for one in ends.values()) - sum(facts["kept"].values())

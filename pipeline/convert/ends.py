@@ -12,7 +12,7 @@ from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import Attribute
 from headrace.pipeline.convert.checked import attributes_of
 from headrace.pipeline.convert.database import INCOMING, Database, drop, literal, sql_type
-from headrace.pipeline.convert.description import NULL_TIMES, EdgeTable, Options
+from headrace.pipeline.convert.description import NULL_TIMES, EdgeTable, Options, names_of_split
 from headrace.pipeline.convert.fed_rows import feed_rows
 from headrace.pipeline.convert.ids import Advance, NodeIds
 from headrace.pipeline.convert.table import Table
@@ -39,12 +39,15 @@ class Ends:
         By attribute, its column.
     num_rows, num_edges
         Of the table of the user, and those that stay.
+    pairs
+        The table of the edges that items are made of: also of those that are held out of the graph.
     """
 
     name: str
     columns: Mapping[str, str]
     num_rows: int
     num_edges: int
+    pairs: str
 
 
 def columns_of_attributes(edge: EdgeTable) -> dict[str, str]:
@@ -78,7 +81,9 @@ def read_ends(
         If an id is unknown, a value null, and that is not allowed; with its file and row.
     """
     of_edge, columns = attributes_of(edge), columns_of_attributes(edge)
-    _read_rows(base, f"{name}_rows", edge, ids, {columns[one]: column for one, column in of_edge.items()}, room, advance)
+    some = {columns[one]: column for one, column in of_edge.items()}
+    split = {"split": edge.split} if options.held_out == "drop" and edge.split is not None else {}
+    _read_rows(base, f"{name}_rows", edge, ids, {**some, **split}, room, advance)
     for side, column, one in zip(("src", "dst"), (edge.src, edge.dst), ids, strict=True):
         if one.keys is None and one.num_nodes is None:
             refuse_negative(base, f"{name}_rows", edge.table, side, column)
@@ -91,10 +96,13 @@ def read_ends(
     for one, column in of_edge.items():
         _check_values(base, f"{name}_rows", edge.table, one, column, columns[one], null[one], remain, attributes[one], options)
     untimed = " OR ".join(null[one] for one in of_edge if attributes[one].is_time) or "false"
-    stays = f"{remain} AND NOT ({untimed})" if options.null_times == "drop" else remain
-    total, lost, loops, untimed_rows, kept, src, dst = base.row(
+    is_item = f"{remain} AND NOT ({untimed})" if options.null_times == "drop" else remain
+    holds_out = options.held_out == "drop" and edge.split is not None
+    stays = f"{is_item} AND NOT is_held_out" if holds_out else is_item
+    held = f"{is_item} AND is_held_out" if holds_out else "false"
+    total, lost, loops, untimed_rows, held_out, kept, src, dst = base.row(
         f"SELECT count(*), {_count(f'NOT ({known})')}, {_count(f'{known} AND ({loop})')}, "
-        f"{_count(f'{remain} AND ({untimed})')}, {_count(stays)}, coalesce(max(src), -1), coalesce(max(dst), -1) FROM {name}_rows"
+        f"{_count(f'{remain} AND ({untimed})')}, {_count(held)}, {_count(stays)}, coalesce(max(src), -1), coalesce(max(dst), -1) FROM {name}_rows"
     )
     values = [f"{_filled(columns[one], null[one], attributes[one])} AS {columns[one]}" for one in of_edge]
     number = "row" if kept == total else "row_number() OVER (ORDER BY row) - 1"
@@ -104,10 +112,13 @@ def read_ends(
         f"CREATE {kind} {name} AS SELECT {', '.join(['row', f'{number} AS edge', 'src', 'dst', *values])} "
         f"FROM {name}_rows WHERE {stays}"
     )
-    if kind == "TABLE":
+    if holds_out:
+        base.execute(f"CREATE OR REPLACE VIEW {name}_pairs AS SELECT row, src, dst FROM {name}_rows WHERE {is_item}")
+    elif kind == "TABLE":
         base.execute(f"DROP TABLE {name}_rows")
-    counts = {"unknown": lost, "loops": loops, "null times": untimed_rows}
-    return {"num_rows": total, "num_edges": kept, "src": src, "dst": dst, "counts": counts}
+    counts = {"unknown": lost, "loops": loops, "null times": untimed_rows, "held out": held_out}
+    pairs = f"{name}_pairs" if holds_out else name
+    return {"num_rows": total, "num_edges": kept, "src": src, "dst": dst, "counts": counts, "pairs": pairs}
 
 
 def _read_rows(
@@ -121,7 +132,10 @@ def _read_rows(
 ) -> None:
     """Make a table of all rows, where ids without a node are null."""
     (src, join_src), (dst, join_dst) = number_of("s", ids[0]), number_of("d", ids[1])
-    others = [f"i.{one}" for one in attributes]
+    others = [f"i.{one}" for one in attributes if one != "split"]
+    if "split" in attributes:
+        names = ", ".join(f"'{one}'" for one in (*names_of_split("val"), *names_of_split("test")))
+        others.append(f"coalesce(lower(i.split) IN ({names}), false) AS is_held_out")
     # DuckDB cannot spill two joins of one query: with many keys the ends are joined one after the other.
     is_large = sum(_join_bytes(base, one) for one in ids) > base.limit * _SHARE_OF_JOINS
     columns = ["i.row", f"{src} AS src", "i.d" if is_large else f"{dst} AS dst", *others]
@@ -130,7 +144,7 @@ def _read_rows(
         made = "half_read" if is_large else name
         base.execute(f"CREATE OR REPLACE TABLE {made} AS SELECT {', '.join(columns)} FROM {INCOMING} i {joins}")
     if is_large:
-        columns = ["i.row", "i.src", f"{dst} AS dst", *others]
+        columns = ["i.row", "i.src", f"{dst} AS dst", *(one.split(" AS ")[-1].replace("i.", "") for one in others)]
         base.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(columns)} FROM half_read i {join_dst}")
         base.execute("DROP TABLE half_read")
 

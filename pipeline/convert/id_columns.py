@@ -38,7 +38,7 @@ def with_ids_alike(tables: Checked) -> Checked:
     for one in tables.items:
         columns, types = tables.of_items(one)
         items.append(_with_ids(one, {name: kinds[of] for name, of in zip(columns, types, strict=False)}))
-    return Checked(nodes, edges, items, tables.options, tables.tasks)
+    return Checked(nodes, edges, items, tables.options, tables.tasks, tables.notes)
 
 
 def _kind_of(tables: Checked, name: str) -> str:

@@ -171,7 +171,7 @@ def read_edge_split(
         writers = _Writers(work, key, 2, columns, stack)
         for chunk in columns.table.chunks(names, rows_within(room // 16, 96)):
             size = len(chunk[split])
-            kept, pairs = rows_of_window(base, ends.name, row, size, ("src", "dst"))
+            kept, pairs = rows_of_window(base, ends.pairs, row, size, ("src", "dst"))
             staying = {name: rows[kept] for name, rows in chunk.items()}
             stays = np.ones(len(kept), bool)
             values = columns.values(staying, stays, row, counts)

@@ -173,12 +173,6 @@ def test_fields_of_csv_with_another_format(tmp_path, fields):
         converted(tmp_path, {"edges": {"files": "e.parquet", **fields}})
 
 
-engine = pytest.mark.skip(
-    reason="the engine reads CsvTable(comment=, skip=, null_values=, escape=, a longer separator=)"
-)
-
-
-@engine
 @pytest.mark.parametrize(
     ("text", "fields"),
     [
@@ -196,7 +190,6 @@ def test_comments_lines_to_skip_and_separators(tmp_path, text, fields):
     assert data.graph.indices.tolist() == [2, 0]
 
 
-@engine
 @pytest.mark.parametrize("null_values", ["unknown", ["NA", "None", "unknown"]])
 def test_labels_that_are_missing_by_a_word(tmp_path, null_values):
     nodes = {"files": "n.csv", "labels": ["y", "z"], "null_values": null_values}
@@ -206,7 +199,6 @@ def test_labels_that_are_missing_by_a_word(tmp_path, null_values):
     assert data.store.node["z"].read(torch.arange(4)).rows.tolist() == [1, -100, 2, -100]
 
 
-@engine
 def test_quotes_that_are_escaped(tmp_path):
     edges = {"files": "e.csv", "labels": "y", "escape": "\\"}
     data = converted(tmp_path, {"edges": edges}, e__csv='src,dst,y\n0,1,"a \\"b\\", c"\n1,0,d\n')

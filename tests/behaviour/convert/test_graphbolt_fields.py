@@ -65,7 +65,6 @@ def test_ids_with_zeros_in_front_are_numbers(tmp_path):
     assert (data.graph.num_nodes, data.graph.num_edges) == (NUM_NODES, 2)
 
 
-@pytest.mark.skip(reason="the engine writes Description.notes into the manifest")
 def test_further_fields_of_features_are_in_the_notes(tmp_path):
     more = ", num_categories: 7, my_note: [a, b], num_classes: 2"
     features = f"{array('node', 'c', 'c', more)}\n{array('node', 'd', 'c')}"
