@@ -98,9 +98,7 @@ def main() -> int:
         for kind in options.kinds:
             generate(folder, kind, options.edges)
             for memory in options.memory:
-                systems = [
-                    System(one, partial(turn, folder, one, kind, memory * 10**6)) for one in (CONVERSION, PLAIN)
-                ]
+                systems = [System(one, partial(turn, folder, one, kind, memory * 10**6)) for one in (CONVERSION, PLAIN)]
                 gains = [Gain((PLAIN, 1), (CONVERSION, 1), metric) for metric in ("time", "CPU time")]
                 case = f"{kind}: {options.edges:,} edges, {memory:,} MB"
                 records += interleave("convert", case, systems, rounds=options.rounds, gains=gains, warm_up=0)

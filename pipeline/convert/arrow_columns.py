@@ -162,15 +162,21 @@ def _cast(values: Any, kind: Any, where: Callable[[int], str], name: str) -> Any
     try:
         return values.cast(kind)
     except pa.ArrowException:
-        for row in range(len(values)):
-            try:
-                values.slice(row, 1).cast(kind)
-            except pa.ArrowException as cause:
-                what = "a text in UTF-8" if _is_text(kind) else f"a number that {kind} has"
-                raise InputError(
-                    f"convert: {where(row)}: expected {what} in {name!r}, got {str(values[row])[:60]}; convert the column"
-                ) from cause
-        raise
+        row = next(row for row in range(len(values)) if not _can_cast(values.slice(row, 1), kind))
+        what = "a text in UTF-8" if _is_text(kind) else f"a number that {kind} has"
+        raise InputError(
+            f"convert: {where(row)}: expected {what} in {name!r}, got {str(values[row])[:60]}; convert the column"
+        ) from None
+
+
+def _can_cast(values: Any, kind: Any) -> bool:
+    import pyarrow as pa
+
+    try:
+        values.cast(kind)
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _vectors(values: Any, column: Column, where: Callable[[int], str], name: str) -> NDArray[Any]:

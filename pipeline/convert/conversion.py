@@ -174,7 +174,9 @@ class Conversion:
                 lambda: self._read_ends(number, edge_type, edge),  # noqa: B023
             )
             columns = columns_of_attributes(edge)
-            self._ends.append((edge_type, edge, Ends(f"ends{number}", columns, facts["num_rows"], facts["num_edges"], facts["pairs"])))
+            self._ends.append(
+                (edge_type, edge, Ends(f"ends{number}", columns, facts["num_rows"], facts["num_edges"], facts["pairs"]))
+            )
             self._largest.append({side: facts[side] for side in ("src", "dst")})
             self.num_edges[edge_type] = self.num_edges.get(edge_type, 0) + facts["num_edges"]
             of_type = edges_text(edge_type)

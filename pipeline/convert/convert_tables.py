@@ -14,8 +14,8 @@ from headrace.ops import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
-from headrace.pipeline.convert.description import Description
 from headrace.pipeline.convert.database import LEAST_ROOM, database, load_database
+from headrace.pipeline.convert.description import Description
 from headrace.pipeline.convert.id_columns import with_ids_alike
 from headrace.pipeline.convert.memory import room
 from headrace.pipeline.convert.report import Report, planned, unused_columns
@@ -179,7 +179,13 @@ def _notes(tables: Checked, stamps: list[Any]) -> dict[str, Any]:
         kept = {name: list(texts) for name, texts in table.classes.items() if len(texts) <= _MOST_CLASSES}
         source.update({"classes": kept} if kept else {})
     tasks = {"tasks": [dict(one) for one in tables.tasks]} if tables.tasks else {}
-    return {**tables.notes, "converter": "headrace convert", "sources": sources, "options": asdict(tables.options), **tasks}
+    return {
+        **tables.notes,
+        "converter": "headrace convert",
+        "sources": sources,
+        "options": asdict(tables.options),
+        **tasks,
+    }
 
 
 def _fingerprint(tables: Checked, stamps: list[Any]) -> str:

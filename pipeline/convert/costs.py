@@ -9,8 +9,8 @@ import numpy as np
 
 from headrace.pipeline.convert.attributes import Attribute
 from headrace.pipeline.convert.checked import Checked
-from headrace.pipeline.convert.description import EdgeTable, NodeTable
 from headrace.pipeline.convert.database import LEAST_ROOM
+from headrace.pipeline.convert.description import EdgeTable, NodeTable
 from headrace.pipeline.convert.feature_rows import kind_of
 from headrace.pipeline.convert.memory import APART, resident
 from headrace.pipeline.convert.sorted_edges import index_dtype
@@ -80,6 +80,4 @@ def has_keys(tables: Checked, name: str) -> bool:
     node = tables.nodes[name]
     if node.table is not None:
         return node.id is not None
-    return node.external or any(
-        one.table.column(one.column).is_text for one in tables.references() if one.type == name
-    )
+    return node.external or any(one.table.column(one.column).is_text for one in tables.references() if one.type == name)

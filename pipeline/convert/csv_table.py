@@ -169,7 +169,12 @@ class CsvTable(Table):
         """How Python's reader reads the same fields."""
         several = len(self._separator) > 1
         quoting = {"quoting": csv.QUOTE_NONE} if several else {}
-        return {"delimiter": UNIT if several else self._separator, "escapechar": self._escape, "strict": True, **quoting}
+        return {
+            "delimiter": UNIT if several else self._separator,
+            "escapechar": self._escape,
+            "strict": True,
+            **quoting,
+        }
 
     def _is_packed(self, place: int) -> bool:
         return self._files[place].suffix in PACKED
@@ -197,7 +202,7 @@ class CsvTable(Table):
                         continue
                     width = len(row) if width is None else width
                     if len(row) != width:
-                        raise InputError(
+                        raise InputError(  # noqa: TRY301 - it goes on as it is
                             f"convert: {path}, row {self._skip + reader.line_num}: expected {width} columns, got "
                             f"{len(row)}; correct the row"
                         )
@@ -206,8 +211,8 @@ class CsvTable(Table):
             except InputError:
                 raise
             except _DAMAGED as cause:
-                row = self._skip + reader.line_num
-                raise InputError(f"convert: {path}, row {row}: {fault_of(cause)}") from cause
+                at = self._skip + reader.line_num
+                raise InputError(f"convert: {path}, row {at}: {fault_of(cause)}") from cause
 
     def _header(self, path: Path) -> list[str]:
         header = next(self._plain_rows(path), None)
@@ -247,7 +252,9 @@ class CsvTable(Table):
         }
         self._given = set(types)
         self._is_canonical = {
-            name: all(map(is_canonical, filter(None, fields[name]))) for name, kind in self._kinds.items() if kind == "int"
+            name: all(map(is_canonical, filter(None, fields[name])))
+            for name, kind in self._kinds.items()
+            if kind == "int"
         }
 
     def _parsed(self, name: str, values: Any, start: int) -> NDArray[Any]:
@@ -301,11 +308,13 @@ class CsvTable(Table):
             )
             try:
                 with closing(self._opened(path)) as stream:
-                    for batch in arrow_csv.open_csv(pa.PythonFile(io.BufferedReader(stream), "r"), read, parse, convert):
+                    for batch in arrow_csv.open_csv(
+                        pa.PythonFile(io.BufferedReader(stream), "r"), read, parse, convert
+                    ):
                         yield batch
                         count += len(batch)
                     self._check_quotes(path, stream, count)
-                return
+                    return
             except (pa.ArrowException, OSError) as cause:
                 if "Empty CSV" in str(cause):
                     return

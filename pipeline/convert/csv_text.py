@@ -1,4 +1,4 @@
-"""The bytes of a file of text on their way to a reader of CSV: unpacked, without comments, with one separator, counted."""
+"""The bytes of a file of text on their way to a reader of CSV: unpacked, without comments, and counted."""
 
 from __future__ import annotations
 

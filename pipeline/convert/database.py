@@ -1,4 +1,4 @@
-"""DuckDB for a conversion: tables in one file of the work folder, in bounded memory, made of nothing but what it is fed.
+"""DuckDB for a conversion: tables in one file of the work folder, in bounded memory, made of what it is fed alone.
 
 It opens no file of a user, loads no extension and looks up no variable of Python. Rows come to it in batches with their
 number in a column, and queries that need an order name it: nothing relies on the order in which its threads work.

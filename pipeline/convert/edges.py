@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from headrace.ops.forks import cached_property
 from headrace.pipeline.convert.database import drop, literal
@@ -137,13 +137,16 @@ class GraphEdges:
         """Return the query of a run, whose first edge has a given id."""
         conversion = self._conversion
         starts = dict(zip(conversion.num_nodes, accumulate(conversion.num_nodes.values(), initial=0), strict=False))
-        src, dst = (f"{name} + {starts[of]}" for name, of in zip(("src", "dst"), conversion.tables.ends(run.type), strict=True))
+        src, dst = (
+            f"{name} + {starts[of]}" for name, of in zip(("src", "dst"), conversion.tables.ends(run.type), strict=True)
+        )
         ends = (dst, src) if run.what == "reverse" else (src, dst)
         values = [
             f"{run.attributes.get(name) or literal(one.filled, one.dtype)} AS attribute{place}"
             for place, (name, one) in enumerate(conversion.edge_attributes.items())
         ]
-        return f"SELECT {', '.join([f'{ends[0]} AS src', f'{ends[1]} AS dst', f'edge + {first} AS edge', *values])} FROM {run.rows}"
+        columns = [f"{ends[0]} AS src", f"{ends[1]} AS dst", f"edge + {first} AS edge", *values]
+        return f"SELECT {', '.join(columns)} FROM {run.rows}"
 
     def _of_type(self, place: int, edge_type: EdgeType | None, ends: dict[int, Ends]) -> Facts:
         base, options = self._conversion.base, self._options
@@ -158,7 +161,15 @@ class GraphEdges:
         pairs = " UNION ALL ".join(f"SELECT src, dst FROM {one.name}" for one in ends.values())
         if options.undirected and src == dst:
             for number, one in ends.items():
-                values = ", ".join(["row", "row_number() OVER (ORDER BY row) - 1 AS edge", "dst AS src", "src AS dst", *one.columns.values()])
+                values = ", ".join(
+                    [
+                        "row",
+                        "row_number() OVER (ORDER BY row) - 1 AS edge",
+                        "dst AS src",
+                        "src AS dst",
+                        *one.columns.values(),
+                    ]
+                )
                 base.execute(
                     f"CREATE OR REPLACE TABLE {one.name}_back AS SELECT {values} FROM {one.name} x "
                     f"WHERE NOT EXISTS (SELECT 1 FROM ({pairs}) y WHERE y.src = x.dst AND y.dst = x.src)"
@@ -178,7 +189,9 @@ class GraphEdges:
         base = self._conversion.base
         starts = list(accumulate((one.num_edges for one in ends.values()), initial=0))
         numbered = list(zip(ends.items(), starts, strict=False))
-        pairs = " UNION ALL ".join(f"SELECT edge + {start} AS edge, src, dst FROM {one.name}" for (_, one), start in numbered)
+        pairs = " UNION ALL ".join(
+            f"SELECT edge + {start} AS edge, src, dst FROM {one.name}" for (_, one), start in numbered
+        )
         base.execute(f"CREATE OR REPLACE TABLE firsts AS SELECT min(edge) AS first FROM ({pairs}) GROUP BY src, dst")
         kept = {}
         for (number, one), start in numbered:
@@ -186,7 +199,9 @@ class GraphEdges:
             kept[str(number)] = base.value(f"SELECT count(*) FROM firsts WHERE {inside}")
             if kept[str(number)] < one.num_edges:
                 drop(base, f"{one.name}_once")
-                values = ", ".join(["row", "row_number() OVER (ORDER BY row) - 1 AS edge", "src", "dst", *one.columns.values()])
+                values = ", ".join(
+                    ["row", "row_number() OVER (ORDER BY row) - 1 AS edge", "src", "dst", *one.columns.values()]
+                )
                 base.execute(
                     f"CREATE TABLE {one.name}_once AS SELECT {values} FROM {one.name} "
                     f"WHERE edge + {start} IN (SELECT first FROM firsts)"

@@ -19,7 +19,6 @@ from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.work_folder import Facts
 from headrace.pipeline.data.type_attributes import value_without
 
-
 #: The share of DuckDB's memory that tables of keys may take for two joins in one query.
 _SHARE_OF_JOINS = 0.4
 
@@ -84,17 +83,21 @@ def read_ends(
     some = {columns[one]: column for one, column in of_edge.items()}
     split = {"split": edge.split} if options.held_out == "drop" and edge.split is not None else {}
     _read_rows(base, f"{name}_rows", edge, ids, {**some, **split}, room, advance)
-    for side, column, one in zip(("src", "dst"), (edge.src, edge.dst), ids, strict=True):
-        if one.keys is None and one.num_nodes is None:
+    for side, column, of_side in zip(("src", "dst"), (edge.src, edge.dst), ids, strict=True):
+        if of_side.keys is None and of_side.num_nodes is None:
             refuse_negative(base, f"{name}_rows", edge.table, side, column)
     if options.unknown_ids != "drop":
         _refuse_unknown(base, f"{name}_rows", edge, ids)
     known = "src IS NOT NULL AND dst IS NOT NULL"
     loop = "src = dst" if options.loops == "drop" and same_type else "false"
     remain = f"({known} AND NOT ({loop}))"
-    null = {one: is_null(edge.table, column, columns[one], nan=attributes[one].is_time) for one, column in of_edge.items()}
+    null = {
+        one: is_null(edge.table, column, columns[one], nan=attributes[one].is_time) for one, column in of_edge.items()
+    }
     for one, column in of_edge.items():
-        _check_values(base, f"{name}_rows", edge.table, one, column, columns[one], null[one], remain, attributes[one], options)
+        _check_values(
+            base, f"{name}_rows", edge.table, one, column, columns[one], null[one], remain, attributes[one], options
+        )
     untimed = " OR ".join(null[one] for one in of_edge if attributes[one].is_time) or "false"
     is_item = f"{remain} AND NOT ({untimed})" if options.null_times == "drop" else remain
     holds_out = options.held_out == "drop" and edge.split is not None
@@ -102,7 +105,8 @@ def read_ends(
     held = f"{is_item} AND is_held_out" if holds_out else "false"
     total, lost, loops, untimed_rows, held_out, kept, src, dst = base.row(
         f"SELECT count(*), {_count(f'NOT ({known})')}, {_count(f'{known} AND ({loop})')}, "
-        f"{_count(f'{remain} AND ({untimed})')}, {_count(held)}, {_count(stays)}, coalesce(max(src), -1), coalesce(max(dst), -1) FROM {name}_rows"
+        f"{_count(f'{remain} AND ({untimed})')}, {_count(held)}, {_count(stays)}, "
+        f"coalesce(max(src), -1), coalesce(max(dst), -1) FROM {name}_rows"
     )
     values = [f"{_filled(columns[one], null[one], attributes[one])} AS {columns[one]}" for one in of_edge]
     number = "row" if kept == total else "row_number() OVER (ORDER BY row) - 1"
@@ -162,7 +166,7 @@ def _count(condition: str) -> str:
 
 
 def number_of(column: str, ids: NodeIds) -> tuple[str, str]:
-    """Return in SQL the number of the node whose id is in a column that is fed, null where there is none, and its join."""
+    """Return in SQL the number of the node whose id is in a column that is fed, or null, and the join for it."""
     if ids.keys is not None:
         return f"k{column}.node", f"LEFT JOIN {ids.keys} k{column} ON k{column}.key = i.{column}"
     if ids.num_nodes is None:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
-from headrace.pipeline.convert.database import Database
 from headrace.pipeline.convert.attributes import Attribute, as_labels, missing, nulls
 from headrace.pipeline.convert.checked import columns_of
+from headrace.pipeline.convert.database import Database
 from headrace.pipeline.convert.description import Columns
-from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.item_rows import rows_of_window
+from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.table import Table
 
 Kind = tuple[np.dtype[Any], tuple[int, ...]]

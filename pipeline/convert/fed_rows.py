@@ -85,7 +85,9 @@ def arrow_type(table: Table, column: str) -> Any:
     import pyarrow as pa
 
     dtype = table.column(column).dtype
-    return pa.large_string() if dtype == object else pa.from_numpy_dtype(np.float32 if dtype == np.float16 else dtype)
+    if table.column(column).is_text:
+        return pa.large_string()
+    return pa.from_numpy_dtype(np.float32 if dtype == np.float16 else dtype)
 
 
 def as_arrow(table: Table, column: str, values: Any) -> Any:

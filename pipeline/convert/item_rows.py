@@ -229,7 +229,7 @@ def read_items(
 def rows_of_window(
     base: Database, name: str, first: int, count: int, columns: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which of some rows of a table of users a table of DuckDB has, from 0, and columns of these side by side."""
+    """Return which of some rows of a user's table a table of DuckDB has, from 0, and columns of these side by side."""
     select = ", ".join(["row", *columns])
     found = base.arrays(f"SELECT {select} FROM {name} WHERE row >= {first} AND row < {first + count} ORDER BY row")
     side_by_side = [found[one].astype(np.int64) for one in columns]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from headrace.ops import InputError
 from headrace.pipeline.convert.arrow_columns import as_numpy, as_type, column_of, common_type, needed_library, texts_of
 from headrace.pipeline.convert.files import Paths, RowsOfFiles, files_of, stamps_of
-from headrace.pipeline.convert.memory import MOST_ROWS
 from headrace.pipeline.convert.table import Column, Stamp, Table, where_from
 
 #: Bytes of a column that are read at a time: by default all those of a group of rows would be in memory.
@@ -71,29 +69,6 @@ class ParquetTable(Table):
                 f"{self._unread[name]}; write the column as one of these, of one type in all files"
             )
         return super().column(name)
-
-    def id_kinds(self, column: str) -> frozenset[str]:
-        """Return what ids in a column may be; `Table.id_kinds` documents it."""
-        return frozenset(["texts"]) if self._is_beyond_int64(column) else super().id_kinds(column)
-
-    def with_ids(self, column: str, kind: str) -> ParquetTable:
-        """Return the table with a column as ids of a kind; `Table.with_ids` documents it."""
-        if kind != "texts" or self.column(column).is_text:
-            return self
-        import pyarrow as pa
-
-        made = copy(self)
-        made._types = {**self._types, column: pa.large_string()}
-        made.columns = {**self.columns, column: Column(np.dtype(object))}
-        made.identity = f"{self.identity} {column} as texts"
-        return made
-
-    def _is_beyond_int64(self, name: str) -> bool:
-        """Whether ids of 64 bits without a sign are too large for numbers with one."""
-        if self.column(name).dtype != np.uint64:
-            return False
-        some = (chunk[name] for chunk in self.chunks([name], MOST_ROWS))
-        return any(len(one) and int(np.ma.getdata(one).max()) >= 1 << 63 for one in some)
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
         """Yield rows; `Table.chunks` documents it."""

@@ -99,7 +99,9 @@ class Repeats:
 def _unique(some: Ids) -> Ids:
     """Return numbers sorted, each once: `numpy.unique` puts them into a table first, which takes ten times as long."""
     in_order = np.sort(some)
-    return in_order[np.concatenate([np.ones(min(1, len(some)), bool), in_order[1:] != in_order[:-1]])]
+    is_first = np.concatenate([np.ones(min(1, len(some)), bool), in_order[1:] != in_order[:-1]])
+    found: Ids = in_order[is_first]
+    return found
 
 
 class _Seen:

@@ -219,7 +219,7 @@ def as_int64(values: NDArray[Any], column: str, where: Callable[[int], str], sta
     if values.dtype == np.uint64 and values.size and int(values.max()) > np.iinfo(np.int64).max:
         raise InputError(
             f"convert: {where(start + int(values.argmax()))}: expected integers below 2**63 in {column!r}, got "
-            f"{values.max()}"
+            f"{values.max()}; write ids as texts, which may be any"
         )
     return values.astype(np.int64, copy=False)
 

@@ -15,9 +15,9 @@ from headrace.pipeline.convert.attributes import joined_attributes
 from headrace.pipeline.convert.description import Columns, EdgeTable, EdgeType, NodeTable
 from headrace.pipeline.convert.external_ids import OrderOfKeys, external_texts, integer_keys
 from headrace.pipeline.convert.feature_rows import KeptRows, added_pieces, feature_pieces, kind_of, time_pieces
+from headrace.pipeline.convert.graph_arrays import SortedEdges
 from headrace.pipeline.convert.item_rows import ItemRun
 from headrace.pipeline.convert.report import edges_text
-from headrace.pipeline.convert.graph_arrays import SortedEdges
 from headrace.pipeline.convert.sorted_edges import index_dtype
 from headrace.pipeline.data.reverse_types import reverse_type
 from headrace.pipeline.storage.dataset.manifest import (

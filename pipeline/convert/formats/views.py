@@ -141,7 +141,9 @@ class View(Table):
 
     def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
         """Yield rows; `Table.arrow_chunks` documents it."""
-        return self.chunks(columns, rows) if set(columns) & set(self._known) else self._table.arrow_chunks(columns, rows)
+        return (
+            self.chunks(columns, rows) if set(columns) & set(self._known) else self._table.arrow_chunks(columns, rows)
+        )
 
     def where(self, row: int) -> str:
         """Return the place of a row."""

@@ -34,7 +34,9 @@ def of_texts():
     rng = np.random.default_rng(5)
     names = np.array([f"{'ab'[i % 2] * (i % 5)}é{i:05}" for i in rng.permutation(2_000)], object)
     src, dst = names[rng.integers(0, 2_000, (2, 12_000))]
-    node = NodeTable(table=ArrayTable("nodes", {"name": names[:900], "x": np.arange(900)}), id="name", features={"x": "x"})
+    node = NodeTable(
+        table=ArrayTable("nodes", {"name": names[:900], "x": np.arange(900)}), id="name", features={"x": "x"}
+    )
     edge = EdgeTable(ArrayTable("edges", {"src": src, "dst": dst, "w": np.arange(12_000)}), attributes={"w": "w"})
     items = Items("some", ArrayTable("items", {"id": dst[:5_000], "y": np.arange(5_000)}), labels="y")
     return Description([edge], [node], [items], Options(unknown_ids="create"))

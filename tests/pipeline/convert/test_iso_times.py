@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 import numpy as np
-import pytest
 
 import headrace as hr
 from headrace.pipeline.convert.convert_tables import convert_tables
