@@ -115,9 +115,9 @@ def graph_from_coo() -> Turn:
     return lambda _: lambda: Done(1, hr.Graph.from_coo(src, dst, num_nodes=len(indptr) - 1).num_nodes)
 
 
-def products_items() -> hr.ItemSampler:
-    num_nodes = len(np.load(case_inputs.products() / "indptr.npy", mmap_mode="r")) - 1
-    items = torch.from_numpy(seeds_of(0, np.arange(num_nodes), BATCH * BATCHES))
+def items_of(graph: hr.Graph, batches: int) -> hr.ItemSampler:
+    """Return as many batches of shuffled seeds."""
+    items = torch.from_numpy(seeds_of(0, np.arange(graph.num_nodes), BATCH * batches))
     return hr.ItemSampler(items, batch_size=BATCH, shuffle=True, seed=0)
 
 
@@ -125,7 +125,7 @@ def products_epochs(sampler: str) -> Turn:
     """Return epochs of the loader that a user gets, which samples and fetches rows and labels."""
     graph = hr.Graph.from_csc(*case_inputs.arrays(case_inputs.products(), "indptr", "indices"))
     x, y = torch.ones(graph.num_nodes, WIDTH), torch.arange(graph.num_nodes) % CLASSES
-    plan: hr.Plan = getattr(products_items(), sampler)(graph, FANOUTS)
+    plan: hr.Plan = getattr(items_of(graph, BATCHES), sampler)(graph, FANOUTS)
     return epochs(plan.fetch_feature(hr.FeatureStore(node={"x": x, "y": y}), node=["x"], labels="y").loader())
 
 
@@ -287,10 +287,10 @@ class Layers(torch.nn.Module):
 def steps(layers: Iterable[torch.nn.Module]) -> Turn:
     """Return turns of training steps on one thread, on batches that were made before."""
     torch.set_num_threads(1)
-    graph = hr.Graph.from_csc(*case_inputs.arrays(case_inputs.products(), "indptr", "indices"))
+    graph = hr.Graph.from_csc(*case_inputs.arrays(case_inputs.eighth(), "indptr", "indices"))
     store = hr.FeatureStore(node={"x": torch.ones(graph.num_nodes, WIDTH)})
-    plan = products_items().sample_neighbor(graph, FANOUTS[:2]).fetch_feature(store, node=["x"])
-    batches = list(plan.loader(prefetch=False, num_threads=1))[:KERNEL_BATCHES]
+    plan = items_of(graph, KERNEL_BATCHES).sample_neighbor(graph, FANOUTS[:2]).fetch_feature(store, node=["x"])
+    batches = list(plan.loader(prefetch=False, num_threads=1))
     del graph, store, plan
     model = Layers(layers)
     optimizer = torch.optim.Adam(model.parameters())
@@ -306,12 +306,12 @@ def steps(layers: Iterable[torch.nn.Module]) -> Turn:
     return lambda _: lambda: Done(len(batches), sum(map(step, batches)))
 
 
-@case(case_inputs.products)
+@case(case_inputs.eighth)
 def sage_step() -> Turn:
     return steps(hr.nn.SAGEConv(*ends) for ends in pairwise([WIDTH, HIDDEN, CLASSES]))
 
 
-@case(case_inputs.products)
+@case(case_inputs.eighth)
 def gat_step() -> Turn:
     first = hr.nn.GATConv(WIDTH, HIDDEN // HEADS, HEADS, add_self_loops=False)
     return steps([first, hr.nn.GATConv(HIDDEN, CLASSES, 1, add_self_loops=False)])
