@@ -11,7 +11,7 @@ export DGLBACKEND := pytorch
 PYTHON ?= python3
 DATA ?=
 BENCH ?= sampling
-BENCHES ?= sampling gather loader small_batch conversion convert contention build scaling labor_table cooperative tiering projection spmm sar_memory hybrid_parallel strategies typed import_time launches models training
+BENCHES ?= sampling gather loader small_batch conversion convert contention build scaling labor_table cooperative tiering projection spmm sar_memory hybrid_parallel strategies typed import_time launches models training two_builds
 ARGS ?=
 # Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down. Each
 # takes tests that stand together, which share what modules keep, and then what another one has left.
