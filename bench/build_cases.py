@@ -23,7 +23,7 @@ import case_inputs
 import numpy as np
 import torch
 from academic_graph import SEEDS, read_academic
-from case_turns import OTHERS, Done, Turn, Work, case, epochs, serve_case
+from case_turns import CORES, OTHERS, Done, Turn, Work, case, epochs, serve_case
 from graphs import seeds_of
 from worker import Worker
 
@@ -107,7 +107,7 @@ def spmm() -> Turn:
     return lambda _: work
 
 
-@case(case_inputs.eighth)
+@case(case_inputs.eighth, threads=CORES)
 def graph_from_coo() -> Turn:
     indptr, src = case_inputs.arrays(case_inputs.eighth(), "indptr", "indices")
     order = torch.randperm(len(src), generator=torch.Generator().manual_seed(0))
@@ -129,12 +129,12 @@ def products_epochs(sampler: str) -> Turn:
     return epochs(plan.fetch_feature(hr.FeatureStore(node={"x": x, "y": y}), node=["x"], labels="y").loader())
 
 
-@case(case_inputs.products)
+@case(case_inputs.products, threads=CORES)
 def neighbor_batches() -> Turn:
     return products_epochs("sample_neighbor")
 
 
-@case(case_inputs.products)
+@case(case_inputs.products, threads=CORES)
 def labor_batches() -> Turn:
     return products_epochs("sample_layer_neighbor")
 
@@ -174,7 +174,7 @@ def papers(graph: hr.Graph) -> torch.Tensor:
     return torch.from_numpy(seeds_of(0, np.arange(own.start, own.stop), BATCH * BATCHES))
 
 
-@case(case_inputs.academic)
+@case(case_inputs.academic, threads=CORES)
 def typed() -> Turn:
     graph = read_academic(case_inputs.academic())
     assert graph.node_types is not None
@@ -185,7 +185,7 @@ def typed() -> Turn:
     return epochs(plan.loader())
 
 
-@case(case_inputs.academic)
+@case(case_inputs.academic, threads=CORES)
 def temporal() -> Turn:
     """Return epochs of trees of edges that are no later than their seeds, without types."""
     folder = case_inputs.academic()
@@ -197,7 +197,7 @@ def temporal() -> Turn:
     return epochs(items.sample_neighbor(graph, [10, 10], time="time").fetch_feature(store, node=["x"]).loader())
 
 
-@case(case_inputs.eighth)
+@case(case_inputs.eighth, threads=CORES)
 def links() -> Turn:
     """Return epochs of edges and as many negatives, sampled without the edges of seeds."""
     indptr, indices = case_inputs.arrays(case_inputs.eighth(), "indptr", "indices")
@@ -215,7 +215,7 @@ def rows_on_disk() -> tuple[hr.Graph, Path, int]:
     return graph, folder / "x.npy", graph.num_nodes * case_inputs.ROW_WIDTH * 4
 
 
-@case(case_inputs.rows)
+@case(case_inputs.rows, threads=CORES)
 def windows() -> Turn:
     """Return epochs over rows on disk, as in windows.py: a loader that is made, and reads past the page cache."""
     graph, path, num_bytes = rows_on_disk()
@@ -232,7 +232,7 @@ def windows() -> Turn:
     return lambda number: partial(work, number)
 
 
-@case(case_inputs.rows)
+@case(case_inputs.rows, threads=CORES)
 def tiers() -> Turn:
     """Return epochs over rows in four places: two devices, for which CPU memory stands in, host memory and a file."""
     graph, path, num_bytes = rows_on_disk()

@@ -6,6 +6,7 @@ A process makes one case and no other, so that its peak memory is that of the ca
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,22 +32,25 @@ Turn = Callable[[int], Work]
 
 @dataclass(frozen=True)
 class Case:
-    """A function that makes the turns of a case, and those that make the files that it reads."""
+    """A function that makes the turns of a case, those that make its files, and the threads that it may use."""
 
     prepare: Callable[[], Turn]
     inputs: tuple[Callable[[], Path], ...]
+    threads: int
 
 
 CASES: dict[str, Case] = {}
+#: The threads of cases that leave their number to headrace.
+CORES = len(os.sched_getaffinity(0))
 #: Processes that take part in the turns of this one.
 OTHERS: list[Worker] = []
 
 
-def case(*inputs: Callable[[], Path]) -> Callable[[Callable[[], Turn]], Callable[[], Turn]]:
+def case(*inputs: Callable[[], Path], threads: int = 1) -> Callable[[Callable[[], Turn]], Callable[[], Turn]]:
     """Add a case by the name of its function."""
 
     def add(prepare: Callable[[], Turn]) -> Callable[[], Turn]:
-        CASES[prepare.__name__.replace("_", " ")] = Case(prepare, inputs)
+        CASES[prepare.__name__.replace("_", " ")] = Case(prepare, inputs, threads)
         return prepare
 
     return add

@@ -59,7 +59,7 @@ def turn(worker: Worker, number: int) -> Metrics:
 def compare(case: str, builds: dict[str, Build], rounds: int) -> list[Record]:
     """Return the records of one case, and how many times better the old build is: new over old."""
     with ExitStack() as stack:
-        systems = []
+        systems, threads = [], CASES[case].threads if case in CASES else 1
         for side, build in builds.items():
             if case == FIRST_LOADER:
                 run = partial(first_loader, build)
@@ -67,7 +67,7 @@ def compare(case: str, builds: dict[str, Build], rounds: int) -> list[Record]:
                 worker = stack.enter_context(closing(Worker(build.python, SCRIPT)))
                 worker.call("prepare", name=case)
                 run = partial(turn, worker)
-            systems.append(System(f"{side} {build.label}", run))
+            systems.append(System(f"{side} {build.label}", run, threads))
         gains = [Gain(systems[0].key, systems[1].key, metric) for metric in METRICS]
         return interleave("two builds", case, systems, rounds=rounds, gains=gains, warm_up=1)
 
