@@ -390,9 +390,7 @@ BARS = (
         at_most=1.8,
     ),
     Bar("`import headrace`, ms", "import", "after torch", "import headrace", "time", at_most=60),
-    Bar(
-        "`import headrace` and a first plan: cost in `import torch`", "import", "after torch", _PLAN, _GAIN, at_most=0.1
-    ),
+    Bar("`import headrace` and a first plan, in `import torch`", "import", "after torch", _PLAN, _GAIN, at_most=0.1),
     Bar("a first `.loader()`, ms", "import", "after torch", "a first loader", "time", at_most=15),
     Bar("`headrace --help`, ms", "import", "a process", ".*headrace --help", "time", at_most=150),
     Bar("Python of a launch on a GPU, µs", "launches", ".*", "headrace, .*", "launch time", at_most=3),
