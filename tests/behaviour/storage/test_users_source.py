@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from ranks import run_ranks
+from tier_sizes import tier_sizes
 
 import headrace as hr
-from headrace.ops import TierSizes
 
 NUM_NODES = 60
 X, Y, E = torch.randn(NUM_NODES, 4), torch.arange(NUM_NODES), torch.randn(NUM_NODES, 3)
@@ -76,7 +76,7 @@ PATHS = {
         store(rows, lambda source: hr.CachedFeature(source, "static", ids=torch.arange(0, NUM_NODES, 3)))
     ),
     "tiers": lambda rows: load(
-        store(rows, lambda source: hr.TieredFeature(source, torch.arange(NUM_NODES), TierSizes(host=20)))
+        store(rows, lambda source: hr.TieredFeature(source, torch.arange(NUM_NODES), tier_sizes(host=20)))
     ),
     "windows": lambda rows: load(store(rows, place=hr.Place("disk")), machine=SMALL),
     "announced": lambda rows: load(store(rows, foresight=50)),
