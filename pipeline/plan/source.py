@@ -17,7 +17,7 @@ from headrace.pipeline.plan.traits import KnownNodes, Watched
 
 if TYPE_CHECKING:
     from headrace.pipeline.data import LabelRange, MiniBatch, TypeName
-    from headrace.pipeline.plan.stage import RunSettings
+    from headrace.pipeline.plan.settings import RunSettings
 
 #: Seeds are 64-bit keys of the random streams.
 LARGEST_SEED = (1 << 64) - 1
