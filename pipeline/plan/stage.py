@@ -268,6 +268,11 @@ class MapStage(Stage):
     keyed: ClassVar[bool] = False
     """Whether the runner also takes the epoch and the number of the batch, which converted objects lack."""
 
+    finds_by_node: ClassVar[bool] = False
+    """Whether a stage of your own finds edges of each entry of `n_id` by itself: they depend on the node, its tree
+    (`slot`) and the key of the batch, not on other nodes or on seeds. It makes one hop of all entries, which stay the
+    first. Ranks that make batches together then run it for their parts of the nodes."""
+
     @abstractmethod
     def runner(self, settings: RunSettings) -> Runner:
         """Return the function from a batch to a batch. Several threads may call it at once.

@@ -17,6 +17,7 @@ from headrace.pipeline.plan.checks import check_name
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import SourceStage, check_source
 from headrace.pipeline.plan.stage import MINIBATCH, PADDED, MacroStage, MapStage, Stage, WindowRunner
+from headrace.pipeline.plan.users_hops import misfit_of
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(MiniBatch))
 
@@ -99,6 +100,8 @@ def checked_runner(stage: MapStage, run: Any, *, is_last: bool) -> Any:
         if behind is not before:
             if isinstance(behind, MiniBatch):
                 if isinstance(before, MiniBatch):
+                    if (problem := misfit_of(stage, before, behind)) is not None:
+                        raise PlanError(f"expected {name}{problem}")
                     _check_changes(name, writes, before, behind)
             elif behind is None or (gives_batch and isinstance(before, MiniBatch)):
                 raise PlanError(
