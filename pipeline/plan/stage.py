@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.pipeline.data import FeatureName, GraphView, Place, Seen
 from headrace.pipeline.data.seen import seen_of, structure_of
-from headrace.pipeline.plan.arguments import check_arguments
+from headrace.pipeline.plan.arguments import check_arguments, check_parameters_are_fields
 from headrace.pipeline.plan.traits import (
     Divided,
     KnownNodes,
@@ -74,6 +74,7 @@ class Stage(metaclass=_StageType):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse arguments that the stage does not have, for constructors and verbs alike."""
         # Copying and unpickling call it without arguments.
+        check_parameters_are_fields(cls, given=bool(args or kwargs))
         check_arguments(cls.__name__, cls.__init__, args, kwargs, complete=bool(args or kwargs))
         return super().__new__(cls)
 
