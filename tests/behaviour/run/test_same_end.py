@@ -42,7 +42,7 @@ class Ids:
 class OwnSource(hr.ext.SourceStage):
     """A source of a user, whose number of batches is that of its class: ranks do not compare it."""
 
-    name, seed = "own_source", 0
+    name, seed, shares_by_rank = "own_source", 0, True
     num_batches = 0
 
     @staticmethod
