@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data import FeatureName, GraphView, Place, Seen
 from headrace.pipeline.data.seen import seen_of, structure_of
 from headrace.pipeline.plan.arguments import check_arguments, check_parameters_are_fields
@@ -343,8 +344,31 @@ class WindowStage(MapStage):
 
 
 class MacroStage(Stage):
-    """A stage that expands to a sequence of simpler ones."""
+    """A stage that expands to a sequence of simpler ones, which decide what it reads, writes and samples."""
 
     @abstractmethod
     def parts(self) -> tuple[Stage, ...]:
         """Return the sequence."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of the minibatch fields that a part reads, and no part before it writes."""
+        return self._of_parts[0]
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """Names of the minibatch fields that a part writes."""
+        return self._of_parts[1]
+
+    @property
+    def num_hops(self) -> int:
+        """The number of hops of all parts."""
+        return self._of_parts[2]
+
+    @cached_property
+    def _of_parts(self) -> tuple[frozenset[str], frozenset[str], int]:
+        reads, writes, num_hops = frozenset[str](), frozenset[str](), 0
+        for part in self.parts():
+            reads, writes = reads | (part.reads - writes), writes | part.writes
+            num_hops += part.num_hops
+        return reads, writes, num_hops

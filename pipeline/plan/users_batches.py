@@ -53,9 +53,9 @@ class UsersBatches(BatchSource):
             kind = type(stage).__name__
             raise PlanError(
                 f"{stage.name}: expected a source that shares its batches among {world_size} ranks, got {kind}, which "
-                "does not declare it, so that ranks may have the same seeds; draw those of settings.rank, and count those "
-                f"of all in num_global_seeds=, write shares_by_rank = True in {kind} (docs/extending.md), or "
-                "make a loader of one rank, loader(rank=0, world_size=1)"
+                "does not declare it, so that ranks may have the same seeds; draw those of settings.rank, count all in "
+                f"num_global_seeds=, and write shares_by_rank = True in {kind} (docs/extending.md), or make a "
+                "loader of one rank, loader(rank=0, world_size=1)"
             )
         self._given: BatchSource = given
         self.num_batches = self._count("num_batches", given.num_batches)

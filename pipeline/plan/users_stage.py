@@ -34,6 +34,8 @@ def check_declared(stage: Stage) -> None:
     check_methods(stage, _base_of(type(stage)), kind, PlanError)
     if isinstance(stage, SourceStage):
         check_source(stage)
+    if isinstance(stage, MacroStage):
+        checked_parts(stage)
     for member in ("reads", "writes"):
         fields = getattr(stage, member)
         if not isinstance(fields, frozenset | set) or not fields.issubset(_FIELDS):

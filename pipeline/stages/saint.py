@@ -140,7 +140,7 @@ class SampleSaint(Sampler, MapStage):
         return (NodeDraws if self.by == "node" else EdgeDraws)(self.name, self.graph, self.budget)
 
     @property
-    def reads(self) -> frozenset[str]:  # type: ignore[override] # of the class in other samplers
+    def reads(self) -> frozenset[str]:
         return self.draws.reads
 
     @property
