@@ -1,13 +1,16 @@
-"""What ranks that make batches together ask of users' stages: each rank runs a sampler for its part of the nodes."""
+"""What samplers of users return: blocks that fit the batch, and where ranks share its nodes, those of each alone."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from headrace.ops.errors import PlanError
-from headrace.pipeline.data import MiniBatch
+from headrace.pipeline.data import Block, MiniBatch
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.checks import is_as_made
 from headrace.pipeline.plan.stage import Stage
 
 
@@ -111,3 +114,60 @@ def _begins_with(values: Tensor, first: Tensor) -> bool:
         return True
     start = values[: first.shape[0]]
     return start.dtype == first.dtype and start.shape == first.shape and torch.equal(start, first)
+
+
+def misfit_of_blocks(before: MiniBatch, behind: MiniBatch, *, is_whole: bool) -> str | None:
+    """Return what is wrong with the blocks of a batch, or with its seeds; None where nothing is.
+
+    Parameters
+    ----------
+    before, behind
+        The batch that a stage was given, and what it returned.
+    is_whole
+        Whether more reads the batch than a training loop, which may take nodes and blocks apart.
+    """
+    if behind.blocks is not before.blocks:
+        for block in behind.blocks:
+            if not isinstance(block, Block):
+                return f"blocks that are all hr.Block, got {type(block).__name__}"
+            if not is_as_made(block) and (problem := _misfit_of_edges(block)) is not None:
+                return problem
+    elif behind.n_id is before.n_id and behind.seeds is before.seeds and behind.seed_index is before.seed_index:
+        return None
+    # Ranks that share a batch have rows for each other.
+    return _misfit_of_nodes(behind) if is_whole and not behind.exchanges else None
+
+
+def _misfit_of_edges(block: Block) -> str | None:
+    indptr, indices = block.indptr, block.indices
+    if not indptr.is_cpu or not indices.is_cpu:
+        return None
+    if int(indptr[0]) != 0 or int(indptr[-1]) != indices.shape[0] or bool((indptr.diff() < 0).any()):
+        return f"blocks whose indptr goes up from 0 to the number of edges, {indices.shape[0]}, got {block!r}"
+    least, most = (int(one) for one in indices.aminmax()) if indices.numel() else (0, -1)
+    if least < 0 or most >= block.num_src:
+        return f"blocks whose indices are sources, from 0 to {block.num_src - 1}, got {least} to {most}"
+    return None
+
+
+def _misfit_of_nodes(batch: MiniBatch) -> str | None:
+    blocks, nodes, index = batch.blocks, batch.n_id, batch.seed_index
+    if blocks and blocks[0].num_src != nodes.shape[0]:
+        return f"blocks[0] with a source for each of the {nodes.shape[0]} n_id, got {blocks[0]!r}"
+    for number, (outer, inner) in enumerate(pairwise(blocks), 1):
+        if outer.num_dst != inner.num_src:
+            return (
+                f"blocks[{number}] with the {outer.num_dst} destinations of blocks[{number - 1}] as its sources, got "
+                f"{inner!r}"
+            )
+    if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.shape != batch.seeds.shape:
+        return f"seed_index of int64, of the shape of seeds, got {describe(index)}"
+    if not index.is_cpu or not index.numel():
+        return None
+    least, most = (int(one) for one in index.aminmax())
+    if blocks and most >= blocks[-1].num_dst:
+        num_dst = blocks[-1].num_dst
+        return f"seeds that are destinations of blocks[-1], so that seed_index is below {num_dst}, got {most}"
+    if least < 0 or most >= nodes.shape[0] or not torch.equal(nodes[index], batch.seeds):
+        return "n_id with the seeds at seed_index, got others; seeds come first in n_id"
+    return None
