@@ -4,7 +4,9 @@
 nothing use as well, are in `headrace` itself.
 """
 
+from headrace.ops.random.uniform import uniform
 from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
+from headrace.pipeline.lowered._with_hop import with_hop
 from headrace.pipeline.plan.plan import verb, verbs
 from headrace.pipeline.plan.rules import Facts, Pass, Promise, Rule
 from headrace.pipeline.plan.settings import RunSettings
@@ -36,6 +38,8 @@ __all__ = [
     "RunSettings",
     "SourceStage",
     "Stage",
+    "uniform",
     "verb",
     "verbs",
+    "with_hop",
 ]
