@@ -11,7 +11,7 @@ export DGLBACKEND := pytorch
 PYTHON ?= python3
 DATA ?=
 BENCH ?= sampling
-BENCHES ?= sampling gather loader small_batch conversion convert contention build scaling labor_table cooperative tiering projection spmm sar_memory hybrid_parallel strategies typed import_time launches models training
+BENCHES ?= sampling gather loader small_batch conversion convert contention build scaling labor_table cooperative tiering projection spmm sar_memory hybrid_parallel strategies typed import_time launches models training two_builds
 ARGS ?=
 # Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down. Each
 # takes tests that stand together, which share what modules keep, and then what another one has left.
@@ -47,16 +47,16 @@ help: ## list the targets
 demo: .venv/.headrace ## train on a generated graph, or on DATA=file.npz; ARGS="--sampler labor" and more
 	env -u PYTHONSAFEPATH .venv/bin/python examples/node_classification.py $(if $(DATA),--data "$(DATA)") $(ARGS)
 
-test: .venv/.installed ## run the tests that need no DGL, but for those marked slow; ARGS="-k name" goes to pytest
+test: .venv/.installed ## run the tests that need no DGL, but for those marked slow or law; ARGS="-k name" goes to pytest
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl -m "not slow and not law" $(ARGS)
 
-test-all: .venv/.installed ## ... and those too, as every change is checked: laws, processes, whole trainings (eleven minutes)
+test-all: .venv/.installed ## ... and those too, as every change is checked: statistics of laws, processes, whole trainings (eleven minutes)
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl $(ARGS)
 
 test-thorough: .venv/.installed ## ... all combinations of parameters, and more random examples (an hour)
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl --thorough --hypothesis-profile thorough $(ARGS)
 
-test-quick: .venv/.installed ## the behaviour suite alone, through public names, with fewer random examples
+test-quick: .venv/.installed ## the behaviour suite alone, but for slow tests and laws, with fewer random examples
 	.venv/bin/pytest $(PARALLEL) --hypothesis-profile quick -m "not slow and not law" tests/behaviour $(ARGS)
 
 # Environments around a module that `make test-all` has looked at: what differs there is what crosses over, arguments, results

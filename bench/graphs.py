@@ -76,6 +76,7 @@ SHAPES = {
     "yelp": Shape(717_000, 14_000_000, 300, Footprint(1.6, 500, 0.7, 0.75, alike=0.5)),
     # ogbn-products, which has no generator of its own: its sizes, with the skew of the first family.
     "products": Shape(2_449_029, 61_431_938),
+    "products-eighth": Shape(2_449_029 // 8, 61_431_938 // 8),
     # Both directions of the published 61.9 million; its training nodes are the popular products.
     "products-footprint": Shape(2_449_029, 123_800_000, 100, Footprint(1.4, 1_000, 0.75, 0.08, bias=0.5)),
     "reddit": Shape(233_000, 115_000_000, 602, Footprint(1.2, 5_000, 0.7, 0.66)),

@@ -224,18 +224,21 @@ def check_same_work(records: Iterable[Record], tolerance: float) -> None:
             )
 
 
+def processor() -> str:
+    """Return the model of the processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def describe_machine(packages: Iterable[str]) -> str:
     """Say on what, and with which versions, numbers were taken."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [
-            line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")
-        ]
-        model = names[0] if names else model
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in packages)
     cores = len(os.sched_getaffinity(0))
-    return f"{model}, {cores} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, {versions}"
+    return (
+        f"{processor()}, {cores} cores, load {os.getloadavg()[0]:.1f}; Python {platform.python_version()}, {versions}"
+    )
 
 
 def print_table(records: Sequence[Record]) -> None:

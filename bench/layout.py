@@ -50,6 +50,7 @@ ACROSS = {
     "spmm": {"time", "time gain", "peak memory"},
     "types": {"edge cost", "edge rate gain", "edge cost gain", "time gain"},
     "hybrid-parallel": {"layer 1: messages", "layer 1: bytes", "layer 1: edge balance", "replication"},
+    "two builds": {"time", "CPU time", "peak memory", "CPU time gain", "peak memory gain"},
     "gpu: gather": {"row rate", "row rate gain"},
     "projection: published": {"time gain of loading", "time gain of the copy", "time gain of the cached copy"},
     "projection": {"epoch", "rows", "rows past the cache", "time gain of loading"},

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from worker import variables
 
 TIME_LIMIT = 900.0
 
@@ -42,8 +43,6 @@ def run_processes(
     RuntimeError
         If a rank fails; what it said is on standard error.
     """
-    # The folder of a script belongs on its path, for the modules beside it.
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     with tempfile.TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
         processes = [
@@ -56,7 +55,7 @@ def run_processes(
                 ],
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**inherited, **(environment or {})},
+                env={**variables(), **(environment or {})},
             )
             for rank in range(world_size)
         ]

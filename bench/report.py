@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import by_commit
 from bars import BARS, Bar
 from harness import Record, read_json
 from layout import ACROSS, AREAS, row_and_column, shown
@@ -65,6 +66,7 @@ ORDER = (
     "convert",
     "import_time",
     "launches",
+    "two_builds",
     *GPU,
 )
 
@@ -117,6 +119,22 @@ def area_lines(records: Sequence[Record]) -> list[str]:
         bars = [bar for bar in BARS if bar.bench.split(":")[0] in benches]
         lines += [f"### {area}", "", *bar_lines(records, bars), ""]
     return lines
+
+
+def commit_lines(records: Sequence[Record]) -> list[str]:
+    """Return the table of two commits, a row a case; nothing where they were not compared."""
+    if not records:
+        return []
+    old, new = by_commit.builds(records)
+    cpu, memory = (by_commit.ratios(records, metric) for metric in by_commit.METRICS)
+    return [
+        "## By commit",
+        "",
+        f"CPU time and peak memory of {new} over those of {old}, by `bench/two_builds.py`: 1.03 is 3 % more.",
+        "",
+        *table(["case", *by_commit.METRICS], [[case, spread(cpu[case]), spread(memory[case])] for case in cpu]),
+        "",
+    ]
 
 
 def case_lines(records: Sequence[Record]) -> list[str]:
@@ -275,6 +293,7 @@ def report_text(results: Path, report: Path) -> str:
         "",
         *area_lines(everything),
         *never_run(records),
+        *commit_lines(records.get("two_builds", [])),
         "## Reading",
         "",
         BEGIN + by_hand(report) + END,

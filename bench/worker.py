@@ -15,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 
+def variables() -> dict[str, str]:
+    """Return the variables of this process for one that runs a script: its folder belongs on the path."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+
+
 class Worker:
     """A running peer, until `close`.
 
@@ -26,7 +31,7 @@ class Worker:
 
     def __init__(self, python: Path, script: Path, *arguments: str) -> None:
         # DGL announces on standard output, where answers go, that it has no backend yet.
-        environment = {**os.environ, "DGLBACKEND": "pytorch"}
+        environment = {**variables(), "DGLBACKEND": "pytorch"}
         self._process = subprocess.Popen(
             [python, script, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )

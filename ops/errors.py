@@ -49,3 +49,11 @@ class StateError(HeadraceError, ValueError):
 
 class PeerError(HeadraceError, RuntimeError):
     """Another rank failed, was lost, or diverged from this one; the message names the rank and the reason."""
+
+
+def add_note(error: Exception, note: str) -> None:
+    """Add where an error was raised; Python 3.10 keeps the note with the error but does not print it."""
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    else:
+        error.__notes__ = [*getattr(error, "__notes__", []), note]

@@ -4,11 +4,14 @@
 nothing use as well, are in `headrace` itself.
 """
 
+from headrace.ops.random.uniform import uniform
 from headrace.ops.sampling.rules import LaborImportanceRule, LaborRule, LadiesRule, LatestRule, NeighborRule
+from headrace.pipeline.lowered._with_hop import with_hop
 from headrace.pipeline.plan.plan import verb, verbs
 from headrace.pipeline.plan.rules import Facts, Pass, Promise, Rule
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
-from headrace.pipeline.plan.stage import MacroStage, MapStage, RunSettings, Stage
+from headrace.pipeline.plan.stage import MacroStage, MapStage, Stage
 from headrace.pipeline.stages.hop_sampler import HopSampler
 from headrace.pipeline.stages.other_sources import NodeSource
 from headrace.pipeline.storage.source_protocols import ExpectingSource, PlacingSource
@@ -35,6 +38,8 @@ __all__ = [
     "RunSettings",
     "SourceStage",
     "Stage",
+    "uniform",
     "verb",
     "verbs",
+    "with_hop",
 ]

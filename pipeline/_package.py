@@ -16,7 +16,9 @@ __version__ = _VERSION
 
 if TYPE_CHECKING:
     from headrace import ext as ext
+    from headrace import lightning as lightning
     from headrace import nn as nn
+    from headrace import pyg as pyg
     from headrace import sar as sar
     from headrace import scores as scores
     from headrace import testing as testing

@@ -91,6 +91,29 @@ __all__ = [
 ]
 
 
+#: Where the names of 0.1 are; docs/upgrading.md has the same table.
+_MOVED = {
+    **dict.fromkeys(
+        (
+            *("MapStage", "MacroStage", "SourceStage", "Stage", "BatchSource", "NodeSource", "RunSettings"),
+            *("HopSampler", "NeighborRule", "LatestRule", "LaborRule", "LaborImportanceRule", "LadiesRule"),
+            *("verb", "verbs", "ExpectingSource", "PlacingSource"),
+        ),
+        "headrace.ext has it",
+    ),
+    "LocalGroup": "headrace.testing has it",
+    **dict.fromkeys(("GraphError", "ItemsError", "FeatureError"), "write InputError"),
+    "UsageError": "write PlanError",
+    **dict.fromkeys(("LoaderError", "DeviceError"), "write HeadraceError"),
+    "TierSizes": 'write the sizes as a dictionary, {"host": 10}',
+    "GpuCachedFeature": 'write CachedFeature(source, rows=..., place="cuda")',
+    **dict.fromkeys(
+        ("TypeOffsets", "IdMap", "LinkSplit", "PartitionReport", "Reordered", "Shards", "Stats", "TierPlan"),
+        "values of it have no public class",
+    ),
+}
+
+
 def instead_of(name: str) -> str | None:
     """Return what to write in place of a name that `headrace` does not have; None if unknown."""
-    return foreign_names.instead_of(name, verbs())
+    return _MOVED.get(name) or foreign_names.instead_of(name, verbs())

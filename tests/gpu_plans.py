@@ -10,7 +10,7 @@ import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.pipeline.lowered.gpu.on_stream import OnItsWay
 from headrace.pipeline.passes import rewrite
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.settings import RunSettings
 
 from cuda_host.stand_in import StandIn
 

@@ -36,7 +36,8 @@ def keep_freed_memory() -> bool:
     Returns
     -------
     bool
-        Whether the C library does so: glibc, which most distributions of Linux have. False changes nothing.
+        Whether the C library does so: glibc, which most distributions of Linux have, without another allocator in its
+        place. False changes nothing.
     """
     global _keeps  # noqa: PLW0603 - of the process, as what it says
     mallopt = _mallopt()
@@ -45,7 +46,15 @@ def keep_freed_memory() -> bool:
 
 
 def _mallopt() -> Any:
+    """Return glibc's function; None where there is another C library, or another allocator in its place."""
     try:
-        return ctypes.CDLL(None).mallopt
+        process, libc = ctypes.CDLL(None), ctypes.CDLL("libc.so.6")
+        if _address(process.malloc) != _address(libc.malloc):  # jemalloc or the like, by LD_PRELOAD
+            return None
     except (AttributeError, OSError, TypeError):  # Windows names no library of the process itself
         return None
+    return libc.mallopt
+
+
+def _address(function: Any) -> int | None:
+    return ctypes.cast(function, ctypes.c_void_p).value

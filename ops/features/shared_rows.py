@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import weakref
 from collections.abc import Sequence
 
 import torch
@@ -40,7 +41,7 @@ class SharedRows:
     """
 
     def __init__(self, rows: torch.Tensor, device: torch.device) -> None:
-        self._file = -1
+        self._close: weakref.finalize[[int], SharedRows] | None = None
         self.handle = ""
         if rows.nbytes == 0 or device.type != "cpu":
             self.rows = rows.to(device)
@@ -51,21 +52,17 @@ class SharedRows:
             raise HeadraceError(
                 "SharedRows: expected Linux, where processes share CPU memory without files, got another"
             )
-        self._file = os.memfd_create("headrace", os.MFD_CLOEXEC)
-        os.truncate(self._file, rows.nbytes)
-        self.handle = f"{os.getpid()}/fd/{self._file}"
+        file = os.memfd_create("headrace", os.MFD_CLOEXEC)
+        self._close = weakref.finalize(self, os.close, file)  # its memory is freed with its last reader
+        os.truncate(file, rows.nbytes)
+        self.handle = f"{os.getpid()}/fd/{file}"
         self.rows = opened_rows(self.handle, rows.shape, rows.dtype, device)
         self.rows.copy_(rows)
 
     def close(self) -> None:
         """Let nobody else open the rows; who has opened them keeps them."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def __del__(self) -> None:
-        """Close the file, so that its memory is freed with its last reader."""
-        self.close()
+        if self._close is not None:
+            self._close()
 
 
 def opened_rows(handle: str, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -22,6 +22,9 @@ multiple of 2**-53 that the upper 52 of 64 such bits name. Where batches depend 
 LABOR) a variate is blended of two, under the stream keys of two windows of batches: see
 `headrace.ops.random.dependency`.
 
+`headrace.ext.uniform` gives samplers of users real variates: draw ``i`` of an id is made of words ``2 * i`` and
+``2 * i + 1`` of its stream, as in a pick by weight.
+
 In a pick by weight, variate ``i`` of a destination is the 64-bit integer whose upper half is word ``2 * i`` and whose
 lower half is word ``2 * i + 1`` of its stream. Draw ``i`` takes variate ``i`` and falls on the first edge whose running
 sum of weights (doubles, added in CSC order) exceeds the real variate times the total. Without replacement draws of an
@@ -55,6 +58,7 @@ DROPOUT: Final = 6  # masks of rows, by dropout in the model in place of the lay
 WINDOW: Final = 7  # picks by LABOR in windows of batches that depend on each other, by window in place of the batch
 NEGATIVE: Final = 8  # negative pairs: destinations in layer 0, sources in layer 1
 USER: Final = 9  # functions of the user: the key is the seed of generators of torch, NumPy and Python
+OWN: Final = 10  # samplers of the user, by `headrace.ext.uniform`
 
 _MOST16, _MOST32, _MOST64 = (1 << 16) - 1, (1 << 32) - 1, (1 << 64) - 1
 _LIMITS = (("seed", _MOST64), ("epoch", _MOST32), ("batch", _MOST64), ("layer", _MOST16), ("purpose", _MOST16))
@@ -74,7 +78,7 @@ def stream_key(seed: int, epoch: int, batch: int, layer: int, purpose: int) -> i
     layer : int
         Hop, 0 next to the seeds, in [0, 2**16).
     purpose : int
-        The purpose of the stream: SHUFFLE, NEIGHBOR, WALK, DRAW, DROPOUT, WINDOW, NEGATIVE or USER, in [0, 2**16).
+        The purpose of the stream: SHUFFLE, NEIGHBOR, WALK, DRAW, DROPOUT, WINDOW, NEGATIVE, USER or OWN, in [0, 2**16).
 
     Raises
     ------

@@ -47,9 +47,19 @@ def check_takes(function: Any, name: str, error: type[HeadraceError], *by_positi
         signature.bind(*by_position, **dict.fromkeys(names))
     except TypeError as cause:
         raise error(
-            f"{expected(name)} to take ({wanted}), got a function of {signature}, for which there is {cause}; give it "
+            f"{expected(name)} to take ({wanted}), got a function of {signature}, {_misfit(str(cause))}; give it "
             "these parameters"
         ) from cause
+
+
+def _misfit(cause: str) -> str:
+    """Say what Python says of a call that does not fit, of the function."""
+    name = cause.rpartition("'")[0].rpartition("'")[2]
+    if cause.startswith("too many"):
+        return "which takes fewer"
+    if cause.startswith("multiple"):
+        return f"which has {name!r} in another place"
+    return f"which {'needs' if cause.startswith('missing') else 'has no'} {name!r}"
 
 
 def check_methods(

@@ -16,7 +16,7 @@ from headrace.pipeline.lowered._fetch_stage import rows_on
 from headrace.pipeline.lowered._negatives import pair_of_trees
 from headrace.pipeline.lowered._seed_edge_ids import SeedEdgeIds
 from headrace.pipeline.plan.checks import batches_of
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.settings import RunSettings
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from headrace.pipeline.data.graph_machinery import arrays_on, weights_on
 from headrace.pipeline.data.seen import seen_of
 from headrace.pipeline.lowered._excluded import SeedEdges, excluder
 from headrace.pipeline.lowered.trees import Trees, of_elements
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.settings import RunSettings
 
 
 @dataclass(frozen=True)

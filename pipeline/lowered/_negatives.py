@@ -10,7 +10,7 @@ from torch import Tensor
 from headrace.ops import InputError, unique_and_inverse
 from headrace.pipeline.data import GraphView, MiniBatch, node_types_of
 from headrace.pipeline.data.label_range import are_zero, cannot_increase
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.settings import RunSettings
 
 
 class Share(NamedTuple):

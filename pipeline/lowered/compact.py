@@ -15,7 +15,8 @@ from headrace.pipeline.data.graph_types import typed_ids
 from headrace.pipeline.lowered._finders import FoundLayer, SampledHop
 from headrace.pipeline.lowered.sample_hop import Expand, HopStage
 from headrace.pipeline.plan.checks import check_expand, check_graph
-from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, Stage
 from headrace.pipeline.plan.traits import RankTraits
 
 Keep = Literal["block", "nodes", "square"]

@@ -10,7 +10,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from headrace.pipeline.data import MiniBatch, Place
-from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, WindowRunner, WindowStage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Runner, WindowRunner, WindowStage
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.reads_ahead import gains_by_expecting
 from headrace.pipeline.storage.rows_on_gpu import READS_IN_VIEW

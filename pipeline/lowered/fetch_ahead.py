@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple
 
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.lowered._fetch_stage import FetchStage, IdsHere, decoded, rows_on
-from headrace.pipeline.plan.stage import Counts, Runner, RunSettings, WindowRunner, WindowStage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, Runner, WindowRunner, WindowStage
 from headrace.pipeline.storage.reads_ahead import reads_ahead
 from headrace.pipeline.storage.wanted import Wanted
 

@@ -15,7 +15,8 @@ from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.lowered.sample_hop import Expand
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_weight
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner
 from headrace.pipeline.plan.traits import RankTraits, Shown
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from headrace.pipeline.data import GraphView, MiniBatch, Place, Seen
 from headrace.pipeline.lowered._finders import HERE, Finder, SampledHop
 from headrace.pipeline.lowered._hop import Hop
 from headrace.pipeline.plan.checks import check_expand, check_graph, check_weight
-from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import HOP, Counts, MapStage, Runner, Stage
 from headrace.pipeline.plan.traits import Divided, RankTraits
 
 Expand = Literal["all", "new"]

@@ -142,10 +142,8 @@ class PlantTrees(MapStage):
     def planted(self, batch: MiniBatch, times: Times | None, settings: RunSettings) -> MiniBatch:
         """Return the batch with its seeds as roots, and their times, if the graph has some."""
         planted = _planted(batch, self.graph.num_nodes)
-        if batch.seed_slot is None and settings.world_size > 1:  # a source that knows nothing of other ranks' seeds
-            places = torch.arange(len(batch.item_index), device=batch.item_index.device)
-            slots = places * settings.world_size + settings.rank
-            planted = planted.replace(seed_slot=slots)
+        if batch.seed_slot is None and settings.world_size > 1:
+            planted = planted.replace(seed_slot=slots_of_rank(batch, settings))
         if times is None:
             return planted
         assert self.time is not None  # of which the times are
@@ -215,6 +213,12 @@ class PlantTrees(MapStage):
             f"{graph} times {self.time!r}; pass the times of seeds as {graph}, unrounded, or those of the graph as "
             f"{seeds}"
         )
+
+
+def slots_of_rank(batch: MiniBatch, settings: RunSettings) -> Tensor:
+    """Return slots for the seeds of a rank, of a source that knows nothing of those of other ranks."""
+    places = torch.arange(len(batch.item_index), device=batch.item_index.device)
+    return places * settings.world_size + settings.rank
 
 
 def _types_without(times: Tensor | None, types: TypeOffsets) -> Tensor:

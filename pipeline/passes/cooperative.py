@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.pipeline.data import CPU, check_known_by_own_ids
+from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.lowered import HERE, Compact, HopStage, PlantTrees, SampleHop
 from headrace.pipeline.lowered.ranks._together import Together
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
@@ -40,6 +41,11 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
             "cooperative: expected a plan without pad(), as ranks that make batches together have no padding: each has "
             "the nodes that it owns; leave out .pad(), or pass cooperative=False"
         )
+    for stage, before in zip(stages[1:], facts[1:-1], strict=True):
+        if not is_of_headrace(stage):
+            from headrace.pipeline.plan.users_hops import check_cooperates  # loaded where there is one
+
+            check_cooperates(stage, in_trees=before.trees)
     if isinstance(machine.partition, EdgePartition):
         return share_edges(stages, machine.partition, _fetches(stages, machine))
     partition = _partition(stages, machine.partition, machine.world_size)
@@ -147,7 +153,7 @@ def _together(stages: Window, finder: Together) -> Window:
         elif isinstance(stage, HopStage) and not stage.ranks.cooperates:
             made = (replace(stage, finder=finder),)
         elif stage.plants_trees:
-            made = (PlantTreesTogether(**stage.parameters()),)
+            made = (PlantTreesTogether(stage),)
         elif position < subgraph and isinstance(stage, Compact) and stage.expand == "new":
             by_rule = isinstance(rewritten[-1], SampleHop) and rewritten[-1].finder == HERE
             made = (replace(stage, keep="nodes"),) if by_rule else made

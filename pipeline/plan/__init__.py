@@ -19,6 +19,7 @@ from headrace.pipeline.plan.fanouts import rules_of
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan, verb
 from headrace.pipeline.plan.rules import Facts, Rule, Window
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import LAST_EPOCH, BatchSource, NumberedSource, SourceStage, source_of
 from headrace.pipeline.plan.stage import (
     CONVERTED,
@@ -30,7 +31,6 @@ from headrace.pipeline.plan.stage import (
     MapStage,
     PlainStage,
     Runner,
-    RunSettings,
     Stage,
     WindowRunner,
     WindowStage,

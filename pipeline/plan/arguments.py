@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -76,6 +77,38 @@ def unknown_argument(what: str, name: str, known: Iterable[str]) -> PlanError:
     else:
         advice = "leave it out"
     return PlanError(f"{what}: expected arguments among {', '.join(known)}, got {name}=; {advice}")
+
+
+def check_parameters_are_fields(kind: type, *, given: bool) -> None:
+    """Refuse a class of a user's stage with parameters that are no fields: stages are compared, and resumed, by these.
+
+    Parameters
+    ----------
+    kind
+        The class, a dataclass or a subclass of one.
+    given
+        Whether it is called with arguments.
+
+    Raises
+    ------
+    PlanError
+        Naming the parameters, and what to write.
+    """
+    if kind.__module__.partition(".")[0] == "headrace":
+        return
+    known = {field.name for field in fields(kind)}
+    any_name = (_ANY_NAME, _ANY_NUMBER)
+    own = [name for name, one in _parameters(kind.__init__).items() if one.kind not in any_name]  # type: ignore[misc]
+    odd, where = [name for name in own if name not in known], "in its __init__"
+    if not odd and given and "__dataclass_fields__" not in vars(kind):
+        odd, where = [name for name in inspect.get_annotations(kind) if name not in known], "as an annotation alone"
+    if odd:
+        names = ", ".join(odd)
+        raise PlanError(
+            f"expected the parameters of {kind.__name__} to be fields of a frozen dataclass, by which plans and "
+            f"checkpoints are compared, got {names} {where}; write @dataclass(frozen=True, eq=False, repr=False) above "
+            f"the class, {odd[0]}: <type> in it, and what __init__ does in __post_init__"
+        )
 
 
 @cache

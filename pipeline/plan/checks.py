@@ -13,8 +13,9 @@ from headrace.pipeline.data.arrays import is_mask_of_integers, zeros_and_ones
 from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import listed
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
-from headrace.pipeline.plan.stage import RunSettings, Stage
+from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.traits import Divided, Watched
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.wanted import Wanted

@@ -11,7 +11,7 @@ from headrace.ops.errors import PlanError
 from headrace.pipeline.plan.arguments import unknown_argument
 from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan, names_of
-from headrace.pipeline.plan.rules import Pass
+from headrace.pipeline.plan.rules import Pass, users_pass
 from headrace.pipeline.plan.stage import Stage
 from headrace.pipeline.plan.text import render
 from headrace.pipeline.plan.verify import LOWERED, USERS, verify
@@ -92,7 +92,8 @@ def rewrite(
     records = []
     own = [replace(one, name=name) for name, one in switches.items() if isinstance(one, Pass)]
     for one in (*own, *passes):
-        enabled = bool(switches.get(one.name, one.on))
+        switch = switches.get(one.name, one.on)
+        enabled = switch.on if isinstance(switch, Pass) else switch
         before, fired = current, tuple[str, ...]()
         if enabled:
             current, fired = one.apply(before, machine)
@@ -124,6 +125,7 @@ def _check_switches(passes: Sequence[Pass], switches: Mapping[str, bool | Pass])
         if isinstance(switch, Pass):
             if name in [one.name for one in passes]:
                 raise PlanError(f"loader: expected another name for a pass of your own, headrace has a pass {name!r}")
+            users_pass().check_rewrites(name, switch)
         elif name not in optional:
             others = [other for other in inspect.signature(Plan.loader).parameters if other not in ("plan", "passes")]
             raise unknown_argument("loader", name, (*others, *optional))

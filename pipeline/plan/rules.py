@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from types import EllipsisType
+from types import EllipsisType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.ops.errors import PlanError
+from headrace.ops.errors import PlanError, add_note
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data import CPU, GraphView, Place
 from headrace.pipeline.plan.machine import Machine
@@ -196,6 +196,9 @@ class Rule:
     rewrite: Callable[..., Window | None]
 
     def __post_init__(self) -> None:
+        kinds: Any = self.pattern
+        if not isinstance(kinds, tuple) or not {type(one) for one in kinds} <= {EllipsisType, type(Stage)}:
+            raise users_pass().odd_pattern(self)
         gaps = [position for position, kind in enumerate(self.pattern) if kind is ...]
         if len(gaps) > 1 or set(gaps) & {0, len(self.pattern) - 1}:
             raise PlanError(f"rule {self.name!r}: expected at most one gap, between two types, got {self.pattern}")
@@ -229,7 +232,8 @@ class Pass:
     Parameters
     ----------
     name
-        The name of its switch: ``plan.loader(name=False)`` turns it off.
+        The name of its switch: ``plan.loader(name=False)`` turns it off. A pass of your own goes by the name under
+        which ``loader`` gets it.
     promise
         The promise: what it leaves unchanged.
     rules
@@ -237,7 +241,7 @@ class Pass:
     optional
         Whether the plan can run without it.
     on
-        Whether it runs by default.
+        Whether it runs by default; a pass of your own that is not does not run.
     needs_gpu
         Whether it never applies on a machine without a GPU.
     needs_ranks
@@ -258,6 +262,11 @@ class Pass:
     needs_stage: type[Stage] = Stage
     needs_boundary: bool = False
 
+    def __post_init__(self) -> None:
+        rules: Any = self.rules
+        if type(rules) is not tuple or {*map(type, rules)} - {Rule} or type(self.promise) is not Promise:
+            raise users_pass().odd_pass(self)
+
     def may_apply(self, plan: Plan, machine: Machine) -> bool:
         """Whether it may apply to a plan for a machine."""
         return (
@@ -277,7 +286,7 @@ class Pass:
         """
         if not self.may_apply(plan, machine):
             return plan, ()
-        rewrites = _Rewrites(self.rules, plan, machine)
+        rewrites = _Rewrites(self, plan, machine)
         most = MOST_REWRITES_PER_STAGE * len(plan.stages)
         while (name := rewrites.step()) is not None:
             if len(rewrites.fired) > most:
@@ -290,15 +299,16 @@ class Pass:
 class _Rewrites:
     """The stages of a plan while the rules of a pass are applied to it."""
 
-    def __init__(self, rules: tuple[Rule, ...], plan: Plan, machine: Machine) -> None:
-        self.rules, self.machine = rules, machine
+    def __init__(self, one: Pass, plan: Plan, machine: Machine) -> None:
+        self.rules, self.machine = one.rules, machine
+        self._pass = one.name
         self.stages = list(plan.stages)
         self.fired: list[str] = []
         # The facts before each stage, as far as rules have read them.
         self._facts = [Facts()]
         # The first positions of the windows that each rule has not tried: a rewrite creates new ones only around
         # itself, so that a pass over a chain of similar stages is linear in their number.
-        self._unseen = [range(len(self.stages)) for _ in rules]
+        self._unseen = [range(len(self.stages)) for _ in one.rules]
 
     def step(self) -> str | None:
         """Apply the first rule that applies, at its first position, and return its name; None if there is none."""
@@ -306,7 +316,12 @@ class _Rewrites:
             # A rule on the whole plan has one window.
             starts = self._unseen[number] if rule.pattern else self._unseen[number][:1]
             for start in starts:
-                if self._applies(rule, start, number):
+                try:
+                    applies = self._applies(rule, start, number)
+                except Exception as error:
+                    add_note(error, f"headrace: in rule {rule.name!r} of pass {self._pass}")
+                    raise
+                if applies:
                     self.fired.append(rule.name)
                     return rule.name
             self._unseen[number] = range(0)
@@ -368,6 +383,13 @@ class _Rewrites:
             if old:
                 first, stop = min(first, old.start), max(stop, old.stop + new_length - length)
             self._unseen[number] = range(first, stop)
+
+
+def users_pass() -> ModuleType:
+    """Return the module that says what is wrong with passes of users: it is loaded where one is."""
+    from headrace.pipeline.plan import users_pass
+
+    return users_pass
 
 
 def _with_origin(replacement: Window, window: Sequence[Stage]) -> Window:

@@ -17,7 +17,7 @@ from headrace.pipeline.plan.traits import KnownNodes, Watched
 
 if TYPE_CHECKING:
     from headrace.pipeline.data import LabelRange, MiniBatch, TypeName
-    from headrace.pipeline.plan.stage import RunSettings
+    from headrace.pipeline.plan.settings import RunSettings
 
 #: Seeds are 64-bit keys of the random streams.
 LARGEST_SEED = (1 << 64) - 1
@@ -161,6 +161,9 @@ class SourceStage(Stage, Plan):
     seed_given
         Whether the user gave the seed. A seed that was taken from torch is replaced by that of rank 0 if a loader takes
         its rank from torch.distributed, or if ranks have a channel. Comparisons of plans ignore it.
+    shares_by_rank
+        Whether what a source of your own draws is the part of a batch of ``settings.rank`` of ``settings.world_size``
+        ranks. On several ranks a source that does not declare it is refused.
     counts_alike
         Whether plans that are compared as equal have the same number of batches on all ranks; otherwise ranks compare
         at every batch.
@@ -168,6 +171,7 @@ class SourceStage(Stage, Plan):
 
     seed: int
     seed_given: bool = True
+    shares_by_rank: ClassVar[bool] = False
     counts_alike: ClassVar[bool] = False
 
     @property

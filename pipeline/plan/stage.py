@@ -12,13 +12,13 @@ from __future__ import annotations
 import copy
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from headrace.ops.errors import PlanError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.data import FeatureName, GraphView, Place, Seen
 from headrace.pipeline.data.seen import seen_of, structure_of
-from headrace.pipeline.plan.arguments import check_arguments
+from headrace.pipeline.plan.arguments import check_arguments, check_parameters_are_fields
 from headrace.pipeline.plan.traits import (
     Divided,
     KnownNodes,
@@ -33,62 +33,8 @@ from headrace.pipeline.plan.traits import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from headrace.pipeline.data.label_range import LabelRange
-    from headrace.pipeline.distributed.channel import Comm
-    from headrace.pipeline.plan.source import SourceStage
+    from headrace.pipeline.plan.settings import RunSettings
     from headrace.pipeline.storage.wanted import Wanted
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """The settings with which a stage runs, beyond its description. Only ``seed`` may influence a minibatch.
-
-    Parameters
-    ----------
-    seed
-        The seed of the plan's source.
-    source
-        The source of the plan, for stages that draw batches ahead.
-    num_threads
-        Threads that one call of a kernel may use.
-    rank, world_size
-        The rank of this process among those that share every batch, and their number.
-    comm
-        The channel of the thread that runs the stage, if ranks make batches together.
-    rows_comm
-        The channel on which the model then exchanges rows.
-    rank_items
-        The number of items of each rank, if each rank brings its own.
-    rank_labels
-        Facts about the labels of each rank, if each rank brings its own and a stage changes them.
-    """
-
-    seed: int = 0
-    source: SourceStage | None = None
-    num_threads: int = 1
-    rank: int = 0
-    world_size: int = 1
-    comm: Comm | None = None
-    rows_comm: Comm | None = None
-    rank_items: tuple[int, ...] = ()
-    rank_labels: tuple[LabelRange | None, ...] = ()
-
-    def with_channel(self) -> RunSettings:
-        """Return the settings for a further thread, which communicates on a channel of its own."""
-        comm, _ = self.channels()
-        return replace(self, comm=comm.channel())
-
-    def channels(self) -> tuple[Comm, Comm]:
-        """Return the two channels.
-
-        Raises
-        ------
-        PlanError
-            If there are none: the plan has stages that communicate, but the loader is not cooperative.
-        """
-        if self.comm is None or self.rows_comm is None:
-            raise PlanError("exchanges between ranks need .loader(cooperative=True), which inserts them by itself")
-        return self.comm, self.rows_comm
 
 
 #: Counts of a stage for one batch, by name; ``loader.stats()`` adds them up.
@@ -129,6 +75,7 @@ class Stage(metaclass=_StageType):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse arguments that the stage does not have, for constructors and verbs alike."""
         # Copying and unpickling call it without arguments.
+        check_parameters_are_fields(cls, given=bool(args or kwargs))
         check_arguments(cls.__name__, cls.__init__, args, kwargs, complete=bool(args or kwargs))
         return super().__new__(cls)
 
@@ -323,6 +270,11 @@ class MapStage(Stage):
     keyed: ClassVar[bool] = False
     """Whether the runner also takes the epoch and the number of the batch, which converted objects lack."""
 
+    finds_by_node: ClassVar[bool] = False
+    """Whether a stage of your own finds edges of each entry of `n_id` by itself: they depend on the node, its tree
+    (`slot`) and the key of the batch, not on other nodes or on seeds. It makes one hop of all entries, which stay the
+    first. Ranks that make batches together then run it for their parts of the nodes."""
+
     @abstractmethod
     def runner(self, settings: RunSettings) -> Runner:
         """Return the function from a batch to a batch. Several threads may call it at once.
@@ -392,8 +344,31 @@ class WindowStage(MapStage):
 
 
 class MacroStage(Stage):
-    """A stage that expands to a sequence of simpler ones."""
+    """A stage that expands to a sequence of simpler ones, which decide what it reads, writes and samples."""
 
     @abstractmethod
     def parts(self) -> tuple[Stage, ...]:
         """Return the sequence."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of the minibatch fields that a part reads, and no part before it writes."""
+        return self._of_parts[0]
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """Names of the minibatch fields that a part writes."""
+        return self._of_parts[1]
+
+    @property
+    def num_hops(self) -> int:
+        """The number of hops of all parts."""
+        return self._of_parts[2]
+
+    @cached_property
+    def _of_parts(self) -> tuple[frozenset[str], frozenset[str], int]:
+        reads, writes, num_hops = frozenset[str](), frozenset[str](), 0
+        for part in self.parts():
+            reads, writes = reads | (part.reads - writes), writes | part.writes
+            num_hops += part.num_hops
+        return reads, writes, num_hops

@@ -37,7 +37,7 @@ class UsersBatches(BatchSource):
     Raises
     ------
     PlanError
-        If it lacks a member.
+        If it lacks a member, or does not declare that it shares its batches among several ranks.
     """
 
     def __init__(self, stage: SourceStage, given: Any, world_size: int = 1) -> None:
@@ -49,6 +49,14 @@ class UsersBatches(BatchSource):
                 f"{', '.join(missing)}; see help(hr.ext.BatchSource)"
             )
         check_methods(given, BatchSource, self._name, PlanError)
+        if world_size > 1 and not stage.shares_by_rank:
+            kind = type(stage).__name__
+            raise PlanError(
+                f"{stage.name}: expected a source that shares its batches among {world_size} ranks, got {kind}, which "
+                "does not declare it, so that ranks may have the same seeds; draw those of settings.rank, count all in "
+                f"num_global_seeds=, and write shares_by_rank = True in {kind} (docs/extending.md), or make a "
+                "loader of one rank, loader(rank=0, world_size=1)"
+            )
         self._given: BatchSource = given
         self.num_batches = self._count("num_batches", given.num_batches)
         self.batch_size = self._count("batch_size", getattr(given, "batch_size", None), least=1)

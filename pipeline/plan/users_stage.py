@@ -17,6 +17,7 @@ from headrace.pipeline.plan.checks import check_name
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.source import SourceStage, check_source
 from headrace.pipeline.plan.stage import MINIBATCH, PADDED, MacroStage, MapStage, Stage, WindowRunner
+from headrace.pipeline.plan.users_hops import misfit_of, misfit_of_blocks
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(MiniBatch))
 
@@ -33,6 +34,8 @@ def check_declared(stage: Stage) -> None:
     check_methods(stage, _base_of(type(stage)), kind, PlanError)
     if isinstance(stage, SourceStage):
         check_source(stage)
+    if isinstance(stage, MacroStage):
+        checked_parts(stage)
     for member in ("reads", "writes"):
         fields = getattr(stage, member)
         if not isinstance(fields, frozenset | set) or not fields.issubset(_FIELDS):
@@ -89,6 +92,7 @@ def checked_runner(stage: MapStage, run: Any, *, is_last: bool) -> Any:
         )
     check_takes(run, f"what {name}.runner returns", PlanError, "batch", *["epoch", "index"][: 2 * stage.keyed])
     writes = None if is_last else frozenset(stage.writes)
+    is_whole = not is_last or stage.num_hops > 0
     gives_batch = not is_last and stage.gives in (None, MINIBATCH, PADDED)
 
     def checked(before: Any, *where: int) -> Any:
@@ -99,7 +103,11 @@ def checked_runner(stage: MapStage, run: Any, *, is_last: bool) -> Any:
         if behind is not before:
             if isinstance(behind, MiniBatch):
                 if isinstance(before, MiniBatch):
+                    if (problem := misfit_of(stage, before, behind)) is not None:
+                        raise PlanError(f"expected {name}{problem}")
                     _check_changes(name, writes, before, behind)
+                    if (problem := misfit_of_blocks(before, behind, is_whole=is_whole)) is not None:
+                        raise PlanError(f"expected {name} to return {problem}")
             elif behind is None or (gives_batch and isinstance(before, MiniBatch)):
                 raise PlanError(
                     f"expected {name} to return a MiniBatch and its counts, got {type(behind).__name__}; return "

@@ -69,7 +69,10 @@ def check_state(
         )
     whole_number(state["format"], "the state's format", 0, StateError)
     if state["format"] != FORMAT:
-        raise StateError(f"the state has format {state['format']}; this version reads format {FORMAT}")
+        raise StateError(
+            f"expected a state of format {FORMAT}, got one of format {state['format']}; load it with the headrace that "
+            "saved it, or begin the epoch anew"
+        )
     if "seed" in state:  # older states have none
         whole_number(state["seed"], "the state's seed", 0, StateError, LARGEST_SEED)
     theirs = state["plan"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -242,9 +243,10 @@ class Iteration(Iterator[Any]):
             self._bar.close()
         close_node(self._node, timeout)
 
-    def __del__(self) -> None:
-        # An iteration abandoned by break: its threads end, but this may be one of them, so nobody waits here.
-        if not getattr(self, "_finished", True):
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # An iteration abandoned by break: its threads end, but this may be one of them, so nobody waits here. Where
+        # Python ends, they have ended, and modules have lost their names: hence the default.
+        if not is_ending() and not getattr(self, "_finished", True):
             self._finished = True
             self._leave()
             stop_node(self._node)

@@ -15,8 +15,9 @@ from headrace.pipeline.plan.machine import Machine
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rewriting import Rewriting
 from headrace.pipeline.plan.rules import facts_of
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, source_of
-from headrace.pipeline.plan.stage import MapStage, RunSettings, Stage, WindowRunner, WindowStage
+from headrace.pipeline.plan.stage import MapStage, Stage, WindowRunner, WindowStage
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.base_node import BaseNode
 from headrace.pipeline.run.hand_over import Drawing, Reading, Tables, hand_over, up_to_date

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from headrace.ops.errors import PeerError
+from headrace.ops.errors import PeerError, add_note
 from headrace.pipeline.plan import BatchSource, Counts, MapStage, PlanError, Runner, RunSettings
 from headrace.pipeline.run.base_node import BaseNode
 
@@ -140,7 +140,7 @@ def named(name: str, origin: str, function: Callable[..., Answer], settings: Run
             # Passed on, it would end the epoch here as if there were no more batches.
             raise RuntimeError(f"stage {shown} raised StopIteration at {_which(work)}") from error
         except Exception as error:
-            _add_note(error, f"headrace: in stage {shown}, {_which(work)}")
+            add_note(error, f"headrace: in stage {shown}, {_which(work)}")
             report(error)
             raise
 
@@ -194,7 +194,7 @@ class SourceNode(BaseNode[Work]):
         except StopIteration:
             raise
         except Exception as error:
-            _add_note(error, f"headrace: in stage {self._name}, batch {self._drawn} of epoch {self._epoch}")
+            add_note(error, f"headrace: in stage {self._name}, batch {self._drawn} of epoch {self._epoch}")
             raise
         if self._reading is not None and versions is not None:
             work.notes = (Note(self._reading, versions, None, (), []),)
@@ -265,10 +265,3 @@ def stop_node(node: BaseNode[Work]) -> None:
 
 def _which(work: Work) -> str:
     return f"batch {work.index} of epoch {work.epoch}"
-
-
-def _add_note(error: Exception, note: str) -> None:
-    if hasattr(error, "add_note"):
-        error.add_note(note)
-    else:  # Python 3.10 keeps the note with the error but does not print it
-        error.__notes__ = [*getattr(error, "__notes__", []), note]

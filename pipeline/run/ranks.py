@@ -19,8 +19,8 @@ from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
 from headrace.pipeline.plan.fingerprint import digest_of
 from headrace.pipeline.plan.plan import Plan
 from headrace.pipeline.plan.rules import Pass
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import source_of
-from headrace.pipeline.plan.stage import RunSettings
 
 if TYPE_CHECKING:
     from headrace.pipeline.data.label_range import LabelRange

@@ -10,8 +10,8 @@ from headrace.ops._arrays import MAX_THREADS
 from headrace.ops.errors import HeadraceError
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.passes import rewrite
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import source_of
-from headrace.pipeline.plan.stage import RunSettings
 from headrace.pipeline.plan.verify import check_data
 from headrace.pipeline.run.hand_over import Tables
 from headrace.pipeline.run.ranks import check_partition, check_ranks

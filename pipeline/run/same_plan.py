@@ -124,7 +124,7 @@ def _arguments(plan: Plan) -> dict[str, dict[str, tuple[str, str]]]:
             if isinstance(stage, SourceStage):
                 values.pop("seed", None)  # told by itself, as it may be rank 0's
                 values.pop("order", None)  # follows from the shuffle
-            arguments[name] = {key: (digest_of(value), show(value)[:MOST_SHOWN]) for key, value in values.items()}
+            arguments[name] = {key: (digest_of(value, name), show(value)[:MOST_SHOWN]) for key, value in values.items()}
     return arguments
 
 

@@ -12,7 +12,8 @@ from headrace.ops.gpu import resolved
 from headrace.pipeline.data import MiniBatch, Place
 from headrace.pipeline.data.checks import named_device
 from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, PADDED, Counts, MapStage, Runner, RunSettings
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import CONVERTED, MINIBATCH, PADDED, Counts, MapStage, Runner
 from headrace.pipeline.plan.traits import RankTraits
 
 

@@ -22,7 +22,7 @@ LAST_LAYER = (1 << 16) - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HopSampler(Sampler, MacroStage):
+class HopSampler(MacroStage, Sampler):
     """Base class of hop-by-hop samplers. A subclass names the rule of each hop.
 
     Parameters

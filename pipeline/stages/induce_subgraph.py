@@ -16,7 +16,8 @@ from headrace.pipeline.lowered._excluded import excluder, is_left_out
 from headrace.pipeline.lowered.induce_hop import InduceHop
 from headrace.pipeline.plan.checks import check_edge_ids, check_flags, check_graph
 from headrace.pipeline.plan.plan import verb
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
 from headrace.pipeline.plan.traits import RankTraits
 
 

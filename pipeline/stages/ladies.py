@@ -16,7 +16,7 @@ from headrace.pipeline.stages.sampler import Sampler
 
 @verb("sample_ladies")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleLadies(Sampler, MacroStage):
+class SampleLadies(MacroStage, Sampler):
     """Draw a number of nodes per *layer*: LADIES (arXiv 1911.07323) and PLADIES (arXiv 2210.13339).
 
     The destinations of a hop are all nodes found so far. Each in-neighbour t has the score ``q_t = sum of P_ts ** 2``

@@ -113,7 +113,7 @@ class SampleNeighbor(HopSampler):
 
 @verb("sample_in_subgraph")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleInSubgraph(Sampler, MacroStage):
+class SampleInSubgraph(MacroStage, Sampler):
     """Take all in-edges, hop by hop: ``sample_neighbor`` with fanouts of -1.
 
     Parameters

@@ -13,7 +13,7 @@ from headrace.pipeline.stages.sampler import Sampler
 
 @verb("sample_pinsage")
 @dataclass(frozen=True, eq=False, repr=False)
-class SamplePinsage(Sampler, MacroStage):
+class SamplePinsage(MacroStage, Sampler):
     """Take the nodes that random walks visit most often as neighbours of their start (PinSAGE, arXiv 1806.01973).
 
     Walks step to uniform in-neighbours, against the direction of messages. ``Block.weight`` holds the visit counts,

@@ -15,8 +15,9 @@ from headrace.pipeline.data.arrays import is_one_of
 from headrace.pipeline.lowered.compact import count_new
 from headrace.pipeline.plan.checks import LARGEST_COUNT, MOST_STEPS, check_flags, make_positive
 from headrace.pipeline.plan.plan import verb
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
 from headrace.pipeline.plan.traits import RankTraits
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.saint_draws import EdgeDraws, NodeDraws, SaintDraws
@@ -139,7 +140,7 @@ class SampleSaint(Sampler, MapStage):
         return (NodeDraws if self.by == "node" else EdgeDraws)(self.name, self.graph, self.budget)
 
     @property
-    def reads(self) -> frozenset[str]:  # type: ignore[override] # of the class in other samplers
+    def reads(self) -> frozenset[str]:
         return self.draws.reads
 
     @property

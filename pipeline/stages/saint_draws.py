@@ -28,7 +28,8 @@ from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import MiniBatch
 from headrace.pipeline.data.graph_machinery import kept, table
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.plan.stage import RunSettings, Stage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Stage
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ class Sampler(Stage):
 
     keeps_ids_sound: ClassVar[bool] = True
     first_hop: ClassVar[int | None] = 0
-    reads: ClassVar[frozenset[str]] = frozenset({"n_id", "num_sampled_nodes"})
 
     graph: GraphView
 
@@ -31,6 +30,10 @@ class Sampler(Stage):
     @abstractmethod
     def num_hops(self) -> int:
         """Hops that this stage samples."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"n_id", "num_sampled_nodes"})
 
     @property
     def writes(self) -> frozenset[str]:

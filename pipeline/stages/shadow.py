@@ -14,7 +14,7 @@ from headrace.pipeline.stages.sampler import Sampler
 
 @verb("sample_shadow")
 @dataclass(frozen=True, eq=False, repr=False)
-class SampleShadow(Sampler, MacroStage):
+class SampleShadow(MacroStage, Sampler):
     """Give each seed its own ego net: ShaDow's k-hop sampler (arXiv 2201.07858).
 
     Neighbours are sampled hop by hop from each seed, up to `fanout` for each node. The ego net has all edges of the

@@ -35,8 +35,9 @@ from headrace.pipeline.lowered._negatives import (
 )
 from headrace.pipeline.plan.checks import LARGEST_COUNT, check_flags, check_graph, check_pairs_come
 from headrace.pipeline.plan.plan import verb
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import SourceStage
-from headrace.pipeline.plan.stage import Counts, MapStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.stage import Counts, MapStage, Runner, Stage
 
 #: `seeds` and `seed_index` of a negative: of its node in a triplet, and of both ends beside `item_index`.
 BYTES_OF_NODE = 2 * 8

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -88,6 +89,7 @@ class Peers:
         for r, pid in self._pids.items():
             with suppress(OSError, AttributeError):  # an old system; then nobody tells
                 file = os.pidfd_open(pid)
+                weakref.finalize(self, os.close, file)
                 self._watched[file] = r
                 self._ends.register(file, select.POLLIN)
 
@@ -178,11 +180,6 @@ class Peers:
             If a rank does not come.
         """
         _told({})
-
-    def __del__(self) -> None:
-        """Close what tells that ranks have ended."""
-        for file in self._watched:
-            os.close(file)
 
 
 def check_is_distributed(stage: str) -> None:

@@ -14,7 +14,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
 from headrace.pipeline.data.arrays import describe, expected, refuse_gradient, whole_number
 from headrace.pipeline.data.checks import as_counts
-from headrace.pipeline.data.own_methods import check_methods
+from headrace.pipeline.data.own_methods import check_methods, check_takes
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.storage.feature_source import Adapted, FeatureSource, SourceLike
 from headrace.pipeline.storage.rows import Rows
@@ -128,8 +128,18 @@ class UsersSource(Adapted):
         rows = self._asked("rows_in_place")  # by which others may be declared
         if rows is not None and not isinstance(rows, Tensor):
             raise self._refused("rows_in_place to be a tensor of all rows, or None", rows)
+        digest = self._asked("content_digest")
+        if callable(digest):
+            check_takes(digest, self._name("content_digest"), InputError)
+        else:
+            self.content_digest()
         for member in ("shape", "dtype", "num_rows", "row_bytes", "place", "foresight", "rows_in_place"):
             getattr(self, member)
+        if rows is None and getattr(self._asked("read"), "__func__", None) is FeatureSource.read:
+            raise InputError(
+                f"{self._expected('read')} to be a method of its own, or rows_in_place to be a tensor of all rows, got "
+                "neither; define one"
+            )
 
     def version_reader(self) -> Callable[[], int | None] | None:
         """Return what returns the version; see `FeatureSource`."""
@@ -142,9 +152,9 @@ class UsersSource(Adapted):
         """Return a string that differs when the rows differ; it may be an attribute."""
         digest = self._asked("content_digest")
         digest = digest() if callable(digest) else digest
-        if not isinstance(digest, str | int):
-            raise self._refused("content_digest to return a string", digest)
-        return str(digest)
+        if not isinstance(digest, str | int | bytes):
+            raise self._refused("content_digest to return a string, a number or bytes", digest)
+        return digest.hex() if isinstance(digest, bytes) else str(digest)
 
     def read(self, ids: Tensor, *, num_threads: int = 1, to: Place = CPU) -> Rows:
         """Return the rows of `ids`, checked; see `FeatureSource`."""

@@ -11,7 +11,7 @@ import headrace as hr
 from headrace.cuda.backend import stand_in
 from headrace.pipeline.lowered.expect_rows import ExpectRows
 from headrace.pipeline.passes import feature_cache
-from headrace.pipeline.plan.stage import RunSettings
+from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.storage.gpu_cached_feature import GpuCachedFeature
 from headrace.pipeline.storage.rows_on_gpu import READS_IN_VIEW
 from headrace.pipeline.storage.wanted import Wanted

@@ -11,7 +11,8 @@ what a digest covers, a count, an error that must not be lost, a folder that mus
 
 - The text that is replaced has to be in the file exactly once. Keep it short, so that changes beside it do not matter.
 - After changing code, `pytest tests/mutants` tells in a second which entries no longer fit: write them anew on the new
-  lines rather than dropping them. `make mutants ARGS="--only text"` runs those with the text in them.
+  lines rather than dropping them. `make mutants ARGS="--only text"` runs those with the text in them,
+  and `--one-in 4 --seed 0` a quarter of all.
 - Name the one test that is there for the fault, not a file: it is run for every `make mutants`, so it should be fast. A
   test that needs the shared data, which copies have not, will not do.
 - A test that never ends with the fault kills it only if the entry says so (`hangs=True`); better is a test that ends.
@@ -27,6 +28,7 @@ from __future__ import annotations
 import argparse
 import os
 import queue
+import random
 import sys
 import threading
 import time
@@ -173,9 +175,15 @@ def main(given: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="mutants")
     parser.add_argument("--jobs", type=int, default=2, help="tests at a time, and processes that compile")
     parser.add_argument("--only", default="", metavar="TEXT", help="run those with this text in them")
+    parser.add_argument(
+        "--one-in", type=int, default=1, metavar="N", help="run one in so many of these, drawn by --seed"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of that draw (default: %(default)s)")
     options = parser.parse_args(given)
     start = time.monotonic()
     mutants = [mutant for mutant in MUTANTS if options.only in f"{mutant} {mutant.test}"]
+    drawn = set(random.Random(options.seed).sample(range(len(mutants)), -(-len(mutants) // options.one_in)))
+    mutants = [mutant for place, mutant in enumerate(mutants) if place in drawn]
     if not mutants:
         parser.error(f"no mutant has {options.only!r} in it")
     if lines := stale(mutants):

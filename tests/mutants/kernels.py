@@ -60,7 +60,7 @@ KERNELS = (
         "ops/native/sampling/fused.cpp",
         "if (expand == Expand::kNew) first_dst = num_seen;",
         "if (expand == Expand::kNew) first_dst = 0;",
-        _SAMPLE + "test_fused_equals_hop_and_compact[uniform-new-NeighborRule(fanout=10, replace=False)]",
+        _SAMPLE + "test_fused_equals_hop_and_compact[cpu-uniform-new-NeighborRule(fanout=10, replace=False)]",
     ),
     Mutant(
         "ops/native/core/hash_owner.hpp",

@@ -82,7 +82,7 @@ LAWS = (
         "ops/native/weighted/pick_weighted.hpp",
         "4 * fanout_ + 16;",
         "4 * fanout_ + 18;",
-        _WEIGHTED + "[10-one takes nearly all-False]",
+        _WEIGHTED + "[cpu-10-one takes nearly all-False]",
     ),
     Mutant(
         "ops/native/weighted/pick_weighted.hpp",

@@ -62,13 +62,14 @@ LINKS = (
         "ops/native/layerwise/layer_hop.cpp",
         "packed ? row.start + gaps.pack(segment.row.start, position) : position;",
         "position;",
-        _EXCLUDED + "test_one_of_parallel_edges_may_be_excluded[plain-LaborImportanceRule(fanout=2, importance='*')]",
+        _EXCLUDED
+        + "test_one_of_parallel_edges_may_be_excluded[cpu-plain-LaborImportanceRule(fanout=2, importance='*')]",
     ),
     Mutant(
         "ops/native/layerwise/layer_edges.cpp",
         "edges.has_gaps = edges.has_weights || graph.excluded != nullptr;",
         "edges.has_gaps = edges.has_weights;",
-        _EXCLUDED + "test_one_of_parallel_edges_may_be_excluded[plain-LadiesRule(size=3, poisson=False)]",
+        _EXCLUDED + "test_one_of_parallel_edges_may_be_excluded[cpu-plain-LadiesRule(size=3, poisson=False)]",
     ),
     Mutant(
         "ops/native/links/find_edges.cpp",
@@ -166,7 +167,7 @@ LINKS = (
         "ops/native/links/negatives.cpp",
         "if (listed_for_ != source || listed_of_ != size) list(source, size);",
         "if (listed_for_ < 0) list(source, size);",
-        _NEGATIVES + "test_the_one_node_that_is_left_is_always_found[uniform]",
+        _NEGATIVES + "test_the_one_node_that_is_left_is_always_found[cpu-uniform]",
     ),
     Mutant(
         "ops/native/links/negatives.cpp",

@@ -347,7 +347,7 @@ RANKS = (
         "pipeline/models/cooperative_layers.py",
         "if comm.world_size > 1 and layer.training not in tried:",
         "if comm.world_size > 1:",
-        _TRIAL + "test_layers_are_tried_once[WithLoops-2]",
+        _TRIAL + "test_layers_are_tried_once[WithLoops-3]",
     ),
     Mutant(
         "pipeline/models/cooperative_layers.py",

@@ -16,7 +16,8 @@ import torch
 from headrace.ops.forks import ProcessLock
 from headrace.ops.random.rng import USER, stream_key
 from headrace.pipeline.data.batch import MiniBatch
-from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, PlainStage, Runner, RunSettings
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import CONVERTED, Counts, MapStage, PlainStage, Runner
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,8 @@ from headrace.pipeline.data.graph_machinery import arrays_on
 from headrace.pipeline.lowered._finders import SampledHop
 from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, frontier_of
 from headrace.pipeline.plan.checks import check_expand, check_graph
-from headrace.pipeline.plan.stage import FETCHED, Counts, PlainStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import FETCHED, Counts, PlainStage, Runner, Stage
 
 
 class GraphCache:

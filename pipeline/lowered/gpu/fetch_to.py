@@ -13,7 +13,8 @@ from headrace.ops.gpu import use_bus_threads
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.place import Place
 from headrace.pipeline.lowered._fetch_stage import FetchStage, Read, ReadHere, decoded
-from headrace.pipeline.plan.stage import Runner, RunSettings
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Runner
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.wanted import Wanted

@@ -13,7 +13,8 @@ from headrace.pipeline.data import Block, MiniBatch, trusted
 from headrace.pipeline.distributed.exchange import exchange_ids
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.plan.checks import check_partition_fits, graphs_of
-from headrace.pipeline.plan.stage import Counts, MapStage, PlainStage, Runner, RunSettings, Stage
+from headrace.pipeline.plan.settings import RunSettings
+from headrace.pipeline.plan.stage import Counts, MapStage, PlainStage, Runner, Stage
 from headrace.pipeline.plan.traits import Divided, RankTraits
 
 

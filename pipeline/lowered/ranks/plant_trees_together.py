@@ -8,39 +8,73 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from headrace.pipeline.data import CPU, MiniBatch, Place, times_of
+from headrace.pipeline.data import CPU, GraphView, MiniBatch, Place, Seen
+from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.exchange import Traffic
-from headrace.pipeline.lowered.trees import PlantTrees
-from headrace.pipeline.plan import Counts, RankTraits, Runner, RunSettings
+from headrace.pipeline.lowered.trees import slots_of_rank
+from headrace.pipeline.plan import Counts, MapStage, RankTraits, Runner, RunSettings, Stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PlantTreesTogether(PlantTrees):
+class PlantTreesTogether(MapStage):
     """Give each seed of all ranks a slot, and let all know when each is asked for: one round, where there are times.
 
-    The pass ``cooperative`` puts it in the place of ``plant_trees``. A rank has elements of any tree then, so
-    ``batch.seed_time`` has the times of all seeds. Parameters as for :class:`PlantTrees`.
+    The pass ``cooperative`` puts it in the place of a stage that plants trees. A rank has elements of any tree then, so
+    ``batch.seed_time`` has the times of all seeds.
+
+    Parameters
+    ----------
+    planting
+        The stage that plants the trees of this rank's seeds.
     """
 
     name: ClassVar[str] = "plant_trees_together"
+    lowered: ClassVar[bool] = True
+    plants_trees: ClassVar[bool] = True
     reads_at: ClassVar[Place | None] = CPU
     ranks: ClassVar[RankTraits] = RankTraits(collective=True)
 
+    planting: Stage
+
+    @property
+    def graph(self) -> GraphView | None:
+        """The graph that will be sampled, if the stage knows it."""
+        graph = getattr(self.planting, "graph", None)
+        return graph if isinstance(graph, GraphView) else None
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.planting.reads
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return self.planting.writes
+
+    def sampled_by(self) -> tuple[Seen, ...]:
+        return self.planting.sampled_by()
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        self.planting.check(before)
+
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
-        times = None if self.time is None else times_of(self.graph, self.time)
+        assert isinstance(self.planting, MapStage)  # it changes batches
+        plant = self.planting.runner(settings)
+        if not is_of_headrace(self.planting):
+            from headrace.pipeline.plan.users_stage import checked_runner  # loaded where there is one
+
+            plant = checked_runner(self.planting, plant, is_last=False)
 
         def run(batch: MiniBatch) -> tuple[MiniBatch, Counts]:
-            planted = self.planted(batch, times, settings)
-            slots = planted.seed_slot
+            planted, counts = plant(batch)
+            slots = slots_of_rank(planted, settings) if planted.seed_slot is None else planted.seed_slot
             assert planted.slot is not None  # planted just now
-            assert slots is not None  # there are several ranks
             planted = planted.replace(slot=slots[planted.slot], seed_slot=None)
             if planted.seed_time is None:
-                return planted, {}
+                return planted, counts
             of_all, sent_bytes = _times_by_slot(slots, planted.seed_time, comm)
-            return planted.replace(seed_time=of_all), asdict(Traffic(1, 2, sent_bytes))
+            return planted.replace(seed_time=of_all), {**counts, **asdict(Traffic(1, 2, sent_bytes))}
 
         return run
 

@@ -153,8 +153,8 @@ class Manifest:
             )
         if fields.get("version") != VERSION or isinstance(fields.get("version"), bool):
             raise InputError(
-                f"open_dataset: expected version {VERSION} in {path}, got {str(fields.get('version'))[:40]}; open it "
-                "with the headrace that wrote it, or convert again"
+                f"open_dataset: expected version {VERSION} in {path}, got {str(fields.get('version'))[:40]}; make "
+                "it anew, by headrace convert or hr.save_dataset, or open it with the headrace that wrote it"
             )
         from headrace.pipeline.storage.dataset.manifest_fields import manifest_of
 

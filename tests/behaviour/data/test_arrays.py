@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from tier_sizes import tier_sizes
 
 import headrace as hr
-from headrace.ops import TierSizes
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype stage")
 
@@ -57,7 +57,7 @@ def test_a_masked_array_that_masks_nothing():
     [
         lambda ids: hr.Graph.from_csc([0, 3, 3, 3], [0, 1, 2], edge_ids=ids),
         lambda ids: dataclasses.replace(hr.Graph.from_coo([0, 1], [1, 2]), node_ids=ids),
-        lambda ids: hr.TieredFeature(torch.zeros(3, 1), ids, TierSizes()),
+        lambda ids: hr.TieredFeature(torch.zeros(3, 1), ids, tier_sizes()),
     ],
     ids=["edge ids", "node ids", "ranks"],
 )

@@ -86,7 +86,7 @@ def test_a_source_that_knows_nothing_of_other_ranks_gives_them_streams_of_their_
             return hr.MiniBatch.of_seeds(torch.tensor([7, 7]), epoch=0, index=0, item_index=torch.arange(2))
 
     class Source(SourceStage):
-        name, seed = "two_seeds", 3
+        name, seed, shares_by_rank = "two_seeds", 3, True
 
         def source(self, settings):
             return Drawer()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import pytest
@@ -101,6 +102,13 @@ def for_ever(first, facts, machine):
     return (Add(first.number),)
 
 
+RULE = ext.Rule("r", (Add,), for_ever)
+
+
+def made(name="p", promise=ext.Promise.SAME_BATCHES, rules=(RULE,), **others):
+    return ext.Pass(name, promise, rules, **others)
+
+
 @pytest.mark.parametrize(
     ("make", "fragment"),
     [
@@ -115,8 +123,42 @@ def for_ever(first, facts, machine):
         (lambda: plan(1, 2).loader(merge=True), "merge"),
         (lambda: plan(1, 2).loader(merge="merge"), "merge"),
         (lambda: ext.Rule("gaps", (Add, ..., Add, ..., Add), for_ever), "at most one gap"),
+        (
+            lambda: ext.Rule("r", Add, for_ever),
+            "rule 'r': expected pattern to be a tuple of types of stages, .* got Add",
+        ),
+        (lambda: ext.Rule("r", (Add(1),), for_ever), r"rule 'r': expected .* got an instance of Add in it; pass Add"),
+        (lambda: ext.Rule("r", (int,), for_ever), "rule 'r': expected .* got int in it"),
+        (lambda: ext.Rule("r", ("add",), for_ever), "rule 'r': expected .* got 'add' in it"),
+        (lambda: made(rules=RULE), "Pass: expected rules to be a tuple of hr.ext.Rule, got Rule; pass \\(rule,\\)"),
+        (lambda: made(rules=(for_ever,)), "Pass: expected rules to be a tuple of hr.ext.Rule, got function in it"),
+        (lambda: made(promise="same batches"), "Pass: expected promise to be an hr.ext.Promise, .* got 'same batches'"),
+        (
+            lambda: plan(1, 2).loader(mine=merging(lambda first, second: None)),
+            r"rewrite of rule 'two sums -> one' in pass mine to take \(first, second, facts, machine\), got a",
+        ),
+        (lambda: plan(1).loader(mine=merging(3, (Add,))), "to be a function of .stage, facts, machine., got int"),
+        (
+            lambda: plan(1, 2).loader(mine=merging(lambda first: None, ())),
+            r"rewrite of rule 'two sums -> one' in pass mine to take \(stages, facts, machine\), got a function of",
+        ),
     ],
 )
 def test_refusals(make, fragment):
     with pytest.raises(hr.PlanError, match=fragment):
         make()
+
+
+def test_a_rule_that_fails_is_named():
+    with pytest.raises(ZeroDivisionError) as caught:
+        plan(1, 2).loader(mine=merging(lambda *_: 1 // 0))
+    assert caught.value.__notes__ == ["headrace: in rule 'two sums -> one' of pass mine"]
+    with pytest.raises(hr.PlanError, match="tuple of stages") as caught:
+        plan(1, 2).loader(mine=merging(lambda *_: Add(1)))
+    assert caught.value.__notes__ == ["headrace: in rule 'two sums -> one' of pass mine"]
+
+
+def test_a_pass_that_is_off_does_not_run():
+    text = plan(1, 2).explain(merge=dataclasses.replace(merging(), on=False))
+    assert "pass merge" not in text or "off" in text.split("pass merge")[1].splitlines()[0]
+    assert text.split("plan as written")[0].count("add(") == 2

@@ -103,3 +103,19 @@ def test_relations_are_written_so():
     plan = hr.ItemSampler({"item": [0, 1]}, batch_size=2).sample_neighbor(typed, [-1])
     block = next(iter(plan.loader())).blocks[0]
     assert block.relation("likes").aggregate(torch.ones(2, 3), reduce="mean").tolist() == [[1] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("HopSampler", "headrace.ext has it"),
+        ("LocalGroup", "headrace.testing has it"),
+        ("GraphError", "write InputError"),
+        ("UsageError", "write PlanError"),
+        ("TierSizes", "as a dictionary"),
+        ("Stats", "no public class"),
+    ],
+)
+def test_names_of_before_name_those_of_now(name, advice):
+    with pytest.raises(AttributeError, match=advice):
+        getattr(hr, name)

@@ -141,7 +141,7 @@ def test_what_harms_nobody_is_drawn(members, options):
 
 def test_ranks_draw_as_many_batches_as_they_say():
     with pytest.raises(hr.PlanError, match=r"Own.draw to return 5 batches in epoch 0, .* got 3"):
-        list(source(num_batches=5).loader(rank=0, world_size=2))
+        list(source(num_batches=5, stage={"shares_by_rank": True}).loader(rank=0, world_size=2))
 
 
 @pytest.mark.parametrize("epoch", [0, 1])

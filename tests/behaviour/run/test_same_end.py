@@ -40,12 +40,14 @@ class Ids:
 
 
 class OwnSource(hr.ext.SourceStage):
-    """A source of a user, which knows its number of batches."""
+    """A source of a user, whose number of batches is that of its class: ranks do not compare it."""
 
-    name, seed = "own_source", 0
+    name, seed, shares_by_rank = "own_source", 0, True
+    num_batches = 0
 
-    def __init__(self, num_batches: int) -> None:
-        object.__setattr__(self, "num_batches", num_batches)
+    @staticmethod
+    def of(num_batches: int) -> hr.ext.SourceStage:
+        return type("OwnSource", (OwnSource,), {"num_batches": num_batches})()
 
     def source(self, settings: object) -> hr.ext.BatchSource:
         return OwnBatches(self.num_batches)
@@ -66,7 +68,7 @@ class OwnBatches(hr.ext.BatchSource):
         return hr.MiniBatch.of_seeds(torch.arange(3), epoch=epoch, index=index)
 
 
-SOURCES = {"node": lambda number: hr.ext.NodeSource(Ids(number), seed=0), "own source": OwnSource}
+SOURCES = {"node": lambda number: hr.ext.NodeSource(Ids(number), seed=0), "own source": OwnSource.of}
 
 
 def train(loader: hr.Loader, model: threading.Barrier, num_epochs: int = 2) -> int:

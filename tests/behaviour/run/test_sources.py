@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 
@@ -36,14 +38,13 @@ class Drawer(hr.ext.BatchSource):
         return {"extra": self._extra} if self._counts else {}
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Source(hr.ext.SourceStage):
     """A source with the defaults of its base."""
 
-    name = "of_users"
+    name, seed = "of_users", 3
 
-    def __init__(self, *, counts: bool) -> None:
-        object.__setattr__(self, "seed", 3)
-        object.__setattr__(self, "counts", counts)
+    counts: bool
 
     def source(self, settings):
         del settings

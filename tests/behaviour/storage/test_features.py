@@ -6,10 +6,10 @@ import torch
 from feature_rows import in_memory
 from hypothesis import given
 from hypothesis import strategies as st
+from tier_sizes import tier_sizes
 from torch_geometric.data import Data
 
 import headrace as hr
-from headrace.ops import TierSizes
 
 from plans import graph, store
 
@@ -66,7 +66,7 @@ TAKE_ROWS = {
     "of a type": lambda x: hr.FeatureStore(node={"paper": {"x": x}}),
     "cache": lambda x: hr.CachedFeature(x, rows=2),
     "cache on a GPU": lambda x: hr.CachedFeature(x, rows=2, place="cuda"),
-    "tiers": lambda x: hr.TieredFeature(x, torch.arange(3), TierSizes(host=1)),
+    "tiers": lambda x: hr.TieredFeature(x, torch.arange(3), tier_sizes(host=1)),
     "shards": lambda x: hr.ShardedFeature.of(x, hr.Partition.range_of([3]), 0),
     "one shard": lambda x: hr.ShardedFeature(x, hr.Partition.range_of([3]), 0),
     "edge attributes": lambda x: hr.Graph.from_coo([0, 1, 2], [0, 0, 0], edge_attrs={"w": x}),

@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pytest
 import torch
+from tier_sizes import tier_sizes
 
 import headrace as hr
-from headrace.ops import TierSizes
 
 from forked import in_child
 
@@ -89,7 +89,7 @@ def test_an_update_in_the_parent_does_not_stop_one_in_the_child():
 
 def test_tiers_that_the_parent_is_filling_are_filled_in_the_child():
     source = Waits()
-    tiered = hr.TieredFeature(source, torch.arange(10), TierSizes(host=5))
+    tiered = hr.TieredFeature(source, torch.arange(10), tier_sizes(host=5))
 
     def check():
         assert np.array_equal(tiered.read(IDS).rows.numpy(), EXPECTED)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 from ranks import run_processes
+from tier_sizes import tier_sizes
 
 import headrace as hr
-from headrace.ops import TierSizes
 
 from plans import graph, store
 
 #: What each process begins with.
-BEGIN = """
+BEGIN = (
+    f"""
+{inspect.getsource(tier_sizes)}"""
+    + """
 import gc, json, os, signal, sys, time, torch
 import headrace as hr
-from headrace.ops import TierSizes
 rank, world_size, meeting, *arguments = sys.argv[1:]
 rank, world_size = int(rank), int(world_size)
 torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
@@ -23,7 +27,7 @@ x = torch.randn(50, 3, generator=torch.Generator().manual_seed(2))
 order = torch.randperm(50, generator=torch.Generator().manual_seed(1))
 
 def tiers(*sizes, rows=x, num_devices=world_size):
-    sizes, devices = TierSizes(*sizes, num_devices=num_devices), [hr.Place("cuda", rank)]
+    sizes, devices = tier_sizes(*sizes, num_devices=num_devices), [hr.Place("cuda", rank)]
     return hr.TieredFeature(rows, order, sizes, devices=devices, stand_ins=True, peers=True)
 
 def refusal(make):
@@ -34,6 +38,7 @@ def refusal(make):
         return f"{next(kind for kind in kinds if isinstance(error, kind)).__name__}: {error}"
     raise AssertionError("nothing was refused")
 """
+)
 
 
 def run(program: str, world_size: int, tmp_path, **options) -> list[str]:
@@ -67,7 +72,7 @@ REFUSED = """
 print(refusal(lambda: tiers(3, 20, 0, rows=x + rank)))
 print(refusal(lambda: tiers(3 + rank, 20, 0)))
 print(refusal(lambda: tiers(3, 20, 0, num_devices=3)))
-print(refusal(lambda: hr.TieredFeature(x, order, TierSizes(3, 0, 0, 2), devices=[hr.Place("cuda")] * 2, peers=True)))
+print(refusal(lambda: hr.TieredFeature(x, order, tier_sizes(3, 0, 0, 2), devices=[hr.Place("cuda")] * 2, peers=True)))
 assert torch.equal(tiers(3, 20, 0).read(torch.arange(50)).rows, x)
 """
 
@@ -159,7 +164,7 @@ def test_a_plan_for_the_ranks_of_a_machine(tmp_path):
 
 
 def test_peers_take_a_job():
-    sizes = TierSizes(3, 0, 0, 1)
+    sizes = tier_sizes(3, 0, 0, 1)
     with pytest.raises(hr.InputError, match=r"TieredFeature: expected torch\.distributed to be initialised"):
         hr.TieredFeature(torch.zeros(5, 2), torch.arange(5), sizes, stand_ins=True, peers=True)
     machine = hr.Machine(gpus=1, gpu_memory=(4096,))
@@ -170,6 +175,6 @@ def test_peers_take_a_job():
 
 
 def test_without_peers_there_is_nothing_to_close():
-    tiers = hr.TieredFeature(torch.ones(5, 2), torch.arange(5), TierSizes(host=3))
+    tiers = hr.TieredFeature(torch.ones(5, 2), torch.arange(5), tier_sizes(host=3))
     tiers.close()
     assert torch.equal(tiers.read(torch.arange(5)).rows, torch.ones(5, 2))

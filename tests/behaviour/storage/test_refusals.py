@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from ranks import partition
+from tier_sizes import tier_sizes
 
 import headrace as hr
-from headrace.ops import TierSizes
 
 from plans import NUM_NODES, graph
 
@@ -33,7 +33,7 @@ def cached(store: hr.FeatureStore = STORE, **options: object) -> Callable[[], ob
     return lambda: hr.cached(store, **{"bytes": 100, **options})
 
 
-def tiers(rank: torch.Tensor = RANK, sizes: TierSizes = TierSizes(), **options: object) -> Callable[[], object]:  # noqa: B008
+def tiers(rank: torch.Tensor = RANK, sizes: dict[str, int] = tier_sizes(), **options: object) -> Callable[[], object]:  # noqa: B008
     return lambda: hr.TieredFeature(X, rank, sizes, **options)
 
 
@@ -99,9 +99,9 @@ REFUSALS = {
     "tiers: a rank too few": (tiers(RANK[1:]), "each once"),
     "tiers: no ranks": (tiers(RANK[:0]), "a rank for each of 40 rows"),
     "tiers: repeated ranks": (tiers(torch.zeros(40, dtype=torch.int64)), "each once"),
-    "tiers: too many rows": (tiers(sizes=TierSizes(host=41)), "at most 40 rows"),
-    "tiers: no places": (tiers(sizes=TierSizes(2, 0, 0, 2), stand_ins=True), "places of 2 devices"),
-    "tiers: no GPU": (tiers(sizes=TierSizes(2, 0, 0, 1), devices=[hr.Place("cuda", 0)]), "need a GPU"),
+    "tiers: too many rows": (tiers(sizes=tier_sizes(host=41)), "at most 40 rows"),
+    "tiers: no places": (tiers(sizes=tier_sizes(2, 0, 0, 2), stand_ins=True), "places of 2 devices"),
+    "tiers: no GPU": (tiers(sizes=tier_sizes(2, 0, 0, 1), devices=[hr.Place("cuda", 0)]), "need a GPU"),
     "shard: repeated copies": (shard([5, 5], 2), "distinct"),
     "shard: copies of no rows": (shard([5, 1000], 2), "distinct"),
     "shard: copies of its own": (shard([150], 1), "owns itself"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from explained import passes
+from tier_sizes import tier_sizes
 
 import headrace as hr
-from headrace.ops import TierSizes
 
 from plans import NUM_NODES, RowsOnDisk, graph, store, store_on_disk
 
@@ -49,7 +49,7 @@ def test_rows_change_by_their_new_ids():
     with pytest.raises(hr.InputError):
         reordered(source).update(torch.tensor([4]), torch.zeros(1, 3))
     with pytest.raises(hr.InputError, match=r"update: expected a source with .* TieredFeature"):
-        reordered(hr.TieredFeature(x, ORDER, TierSizes(host=2))).update(torch.tensor([1]), torch.zeros(1, 3))
+        reordered(hr.TieredFeature(x, ORDER, tier_sizes(host=2))).update(torch.tensor([1]), torch.zeros(1, 3))
 
 
 def test_they_are_where_their_source_is():

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from ranks import run_ranks
+from tier_sizes import tier_sizes
 
 import headrace as hr
-from headrace.ops import TierSizes
 
 NUM_NODES = 60
 X, Y, E = torch.randn(NUM_NODES, 4), torch.arange(NUM_NODES), torch.randn(NUM_NODES, 3)
@@ -76,7 +76,7 @@ PATHS = {
         store(rows, lambda source: hr.CachedFeature(source, "static", ids=torch.arange(0, NUM_NODES, 3)))
     ),
     "tiers": lambda rows: load(
-        store(rows, lambda source: hr.TieredFeature(source, torch.arange(NUM_NODES), TierSizes(host=20)))
+        store(rows, lambda source: hr.TieredFeature(source, torch.arange(NUM_NODES), tier_sizes(host=20)))
     ),
     "windows": lambda rows: load(store(rows, place=hr.Place("disk")), machine=SMALL),
     "announced": lambda rows: load(store(rows, foresight=50)),
@@ -252,6 +252,8 @@ def test_other_readers_refuse_them(tmp_path):
         ({"rows_in_place": X[:7]}, r"rows_in_place to be float32\[60, 4\], .* got float32\[7, 4\]"),
         ({"rows_in_place": X.numpy()}, r"rows_in_place to be a tensor of all rows, or None, got float32\[60, 4\]"),
         ({"read": None}, "Source.read to be a method, got NoneType"),
+        ({"content_digest": None}, "Source.content_digest to return a string, a number or bytes, got None"),
+        ({"content_digest": lambda x: x}, r"Source.content_digest to take \(\), got a function of \(x\), which needs"),
     ],
 )
 def test_what_is_declared_is_checked_before_work_starts(members, match):
@@ -274,8 +276,22 @@ def test_a_digest_is_a_method_or_an_attribute():
         return hr.ItemSampler(9, seed=0).fetch_feature(features, node=["x"]).loader().state_dict()["plan"]
 
     assert state("a") == state(lambda: "a")
-    with pytest.raises(hr.InputError, match=r"content_digest to return a string, got None"):
-        state(None)
+    assert state(b"\x01") == state(lambda: b"\x01") != state(1)
+    with pytest.raises(hr.InputError, match=r"content_digest to return a string, a number or bytes, got None"):
+        state(lambda: None)
+
+
+def test_a_source_without_rows_is_refused_before_work_starts():
+    class Without(hr.FeatureSource):
+        dtype, shape = X.dtype, tuple(X.shape)
+
+        def reads(self, ids, *, num_threads=1):
+            return hr.Rows(X[ids])
+
+    plan = hr.ItemSampler(9, seed=0).fetch_feature(hr.FeatureStore(node={"x": Without()}), node=["x"])
+    match = r"node feature 'x': expected Without.read to be a method of its own, or rows_in_place to be a tensor of all"
+    with pytest.raises(hr.InputError, match=match):
+        plan.loader()
 
 
 class Placing(Source):
