@@ -93,4 +93,9 @@ __all__ = [
 
 def instead_of(name: str) -> str | None:
     """Return what to write in place of a name that `headrace` does not have; None if unknown."""
+    from headrace import ext, testing  # for an error that is read
+
+    for module in (ext, testing):
+        if name in module.__all__:
+            return f"write hr.{module.__name__.removeprefix('headrace.')}.{name}"
     return foreign_names.instead_of(name, verbs())

@@ -103,3 +103,10 @@ def test_relations_are_written_so():
     plan = hr.ItemSampler({"item": [0, 1]}, batch_size=2).sample_neighbor(typed, [-1])
     block = next(iter(plan.loader())).blocks[0]
     assert block.relation("likes").aggregate(torch.ones(2, 3), reduce="mean").tolist() == [[1] * 3] * 2
+
+
+@pytest.mark.parametrize(("name", "module"), [("HopSampler", "ext"), ("verb", "ext"), ("LocalGroup", "testing")])
+def test_names_that_modules_of_headrace_have(name, module):
+    with pytest.raises(AttributeError) as caught:
+        getattr(hr, name)
+    assert str(caught.value) == f"module 'headrace' has no attribute {name!r}; write hr.{module}.{name}"
