@@ -1,4 +1,4 @@
-"""Ranks in the threads of one process, for tests of programs that run on several ranks.
+"""For tests of your own: a check of stages, and ranks in the threads of one process.
 
 >>> import headrace as hr
 >>> from headrace.testing import LocalGroup
@@ -6,5 +6,6 @@
 """
 
 from headrace.pipeline.distributed.local_comm import LocalGroup
+from headrace.pipeline.run.check_stage import check_stage
 
-__all__ = ["LocalGroup"]
+__all__ = ["LocalGroup", "check_stage"]

@@ -91,17 +91,8 @@ __all__ = [
 ]
 
 
-#: Where the names of 0.1 are; docs/upgrading.md has the same table.
+#: What to write for names of 0.1 that no module has; docs/upgrading.md has the same table.
 _MOVED = {
-    **dict.fromkeys(
-        (
-            *("MapStage", "MacroStage", "SourceStage", "Stage", "BatchSource", "NodeSource", "RunSettings"),
-            *("HopSampler", "NeighborRule", "LatestRule", "LaborRule", "LaborImportanceRule", "LadiesRule"),
-            *("verb", "verbs", "ExpectingSource", "PlacingSource"),
-        ),
-        "headrace.ext has it",
-    ),
-    "LocalGroup": "headrace.testing has it",
     **dict.fromkeys(("GraphError", "ItemsError", "FeatureError"), "write InputError"),
     "UsageError": "write PlanError",
     **dict.fromkeys(("LoaderError", "DeviceError"), "write HeadraceError"),
@@ -116,4 +107,9 @@ _MOVED = {
 
 def instead_of(name: str) -> str | None:
     """Return what to write in place of a name that `headrace` does not have; None if unknown."""
+    from headrace import ext, testing  # for an error that is read
+
+    for module in (ext, testing):
+        if name in module.__all__:
+            return f"write hr.{module.__name__.removeprefix('headrace.')}.{name}"
     return _MOVED.get(name) or foreign_names.instead_of(name, verbs())

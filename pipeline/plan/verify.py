@@ -83,6 +83,18 @@ _UNFINISHED = {
 }
 
 
+#: What gives a batch a field that a stage of a user may read.
+_GIVEN_BY = {
+    "seed_time": "give items times, ItemSampler(items, time=...)",
+    "y": "give items labels, or chain fetch_feature(store, labels=...) before it",
+    "node": "chain fetch_feature(store, node=[...]) before it",
+    "edge": "chain fetch_feature(store, edge=[...]) before it",
+    "blocks": "chain a sampler before it",
+    "slot": "chain a sampler of trees before it, disjoint=True or time=",
+    "seed_slot": "leave it out of reads, as batches of one rank have none",
+}
+
+
 def _problem(stage: Stage, facts: Facts) -> str | None:
     """Return why a stage is not legal at its position, or None."""
     places = facts.fields
@@ -94,7 +106,8 @@ def _problem(stage: Stage, facts: Facts) -> str | None:
         return _not_taken(stage, facts)
     missing = sorted(stage.reads.difference(places))
     if missing:
-        return f"it reads {', '.join(missing)}, which no stage before it writes"
+        advice = "".join(f"; {_GIVEN_BY[name]}" for name in missing if name in _GIVEN_BY)
+        return f"it reads {', '.join(missing)}, which no stage before it writes{advice}"
     if stage.first_hop is not None and stage.first_hop != facts.hops:
         if stage.first_hop == 0:
             return "a plan has one sampler: give that one more hops instead"

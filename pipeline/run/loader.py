@@ -125,8 +125,9 @@ class Loader(Generic[Batch]):
         """
         if self._source.num_batches is None:
             raise PlanError(
-                "len(loader): expected a source that knows its number of batches, got shuffled items with "
-                "a budget or a torchdata node; count them as they come"
+                "len(loader): expected a source that knows its number of batches, got "
+                f"{source_of(self._rewriting.plan).name}, of shuffled items with a budget, a torchdata node, or of "
+                "your own with num_batches = None; count them as they come"
             )
         return self._source.num_batches
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from headrace.ops import InputError, LaborImportanceRule, LaborRule, LatestRule, Rule
+from headrace.ops.sampling.rules import TRAITS
 from headrace.pipeline.data.arrays import whole_number
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.times import check_window, times_of
@@ -135,6 +136,12 @@ class HopSampler(MacroStage, Sampler):
                 f"hr.ext.NeighborRule(fanout), got {rule!r}"
             )
         kind = type(rule).__name__
+        if rule.kind not in TRAITS:
+            raise InputError(
+                f"{self.name}: expected a rule of a kind that there is, {', '.join(TRAITS)}, got {kind} of "
+                f"{rule.kind!r}; leave kind as its base has it, as kernels pick by kind, or write a stage for a law of "
+                'your own ("A sampler of your own" in docs/extending.md)'
+            )
         if isinstance(rule, LatestRule) and self.time is None:
             raise InputError(
                 f"{self.name}: expected time= beside {kind}, which takes the most recent edges, got none; give it "

@@ -11,6 +11,7 @@ from headrace.pipeline.storage import gpu_cached_feature
 from headrace.pipeline.storage.cached_feature import POLICY, CachedFeature, bytes_per_row
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.users_policy import CachePolicy
 from headrace.pipeline.storage.wanted import Feature, Wanted
 
 
@@ -47,7 +48,8 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
     bytes
         The largest size of all caches together, with their indexes.
     policy
-        The policy of all caches; by default ``sieve``. Caches on a GPU have a fixed policy of their own.
+        The policy of all caches, by name; by default ``sieve``. Caches on a GPU have a fixed policy of their own. An
+        `hr.ext.CachePolicy` is for one cache, `CachedFeature`.
     place
         The place of the caches: CPU memory, or a GPU.
 
@@ -67,7 +69,14 @@ CachedFeature(int64[4], policy='sieve', rows=2), 'z': float32[4, 2]}, edge={})
     if at != CPU and policy is not None:
         raise InputError(f"cached: expected no policy for caches on {at}, which have one of their own, got {policy!r}")
     if policy is not None and not is_one_of(policy, POLICIES):
-        raise InputError(f"cached: expected a policy, one of {', '.join(POLICIES)}, got {policy!r}")
+        own = isinstance(policy, CachePolicy)
+        advice = (
+            "; give each feature a cache with one of its own, hr.CachedFeature(source, policy, rows=...)" if own else ""
+        )
+        raise InputError(
+            f"cached: expected a policy for all caches, one of {', '.join(POLICIES)}, got "
+            f"{type(policy).__name__ if own else repr(policy)}{advice}"
+        )
     if node is None and edge is None:
         node, edge = list(store.node), list(store.edge)
     wanted = Wanted(store, node=tuple(node or ()), edge=tuple(edge or ()))

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.forks import ProcessLock
 from headrace.pipeline.data.arrays import as_cpu_tensor
+from headrace.pipeline.data.own_methods import check_methods
 
 Int64s = NDArray[np.int64]
 
@@ -101,6 +103,10 @@ class UsersLookup:
         self.index.finish(self, filled=filled)
 
 
+#: The index that has each policy, by the identity of the policy, which the index keeps alive.
+_INDEXES: WeakValueDictionary[int, UsersIndex] = WeakValueDictionary()
+
+
 class UsersIndex:
     """Finds rows in the slots of a cache by a policy of a user's; the twin of `CacheIndex`.
 
@@ -112,11 +118,23 @@ class UsersIndex:
         Number of slots.
     num_rows
         Number of rows.
+
+    Raises
+    ------
+    InputError
+        If another cache has the policy, or a method of it does not take what it is called with.
     """
 
     num_expected = 0
 
     def __init__(self, policy: CachePolicy, capacity: int, num_rows: int) -> None:
+        check_methods(policy, CachePolicy, type(policy).__name__, InputError)
+        if _INDEXES.get(id(policy)) is not None:
+            raise InputError(
+                f"CachedFeature: expected a policy of its own for each cache, got a {type(policy).__name__} that "
+                "another cache has; make one for each, or copy.deepcopy(policy)"
+            )
+        _INDEXES[id(policy)] = self
         self._policy = policy
         self._lock = ProcessLock()
         self._process = os.getpid()

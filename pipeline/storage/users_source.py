@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -193,7 +194,14 @@ class UsersSource(Adapted):
             or order.shape != numbers.shape
             or not torch.equal(order.sort().values.cpu(), numbers)
         ):
-            raise self._refused(f"reading_order to return the numbers 0 to {len(ids) - 1}, each once, as int64", order)
+            got = describe(order)
+            if isinstance(order, Tensor) and order.dtype == torch.int64 and order.shape == numbers.shape:
+                found, times = Counter(order.tolist()).most_common(1)[0]
+                got = f"{found} {times} times" if times > 1 else f"{int(order.min())} to {int(order.max())}"
+            raise InputError(
+                f"{self._expected('reading_order')} to return the numbers 0 to {len(ids) - 1}, each once, as int64, "
+                f"got {got}; see help(hr.FeatureSource)"
+            )
         return order
 
     def expect(self, ids: Tensor) -> None:

@@ -143,5 +143,9 @@ class ForeignSampler(PlainStage):
 
     sample: Callable[[Any], Any]
 
+    def decisive(self) -> dict[str, Any]:
+        """Return nothing: a checkpoint keeps the positions of items, and not what the sampler draws of them."""
+        return {}
+
     def run(self, batch: MiniBatch) -> tuple[Any, Counts]:
         return self.sample(batch.item_index), {}

@@ -206,9 +206,38 @@ def test_answers_of_a_policy_are_checked(answer, fragment):
     assert cached.stats()["hits"] == 2
 
 
+def test_a_cache_has_a_policy_of_its_own():
+    policy = Recency()
+    first = hr.CachedFeature(rows_of(), policy, rows=2)
+    with pytest.raises(hr.InputError, match="expected a policy of its own for each cache, got a Recency that another"):
+        hr.CachedFeature(rows_of(), policy, rows=2)
+    other = hr.CachedFeature(rows_of(), copy.deepcopy(policy), rows=2)
+    del first
+    assert hr.CachedFeature(rows_of(), policy, rows=2).capacity == other.capacity
+
+
+class NoCount(ext.CachePolicy):
+    def evict(self, kept, missed):
+        return kept[: len(missed)]
+
+
+class UsedOfNothing(Never):
+    def used(self):
+        pass
+
+
 @pytest.mark.parametrize(
     ("make", "fragment"),
     [
+        (
+            lambda: hr.CachedFeature(rows_of(), NoCount(), rows=2),
+            r"NoCount.evict to take \(kept, missed, count\), got a function of \(kept, missed\), which takes fewer",
+        ),
+        (lambda: hr.CachedFeature(rows_of(), UsedOfNothing(), rows=2), r"UsedOfNothing.used to take \(ids\), got"),
+        (
+            lambda: hr.cached(hr.FeatureStore(node={"x": rows_of()}), bytes=200, policy=Never()),
+            r"cached: expected a policy for all caches, .* got Never; give each feature a cache with one of its own",
+        ),
         (lambda: hr.CachedFeature(rows_of(), Recency, rows=2), "expected a policy, one of .* or an hr.ext.CachePolicy"),
         (lambda: hr.CachedFeature(rows_of(), Recency(), rows=2, ids=[1]), "ids are those of a static cache"),
         (lambda: hr.CachedFeature(rows_of(), Recency(), rows=2, scores=torch.ones(12)), "expected no scores"),

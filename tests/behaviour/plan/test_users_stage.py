@@ -186,3 +186,20 @@ def test_a_macro_of_stages_of_users_is_checked_as_they_are():
     macro = stage(kind=hr.ext.MacroStage, parts=lambda self: [stage(RETURNED["text"][0])])
     with pytest.raises(hr.PlanError, match="Own to count in finite numbers"):
         list(planned(macro).loader())
+
+
+GIVEN_BY = {
+    "seed_time": r"give items times, ItemSampler\(items, time=...\)",
+    "y": r"give items labels, or chain fetch_feature\(store, labels=...\)",
+    "node": r"chain fetch_feature\(store, node=\[...\]\) before it",
+    "blocks": "chain a sampler before it",
+    "slot": "chain a sampler of trees before it",
+    "seed_slot": "leave it out of reads",
+}
+
+
+@pytest.mark.parametrize("field", GIVEN_BY)
+def test_a_field_that_is_missing_is_told_what_gives_it(field):
+    own = stage(reads=frozenset({field}))
+    with pytest.raises(hr.PlanError, match=f"it reads {field}, which no stage before it writes; {GIVEN_BY[field]}"):
+        hr.ItemSampler(10).then(own).loader()

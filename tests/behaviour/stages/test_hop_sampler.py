@@ -116,3 +116,12 @@ def test_hops_may_have_rules_of_their_own():
     in_degrees = torch.bincount(DST, minlength=NUM_NODES)
     assert batch.blocks[-1].num_edges == int(in_degrees[batch.seeds].sum())
     assert int(batch.blocks[0].indptr.diff().max()) == 2
+
+
+def test_a_rule_of_a_kind_of_ones_own_is_refused():
+    own = type("Mine", (hr.ext.NeighborRule,), {"kind": property(lambda self: "mine")})
+    match = r"own: expected a rule of a kind that there is, .* got Mine of 'mine'; .* docs/extending.md"
+    with pytest.raises(hr.InputError, match=match):
+        digests(items().then(sampler(own)(GRAPH, [3])))
+    alike = type("Mine", (hr.ext.NeighborRule,), {})
+    assert digests(items().then(sampler(alike)(GRAPH, [3]))) == digests(items().sample_neighbor(GRAPH, [3]))

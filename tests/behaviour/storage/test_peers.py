@@ -14,10 +14,8 @@ import headrace as hr
 from plans import graph, store
 
 #: What each process begins with.
-BEGIN = (
-    f"""
-{inspect.getsource(tier_sizes)}"""
-    + """
+BEGIN = inspect.getsource(tier_sizes)
+BEGIN += """
 import gc, json, os, signal, sys, time, torch
 import headrace as hr
 rank, world_size, meeting, *arguments = sys.argv[1:]
@@ -38,7 +36,6 @@ def refusal(make):
         return f"{next(kind for kind in kinds if isinstance(error, kind)).__name__}: {error}"
     raise AssertionError("nothing was refused")
 """
-)
 
 
 def run(program: str, world_size: int, tmp_path, **options) -> list[str]:

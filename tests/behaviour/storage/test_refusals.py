@@ -91,7 +91,7 @@ REFUSALS = {
     "cached: static without rows": (cached(node=["x"], policy="static"), "ids= or scores="),
     "cached: a policy on a GPU": (cached(policy="lru", place="cuda"), "no policy for caches on cuda"),
     "cached: no such place": (cached(node=["x"], place="meta"), "expected place to be a GPU"),
-    "cached: no such policy": (cached(policy="fifo"), "cached: expected a policy, one of"),
+    "cached: no such policy": (cached(policy="fifo"), "cached: expected a policy for all caches, one of .* got 'fifo'"),
     "cached: no room on a GPU": (
         cached(bytes=1, place="cuda:0"),
         "cached: expected room for at least one row of each feature",

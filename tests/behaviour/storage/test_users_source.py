@@ -318,10 +318,20 @@ def test_a_source_that_places_rows_may_write_into_what_it_is_given():
         load(hr.FeatureStore(node={"x": broken, "y": Y}, edge={"e": E}), machine=SMALL)
 
 
-@pytest.mark.parametrize("order", [lambda ids: ids * 0, lambda ids: ids[:-1], lambda ids: None])
+ORDERS = {
+    "one number": (lambda ids: ids * 0, r"0 \d+ times"),
+    "beyond": (lambda ids: torch.arange(len(ids)) + 1, r"1 to \d+;"),
+    "fewer": (lambda ids: ids[:-1], r"int64\[\d+\]"),
+    "nothing": (lambda ids: None, "NoneType"),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_a_reading_order_has_each_row_once(order):
-    source = Source(X, gathered, place=hr.Place("disk"), reading_order=order)
-    with pytest.raises(hr.InputError, match=r"Source.reading_order to return the numbers 0 to \d+, each once"):
+    function, got = ORDERS[order]
+    source = Source(X, gathered, place=hr.Place("disk"), reading_order=function)
+    match = rf"Source.reading_order to return the numbers 0 to \d+, each once, as int64, got {got}"
+    with pytest.raises(hr.InputError, match=match):
         load(hr.FeatureStore(node={"x": source, "y": Y}, edge={"e": E}), machine=SMALL)
 
 
