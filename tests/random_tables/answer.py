@@ -83,10 +83,10 @@ class Answer:
 
 def in_csc_order(answer: Answer) -> list[int]:
     """Edge ids, counted over all types, by destination, type and id; `Graph.from_coo` documents that order."""
-    first: dict[str, int] = {}
+    first, start = {}, 0
     for name, nodes in answer.nodes.items():
-        first[name] = sum(len(answer.nodes[other].order) for other in first)
-        assert nodes
+        first[name] = start
+        start += len(nodes.order)
     rows = []
     for number, (edge_type, edges) in enumerate(answer.edges.items()):
         start = first[ends_of(edge_type)[1]]

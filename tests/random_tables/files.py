@@ -82,11 +82,16 @@ def _quoted(cell: str | None, layout: Layout, *, is_alone: bool) -> str:
         return ""
     text = cell or ""
     is_needed = text == "" or any(one in text for one in (layout.separator, "\n", "\r"))
-    is_needed |= '"' in text and not (layout.bare_quotes and not text.startswith('"'))
+    is_needed |= '"' in text and not (layout.bare_quotes and _may_be_bare(text))
     is_text = layout.quoting == "texts" and any(one.isalpha() for one in text)
     if is_needed or layout.quoting == "all" or is_text:
         text = '"' + text.replace('"', '""') + '"'
     return text
+
+
+def _may_be_bare(cell: str | None) -> bool:
+    """Whether a cell has quotes that Python reads as they are."""
+    return cell is not None and '"' in cell and not cell.startswith('"')
 
 
 def _write_csv(table: Table, layout: Layout, path: Path, rows: range, place: int) -> list[Refusal]:
@@ -137,9 +142,9 @@ def _write_csv(table: Table, layout: Layout, path: Path, rows: range, place: int
         refusals.append(Refusal("no UTF-8", (path.name,)))
     if kind == "twice":
         refusals.append(Refusal("two columns of one name", (path.name,)))
-    odd = "\0" in content or layout.bare_quotes or layout.newline == "\r" or not content.strip()
-    if odd:  # other readers may refuse them
-        table.may_be_refused.append(Refusal("odd notation", (path.name,)))
+    has_bare_quotes = layout.bare_quotes and any(_may_be_bare(cell) for record in records for cell in record)
+    if "\0" in content or has_bare_quotes or layout.newline == "\r" or not content.strip():
+        table.may_be_refused.append(Refusal("a notation that not every reader takes", (path.name,)))
     if kind == "bytes" and at in rows:
         encoded = encoded.replace(BYTE.encode(), b"\xe9")
         refusals.append(Refusal("no UTF-8", (path.name,)))

@@ -16,7 +16,15 @@ CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 
 @dataclass(eq=False)
 class IdColumn:
-    """A column of ids, and what it holds of a null, by row."""
+    """A column of ids.
+
+    Parameters
+    ----------
+    keys
+        The id of each row; None for null.
+    says
+        "integers" or "texts" where the type of the column leaves no doubt.
+    """
 
     column: Column
     table: Table
@@ -115,9 +123,8 @@ def _of_csv(column: Column, table: Table, judge: Judge) -> tuple[list[Any], str]
         settled_kind(column, table, judge)
         return [int(cell) if cell and cell.lstrip("-").isdigit() else None for cell in column.cells], "integers"
     kind = kind_of(column.cells)
-    if {kind, kind_of(column.cells[:FIRST])} & {"booleans", "vectors"} and judge.choose(
-        "ids of other types"
-    ) == "refuse":
+    is_other = bool({kind, kind_of(column.cells[:FIRST])} & {"booleans", "vectors"})
+    if is_other and judge.choose("ids of other types") == "refuse":
         judge.refuse(f"{kind} as ids in {name}", table, range(table.num_rows), words)
     if kind == "numbers":
         option = judge.choose("ids that are numbers")

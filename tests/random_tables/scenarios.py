@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,6 @@ class Pool:
 
     mode: str
     keys: list[Any]
-    columns: list[Column] = field(default_factory=list)
 
 
 def num_rows(values: Values, seed: int) -> int:
@@ -172,7 +171,7 @@ class _Drawing:
             fields["id"] = self.name("key")
             columns.append(values.id_column(fields["id"], keys, is_csv=is_csv, may_be_null=False))
             self.declare(columns[-1], fields, Pool(mode, keys))
-        else:  # an id that is not read is warned of; an empty table has no rows to count
+        else:  # some column, as the rows of a table without columns cannot be counted
             columns.append(values.number_column("order", num, "feature", is_csv=is_csv))
         self.draw_features(columns, fields, num, is_csv=is_csv)
         self.draw_labels(columns, fields, num, is_csv=is_csv)

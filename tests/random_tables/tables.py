@@ -55,7 +55,6 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     # A null, or a weight that is none, of a row that a policy leaves out.
     "cells of left out rows": ("nothing is asked", "refuse"),
     "empty split": ("no items", "refuse"),
-    "table without rows": ("read", "refuse"),
 }
 
 

@@ -91,12 +91,9 @@ def _times_of_texts(column: Column, table: Table, judge: Judge) -> Times:
     for row, cell in enumerate(cells):
         if cell is None:
             continue
-        values[row] = next(
-            (one for one in (nanoseconds(cell, DATE), nanoseconds(cell, DATETIME)) if one is not None), None
-        )
-        if values[row] is None and not any(pattern.fullmatch(cell) for pattern in (DATE, DATETIME)):
-            values[row] = nanoseconds(cell, OTHER)
-            other.append(row)
+        pattern = next((one for one in (DATE, DATETIME) if one.fullmatch(cell)), OTHER)
+        values[row] = nanoseconds(cell, pattern)
+        other += [row] if pattern is OTHER else []
         if values[row] is None:
             wrong.append(row)
     of_type = [column.quoted] if any(row < FIRST for row in [*wrong, *other]) else []

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from random_tables.tables import Column
+from random_tables.tables import FIRST, Column
 
 #: Texts that readers of tables have taken for something else.
 ODD_TEXTS = (
@@ -28,6 +28,9 @@ NAMES = (
     "select", "user id", "größe", "a,b", "u.v", 'q"q', "it's", "rowid", "row", "Group By", "*?", "a;b", "%", "$1",
     "file_row_number",
 )  # fmt: skip
+
+#: Numbers of floating point that are to be kept as they are.
+SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0)
 
 #: Integers without an absolute value of their type.
 LEAST = [-(2 ** (bits - 1)) for bits in (8, 16, 32, 64)]
@@ -60,6 +63,7 @@ KINDS = frozenset({
     "types of part files",
     "types that nothing reads",
     "unsigned labels of added nodes and loops",
+    "vectors of nothing",
 })  # fmt: skip
 
 
@@ -107,6 +111,7 @@ class Values:
         """Different ids, integers or texts."""
         draw = self.one([
             self._contiguous, self._gaps, self._gaps, self._huge, self._texts, self._texts, self._zeros, self._numbered,
+            self._hashes if self.chance(0.5) else self._gaps,
         ])  # fmt: skip
         found = list(dict.fromkeys(draw(count)))
         if self.chance(0.7):
@@ -123,6 +128,9 @@ class Values:
     def _huge(self, count: int) -> list[Any]:
         ends = [2**63 - 1, -(2**63), 2**53 + 1, 2**32, 2**31 - 1, 10**18]
         return [self.one(ends) if self.chance(0.1) else self.random.randrange(10**18, 2**63) for _ in range(count)]
+
+    def _hashes(self, count: int) -> list[Any]:
+        return [self.random.randrange(2**64) for _ in range(count)]
 
     def _texts(self, count: int) -> list[Any]:
         return [text if (text := self.text()) else "x" for _ in range(count)] if count < 60 else self._numbered(count)
@@ -160,7 +168,7 @@ class Values:
         if may_be_null and max(abs(low), abs(high)) < 2**53 and self.kind("float keys", 0.08):
             nan = float("nan")
             return Column(name, [nan if cell is None else float(cell) for cell in cells], "float64")
-        return Column(name, list(cells), self.one([*fitting, "int64"]))
+        return Column(name, list(cells), self.one([*fitting, fitting[-1]]))
 
     # Numbers
 
@@ -170,7 +178,7 @@ class Values:
             return Column(name, self._csv_numbers(count, role))
         return self._parquet_numbers(name, count, role)
 
-    def _csv_numbers(self, count: int, role: str) -> list[str]:
+    def _csv_numbers(self, count: int, role: str) -> list[str | None]:
         number: Callable[[], str] = self.one(
             [self._small, self._small, self._float, self._float, self._exponent, self._digits]
         )
@@ -186,15 +194,22 @@ class Values:
             if self.kind("beyond float32", 0.02):
                 number = lambda: self.one(["1e39", "-4e38", "3.5"])  # noqa: E731
             elif self.chance(0.1):
-                number = lambda: self.one(["inf", "-inf", "nan", "NaN", "-0.0", "Infinity", "1.5", "1e-320", "5e-46"])  # noqa: E731
+                special = ["inf", "-inf", "nan", "NaN", "-0.0", "Infinity", "1.5", "1e-320", "5e-46"]
+                special += ["1e400"] if self.chance(0.1) else []
+                number = lambda: self.one(special)  # noqa: E731
             elif self.chance(0.07):
                 number = lambda: self.one(["+5", " 2", "3 ", "1.", ".5", "-.5", "1E3", "1e+3"])  # noqa: E731
             elif self.chance(0.07):
                 number = lambda: f"{self.random.randrange(999):05}"  # noqa: E731
+        if role == "label" and self.chance(0.07):
+            number = lambda: f"{self.random.randrange(20):03}"  # noqa: E731
         if role in ("feature", "attribute", "label") and self.chance(0.1):
             number = lambda: str(self.random.randrange(-(2**63), 2**63))  # noqa: E731
         cells = [number() for _ in range(count)]
-        return [cell.lstrip("-") for cell in cells] if role == "weight" else cells
+        if count > FIRST and self.chance(0.15):  # the first rows are of another type, or of none
+            is_label = role == "label" and self.chance(0.5)
+            cells[:FIRST] = [None if is_label else self._small() for _ in range(FIRST)]
+        return [cell and cell.lstrip("-") for cell in cells] if role == "weight" else cells
 
     def _small(self) -> str:
         return str(self.random.randrange(-5, 100))
@@ -229,9 +244,13 @@ class Values:
             kind = self.one(["decimal128(10, 2)", "decimal128(38, 10)", "decimal128(12, 0)"])
         if role == "feature" and self.chance(0.2):
             item, width = self.one(["float32", "float64", "float16", "int64", "uint8"]), self.random.randrange(1, 5)
+            if self.kind("vectors of nothing", 0.05):
+                return Column(name, [[] for _ in range(count)], f"list<{item}>")
             outer = self.one(["list<{}>", "large_list<{}>", f"fixed_size_list<{{}}>[{width}]"]).format(item)
             return Column(name, [[self.value(item) for _ in range(width)] for _ in range(count)], outer)
         cells = [self.value(kind) for _ in range(count)]
+        if kind.startswith("float") and role in ("feature", "attribute", "label") and self.chance(0.15):
+            cells = [self.one([*SPECIAL, cell]) for cell in cells]
         if role == "label":  # -100 is no label
             cells = [7 if cell == -100 else cell for cell in cells]
         if role == "weight" and kind != "bool":
@@ -285,7 +304,12 @@ class Values:
         if self.chance(0.05):
             return [f"2022/09/{self.random.randrange(1, 30):02} 00:20" for _ in range(count)]
         draws = self.one([[self._date], [self._datetime], [self._date, self._datetime]])
-        return [self.one(draws)() for _ in range(count)]
+        cells = [self.one(draws)() for _ in range(count)]
+        if count > FIRST and self.chance(0.3):
+            cells[:FIRST] = [self._date() for _ in range(FIRST)]
+        if self.chance(0.04):
+            cells[-1] = f"2024-05-31 10:00:00.{self.random.randrange(10**9):09}"
+        return cells
 
     def _date(self) -> str:
         return (date(1970, 1, 1) + timedelta(self.random.randrange(-30_000, 60_000))).isoformat()
