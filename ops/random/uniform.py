@@ -82,8 +82,8 @@ def uniform(
     first, last = number % 2 - 1, -(number % 2)
     high, low = (words[lane] & first | words[lane + 2] & last for lane in (0, 1))
     # The upper 52 of 64 bits as an odd multiple of 2**-53, as for all real variates.
-    bits = high << 20 | low >> 12 | 0x3FF << 52
-    return ((bits if isinstance(bits, Tensor) else torch.from_numpy(bits)).view(torch.float64) - 1.0) + 2.0**-53
+    bits = torch.as_tensor(high << 20 | low >> 12 | 0x3FF << 52, device=ids.device)
+    return (bits.view(torch.float64) - 1.0) + 2.0**-53
 
 
 def _array(values: Tensor) -> Any:

@@ -23,7 +23,8 @@ def fingerprint(plan: Plan) -> dict[str, str]:
     """Return a digest per stage, keyed by stage name, that is the same in every process.
 
     Stages that have no say in what the minibatches hold (prefetch, copy_to) are left out, so that a checkpoint can be
-    continued on another machine. Functions count with their name, code, defaults and what they close over.
+    continued on another machine. Functions count with their name, code, defaults and what they close over, methods
+    with the class of their object.
 
     Raises
     ------
@@ -97,7 +98,7 @@ def _absorb(digest: hashlib.blake2b, value: Any) -> None:
         _absorb(digest, (value.__module__, value.__qualname__, value.__defaults__, value.__kwdefaults__, cells))
         _absorb_code(digest, value.__code__)
     elif isinstance(value, types.MethodType):
-        _absorb(digest, (value.__func__, value.__self__))
+        _absorb(digest, (value.__func__, type(value.__self__)))  # the object may change while it works
     elif isinstance(value, type | types.ModuleType) or not hasattr(value, "__dict__"):
         text = repr(value)
         if isinstance(value, type):

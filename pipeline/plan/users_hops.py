@@ -38,14 +38,15 @@ def check_cooperates(stage: Stage, *, in_trees: bool) -> None:
                 "share the roots in between: let a stage behind it find them"
             )
         return
-    if "slot" in stage.writes and not in_trees:
+    by_node = getattr(stage, "finds_by_node", False)
+    if "slot" in stage.writes and not in_trees and not by_node:
         raise PlanError(
             f"{name}: expected trees that a stage plants, as their numbers count those of all ranks, got {kind}, which "
             "writes slot; write plants_trees = True in the class of the stage that gives each seed its tree"
         )
     if not finds and ("n_id" not in stage.writes or "seeds" in stage.writes):
         return
-    if not getattr(stage, "finds_by_node", False):
+    if not by_node:
         raise PlanError(
             f"{name}: expected a stage that finds edges for each node of n_id by itself, as each rank has a part of "
             f"them, got {kind}, which does not declare it; go by n_id and slot, not by seeds, one hop a stage, and "

@@ -22,6 +22,7 @@ from headrace.pipeline.passes import rewrite
 from headrace.pipeline.plan import Machine, MapStage, Plan, RunSettings, WindowRunner, source_of
 from headrace.pipeline.plan.checks import batches_of
 from headrace.pipeline.plan.users_stage import checked_runner
+from headrace.pipeline.stages.other_sources import NodeSource
 
 T = TypeVar("T")
 
@@ -90,10 +91,11 @@ def check_stage(plan: Plan, *, epochs: int = 2) -> tuple[str, ...]:
         "in place": lambda: _check_in_place(plan),
     }
     source = source_of(plan)
-    shares = not source.own_data() and (is_of_headrace(source) or source.shares_by_rank)
-    if shares and isinstance(expected[0], MiniBatch):
-        together = _cooperates(plan)
-        ways["two ranks"] = lambda: _check_ranks(plan, expected, num_epochs, by_node=together)
+    shares = source.shares_by_rank or (is_of_headrace(source) and not isinstance(source, NodeSource))
+    if shares and not source.own_data() and isinstance(expected[0], MiniBatch):
+        together = _is_legal(plan, lambda: plan.explain(machine=Machine(world_size=_RANKS), cooperative=True))
+        if _is_legal(plan, lambda: plan.loader(rank=0, world_size=_RANKS).close()):
+            ways["two ranks"] = lambda: _check_ranks(plan, expected, num_epochs, by_node=together)
         if together:
             ways["two ranks together"] = lambda: _check_together(plan, expected, num_epochs)
     for check in ways.values():
@@ -216,10 +218,10 @@ def _drawn(draw: Callable[[], MiniBatch]) -> Iterator[MiniBatch]:
         yield batch
 
 
-def _cooperates(plan: Plan) -> bool:
-    """Whether ranks can make the batches together; a stage that declares so and cannot is refused."""
+def _is_legal(plan: Plan, make: Callable[[], object]) -> bool:
+    """Whether ranks can share the batches so; a stage that declares that it finds by node and cannot is refused."""
     try:
-        plan.explain(machine=Machine(world_size=_RANKS), cooperative=True)
+        make()
     except PlanError:
         parts = rewrite(plan, Machine(), _PLAIN).final.stages
         if any(getattr(part, "finds_by_node", False) for part in parts if not is_of_headrace(part)):

@@ -126,8 +126,8 @@ class Loader(Generic[Batch]):
         if self._source.num_batches is None:
             raise PlanError(
                 "len(loader): expected a source that knows its number of batches, got "
-                f"{source_of(self._rewriting.plan).name}, of shuffled items with a budget, a torchdata node, or of "
-                "your own with num_batches = None; count them as they come"
+                f"{source_of(self._rewriting.plan).name}: shuffled items with a budget, a source of your own with "
+                "num_batches = None, or a torchdata node; count them as they come"
             )
         return self._source.num_batches
 

@@ -109,7 +109,7 @@ def test_the_end_of_an_epoch_is_the_beginning_of_the_next():
 
 
 def test_the_length_of_shuffled_epochs_is_not_known():
-    with pytest.raises(TypeError, match="got shuffled items with a budget"):
+    with pytest.raises(TypeError, match="got item_sampler: shuffled items with a budget"):
         len(hr.ItemSampler(9, cost=range(9), budget=9, shuffle=True).loader())
 
 

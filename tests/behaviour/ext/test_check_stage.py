@@ -18,6 +18,23 @@ from plans import graph, items, store, timed_graph, timed_items
 
 ALONE = ("once more", "two threads", "two workers", "all passes", "resumed", "in place")
 ALL = (*ALONE, "two ranks", "two ranks together")
+TOGETHER = (*ALONE, "two ranks together")
+
+
+class Counted:
+    """A torchdata node that yields three lists of items."""
+
+    def reset(self, state=None):
+        self.next = 0 if state is None else state["next"]
+
+    def __next__(self):
+        if self.next == 3:
+            raise StopIteration
+        self.next += 1
+        return torch.arange(4) + self.next
+
+    def state_dict(self):
+        return {"next": self.next}
 
 
 def stage(make, **members):
@@ -66,6 +83,22 @@ def test_a_source_of_ones_own():
     assert hr.testing.check_stage(Shares().sample_neighbor(graph(), [2])) == ALL
     unshared = type("Unshared", (Shares,), {"shares_by_rank": False})()
     assert hr.testing.check_stage(unshared.sample_neighbor(graph(), [2])) == ALONE
+
+
+@pytest.mark.parametrize(
+    ("plan", "ways"),
+    [
+        (hr.GlobalBatch(graph(), seed=1).sample_in_subgraph(graph(), num_hops=2), TOGETHER),
+        (
+            hr.ClusterSampler(hr.Partition.hash(graph().num_nodes, 8), seed=1).sample_in_subgraph(graph(), num_hops=1),
+            TOGETHER,
+        ),
+        (hr.ext.NodeSource(Counted(), seed=1).sample_neighbor(graph(), [2]), ALONE),
+    ],
+    ids=["all nodes", "clusters", "a node"],
+)
+def test_other_sources(plan, ways):
+    assert hr.testing.check_stage(plan) == ways
 
 
 def test_missing_values_are_no_difference():

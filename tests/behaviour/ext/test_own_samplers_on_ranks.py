@@ -201,9 +201,18 @@ def test_two_hops_in_one_stage_are_refused():
 
 
 def test_slots_of_no_trees_are_refused():
-    planting = type("Bare", (Plants,), {"name": "bare", "plants_trees": False, "finds_by_node": True})()
+    members = {"name": "bare", "plants_trees": False}
     with pytest.raises(hr.PlanError, match=r"cooperative: bare: .* plants_trees = True"):
-        explain(planting, InTrees(ring()))
+        explain(type("Bare", (Plants,), members)(), InTrees(ring()))
+    declared = type("Bare", (Plants,), members | {"finds_by_node": True})()
+    match = "expected Bare, which finds by node, to return (slot with a tree for each|n_id that begins with|a block)"
+    with pytest.raises(hr.PlanError, match=match):
+        together(planned(declared, InTrees(ring())), 1)
+
+
+def test_a_sampler_that_may_write_slots_needs_no_trees():
+    own = type("Own", (ByNode,), {"writes": OF_HOP | {"slot"}})(ring())
+    assert together(planned(own), 1) == alone(planned(own), 1)
 
 
 def test_a_stage_that_plants_finds_no_edges():

@@ -136,6 +136,10 @@ class Shift:
         return batch.replace(y=-self.number)
 
 
+class Turn(Shift):
+    pass
+
+
 PAIRS = {
     "slots": lambda: (Slots(1), Slots(2)),
     "a set": lambda: ({1, 2}, {1, 3}),
@@ -144,7 +148,7 @@ PAIRS = {
     "functions in C": lambda: (torch.relu, torch.tanh),
     "methods in C": lambda: ("ab".count, "ac".count),
     "methods": lambda: (Shift(1).up, Shift(1).down),
-    "methods of objects": lambda: (Shift(1).up, Shift(2).up),
+    "methods of classes": lambda: (Shift(1).up, Turn(1).up),
     "modules": lambda: (np, torch),
     "classes": lambda: (hr.FeatureSource, Keyed),
     "partial": lambda: (functools.partial(max, 1), functools.partial(max, 2)),
@@ -201,6 +205,13 @@ def test_values_that_hold_themselves_are_refused():
 
 
 def test_methods_of_a_transform_are_told_apart():
-    states = [state_of(hr.ItemSampler(10, seed=1).transform(one)) for one in (Shift(1).up, Shift(1).down, Shift(2).up)]
+    states = [state_of(hr.ItemSampler(10, seed=1).transform(one)) for one in (Shift(1).up, Shift(1).down, Turn(1).up)]
     plans = [state["plan"]["transform"] for state in states]
     assert len(set(plans)) == 3
+
+
+def test_an_object_whose_method_is_called_may_change():
+    counts = Shift(1)
+    before = state_of(hr.ItemSampler(10, seed=1).transform(counts.up))
+    counts.number, counts.lock = 2, threading.Lock()
+    assert state_of(hr.ItemSampler(10, seed=1).transform(counts.up)) == before

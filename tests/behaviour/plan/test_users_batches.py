@@ -259,5 +259,7 @@ def test_a_node_without_a_state_is_refused():
 
 
 def test_the_length_of_a_loader_over_an_unknown_number_of_batches():
-    with pytest.raises(hr.PlanError, match=r"got own_pairs, .* or of your own with num_batches = None; count them"):
+    with pytest.raises(
+        hr.PlanError, match=r"got own_pairs: .* a source of your own with num_batches = None, .*; count them"
+    ):
         len(source(num_batches=None).loader())
