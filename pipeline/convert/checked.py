@@ -18,6 +18,7 @@ from headrace.pipeline.convert.description import (
     split_name,
 )
 from headrace.pipeline.convert.iso_times import with_times
+from headrace.pipeline.convert.relations import with_relations
 from headrace.pipeline.convert.table import Table, first_text
 from headrace.pipeline.data.reverse_types import lacks_reverse, reverse_type
 
@@ -86,6 +87,14 @@ class Checked:
             for column, of_type, side in zip(*self.of_items(one), ("src", "dst"), strict=False):
                 yield Reference(one.table, column, of_type, f"items{number}.{side}")
 
+    def edge_reads(self) -> list[EdgeTable]:
+        """Return the tables of edges, of those with relations in a column one: they are read together."""
+        found: list[EdgeTable] = []
+        for _, edge in self.edge_tables():
+            if not any(one.reads_with(edge) for one in found):
+                found.append(edge)
+        return found
+
     def edge_tables(self) -> Iterator[tuple[EdgeType | None, EdgeTable]]:
         """Yield the tables of edges in the order of edge ids."""
         for edge_type, tables in self.edges.items():
@@ -120,7 +129,7 @@ def checked(description: Description) -> Checked:
     if not isinstance(description, Description) or not description.edges:
         raise InputError(f"convert: expected a Description with tables of edges, got {description!r}")
     _check_options(description.options)
-    description = with_times(description)
+    description = with_relations(with_times(description))
     edges: dict[EdgeType | None, list[EdgeTable]] = {}
     for edge in description.edges:
         _check_edge(edge)
@@ -204,7 +213,8 @@ def _check_edge(edge: EdgeTable) -> None:
     both = [name for name in ("weight", "time") if name in edge.attributes and getattr(edge, name) is not None]
     if both:
         raise InputError(f"convert: {edge.table.name}: expected one attribute {both[0]!r}, got it in two places")
-    _check_columns(edge.table, [edge.src, edge.dst, *attributes_of(edge).values()])
+    relation = [] if edge.relation is None else [edge.relation]
+    _check_columns(edge.table, [edge.src, edge.dst, *relation, *attributes_of(edge).values()])
     _check_rows(edge.table, edge.features, edge.labels)
     if edge.split is not None:
         edge.table.column(edge.split)

@@ -10,10 +10,10 @@ from headrace.ops.forks import cached_property
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.attributes import Attribute, joined_attributes
 from headrace.pipeline.convert.checked import Checked, attributes_of
-from headrace.pipeline.convert.database import Database
+from headrace.pipeline.convert.database import Database, drop
 from headrace.pipeline.convert.description import EdgeTable, EdgeType, NodeTable
 from headrace.pipeline.convert.edges import GraphEdges
-from headrace.pipeline.convert.ends import Ends, columns_of_attributes, read_ends
+from headrace.pipeline.convert.ends import Ends, columns_of_attributes, read_rows, take_ends
 from headrace.pipeline.convert.ids import NodeIds, are_texts, find_keys
 from headrace.pipeline.convert.item_rows import (
     ItemColumns,
@@ -168,15 +168,23 @@ class Conversion:
         return NodeIds(None if create else num_rows, num_rows, advice=advice_of(node))
 
     def _read_edges(self) -> None:
+        reads = self.tables.edge_reads()
+        is_needed = [False] * len(reads)
         for number, (edge_type, edge) in enumerate(self.tables.edge_tables()):
-            facts = self.source_pass(
-                f"read edges {number}",
-                lambda: self._read_ends(number, edge_type, edge),  # noqa: B023
+            of_table = next(place for place, one in enumerate(reads) if one.reads_with(edge))
+            num_rows = self.source_pass(
+                f"read edges {of_table}",
+                lambda: self._read_rows(of_table, edge_type, edge),  # noqa: B023
+            )["num_rows"]
+            facts = self.work.once(
+                f"ends of edges {number}",
+                lambda: self._take_ends(number, of_table, edge_type, edge),  # noqa: B023
             )
             columns = columns_of_attributes(edge)
             self._ends.append(
-                (edge_type, edge, Ends(f"ends{number}", columns, facts["num_rows"], facts["num_edges"], facts["pairs"]))
+                (edge_type, edge, Ends(f"ends{number}", columns, num_rows, facts["num_edges"], facts["pairs"]))
             )
+            is_needed[of_table] |= facts["needs_rows"]
             self._largest.append({side: facts[side] for side in ("src", "dst")})
             self.num_edges[edge_type] = self.num_edges.get(edge_type, 0) + facts["num_edges"]
             of_type = edges_text(edge_type)
@@ -191,21 +199,31 @@ class Conversion:
             self.count(f"{of_type}: held out as items alone", facts["counts"]["held out"])
             done = "left out" if self.tables.options.null_times == "drop" else "made the earliest"
             self.count(f"{of_type} without a time {done}", facts["counts"]["null times"])
+        for place, needed in enumerate(is_needed):
+            if not needed:
+                drop(self.base, f"rows{place}")
 
-    def _read_ends(self, number: int, edge_type: EdgeType | None, edge: EdgeTable) -> Facts:
-        types = self.tables.ends(edge_type)
+    def _read_rows(self, of_table: int, edge_type: EdgeType | None, edge: EdgeTable) -> Facts:
         with self.bar(f"read {edge.table.name}", edge.table.num_rows) as progress:
-            return read_ends(
-                self.base,
-                f"ends{number}",
-                edge,
-                (self._ids[types[0]], self._ids[types[1]]),
-                self.edge_attributes,
-                self.tables.options,
-                same_type=types[0] == types[1],
-                room=self.room,
-                advance=progress.update,
-            )
+            arguments = (edge, self._ids_of_ends(edge_type), self.tables.options, self.room, progress.update)
+            return read_rows(self.base, f"rows{of_table}", *arguments)
+
+    def _take_ends(self, number: int, of_table: int, edge_type: EdgeType | None, edge: EdgeTable) -> Facts:
+        types = self.tables.ends(edge_type)
+        return take_ends(
+            self.base,
+            f"ends{number}",
+            f"rows{of_table}",
+            edge,
+            self._ids_of_ends(edge_type),
+            self.edge_attributes,
+            self.tables.options,
+            same_type=types[0] == types[1],
+        )
+
+    def _ids_of_ends(self, edge_type: EdgeType | None) -> tuple[NodeIds, NodeIds]:
+        src, dst = self.tables.ends(edge_type)
+        return self._ids[src], self._ids[dst]
 
     def _read_items(self) -> list[tuple[str, ItemRun]]:
         found, references = [], {one.key: one for one in self.tables.references()}

@@ -96,6 +96,8 @@ def convert_tables(
     # Of the name in a folder that is no link: the work folder is beside it.
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are
     check_is_free(target, overwrite=overwrite, contents=contents_of_dataset, what="a data set")
+    if "?" in str(target):  # behind which DuckDB reads options of its file
+        raise InputError(f"convert: expected a folder whose path has no question mark, got {str(target)!r}; move it")
     removed = parts_inside(target)
     _load_libraries(tables, target)
     if dry_run:

@@ -51,7 +51,7 @@ def disk_needed(
         if has_keys(tables, name):
             found += 2 * (count or 0) * (16 + _TEXT_BYTES)
     owners: list[NodeTable | EdgeTable] = [one for one in tables.nodes.values() if one.table is not None]
-    owners += [edge for _, edge in tables.edge_tables()]
+    owners += tables.edge_reads()
     for owner in owners:
         rows = None if owner.table is None else owner.table.about_rows()
         if rows is None:

@@ -64,7 +64,7 @@ class CsvTable(Table):
         If a file is empty, files have different columns, or there is no such column.
     """
 
-    may_have_float_keys = False
+    states_dtypes = False
 
     def __init__(
         self,
@@ -155,6 +155,10 @@ class CsvTable(Table):
     def where(self, row: int) -> str:
         """Return the file, and the row in it as an editor counts lines."""
         return self._rows.where(row, self._first_line)
+
+    def file_of(self, row: int) -> Path:
+        """Return the file that a row is in, of rows that were read."""
+        return self._rows.file_of(row)
 
     def stamps(self) -> tuple[Stamp, ...]:
         """Return the files as they are now."""

@@ -161,12 +161,9 @@ def database(folder: Path, room: int) -> Iterator[Database]:
 
     limit = max(int(room * _SHARE), 64 << 20)
     (folder / "spilled").mkdir(exist_ok=True)  # which DuckDB cannot make once it is tamed
-    held = os.open(folder, os.O_RDONLY) if "?" in str(folder) else None
-    # Behind a question mark DuckDB reads options of the file.
-    place = folder if held is None else Path(f"/proc/self/fd/{held}")
     config = {
         "memory_limit": f"{limit}B",
-        "temp_directory": str(place / "spilled"),
+        "temp_directory": str(folder / "spilled"),
         "threads": _threads(limit),
         "preserve_insertion_order": False,
         "autoinstall_known_extensions": False,
@@ -176,7 +173,7 @@ def database(folder: Path, room: int) -> Iterator[Database]:
     }
     base = None
     try:
-        base = _opened(place / "tables.duckdb", config)
+        base = _opened(folder / "tables.duckdb", config)
         yield Database(base, limit)
     except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as cause:
         _explain(cause, folder)
@@ -184,8 +181,6 @@ def database(folder: Path, room: int) -> Iterator[Database]:
     finally:
         if base is not None:
             base.close()
-        if held is not None:
-            os.close(held)
 
 
 def load_database(folder: Path) -> None:

@@ -121,6 +121,13 @@ class EdgeTable:
     split: str | None = None
     relation: str | None = None
 
+    def reads_with(self, other: EdgeTable) -> bool:
+        """Whether one pass over a table reads these edges and others: those of other relations in it."""
+        if self.relation is None or other.relation is None:
+            return self is other
+        mine, others = ((one.table, one.src, one.dst, one.relation) for one in (self, other))
+        return mine == others
+
 
 @dataclass(frozen=True, eq=False)
 class Items:

@@ -15,6 +15,7 @@ from headrace.pipeline.convert.database import INCOMING, Database, drop, literal
 from headrace.pipeline.convert.description import NULL_TIMES, EdgeTable, Options, names_of_split
 from headrace.pipeline.convert.fed_rows import feed_rows
 from headrace.pipeline.convert.ids import Advance, NodeIds
+from headrace.pipeline.convert.relations import number_of_relation
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.work_folder import Facts
 from headrace.pipeline.data.type_attributes import value_without
@@ -37,7 +38,7 @@ class Ends:
     columns
         By attribute, its column.
     num_rows, num_edges
-        Of the table of the user, and those that stay.
+        Of the table of the user, of all relations, and those that stay.
     pairs
         The table of the edges that items are made of: also of those that are held out of the graph.
     """
@@ -54,25 +55,48 @@ def columns_of_attributes(edge: EdgeTable) -> dict[str, str]:
     return {name: f"a{place}" for place, name in enumerate(attributes_of(edge))}
 
 
-def read_ends(
+def read_rows(
     base: Database,
     name: str,
+    edge: EdgeTable,
+    ids: tuple[NodeIds, NodeIds],
+    options: Options,
+    room: int,
+    advance: Advance,
+) -> Facts:
+    """Read a table of edges once, and make the table `name` of all its rows, where ids without a node are null.
+
+    Returns
+    -------
+    Facts
+        ``num_rows``.
+    """
+    columns = columns_of_attributes(edge)
+    some = {columns[one]: column for one, column in attributes_of(edge).items()}
+    split = {"split": edge.split} if options.held_out == "drop" and edge.split is not None else {}
+    relation = {} if edge.relation is None else {"relation": edge.relation}
+    _read_rows(base, name, edge, ids, {**some, **split, **relation}, room, advance)
+    return {"num_rows": base.value(f"SELECT count(*) FROM {name}")}
+
+
+def take_ends(
+    base: Database,
+    name: str,
+    rows: str,
     edge: EdgeTable,
     ids: tuple[NodeIds, NodeIds],
     attributes: Mapping[str, Attribute],
     options: Options,
     *,
     same_type: bool,
-    room: int,
-    advance: Advance,
 ) -> Facts:
-    """Read a table of edges once, and make the table `name` of what stays of it.
+    """Make the table `name` of what stays of the rows that `read_rows` has made, of one relation where it has several.
 
     Returns
     -------
     Facts
-        ``num_rows`` and ``num_edges`` that stay, the largest numbers ``src`` and ``dst`` of all rows, and
-        counts of rows that were left out or have no time.
+        ``num_rows`` and ``num_edges`` that stay, the largest numbers ``src`` and ``dst`` of all rows,
+        counts of rows that were left out or have no time, and whether the table is one view of `rows` or more.
 
     Raises
     ------
@@ -80,14 +104,14 @@ def read_ends(
         If an id is unknown, a value null, and that is not allowed; with its file and row.
     """
     of_edge, columns = attributes_of(edge), columns_of_attributes(edge)
-    some = {columns[one]: column for one, column in of_edge.items()}
-    split = {"split": edge.split} if options.held_out == "drop" and edge.split is not None else {}
-    _read_rows(base, f"{name}_rows", edge, ids, {**some, **split}, room, advance)
+    is_part = edge.relation is not None
+    if is_part:
+        rows = f"(SELECT * FROM {rows} WHERE relation = {number_of_relation(edge)})"
     for side, column, of_side in zip(("src", "dst"), (edge.src, edge.dst), ids, strict=True):
         if of_side.keys is None and of_side.num_nodes is None:
-            refuse_negative(base, f"{name}_rows", edge.table, side, column)
+            refuse_negative(base, rows, edge.table, side, column)
     if options.unknown_ids != "drop":
-        _refuse_unknown(base, f"{name}_rows", edge, ids)
+        _refuse_unknown(base, rows, edge, ids)
     known = "src IS NOT NULL AND dst IS NOT NULL"
     loop = "src = dst" if options.loops == "drop" and same_type else "false"
     remain = f"({known} AND NOT ({loop}))"
@@ -96,7 +120,7 @@ def read_ends(
     }
     for one, column in of_edge.items():
         _check_values(
-            base, f"{name}_rows", edge.table, one, column, columns[one], null[one], remain, attributes[one], options
+            base, rows, edge.table, one, column, columns[one], null[one], remain, attributes[one], options
         )
     untimed = " OR ".join(null[one] for one in of_edge if attributes[one].is_time) or "false"
     is_item = f"{remain} AND NOT ({untimed})" if options.null_times == "drop" else remain
@@ -106,23 +130,30 @@ def read_ends(
     total, lost, loops, untimed_rows, held_out, kept, src, dst = base.row(
         f"SELECT count(*), {_count(f'NOT ({known})')}, {_count(f'{known} AND ({loop})')}, "
         f"{_count(f'{remain} AND ({untimed})')}, {_count(held)}, {_count(stays)}, "
-        f"coalesce(max(src), -1), coalesce(max(dst), -1) FROM {name}_rows"
+        f"coalesce(max(src), -1), coalesce(max(dst), -1) FROM {rows}"
     )
     values = [f"{_filled(columns[one], null[one], attributes[one])} AS {columns[one]}" for one in of_edge]
-    number = "row" if kept == total else "row_number() OVER (ORDER BY row) - 1"
-    kind = "VIEW" if kept == total else "TABLE"
+    is_whole = kept == total and not is_part
+    number = "row" if is_whole else "row_number() OVER (ORDER BY row) - 1"
+    kind = "VIEW" if is_whole else "TABLE"
     drop(base, name)
     base.execute(
         f"CREATE {kind} {name} AS SELECT {', '.join(['row', f'{number} AS edge', 'src', 'dst', *values])} "
-        f"FROM {name}_rows WHERE {stays}"
+        f"FROM {rows} WHERE {stays}"
     )
     if holds_out:
-        base.execute(f"CREATE OR REPLACE VIEW {name}_pairs AS SELECT row, src, dst FROM {name}_rows WHERE {is_item}")
-    elif kind == "TABLE":
-        base.execute(f"DROP TABLE {name}_rows")
+        base.execute(f"CREATE OR REPLACE VIEW {name}_pairs AS SELECT row, src, dst FROM {rows} WHERE {is_item}")
     counts = {"unknown": lost, "loops": loops, "null times": untimed_rows, "held out": held_out}
     pairs = f"{name}_pairs" if holds_out else name
-    return {"num_rows": total, "num_edges": kept, "src": src, "dst": dst, "counts": counts, "pairs": pairs}
+    return {
+        "num_rows": total,
+        "num_edges": kept,
+        "src": src,
+        "dst": dst,
+        "counts": counts,
+        "pairs": pairs,
+        "needs_rows": is_whole or holds_out,
+    }
 
 
 def _read_rows(
@@ -137,6 +168,8 @@ def _read_rows(
     """Make a table of all rows, where ids without a node are null."""
     (src, join_src), (dst, join_dst) = number_of("s", ids[0]), number_of("d", ids[1])
     others = [f"i.{one}" for one in attributes if one != "split"]
+    # Rows of one relation side by side are found without a look at the others.
+    order = "ORDER BY i.relation, i.row" if "relation" in attributes else ""
     if "split" in attributes:
         names = ", ".join(f"'{one}'" for one in (*names_of_split("val"), *names_of_split("test")))
         others.append(f"coalesce(lower(i.split) IN ({names}), false) AS is_held_out")
@@ -146,10 +179,11 @@ def _read_rows(
     with feed_rows(base, edge.table, {"s": edge.src, "d": edge.dst, **attributes}, room, advance, keys=("s", "d")):
         joins = join_src if is_large else f"{join_src} {join_dst}"
         made = "half_read" if is_large else name
-        base.execute(f"CREATE OR REPLACE TABLE {made} AS SELECT {', '.join(columns)} FROM {INCOMING} i {joins}")
+        rows = f"FROM {INCOMING} i {joins} {'' if is_large else order}"
+        base.execute(f"CREATE OR REPLACE TABLE {made} AS SELECT {', '.join(columns)} {rows}")
     if is_large:
         columns = ["i.row", "i.src", f"{dst} AS dst", *(one.split(" AS ")[-1].replace("i.", "") for one in others)]
-        base.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(columns)} FROM half_read i {join_dst}")
+        base.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(columns)} FROM half_read i {join_dst} {order}")
         base.execute("DROP TABLE half_read")
 
 

@@ -134,7 +134,7 @@ def integer_keys(table: Table, column: str, values: Any, start: int) -> NDArray[
     plain, null = np.ma.getdata(values), np.ma.getmaskarray(values)
     if plain.dtype.kind in "iu":
         return np.ma.MaskedArray(as_int64(plain, column, table.where, start), null)
-    if plain.dtype.kind != "f" or not table.may_have_float_keys:
+    if plain.dtype.kind != "f" or not table.states_dtypes:
         of_text = (
             f"write each as 1, not as 1.0 or with a space in front; of CSV pass --text-ids (in TOML: types = "
             f'{{ {column} = "text" }}) for ids that are texts'

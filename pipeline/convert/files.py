@@ -90,8 +90,15 @@ class RowsOfFiles:
 
     def where(self, row: int, first: int = 0) -> str:
         """Return the file and row, rows of a file counted from `first`."""
-        place = min(bisect_right(self._starts, row) - 1, len(self._files) - 1)
+        place = self._place(row)
         return f"{self._files[place]}, row {row - self._starts[place] + first}"
+
+    def file_of(self, row: int) -> Path:
+        """Return the file that a row is in."""
+        return self._files[self._place(row)]
+
+    def _place(self, row: int) -> int:
+        return min(bisect_right(self._starts, row) - 1, len(self._files) - 1)
 
 
 def _check(file: Path) -> None:

@@ -17,8 +17,14 @@ from headrace.pipeline.convert.time_units import InUnit, Times, finest
 
 T = TypeVar("T", NodeTable, EdgeTable, Items)
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_DATETIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z|[+-]\d\d:?\d\d)?")
+_DATE = re.compile(r"\d{4}([-/])\d\d\1\d\d")
+_DATETIME = re.compile(
+    r"(?P<to_seconds>\d{4}([-/])\d\d\2\d\d[T ]\d\d:\d\d(?::\d\d)?)(?:(?<=:\d\d:\d\d)\.(?P<fraction>\d{1,9}))?"
+    r"(?: ?(?:Z|UTC|(?P<hours>[+-]\d\d)(?::?(?P<minutes>\d\d))?))?"
+)
+
+#: Times further from 1970 are no nanoseconds of 64 bits.
+_SECONDS_OF_NANOSECONDS = 2**63 // 10**9
 
 #: Rows by which it is told whether a column has dates or datetimes.
 _SAMPLE = 1000
@@ -27,9 +33,10 @@ _WANTED = "2024-05-31, or 2024-05-31T13:45:00 with or without +02:00"
 
 
 class IsoTimes(Times):
-    """A table with ISO dates in some columns as days, or datetimes as microseconds, since 1970-01-01 in UTC.
+    """A table with ISO dates in some columns as days, or datetimes as micro- or nanoseconds, since 1970-01-01 in UTC.
 
-    Times without an offset are those of UTC.
+    Times without an offset are those of UTC. They are in nanoseconds where one of the first has more than six digits
+    of a second.
 
     Raises
     ------
@@ -45,12 +52,15 @@ class IsoTimes(Times):
         found = np.zeros(len(values), np.int64)
         there = np.flatnonzero(~null)
         unit = self._units[name]
-        parse = _days if unit == "days" else _microseconds
+        parse = _PARSERS[unit]
         try:
             found[there] = parse(values[there].tolist())
         except ValueError:
             row = next(row for row in there.tolist() if not _is_time(parse, values[row]))
-            form = "a date as 2024-05-31, as in the first rows," if unit == "days" else f"a time as {_WANTED}"
+            forms = {"days": "a date as 2024-05-31, as in the first rows,", "ns": "a time from 1678 to 2261"}
+            form = f"a time as {_WANTED}"
+            if unit == "days" or _is_time(_parts, values[row]):
+                form = forms.get(unit, "at most six digits of a second, as in the first rows,")
             raise InputError(
                 f"convert: {self.where(start + row)}: expected {form} in {name!r}, got {values[row][:40]!r}; correct it"
             ) from None
@@ -125,7 +135,8 @@ def _unit_of(table: Table, column: str) -> str:
                 return "days"
             odd = next((one for one in there if not _DATE.fullmatch(one) and not _DATETIME.fullmatch(one)), None)
             if odd is None:
-                return "us"
+                fine = [match["fraction"] for one in there if (match := _DATETIME.fullmatch(one)) and match["fraction"]]
+                return "ns" if any(fraction[6:].strip("0") for fraction in fine) else "us"
             raise InputError(
                 f"convert: {table.name}: expected times to be numbers, or texts such as {_WANTED}, got {odd[:40]!r} in "
                 f"{column!r}; write them so"
@@ -136,25 +147,46 @@ def _unit_of(table: Table, column: str) -> str:
 def _days(texts: Sequence[str]) -> NDArray[np.int64]:
     if not all(map(_DATE.fullmatch, texts)):
         raise ValueError
-    return np.array(texts, "datetime64[D]").astype(np.int64)
+    return _numpy_times(texts, "D")
 
 
 def _microseconds(texts: Sequence[str]) -> NDArray[np.int64]:
-    plain, offsets = [], np.zeros(len(texts), np.int64)
+    seconds, nanoseconds = _parts(texts)
+    if (nanoseconds % 1000).any():
+        raise ValueError
+    return seconds * 10**6 + nanoseconds // 1000
+
+
+def _nanoseconds(texts: Sequence[str]) -> NDArray[np.int64]:
+    seconds, nanoseconds = _parts(texts)
+    if len(seconds) and int(np.abs(seconds).max()) >= _SECONDS_OF_NANOSECONDS:
+        raise ValueError
+    return seconds * 10**9 + nanoseconds
+
+
+def _parts(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return times as seconds since 1970, and nanoseconds beyond them."""
+    to_seconds, fractions, offsets = [], np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
     for place, text in enumerate(texts):
         match = _DATETIME.fullmatch(text)
         if match is None:
             if not _DATE.fullmatch(text):
                 raise ValueError
-            plain.append(text)
+            to_seconds.append(text)
             continue
-        plain.append(match[1])
-        if match[2] not in (None, "Z"):
-            digits = match[2].replace(":", "")
-            minutes = 60 * int(digits[1:3]) + int(digits[3:])
-            offsets[place] = -minutes if digits[0] == "-" else minutes
-    found = np.array(plain, "datetime64[us]").astype(np.int64)
-    return found - offsets * 60_000_000
+        to_seconds.append(match["to_seconds"])
+        fractions[place] = int((match["fraction"] or "0").ljust(9, "0"))
+        if match["hours"] is not None:
+            minutes = 60 * int(match["hours"][1:]) + int(match["minutes"] or 0)
+            offsets[place] = -minutes if match["hours"][0] == "-" else minutes
+    return _numpy_times(to_seconds, "s") - offsets * 60, fractions
+
+
+def _numpy_times(texts: Sequence[str], unit: str) -> NDArray[np.int64]:
+    return np.array([one.replace("/", "-") for one in texts], f"datetime64[{unit}]").astype(np.int64)
+
+
+_PARSERS = {"days": _days, "us": _microseconds, "ns": _nanoseconds}
 
 
 def _is_time(parse: Any, text: str) -> bool:

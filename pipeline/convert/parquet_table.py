@@ -89,6 +89,10 @@ class ParquetTable(Table):
         """Return the file, and the row in it, from 0."""
         return self._rows.where(row)
 
+    def file_of(self, row: int) -> Path:
+        """Return the file that a row is in, of rows that were read."""
+        return self._rows.file_of(row)
+
     def stamps(self) -> tuple[Stamp, ...]:
         """Return the files as they are now."""
         return stamps_of(self._files)

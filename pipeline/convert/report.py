@@ -154,11 +154,11 @@ def planned(tables: Checked, target: Path, memory: int) -> Report:
             kind = f"{dtype}[{', '.join(map(str, ('n', *shape)))}]"
             arrays[f"{what} feature {name} of {_type_of(owner)}"] = kind
     about = {name: _about_nodes(node) for name, node in tables.nodes.items()}
-    rows = [one.table.about_rows() for _, one in tables.edge_tables()]
+    rows = [one.table.about_rows() for one in tables.edge_reads()]
     num_edges = None if None in rows else sum(one or 0 for one in rows)
     disk, needed = disk_needed(tables, about, num_edges, attributes), memory_needed()
     passes = [f"find the ids of {name}" for name, node in tables.nodes.items() if node.id is not None or node.external]
-    passes += [f"read {one.table.name}" for _, one in tables.edge_tables()]
+    passes += [f"read {one.table.name}" for one in tables.edge_reads()]
     passes += [f"read items {one.name}" for one in tables.items]
     passes += ["count edges", "distribute edges", "sort edges", "write arrays"]
     return Report(
@@ -181,7 +181,8 @@ def _num_edges(tables: Checked, name: EdgeType | None) -> int | None:
     options = tables.options
     rows = [one.table.num_rows for one in tables.edges[name]]
     may_go = options.unknown_ids == "drop" or options.null_times == "drop" or options.duplicate_edges == "drop"
-    if None in rows or may_go or options.undirected or options.loops != "keep":
+    is_part = any(one.relation is not None for one in tables.edges[name])
+    if None in rows or may_go or is_part or options.undirected or options.loops != "keep":
         return None
     return sum(one or 0 for one in rows) * (2 if options.reverse and name is None else 1)
 

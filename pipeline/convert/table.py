@@ -66,8 +66,9 @@ class Table(ABC):
     columns: Mapping[str, Column]
     num_rows: int | None = None
     identity: str = ""
-    #: Whether ids may be numbers in floating point that are whole, as where pandas has written them beside null.
-    may_have_float_keys: bool = True
+    #: Whether the dtypes of numbers are stated, not told by texts. Ids may be whole numbers in floating point then, as
+    #: pandas writes them beside null.
+    states_dtypes: bool = True
     classes: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     @abstractmethod

@@ -120,8 +120,6 @@ def description_of(fields: Mapping[str, Any], folder: Path, what: str) -> Descri
         Options(**options),
     )
     _refuse_texts_as_numbers(found, what)
-    if any(one.relation for one in found.edges):  # until conversions read EdgeTable.relation: else it would be ignored
-        raise InputError(f"{what}: edges: expected a table for each relation, got relation; write one file for each")
     return with_numbered_labels(found)
 
 
@@ -156,7 +154,7 @@ def with_float32(table: Table, features: Mapping[str, Columns], others: Sequence
 
     Features of one column of integers stay integers, and so do columns that are read for something else, too.
     """
-    if not isinstance(table, CsvTable):
+    if table.states_dtypes:
         return table
     single = np.dtype(np.float32)
     casts = {}

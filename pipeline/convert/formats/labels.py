@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable
 from headrace.pipeline.convert.formats.views import Numbered, classes_of
+from headrace.pipeline.convert.relations import open_type
 from headrace.pipeline.convert.table import Table
 
 #: Of labels the type that they are of, and their column.
@@ -36,13 +37,14 @@ def with_numbered_labels(description: Description) -> Description:
     """
     owners: list[Owner] = [*description.nodes, *description.edges, *description.items]
     tables = [(owner.table, owner) for owner in owners if owner.table is not None]
-    _refuse_texts_beside_numbers(tables)
-    classes = classes_of((table, texts) for table, owner in tables if (texts := _texts_of(table, owner)))
+    open_types = frozenset(one.type for one in description.edges if one.relation is not None)
+    _refuse_texts_beside_numbers(tables, open_types)
+    classes = classes_of((table, texts) for table, owner in tables if (texts := _texts_of(table, owner, open_types)))
 
     def with_numbers(owner: One) -> One:
         if owner.table is None:
             return owner
-        texts = {column: classes[kind] for column, kind in _texts_of(owner.table, owner).items()}
+        texts = {column: classes[kind] for column, kind in _texts_of(owner.table, owner, open_types).items()}
         return replace(owner, table=Numbered(owner.table, list(texts), texts)) if texts else owner
 
     return replace(
@@ -53,22 +55,25 @@ def with_numbered_labels(description: Description) -> Description:
     )
 
 
-def _kinds_of(owner: Owner) -> dict[str, Kind]:
-    """Return the columns of labels with their kinds."""
+def _kinds_of(owner: Owner, open_types: Set[Any]) -> dict[str, Kind]:
+    """Return the columns of labels with their kinds; types of one table with relations in a column are of one kind."""
+    of_type: Any = owner.type
+    if isinstance(of_type, tuple) and open_type(of_type) in open_types:
+        of_type = open_type(of_type)
     if isinstance(owner, Items):
-        of_type = owner.type or ("node" if isinstance(owner.ids, str) else None)
+        of_type = of_type or ("node" if isinstance(owner.ids, str) else None)
         return {} if owner.labels is None else {owner.labels: (of_type, owner.labels)}
-    return {column: (owner.type, column) for column in owner.labels.values()}
+    return {column: (of_type, column) for column in owner.labels.values()}
 
 
-def _texts_of(table: Table, owner: Owner) -> dict[str, Kind]:
-    return {column: kind for column, kind in _kinds_of(owner).items() if table.column(column).is_text}
+def _texts_of(table: Table, owner: Owner, open_types: Set[Any]) -> dict[str, Kind]:
+    return {column: kind for column, kind in _kinds_of(owner, open_types).items() if table.column(column).is_text}
 
 
-def _refuse_texts_beside_numbers(owners: Sequence[tuple[Table, Owner]]) -> None:
+def _refuse_texts_beside_numbers(owners: Sequence[tuple[Table, Owner]], open_types: Set[Any]) -> None:
     tables: dict[Kind, list[Table]] = {}
     for table, owner in owners:
-        for kind in _kinds_of(owner).values():
+        for kind in _kinds_of(owner, open_types).values():
             tables.setdefault(kind, []).append(table)
     for (_, column), some in tables.items():
         texts = [table for table in some if table.column(column).is_text]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.ops.errors import InputError
-from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.files import files_of
+from headrace.pipeline.convert.formats.folder_keys import with_folder_keys
 from headrace.pipeline.convert.formats.views import Beside
 from headrace.pipeline.convert.npy_table import NpyTable
 from headrace.pipeline.convert.open_table import open_table
@@ -61,7 +61,7 @@ def inside(folder: Path, files: str | Sequence[str]) -> list[Path]:
 
 
 def table_in(folder: Path, files: str | Sequence[str], **csv_options: Any) -> Table:
-    """Open a table in files below a folder; see `headrace.pipeline.convert.open_table`.
+    """Open a table in files below a folder, with keys in the names of folders as columns; see `open_table`.
 
     Raises
     ------
@@ -69,16 +69,7 @@ def table_in(folder: Path, files: str | Sequence[str], **csv_options: Any) -> Ta
         If a file is elsewhere, is not there, or is of no known format.
     """
     paths = inside(folder, files)
-    table = open_table(paths, **csv_options)
-    parts = [part for path in paths for part in Path(os.path.relpath(path, folder)).parts[:-1]]
-    keys = dict.fromkeys(part.partition("=")[0] for part in parts if "=" in part)
-    missing = [key for key in keys if key not in table.columns]
-    if missing:
-        warn_user(
-            f"convert: left out of {table.name} the columns {', '.join(map(repr, missing))}, which the names of "
-            "folders have and the files do not; write them into the files"
-        )
-    return table
+    return with_folder_keys(open_table(paths, **csv_options), paths, folder)
 
 
 def array_table(columns: Mapping[str, list[Path] | tuple[list[Path], int]]) -> Table:

@@ -118,7 +118,7 @@ class View(Table):
         """Be a view of another table with the same columns."""
         self._table = table
         self.name, self.identity = table.name, f"{type(self).__name__} of {table.identity}"
-        self.num_rows, self.may_have_float_keys = table.num_rows, table.may_have_float_keys
+        self.num_rows, self.states_dtypes = table.num_rows, table.states_dtypes
         self.columns = {**table.columns, **self._known}
         self.classes = {**table.classes, **self.classes}
 

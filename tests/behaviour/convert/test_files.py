@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from shell import main
 from table_files import write_parquet, write_toml
 
@@ -26,7 +26,8 @@ def write(folder: Path, *names: str) -> None:
 def rows(folder: Path, files, **fields) -> list[int]:
     """Return the numbers of the edges of a data set of files in a folder, in their order."""
     source = write_toml(folder / "d.toml", {"edges": {"files": files, "attributes": ["w"], **fields}})
-    data = hr.convert(source, folder.parent / f"{folder.name}.out", progress=False, overwrite=True)
+    target = folder.parent / f"{folder.name}.out".replace("?", "-")
+    data = hr.convert(source, target, progress=False, overwrite=True)
     return data.graph.edge_attrs["w"].tolist()
 
 
@@ -63,6 +64,14 @@ def test_glob_characters_of_the_folder_of_a_description_are_its_name(tmp_path, n
     assert main(["convert", str(folder), str(tmp_path / "out"), "--edges", "part_[12].csv"]) == 0
 
 
+def test_a_data_set_below_a_question_mark_is_refused_before_anything_is_written(tmp_path):
+    write(tmp_path, "a.csv")
+    source = write_toml(tmp_path / "d.toml", {"edges": {"files": "a.csv"}})
+    with pytest.raises(hr.InputError, match=r"a folder whose path has no question mark, got '.*/c\?/out'"):
+        hr.convert(source, tmp_path / "c?/out", progress=False)
+    assert not (tmp_path / "c?").exists()
+
+
 @pytest.mark.parametrize("files", ["tx", ["tx"], "tx/"])
 def test_a_folder_with_folders_names_them_and_the_patterns(tmp_path, files):
     write(tmp_path, "tx/a.csv", "tx/2023/b.csv", "tx/2024/c.csv")
@@ -88,28 +97,37 @@ def test_a_pattern_that_matches_a_folder_names_it(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_keys_in_the_names_of_folders_are_warned_of(tmp_path, ending):
-    names = [f"tx/year=2023/month=1/a.{ending}", f"tx/year=2023/month=2/a.{ending}", f"tx/year=2024/month=1/a.{ending}"]
-    write(tmp_path, *names)
-    message = r"left out of .*tx/year=2023/month=1.* the columns 'year', 'month', which the names of folders have"
-    with pytest.warns(UserWarning, match=message):
-        assert rows(tmp_path, f"tx/**/*.{ending}") == [0, 1, 2]
-    with warnings.catch_warnings(), pytest.raises(hr.InputError, match="no column 'year'"):
-        warnings.simplefilter("ignore")
-        rows(tmp_path, f"tx/**/*.{ending}", time="year")
-
-
-def test_keys_that_are_columns_and_those_above_the_description_are_not_warned_of(tmp_path):
-    """Warnings are errors in tests."""
-    write(tmp_path / "run=3", "w=0/a.csv")
-    assert rows(tmp_path / "run=3", "**/*.csv") == [0]
-
-
-@pytest.mark.skip(reason="the engine reads the keys of folders as columns of the files in them")
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_keys_in_the_names_of_folders_are_columns(tmp_path, ending):
     write(tmp_path, f"tx/year=2023/part=train/a.{ending}", f"tx/year=2024/part=a%20b/b.{ending}")
     sections = {"edges": {"files": f"tx/**/*.{ending}", "time": "year", "split": "part"}}
     data = hr.convert(write_toml(tmp_path / "d.toml", sections), tmp_path / "out", progress=False)
     assert data.graph.edge_attrs["time"].tolist() == [2023, 2024]
     assert {name: items.ids.tolist() for name, items in data.items.items()} == {"train": [[0, 1]], "a b": [[1, 2]]}
+
+
+def test_keys_that_are_null_stand_beside_numbers(tmp_path):
+    write(tmp_path, "t=08/a.csv", "t=__HIVE_DEFAULT_PARTITION__/b.csv")
+    sections = {"edges": {"files": "**/*.csv", "time": "t"}, "options": {"null_times": "earliest"}}
+    data = hr.convert(write_toml(tmp_path / "d.toml", sections), tmp_path / "out", progress=False)
+    assert data.graph.edge_attrs["time"].tolist() == [8, torch.iinfo(torch.int64).min]
+
+
+def test_a_key_of_a_feature_has_the_dtype_of_other_numbers(tmp_path):
+    write(tmp_path, "k=1/a.csv", "k=2/b.csv")
+    sections = {"edges": {"files": "**/*.csv", "features": {"x": ["k", "k"]}}}
+    data = hr.convert(write_toml(tmp_path / "d.toml", sections), tmp_path / "out", progress=False)
+    rows = data.store.edge["x"].read(torch.arange(2)).rows
+    assert (rows.dtype, rows.tolist()) == (torch.float32, [[1.0, 1.0], [2.0, 2.0]])
+
+
+def test_columns_go_before_keys_and_keys_above_the_description_are_none(tmp_path):
+    write(tmp_path / "run=3", "src=0/a.csv")
+    assert rows(tmp_path / "run=3", "**/*.csv") == [0]
+    with pytest.raises(hr.InputError, match="no column 'run'"):
+        rows(tmp_path / "run=3", "**/*.csv", time="run")
+
+
+def test_files_without_the_key_of_others_are_refused(tmp_path):
+    write(tmp_path, "k=1/a.csv", "b.csv")
+    with pytest.raises(hr.InputError, match=r"expected all files of .* in folders k=\.\.\., as the first, got .*b\.csv"):
+        rows(tmp_path, "**/*.csv")
