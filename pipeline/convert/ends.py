@@ -119,9 +119,7 @@ def take_ends(
         one: is_null(edge.table, column, columns[one], nan=attributes[one].is_time) for one, column in of_edge.items()
     }
     for one, column in of_edge.items():
-        _check_values(
-            base, rows, edge.table, one, column, columns[one], null[one], remain, attributes[one], options
-        )
+        _check_values(base, rows, edge.table, one, column, columns[one], null[one], remain, attributes[one], options)
     untimed = " OR ".join(null[one] for one in of_edge if attributes[one].is_time) or "false"
     is_item = f"{remain} AND NOT ({untimed})" if options.null_times == "drop" else remain
     holds_out = options.held_out == "drop" and edge.split is not None
@@ -183,7 +181,9 @@ def _read_rows(
         base.execute(f"CREATE OR REPLACE TABLE {made} AS SELECT {', '.join(columns)} {rows}")
     if is_large:
         columns = ["i.row", "i.src", f"{dst} AS dst", *(one.split(" AS ")[-1].replace("i.", "") for one in others)]
-        base.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(columns)} FROM half_read i {join_dst} {order}")
+        base.execute(
+            f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(columns)} FROM half_read i {join_dst} {order}"
+        )
         base.execute("DROP TABLE half_read")
 
 

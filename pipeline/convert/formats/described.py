@@ -43,7 +43,6 @@ import numpy as np
 
 from headrace.ops.errors import InputError
 from headrace.ops.names import close_name
-from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import (
     ANY,
     Columns,

@@ -42,10 +42,12 @@ def with_folder_keys(table: Table, paths: Sequence[Path], folder: Path) -> Table
         odd = next((path for path, one in keys.items() if name not in one), None)
         if odd is not None:
             raise InputError(
-                f"convert: expected all files of {table.name} in folders {name}=..., as the first, got {odd}; move it, "
-                "or name the files otherwise"
+                f"convert: expected all files of {table.name} in folders {name}=..., as others are, got {odd}; move "
+                "it, or name the files otherwise"
             )
-    return FolderKeys(table, {name: {path: one[name] for path, one in keys.items()} for name in names}) if names else table
+    return (
+        FolderKeys(table, {name: {path: one[name] for path, one in keys.items()} for name in names}) if names else table
+    )
 
 
 class FolderKeys(View):
@@ -95,8 +97,8 @@ class FolderKeys(View):
     def _rows(self, name: str, start: int, size: int) -> NDArray[Any]:
         value = self._values[name][self._files.file_of(start)]
         dtype = self.columns[name].dtype
-        if value is None and dtype != object:
-            return np.ma.masked_all(size, dtype)
+        if value is None and not self.columns[name].is_text:
+            return np.ma.MaskedArray(np.zeros(size, dtype), True)
         return np.full(size, value, dtype)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -55,7 +56,7 @@ def with_numbered_labels(description: Description) -> Description:
     )
 
 
-def _kinds_of(owner: Owner, open_types: Set[Any]) -> dict[str, Kind]:
+def _kinds_of(owner: Owner, open_types: AbstractSet[Any]) -> dict[str, Kind]:
     """Return the columns of labels with their kinds; types of one table with relations in a column are of one kind."""
     of_type: Any = owner.type
     if isinstance(of_type, tuple) and open_type(of_type) in open_types:
@@ -66,11 +67,11 @@ def _kinds_of(owner: Owner, open_types: Set[Any]) -> dict[str, Kind]:
     return {column: (of_type, column) for column in owner.labels.values()}
 
 
-def _texts_of(table: Table, owner: Owner, open_types: Set[Any]) -> dict[str, Kind]:
+def _texts_of(table: Table, owner: Owner, open_types: AbstractSet[Any]) -> dict[str, Kind]:
     return {column: kind for column, kind in _kinds_of(owner, open_types).items() if table.column(column).is_text}
 
 
-def _refuse_texts_beside_numbers(owners: Sequence[tuple[Table, Owner]], open_types: Set[Any]) -> None:
+def _refuse_texts_beside_numbers(owners: Sequence[tuple[Table, Owner]], open_types: AbstractSet[Any]) -> None:
     tables: dict[Kind, list[Table]] = {}
     for table, owner in owners:
         for kind in _kinds_of(owner, open_types).values():

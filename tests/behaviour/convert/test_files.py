@@ -129,5 +129,6 @@ def test_columns_go_before_keys_and_keys_above_the_description_are_none(tmp_path
 
 def test_files_without_the_key_of_others_are_refused(tmp_path):
     write(tmp_path, "k=1/a.csv", "b.csv")
-    with pytest.raises(hr.InputError, match=r"expected all files of .* in folders k=\.\.\., as the first, got .*b\.csv"):
+    message = r"expected all files of .* in folders k=\.\.\., as others are, got .*b\.csv"
+    with pytest.raises(hr.InputError, match=message):
         rows(tmp_path, "**/*.csv")

@@ -71,6 +71,7 @@ def test_a_relation_that_is_null_is_refused_with_its_row(tmp_path):
     with pytest.raises(hr.InputError, match=r"e\.csv, row 3: expected a relation in 'TYPE', got null"):
         converted(tmp_path, {"edges": EDGES}, "start,end,TYPE,since,part\na,b,X,1,\nb,c,,2,\n")
 
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -89,7 +90,9 @@ def test_relations_in_a_column_are_as_a_file_for_each(tmp_path, options):
         "start": [f"n{one}" for one in random.integers(0, 20, num_rows)],
         "end": [f"n{one}" for one in random.integers(0, 20, num_rows)],
         "TYPE": [f"T{one}" for one in random.integers(0, 5, num_rows)],
-        "since": [str(one) if one % 9 or "null_times" not in options else "" for one in random.integers(0, 99, num_rows)],
+        "since": [
+            str(one) if one % 9 or "null_times" not in options else "" for one in random.integers(0, 99, num_rows)
+        ],
         "part": random.choice(["train", "val", "test", ""], num_rows).tolist(),
         "kind": random.choice(["red", "green", "blue"], num_rows).tolist(),
         "x": [f"{one:.3f}" for one in random.normal(size=num_rows)],
