@@ -58,8 +58,7 @@ def convert_tables(
     folder
         The data set to make.
     memory
-        What the process may take at most, in bytes or as a text such as "4GB": keys of nodes take 40 bytes each, all
-        else adapts to it.
+        What the process may take at most, in bytes or as a text such as "4GB". What does not fit is in files.
     overwrite
         Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error with its
         name.
