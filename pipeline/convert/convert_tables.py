@@ -17,6 +17,7 @@ from headrace.pipeline.convert.conversion import Conversion
 from headrace.pipeline.convert.database import LEAST_ROOM, database, load_database
 from headrace.pipeline.convert.description import Description
 from headrace.pipeline.convert.id_columns import with_ids_alike
+from headrace.pipeline.convert.in_memory import convert_in_memory, lacks_database
 from headrace.pipeline.convert.memory import room
 from headrace.pipeline.convert.report import Report, planned, unused_columns
 from headrace.pipeline.convert.table import Table
@@ -105,8 +106,12 @@ def convert_tables(
         for one in found:
             warn_user(f"convert: {one}")
         return replace(report, removed=removed, warnings=found)
-    left = room(limit, LEAST_ROOM)
     before = _stamps(tables)
+    if lacks_database():
+        notes = _notes(tables, before)
+        manifest = convert_in_memory(tables, target, notes, overwrite=overwrite, progress=progress)
+        return replace(_report(tables, manifest, target, limit), removed=removed)
+    left = room(limit, LEAST_ROOM)
     target.parent.mkdir(parents=True, exist_ok=True)
 
     def bar(what: str, total: int | None) -> Any:
@@ -124,29 +129,29 @@ def convert_tables(
         with new_folder(target, overwrite=overwrite, contents=contents_of_dataset, what="a data set") as draft:
             conversion.output.publish(draft, arrays_of(manifest))
             manifest.write(draft)
-        return replace(_report(conversion, manifest, target, limit), removed=removed)
+        passes, warnings = tuple(work.done()), tuple(conversion.warnings)
+        return replace(_report(tables, manifest, target, limit), removed=removed, passes=passes, warnings=warnings)
 
 
 def _load_libraries(tables: Checked, target: Path) -> None:
     """Load what takes memory beside arrays, so that it is known how much is left."""
     for table in tables.tables():
         table.load()
-    load_database(target.parent)
+    if not lacks_database():
+        load_database(target.parent)
 
 
-def _report(conversion: Conversion, manifest: Manifest, target: Path, limit: int) -> Report:
+def _report(tables: Checked, manifest: Manifest, target: Path, limit: int) -> Report:
     arrays = {array.file.removesuffix(".npy"): array for array in arrays_of(manifest)}
     return Report(
         target,
-        conversion.num_nodes,
-        conversion.num_edges,
+        dict(manifest.node_types or [(next(iter(tables.nodes)), manifest.num_nodes)]),
+        dict(manifest.edge_types or [(None, manifest.num_edges)]),
         {name: f"{one.dtype}[{', '.join(map(str, one.shape))}]" for name, one in arrays.items()},
         manifest.notes["counts"],
         limit,
         sum((target / array.file).stat().st_size for array in arrays.values()),
-        tuple(conversion.work.done()),
-        unused=unused_columns(conversion.tables),
-        warnings=tuple(conversion.warnings),
+        unused=unused_columns(tables),
     )
 
 

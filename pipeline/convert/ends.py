@@ -250,10 +250,15 @@ def refuse_negative(base: Database, name: str, table: Table, side: str, column: 
     """
     odd = base.row(f"SELECT row, {side} FROM {name} WHERE {side} < 0 ORDER BY row LIMIT 1")
     if odd is not None:
-        raise InputError(
-            f"convert: {table.where(odd[0])}: expected a node number of at least 0 in {column!r}, got {odd[1]}; pass "
-            "--external (in TOML: external = true) for ids that are keys"
-        )
+        raise negative_number(table, column, *odd)
+
+
+def negative_number(table: Table, column: str, row: int, number: int) -> InputError:
+    """Return the error for a number of a node below 0."""
+    return InputError(
+        f"convert: {table.where(row)}: expected a node number of at least 0 in {column!r}, got {number}; pass "
+        "--external (in TOML: external = true) for ids that are keys"
+    )
 
 
 def _refuse_unknown(base: Database, name: str, edge: EdgeTable, ids: tuple[NodeIds, NodeIds]) -> None:
@@ -287,19 +292,29 @@ def _check_values(
         odd = f"SELECT row, {name} FROM {rows} WHERE {remain} AND {name} IS NOT NULL AND NOT ({name} >= 0 {is_finite})"
         found = base.row(f"{odd} ORDER BY row LIMIT 1")
         if found is not None:
-            raise InputError(
-                f"convert: {table.where(found[0])}: expected a weight that is finite and not negative in {column!r}, "
-                f"got {found[1]}; correct it, or make the column an attribute or feature of another name"
-            )
+            raise odd_weight(table, column, *found)
     if kind.is_time and options.null_times != "refuse":
         return
     row = base.value(f"SELECT min(row) FROM {rows} WHERE {remain} AND {null}")
     if row is not None:
-        filling = "fill it in, remove the row, or make the column labels of edges, which may be missing"
-        raise InputError(
-            f"convert: {table.where(row)}: expected a number in {column!r} for attribute {attribute!r}, got null; "
-            f"{NULL_TIMES if kind.is_time else filling}"
-        )
+        raise null_attribute(table, column, row, attribute, kind)
+
+
+def odd_weight(table: Table, column: str, row: int, weight: float) -> InputError:
+    """Return the error for a weight that nothing can be drawn by."""
+    return InputError(
+        f"convert: {table.where(row)}: expected a weight that is finite and not negative in {column!r}, got {weight}; "
+        "correct it, or make the column an attribute or feature of another name"
+    )
+
+
+def null_attribute(table: Table, column: str, row: int, attribute: str, kind: Attribute) -> InputError:
+    """Return the error for a null among attributes."""
+    filling = "fill it in, remove the row, or make the column labels of edges, which may be missing"
+    return InputError(
+        f"convert: {table.where(row)}: expected a number in {column!r} for attribute {attribute!r}, got null; "
+        f"{NULL_TIMES if kind.is_time else filling}"
+    )
 
 
 def _filled(name: str, null: str, attribute: Attribute) -> str:

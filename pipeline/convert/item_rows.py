@@ -153,7 +153,7 @@ def read_node_splits(work: WorkFolder, key: str, node: NodeTable, columns: ItemC
             if isinstance(node.splits, str):
                 chosen = _by_name(node.table, node.splits, chunk[node.splits])
             else:
-                chosen = [(name, _mask(node.table, column, chunk[column], start)) for name, column in by_name.items()]
+                chosen = [(name, mask_of(node.table, column, chunk[column], start)) for name, column in by_name.items()]
             values = columns.values(chunk, np.ones(size, bool), start, counts)
             for name, mask in chosen:
                 writers.write(name, ids, values, mask)
@@ -265,7 +265,14 @@ def _by_name(table: Table, column: str, values: NDArray[Any]) -> list[tuple[str,
     return list(found.items())
 
 
-def _mask(table: Table, column: str, values: NDArray[Any], start: int) -> NDArray[np.bool_]:
+def mask_of(table: Table, column: str, values: NDArray[Any], start: int) -> NDArray[np.bool_]:
+    """Return which rows of a chunk, of which the first is row `start`, a mask has.
+
+    Raises
+    ------
+    InputError
+        If they are neither booleans nor 0 and 1, with the row.
+    """
     plain = np.ma.filled(values, 0)
     if plain.dtype == object:
         raise InputError(f"convert: {table.name}: expected booleans or 0 and 1 in {column!r}, got texts")

@@ -131,8 +131,8 @@ def work_folder(target: Path, fingerprint: str) -> Iterator[WorkFolder]:
     path.mkdir(parents=True, exist_ok=True)
     if not _is_ours(path):
         raise InputError(
-            f"convert: expected {path} to be the work folder of a conversion, got a folder without its journal; move it "
-            "away"
+            f"convert: expected {path} to be the work folder of a conversion, got a folder without its journal; move "
+            "it away"
         )
     try:
         held = hold(path)

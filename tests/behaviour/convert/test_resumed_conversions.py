@@ -163,7 +163,9 @@ def test_two_conversions_to_one_folder(source, tmp_path, monkeypatch):
     assert refusals
 
 
-@pytest.mark.parametrize("files", [{"mine.txt": "mine"}, {"journal": "dear diary\n", "mine.txt": ""}, {"journal": "[]"}])
+@pytest.mark.parametrize(
+    "files", [{"mine.txt": "mine"}, {"journal": "dear diary\n", "mine.txt": ""}, {"journal": "[]"}]
+)
 def test_a_folder_that_no_conversion_has_made_is_left_alone(source, tmp_path, files):
     work = tmp_path / ".data.converting"
     work.mkdir()
