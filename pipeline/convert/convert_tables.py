@@ -145,8 +145,8 @@ def _report(tables: Checked, manifest: Manifest, target: Path, limit: int) -> Re
     arrays = {array.file.removesuffix(".npy"): array for array in arrays_of(manifest)}
     return Report(
         target,
-        dict(manifest.node_types or [(next(iter(tables.nodes)), manifest.num_nodes)]),
-        dict(manifest.edge_types or [(None, manifest.num_edges)]),
+        dict(manifest.node_types or ((next(iter(tables.nodes)), manifest.num_nodes),)),
+        dict(manifest.edge_types or ((None, manifest.num_edges),)),
         {name: f"{one.dtype}[{', '.join(map(str, one.shape))}]" for name, one in arrays.items()},
         manifest.notes["counts"],
         limit,

@@ -104,16 +104,15 @@ def _numbers(table: Table, column: str, num_nodes: int | None, advice: str) -> N
     """Return a column of ids, all of which are numbers of nodes."""
     found = [np.zeros(0, np.int64)]
     for start, values in _whole(table, column):
-        ids = integer_keys(table, column, values, start)
-        unknown = np.ma.getmaskarray(ids) | (
-            ids.data < 0 if num_nodes is None else (ids.data < 0) | (ids.data >= num_nodes)
-        )
+        of_chunk = integer_keys(table, column, values, start)
+        ids, null = np.ma.getdata(of_chunk), np.ma.getmaskarray(of_chunk)
+        unknown = null | (ids < 0) | (False if num_nodes is None else ids >= num_nodes)
         if unknown.any():
-            row = start + int(unknown.argmax())
-            if num_nodes is None and not np.ma.getmaskarray(ids)[row - start]:
-                raise negative_number(table, column, row, int(ids.data[row - start]))
-            refuse_unknown(table, column, row, advice)
-        found.append(ids.data)
+            place = int(unknown.argmax())
+            if num_nodes is None and not null[place]:
+                raise negative_number(table, column, start + place, int(ids[place]))
+            refuse_unknown(table, column, start + place, advice)
+        found.append(ids)
     return np.concatenate(found)
 
 
