@@ -109,6 +109,9 @@ def _floats(column: Column, values: list[Any], table: Table, judge: Judge, float
             row for row, value in enumerate(values) if isinstance(value, int | Decimal) and abs(Fraction(value)) >= end
         ]
 
+    rounded = [row for row, value in enumerate(values) if isinstance(value, int) and abs(value) > 2**53]
+    if rounded and judge.choose("integers among fractions") == "refuse":
+        judge.refuse(f"an integer among fractions in {column.quoted}", table, rounded)
     if far := beyond(Fraction(2**1024 - 2**970)):
         if judge.choose("beyond float64") == "refuse":
             judge.refuse(f"a number beyond float64 in {column.quoted}", table, far)

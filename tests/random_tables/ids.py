@@ -54,11 +54,14 @@ def read_ids(columns: Sequence[IdColumn], judge: Judge, *, are_numbers: bool) ->
             are_texts = True
         else:
             for one in late:
-                wrong = [row for row, key in enumerate(one.keys) if isinstance(key, str) and not is_canonical(key)]
+                wrong = [row for row, key in enumerate(one.keys) if _is_text(key)]
                 judge.refuse(f"an id that is no integer in {one.column.quoted}", one.table, wrong)
     if are_texts and "integers" in sure:
         _refuse(columns, "texts and integers as ids", judge)
     for one in columns:  # of what is refused some key of the type is as good as another
+        if one.column.type == "csv" and "" in one.keys:
+            is_null = not are_texts or judge.choose("quoted empty text") == "null"
+            one.keys = [None if is_null and key == "" else key for key in one.keys]
         one.keys = [_as_text(key) if are_texts else _as_integer(key) for key in one.keys]
     return "texts" if are_texts else "integers"
 
@@ -79,7 +82,11 @@ def _refuse(columns: Iterable[IdColumn], reason: str, judge: Judge) -> None:
 
 
 def _has_text(one: IdColumn, *, stop: int | None = None) -> bool:
-    return one.says == "" and any(isinstance(key, str) and not is_canonical(key) for key in one.keys[:stop])
+    return one.says == "" and any(_is_text(key) for key in one.keys[:stop])
+
+
+def _is_text(key: Any) -> bool:
+    return isinstance(key, str) and key != "" and not is_canonical(key)
 
 
 def _of_column(one: IdColumn, judge: Judge) -> tuple[list[Any], str]:
@@ -118,7 +125,7 @@ def _of_csv(column: Column, table: Table, judge: Judge) -> tuple[list[Any], str]
     name = column.quoted
     words = [name, f" {column.name}"]
     if column.declared == "text":
-        return texts(column, table, judge), "texts"
+        return column.cells, "texts"
     if column.declared == "int":
         settled_kind(column, table, judge)
         return [int(cell) if cell and cell.lstrip("-").isdigit() else None for cell in column.cells], "integers"
@@ -137,4 +144,4 @@ def _of_csv(column: Column, table: Table, judge: Judge) -> tuple[list[Any], str]
             return [None if value is None else int(value) for value in values], "integers"
         if option != "texts":
             judge.refuse(f"numbers as ids in {name}", table, wrong, words)
-    return texts(column, table, judge) if kind != "integers" else [cell or None for cell in column.cells], ""
+    return column.cells, ""

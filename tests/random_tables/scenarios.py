@@ -275,6 +275,8 @@ class _Drawing:
     ) -> None:
         values = self.values
         family = self.times if values.chance(0.97) else values.one(["integers", "numbers", "unit"])
+        if {family, self.times} == {"integers", "numbers"} and not values.kind("times of integers beside fractions", 1):
+            family = self.times
         column = values.time_column(self.name("time"), num, family, is_csv=is_csv)
         if may_be_null and values.chance(0.5):
             column.cells = [None if values.chance(0.2) else cell for cell in column.cells]

@@ -30,6 +30,9 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "numbers with gaps": ("numbers", "refuse"),
     "negative numbers of nodes": ("refuse", "unknown"),
     "integers beyond 64 bits": ("refuse", "numbers"),
+    # Integers that float64 does not have, in a column with fractions, or in a column of times beside one with these.
+    "integers among fractions": ("nearest", "refuse"),
+    "integers beside fractions as times": ("refuse", "exact"),
     "beyond float64": ("refuse", "infinite"),
     "beyond float32": ("refuse", "float64"),
     # "3,99" in all rows is a vector only where somebody is told so.

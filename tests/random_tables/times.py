@@ -128,6 +128,7 @@ def in_one_unit(columns: Sequence[tuple[Times, Column, Table, str]], time_unit: 
     """Refuse times without a unit beside others; return the finest unit."""
     known = [times for times, *_ in columns if any(value is not None for value in times.values) or times.unit]
     for attribute in sorted({attribute for *_, attribute in columns}):
+        _refuse_integers_beside_fractions([one for one in columns if one[3] == attribute], judge)
         units = {times.unit for times, _, _, of in columns if of == attribute and times in known}
         if None in units and len(units) > 1:
             for _, column, table, of in columns:
@@ -151,6 +152,16 @@ def in_one_unit(columns: Sequence[tuple[Times, Column, Table, str]], time_unit: 
         for _, column, table, _ in columns:
             judge.refuse("another time_unit", table, words=[column.name])
     return finest or time_unit
+
+
+def _refuse_integers_beside_fractions(columns: Sequence[tuple[Times, Column, Table, str]], judge: Judge) -> None:
+    """Refuse integers that float64 does not have, where other columns have fractions."""
+    values = [value for times, *_ in columns for value in times.values if times.unit is None and value is not None]
+    has_fractions = any(not isinstance(value, int) for value in values)
+    is_far = any(isinstance(value, int) and abs(value) > 2**53 for value in values)
+    if has_fractions and is_far and judge.choose("integers beside fractions as times") == "refuse":
+        for _, column, table, _ in columns:
+            judge.refuse("integers beside fractions as times", table, words=[column.name])
 
 
 def _scaled(value: int, unit: str) -> int:

@@ -59,6 +59,7 @@ KINDS = frozenset({
     "texts as labels of items",
     "texts among numbers of attributes in part files, or like Python's",
     "texts beside num_nodes",
+    "times of integers beside fractions",
     "times of nulls alone",
     "types of part files",
     "types that nothing reads",

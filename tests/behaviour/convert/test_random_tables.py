@@ -50,6 +50,7 @@ NOT_READ_YET = frozenset({
     "texts as labels of items",  # refused
     "texts among numbers of attributes in part files, or like Python's",  # refused without file, row or column
     "texts beside num_nodes",  # num_nodes is ignored
+    "times of integers beside fractions",  # of two types of edges: integers of 19 digits are rounded
     "times of nulls alone",  # are numbers without a unit beside others with one
     "types of part files",  # int32 and int64 in two files are refused
     "unsigned labels of added nodes and loops",  # become 0, which is a class
