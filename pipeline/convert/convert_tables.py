@@ -143,10 +143,15 @@ def _load_libraries(tables: Checked, target: Path) -> None:
 
 def _report(tables: Checked, manifest: Manifest, target: Path, limit: int) -> Report:
     arrays = {array.file.removesuffix(".npy"): array for array in arrays_of(manifest)}
+    nodes: dict[str, int | None] = {next(iter(tables.nodes)): manifest.num_nodes}
+    edges: dict[Any, int | None] = {None: manifest.num_edges}
+    if manifest.node_types is not None and manifest.edge_types is not None:
+        nodes = {str(name): count for name, count in manifest.node_types}
+        edges = {name: count for name, count in manifest.edge_types}  # noqa: C416 - None in others
     return Report(
         target,
-        dict(manifest.node_types or ((next(iter(tables.nodes)), manifest.num_nodes),)),
-        dict(manifest.edge_types or ((None, manifest.num_edges),)),
+        nodes,
+        edges,
         {name: f"{one.dtype}[{', '.join(map(str, one.shape))}]" for name, one in arrays.items()},
         manifest.notes["counts"],
         limit,

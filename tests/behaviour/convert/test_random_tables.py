@@ -27,35 +27,7 @@ pytest.importorskip("pyarrow")
 FEW, MANY = 60, 3_000
 
 #: Kinds of tables that a conversion does not read yet, or reads wrong; they are not drawn.
-NOT_READ_YET = frozenset({
-    "a header alone without a line end",  # a part file of CSV: "could not skip initial 1 rows"
-    "an open quote behind the first rows",  # swallows the rest of the file
-    "beyond float32",  # 1e39 in CSV becomes infinite
-    "bytes",  # columns of type binary are "no column"
-    "decimal",  # columns of type decimal128 are "no column"
-    "decimal commas",  # "3,99" becomes the vector [3, 99]
-    "empty split",  # refused as float64
-    "float keys",  # float64 with NaN for none
-    "ids of nulls alone",  # an empty column of CSV is float64, or beside texts "integers"
-    "integers side by side without a common type",  # int64 and uint64 are rounded to float64
-    "items without a time",  # those that null_times = "drop" leaves out are not counted
-    "labels of nulls alone",  # a column of type null is "no column"
-    "more than 1,000 classes",  # are in no note
-    "not a time",  # one "nan" rounds integers of 19 digits
-    "nulls in unsigned labels",  # refused without the file or the column
-    "pairs with the largest number of a node",  # of items: the node is missing where the first column names it
-    "stars in patterns",  # ** is read as one level, and other files are left out
-    "string_view",  # columns of this type are "no column"
-    "table without rows",  # of CSV: has float64 for ids, beside texts "integers"
-    "texts as labels of items",  # refused
-    "texts among numbers of attributes in part files, or like Python's",  # refused without file, row or column
-    "texts beside num_nodes",  # num_nodes is ignored
-    "times of integers beside fractions",  # of two types of edges: integers of 19 digits are rounded
-    "times of nulls alone",  # are numbers without a unit beside others with one
-    "types of part files",  # int32 and int64 in two files are refused
-    "unsigned labels of added nodes and loops",  # become 0, which is a class
-    "vectors of nothing",  # lists of length 0 as a feature: a ValueError of NumPy
-})  # fmt: skip
+NOT_READ_YET: frozenset[str] = frozenset()
 
 
 @pytest.mark.parametrize(
