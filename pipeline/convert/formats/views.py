@@ -108,7 +108,7 @@ class _Reader:
 
 
 class View(Table):
-    """One table with some columns changed."""
+    """One table with some columns changed as they are read, in `_changed`."""
 
     def __init__(self, table: Table, changed: Mapping[str, Column]) -> None:
         self._known = changed
@@ -136,14 +136,11 @@ class View(Table):
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         """Yield rows; `Table.chunks` documents it."""
-        for chunk in self._table.chunks(columns, rows):
-            yield {name: self._changed(name, values) for name, values in chunk.items()}
+        return self._with_changes(self._table.chunks(columns, rows))
 
     def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
         """Yield rows; `Table.arrow_chunks` documents it."""
-        return (
-            self.chunks(columns, rows) if set(columns) & set(self._known) else self._table.arrow_chunks(columns, rows)
-        )
+        return self._with_changes(self._table.arrow_chunks(columns, rows))
 
     def where(self, row: int) -> str:
         """Return the place of a row."""
@@ -161,7 +158,17 @@ class View(Table):
         """Load what reads the table."""
         self._table.load()
 
-    def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+    def _with_changes(self, chunks: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        start = 0
+        for chunk in chunks:
+            yield {
+                name: self._changed(name, values, start) if name in self._known else values
+                for name, values in chunk.items()
+            }
+            start += _size(chunk)
+
+    def _changed(self, name: str, values: Any, start: int) -> NDArray[Any]:
+        """Return a column of a chunk, of which the first is row `start`; texts may be an array of pyarrow."""
         raise NotImplementedError
 
 
@@ -181,15 +188,8 @@ class Cast(View):
         super().__init__(table, {name: Column(dtype, table.column(name).shape) for name, dtype in dtypes.items()})
         self._dtypes, self._advice = dtypes, advice
 
-    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-        """Yield rows; `Table.chunks` documents it."""
-        start = 0
-        for chunk in self._table.chunks(columns, rows):
-            yield {name: self._cast(name, values, start) for name, values in chunk.items()}
-            start += _size(chunk)
-
-    def _cast(self, name: str, values: NDArray[Any], start: int) -> NDArray[Any]:
-        if name not in self._dtypes or values.dtype == self._dtypes[name]:
+    def _changed(self, name: str, values: NDArray[Any], start: int) -> NDArray[Any]:
+        if values.dtype == self._dtypes[name]:
             return values
         dtype = self._dtypes[name]
         with np.errstate(all="ignore"):
@@ -224,6 +224,10 @@ class Slices(View):
         needed = list(dict.fromkeys(self._places[name][0] if name in self._places else name for name in columns))
         for chunk in self._table.chunks(needed, rows):
             yield {name: self._slice(name, chunk) for name in columns}
+
+    def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
+        """Yield rows; `Table.arrow_chunks` documents it."""
+        return self.chunks(columns, rows)
 
     def _slice(self, name: str, chunk: Chunk) -> NDArray[Any]:
         if name not in self._places:
@@ -267,11 +271,9 @@ class Numbered(View):
         self.classes = {**table.classes, **ordered}
         self._numbers = {name: {text: at for at, text in enumerate(texts)} for name, texts in ordered.items()}
 
-    def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        if name not in self._numbers:
-            return values
+    def _changed(self, name: str, values: Any, start: int) -> NDArray[Any]:  # noqa: ARG002 - of others
         numbers = self._numbers[name]
-        return np.array([numbers.get(one, -100) for one in values], np.int64)
+        return np.array([numbers.get(one, -100) for one in values.tolist()], np.int64)
 
 
 def classes_of(columns: Iterable[tuple[Table, Mapping[str, Kind]]]) -> dict[Kind, list[str]]:
