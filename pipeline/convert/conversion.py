@@ -13,7 +13,7 @@ from headrace.pipeline.convert.checked import Checked, attributes_of
 from headrace.pipeline.convert.database import Database, drop
 from headrace.pipeline.convert.description import EdgeTable, EdgeType, NodeTable
 from headrace.pipeline.convert.edges import GraphEdges
-from headrace.pipeline.convert.ends import Ends, columns_of_attributes, read_rows, take_ends
+from headrace.pipeline.convert.ends import Ends, columns_of_attributes, num_shared, read_rows, take_ends
 from headrace.pipeline.convert.ids import NodeIds, are_texts, find_keys
 from headrace.pipeline.convert.item_rows import (
     ItemColumns,
@@ -172,17 +172,17 @@ class Conversion:
         is_needed = [False] * len(reads)
         for number, (edge_type, edge) in enumerate(self.tables.edge_tables()):
             of_table = next(place for place, one in enumerate(reads) if one.reads_with(edge))
-            num_rows = self.source_pass(
+            read = self.source_pass(
                 f"read edges {of_table}",
                 lambda: self._read_rows(of_table, edge_type, edge),  # noqa: B023
-            )["num_rows"]
+            )
             facts = self.work.once(
                 f"ends of edges {number}",
                 lambda: self._take_ends(number, of_table, edge_type, edge),  # noqa: B023
             )
             columns = columns_of_attributes(edge)
             self._ends.append(
-                (edge_type, edge, Ends(f"ends{number}", columns, num_rows, facts["num_edges"], facts["pairs"]))
+                (edge_type, edge, Ends(f"ends{number}", columns, read["num_rows"], facts["num_edges"], facts["pairs"]))
             )
             is_needed[of_table] |= facts["needs_rows"]
             self._largest.append({side: facts[side] for side in ("src", "dst")})
@@ -197,6 +197,11 @@ class Conversion:
             for what, text in (("unknown", "to unknown nodes left out"), ("loops", "that are loops left out")):
                 self.count(f"{of_type} {text}", facts["counts"][what])
             self.count(f"{of_type}: held out as items alone", facts["counts"]["held out"])
+            self.count(
+                f"ids that are both in {edge.src!r} and in {edge.dst!r}, one node each (if they are of two types, "
+                "describe these in TOML)",
+                read["shared"],
+            )
             done = "left out" if self.tables.options.null_times == "drop" else "made the earliest"
             self.count(f"{of_type} without a time {done}", facts["counts"]["null times"])
         for place, needed in enumerate(is_needed):
@@ -206,7 +211,14 @@ class Conversion:
     def _read_rows(self, of_table: int, edge_type: EdgeType | None, edge: EdgeTable) -> Facts:
         with self.bar(f"read {edge.table.name}", edge.table.num_rows) as progress:
             arguments = (edge, self._ids_of_ends(edge_type), self.tables.options, self.room, progress.update)
-            return read_rows(self.base, f"rows{of_table}", *arguments)
+            facts = read_rows(self.base, f"rows{of_table}", *arguments)
+        return {**facts, "shared": num_shared(self.base, f"rows{of_table}") if self._may_be_of_two_types(edge) else 0}
+
+    def _may_be_of_two_types(self, edge: EdgeTable) -> bool:
+        """Whether nothing tells that the two columns of a table of edges, which are keys, have ids of one type."""
+        name, node = next(iter(self.tables.nodes.items()))
+        is_told = self.tables.is_typed or node.table is not None or edge.src == edge.dst
+        return not is_told and self._ids[name].is_key
 
     def _take_ends(self, number: int, of_table: int, edge_type: EdgeType | None, edge: EdgeTable) -> Facts:
         types = self.tables.ends(edge_type)
@@ -241,6 +253,8 @@ class Conversion:
 
             facts = self.source_pass(f"read {key}", run)
             self.count(f"items {items.name} of unknown nodes left out", facts["counts"]["unknown"])
+            if self.tables.options.null_times == "drop":
+                self.count(f"items {items.name} without a time left out", facts["counts"]["null times"])
             self.count(f"labels {items.labels} of items {items.name} that are missing", facts["counts"]["missing"])
             self._largest_of_items[number] = dict(zip((one.type for one in mine), facts["largest"], strict=True))
             found += runs_of(self.work, key, items.type, len(mine), columns, facts)

@@ -66,15 +66,6 @@ class GraphEdges:
         """The types of the tables of edges."""
         return self._conversion.tables.edges
 
-    @property
-    def may_be_of_two_types(self) -> bool:
-        """Whether nothing tells that the two columns of a table of edges, which are keys, have ids of one type."""
-        tables = self._conversion.tables
-        node = next(iter(tables.nodes))
-        is_told = tables.is_typed or tables.nodes[node].table is not None
-        is_one_column = all(edge.src == edge.dst for _, edge in tables.edge_tables())
-        return not is_told and not is_one_column and self._conversion.ids(node).is_key
-
     def run(self) -> None:
         """Leave edges out and add some, type by type; take into the conversion what stays."""
         conversion = self._conversion

@@ -79,6 +79,12 @@ def read_rows(
     return {"num_rows": base.value(f"SELECT count(*) FROM {name}")}
 
 
+def num_shared(base: Database, rows: str) -> int:
+    """Return how many nodes are a source in some row and a destination in another one."""
+    sides = (f"SELECT {side} FROM {rows} WHERE {side} IS NOT NULL" for side in ("src", "dst"))
+    return int(base.value(f"SELECT count(*) FROM ({' INTERSECT '.join(sides)})"))
+
+
 def take_ends(
     base: Database,
     name: str,

@@ -87,7 +87,7 @@ def feature_pieces(
             values = chunk[name]
             null = nulls(values, nan=False)
             if labels:
-                values = as_labels(values)
+                values = as_labels(values, table, name, row)
                 if counted is not None:
                     counted["missing"] += int(missing(values)[staying].sum())
             elif null.any():

@@ -30,18 +30,12 @@ class SortedEdges:
         self._starts = np.array([0, *accumulate(run.num_edges for run in edges.runs)], np.int64)
         self._kinds = np.array([types.index(run.type) if run.what == "table" else -1 for run in edges.runs], np.int64)
         self._repeats = Repeats(num_nodes, len(types))
-        self._is_end = np.zeros((2, num_nodes if edges.may_be_of_two_types else 0), bool)
 
     @property
     def num_repeats(self) -> list[int]:
         """By type of the tables of edges, how many edges repeat another one."""
         found: list[int] = self._repeats.counts.tolist()
         return found
-
-    @property
-    def num_shared(self) -> int:
-        """How many nodes are both a source and a destination; 0 where it is told that ids are of one type."""
-        return int((self._is_end[0] & self._is_end[1]).sum())
 
     def pieces(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield keys of arrays, and their next rows."""
@@ -55,8 +49,6 @@ class SortedEdges:
             self._repeats.add(columns["src"], dst, self._kinds_of(edge))
             self.are_in_order = self.are_in_order and bool((edge == np.arange(start, start + len(edge))).all())
             start += len(edge)
-            if self._is_end.size:
-                self._is_end[0][columns["src"]] = self._is_end[1][dst] = True
             yield from columns.items()
         for some in ends.end():
             yield "indptr", some

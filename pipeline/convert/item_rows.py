@@ -70,7 +70,7 @@ class ItemColumns:
         """Return labels and times of a chunk; rows without a time that are to go are taken from `kept`."""
         found = {}
         if self.labels is not None:
-            found["labels"] = as_labels(chunk[self.labels])
+            found["labels"] = as_labels(chunk[self.labels], self.table, self.labels, start)
         if self.time is not None:
             times = chunk[self.time]
             null = nulls(times, nan=True)

@@ -75,16 +75,10 @@ class ArraysOfDataset:
             "graph",
             arrays,
             edges.pieces,
-            lambda: {"sorted": edges.are_in_order, "repeats": edges.num_repeats, "shared": edges.num_shared},
+            lambda: {"sorted": edges.are_in_order, "repeats": edges.num_repeats},
         )
         for edge_type, count in zip(self._tables.edges, facts["repeats"], strict=True):
             self._conversion.graph_edges.count(edge_type, "that repeat another one, kept", count)
-        edge = next(one for _, one in self._tables.edge_tables())
-        self._conversion.count(
-            f"ids that are both in {edge.src!r} and in {edge.dst!r}, one node each (if they are of two types, "
-            "describe these in TOML)",
-            facts["shared"],
-        )
         of_edges = {name: files[f"attribute{place}"] for place, name in enumerate(attributes)}
         edge_ids = None if facts["sorted"] else files["edge"]
         return GraphFiles(files["indptr"], files["src"], edge_ids, None, of_edges, self._node_times(num_nodes))
