@@ -193,6 +193,11 @@ def _check_added(tables: Checked) -> None:
             "it; leave one out"
         )
     apart = [one for one in tables.edges if one is not None and one[0] != one[2]]
+    if options.held_out == "drop" and all(edge.split is None for _, edge in tables.edge_tables()):
+        raise InputError(
+            "convert: held_out='drop' (--held-out drop): expected a column of splits in a table of edges, got none; "
+            "name it: split = COLUMN under [edges]"
+        )
     if options.loops == "add" and len(apart) == len(tables.edges):
         raise InputError(
             "convert: loops='add' (--loops add): expected an edge type between nodes of one type, got "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.ops import InputError
@@ -72,6 +72,7 @@ class Conversion:
         self._ids: dict[str, NodeIds] = {}
         self._ends: list[tuple[EdgeType | None, EdgeTable, Ends]] = []
         self._largest: list[dict[str, int]] = []
+        self._largest_of_items: dict[int, dict[str, int]] = {}
         self._counts: dict[str, int] = {}
 
     def run(self, notes: Mapping[str, Any]) -> Manifest:
@@ -243,7 +244,6 @@ class Conversion:
             key = f"items{number}"
             mine = [one for side in ("src", "dst") if (one := references.get(f"{key}.{side}"))]
             columns = ItemColumns(items.table, items.labels, items.time, self.tables.options.null_times)
-
             ids = [self._ids[one.type] for one in mine]
 
             def run() -> Facts:
@@ -259,10 +259,6 @@ class Conversion:
             self._largest_of_items[number] = dict(zip((one.type for one in mine), facts["largest"], strict=True))
             found += runs_of(self.work, key, items.type, len(mine), columns, facts)
         return found
-
-    @cached_property
-    def _largest_of_items(self) -> dict[int, dict[str, int]]:
-        return {}
 
     def _num_ends(self) -> int:
         return sum(ends.num_edges for *_, ends in self._ends)
@@ -321,7 +317,17 @@ class Conversion:
                     f"read {key}",
                     lambda: read_edge_split(self.base, self.work, key, split, ends, columns, self.room),  # noqa: B023
                 )
+                if options.held_out == "drop":
+                    self._warn_of_other_splits(edge_type, [name for name, _ in facts["items"]])
                 yield from runs_of(self.work, key, edge_type, 2, columns, facts)
+
+    def _warn_of_other_splits(self, edge_type: EdgeType | None, names: Sequence[str]) -> None:
+        others = [name for name in names if name not in ("train", "val", "test")]
+        if others:
+            self.warn(
+                f"{edges_text(edge_type)} in the splits {', '.join(map(repr, others))} stay in the graph: "
+                "held_out='drop' takes those of val and test out of it; write these names"
+            )
 
 
 def _check_number(node: NodeTable, num_rows: int) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.arrow_columns import needed_library
-from headrace.pipeline.convert.csv_text import PACKED, UNIT, CsvText
+from headrace.pipeline.convert.csv_text import UNIT, CsvText, packing_of, unpacked_name
 from headrace.pipeline.convert.csv_values import Kind, column_of_kind, is_canonical, kind_of_values, parsed
 from headrace.pipeline.convert.files import Paths, RowsOfFiles, fault_of, files_of, stamps_of
 from headrace.pipeline.convert.table import Column, Stamp, Table, where_from
@@ -81,13 +81,24 @@ class CsvTable(Table):
         needed_library("pyarrow", "CSV")
         self._files = files_of(paths)
         self.name = str(self._files[0]) + (f" and {len(self._files) - 1} more" if len(self._files) > 1 else "")
-        is_tsv = self._files[0].name.removesuffix(self._files[0].suffix if self._is_packed(0) else "").endswith(".tsv")
-        self._separator = separator or ("\t" if is_tsv else ",")
+        self._separator = separator or ("\t" if unpacked_name(self._files[0]).endswith(".tsv") else ",")
+        self._is_long = len(self._separator.encode()) > 1
         if any(one in '"\r\n' for one in self._separator):
             raise InputError(f"convert: {self.name}: expected a separator without quotes, got {self._separator!r}")
+        if escape and (self._is_long or not escape.isascii() or escape in (self._separator, '"')):
+            raise InputError(
+                f"convert: {self.name}: expected escape to be a character of ASCII beside a separator of one, got "
+                f"{escape!r} beside {self._separator!r}; write the file with quotes"
+            )
+        if comment == self._separator:
+            raise InputError(
+                f"convert: {self.name}: expected comment to differ from separator, got {comment!r} for both"
+            )
         self._comment, self._skip, self._escape = comment, skip, escape
         self._null_values = ["", *null_values]
         self._has_header = names is None
+        #: The lines up to the rows of each file.
+        self._lines_before = dict.fromkeys(self._files, skip)
         self._names = list(names) if names is not None else self._header(self._files[0])
         if len(set(self._names)) < len(self._names):
             raise InputError(f"convert: {self._files[0]}: expected columns of different names, got {self._names}")
@@ -153,8 +164,8 @@ class CsvTable(Table):
         import pyarrow.csv  # noqa: F401
 
     def where(self, row: int) -> str:
-        """Return the file, and the row in it as an editor counts lines."""
-        return self._rows.where(row, self._first_line)
+        """Return the file, and the row in it as an editor counts lines, but for comments and empty ones among the rows."""
+        return self._rows.where(row, 1 + self._lines_before[self._rows.file_of(row)])
 
     def file_of(self, row: int) -> Path:
         """Return the file that a row is in, of rows that were read."""
@@ -165,23 +176,15 @@ class CsvTable(Table):
         return stamps_of(self._files)
 
     @property
-    def _first_line(self) -> int:
-        return 1 + self._skip + self._has_header
-
-    @property
     def _dialect(self) -> dict[str, Any]:
         """How Python's reader reads the same fields."""
-        several = len(self._separator) > 1
-        quoting = {"quoting": csv.QUOTE_NONE} if several else {}
+        quoting = {"quoting": csv.QUOTE_NONE} if self._is_long else {}
         return {
-            "delimiter": UNIT if several else self._separator,
+            "delimiter": UNIT if self._is_long else self._separator,
             "escapechar": self._escape,
             "strict": True,
             **quoting,
         }
-
-    def _is_packed(self, place: int) -> bool:
-        return self._files[place].suffix in PACKED
 
     def _opened(self, path: Path) -> CsvText:
         return CsvText(path, self._separator, self._comment)
@@ -200,16 +203,24 @@ class CsvTable(Table):
             try:
                 for _ in range(self._skip):
                     next(text, None)
-                width = None
+                width = empty = None
                 for row in reader:
                     if not row:  # an empty line, as at the end of a file
+                        empty = self._skip + reader.line_num
                         continue
+                    if empty is not None and width == 1:
+                        raise InputError(  # noqa: TRY301 - it goes on as it is
+                            f"convert: {path}, row {empty}: expected a value, got an empty line; remove it, or write "
+                            'two quotes, "", for none'
+                        )
                     width = len(row) if width is None else width
                     if len(row) != width:
                         raise InputError(  # noqa: TRY301 - it goes on as it is
                             f"convert: {path}, row {self._skip + reader.line_num}: expected {width} columns, got "
                             f"{len(row)}; correct the row"
                         )
+                    if self._has_header and not count:
+                        self._lines_before[path] = self._skip + reader.line_num
                     yield row
                     count += 1
             except InputError:
@@ -236,7 +247,7 @@ class CsvTable(Table):
             sample += some
             # Of quotes and escapes nothing is counted.
             size = sum(len(field.encode()) + 1 for row in some for field in row)
-            self._sample_bytes += size / (_ratio(path) if path.suffix in PACKED else 1)
+            self._sample_bytes += size / (_ratio(path) if packing_of(path) else 1)
             if len(sample) >= _SAMPLE:
                 break
         self._sampled = len(sample)
@@ -294,10 +305,9 @@ class CsvTable(Table):
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        several = len(self._separator) > 1
         parse = arrow_csv.ParseOptions(
-            delimiter=UNIT if several else self._separator,
-            quote_char=False if several else '"',
+            delimiter=UNIT if self._is_long else self._separator,
+            quote_char=False if self._is_long else '"',
             escape_char=self._escape or False,
             newlines_in_values=True,
         )
@@ -307,7 +317,7 @@ class CsvTable(Table):
                 use_threads=False,
                 block_size=block,
                 column_names=self._names,
-                skip_rows=self._skip + self._has_header,
+                skip_rows=self._lines_before[path],
                 skip_rows_after_names=count,
             )
             try:
@@ -333,8 +343,9 @@ class CsvTable(Table):
 
         Where each row is a line, none has; else Python's strict reader reads the file, too, and must find as many rows.
         """
-        lines = text.num_lines - self._skip - self._has_header
-        if len(self._separator) > 1 or not text.num_quotes or (count == lines and text.num_quotes % 2 == 0):
+        lines = text.num_lines - self._lines_before[path]
+        is_plain = self._is_long or not text.num_quotes
+        if (is_plain and len(self._names) > 1) or (count == lines and text.num_quotes % 2 == 0):
             return
         rows = sum(1 for _ in self._plain_rows(path)) - self._has_header
         if rows != count:
@@ -349,7 +360,10 @@ class CsvTable(Table):
 def _ratio(path: Path) -> float:
     """Return how many bytes the first part of a packed file has for each one of it."""
     size = 0
-    with closing(CsvText(path, ",", None)) as text:
-        while size < 1 << 22 and (block := text.read(1 << 18)):
-            size += len(block)
-        return size / max(1.0, text.share_read() * path.stat().st_size)
+    try:
+        with closing(CsvText(path, ",", None)) as text:
+            while size < 1 << 22 and (block := text.read(1 << 18)):
+                size += len(block)
+            return size / max(1.0, text.share_read() * path.stat().st_size)
+    except OSError as cause:
+        raise InputError(f"convert: {path} is damaged ({cause}); copy it again") from cause

@@ -9,13 +9,24 @@ from typing import Any
 
 from headrace.ops import InputError
 
-#: Endings of packed files, which pyarrow unpacks.
-PACKED = (".gz", ".bz2", ".zst")
+#: Endings of packed files, and what pyarrow calls their packing.
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
-#: What stands for a separator of several characters: the unit separator of ASCII, which texts do not have.
+#: What stands for a separator of several bytes: the unit separator of ASCII, which texts do not have.
 UNIT = "\x1f"
 
 _BLOCK = 1 << 18
+
+
+def packing_of(path: Path) -> str | None:
+    """Return how a file is packed; None if it is not."""
+    return PACKED.get(path.suffix.lower())
+
+
+def unpacked_name(path: Path) -> str:
+    """Return the name of a file without the ending of its packing, in lower case."""
+    name = path.name.lower()
+    return name.removesuffix(path.suffix.lower()) if packing_of(path) else name
 
 
 class CsvText(io.RawIOBase):
@@ -33,10 +44,11 @@ class CsvText(io.RawIOBase):
         self._path = path
         self._file = pa.OSFile(str(path), "rb")
         self._stream: Any = self._file
-        if path.suffix in PACKED:
-            self._stream = pa.CompressedInputStream(self._file, {".gz": "gzip", ".zst": "zstd"}.get(path.suffix, "bz2"))
-        self._separator = separator.encode() if len(separator) > 1 else b""
-        self._comment = re.compile(rb"(?m)^" + re.escape(comment.encode()) + rb"[^\n]*\n?") if comment else None
+        if packing := packing_of(path):
+            self._stream = pa.CompressedInputStream(self._file, packing)
+        self._separator = separator.encode() if len(separator.encode()) > 1 else b""
+        self._comment = comment.encode() if comment else None
+        self._is_quoted = False  # the end of what was read, so that a line there is none of its own
         self._ready = memoryview(b"")
         self._tail = b""  # of a line whose end was not read yet
         self._is_read = False
@@ -76,7 +88,7 @@ class CsvText(io.RawIOBase):
             block = self._tail + block
             end = len(block) if self._is_read else block.rfind(b"\n") + 1
             block, self._tail = block[:end], block[end:]
-            block = self._comment.sub(b"", block) if self._comment else block
+            block = self._without_comments(block, self._comment) if self._comment else block
             if self._separator:
                 if UNIT.encode() in block:
                     raise InputError(
@@ -88,3 +100,13 @@ class CsvText(io.RawIOBase):
         self.num_lines += block.count(b"\n") + (self._is_read and self._last != b"\n")
         self._last = block[-1:] or self._last
         return block
+
+    def _without_comments(self, block: bytes, comment: bytes) -> bytes:
+        if self._separator or not (self._is_quoted or b'"' in block):
+            return re.sub(rb"(?m)^" + re.escape(comment) + rb"[^\n]*\n?", b"", block)
+        kept = []
+        for line in block.splitlines(keepends=True):
+            if self._is_quoted or not line.startswith(comment):
+                kept.append(line)
+                self._is_quoted ^= bool(line.count(b'"') % 2)
+        return b"".join(kept)

@@ -20,8 +20,10 @@ _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 
 _NAN = ("nan", "NaN", "NAN")
 
-#: Between the numbers of a list.
-_BETWEEN = re.compile(r"\s*[,;]\s*|\s+")
+#: A number as people write it with a comma or a space in it, which may be a list as well.
+_UNCLEAR = re.compile(r"\s*[+-]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)?([eE][+-]?\d+)?\s*")
+
+_BRACKETS = {"[": "]", "(": ")"}
 
 #: Integers beyond this one are not all in floating point.
 _LARGEST_WHOLE = 1 << 53
@@ -47,8 +49,9 @@ def kind_of_values(values: Sequence[str]) -> Kind:
         return "bool"
     lists = list(map(_parts, there))
     lengths = {len(one) for one in lists}
-    if len(lengths) == 1 and lengths != {1} and all(_is_float(part) for one in lists for part in one):
-        return "unclear" if all(map(_may_be_a_number, there)) else ("vector", lengths.pop())
+    are_lists = lengths != {1} or all(one.strip()[:1] in _BRACKETS for one in there)
+    if len(lengths) == 1 and are_lists and all(_is_float(part) for one in lists for part in one):
+        return "unclear" if all(map(_UNCLEAR.fullmatch, there)) else ("vector", lengths.pop())
     return "text"
 
 
@@ -151,16 +154,14 @@ def _vectors(values: list[str], length: int, where: Callable[[int], str], name: 
 
 
 def _parts(text: str) -> list[str]:
-    """Return the parts of a list, which may be in brackets."""
+    """Return the parts of a list, which may be in brackets: between semicolons, or commas, or else spaces."""
     inside = text.strip()
-    if inside[:1] in ("[", "(") and inside[-1:] in ("]", ")"):
+    if inside and _BRACKETS.get(inside[0]) == inside[-1]:
         inside = inside[1:-1].strip()
-    return _BETWEEN.split(inside)
-
-
-def _may_be_a_number(text: str) -> bool:
-    """Whether a text is a number with a comma for a point, or between thousands."""
-    return re.fullmatch(r"[+-]?\d+(,\d+|(,\d{3})+(\.\d+)?)", text) is not None
+    for between in ";,":
+        if between in inside:
+            return [part.strip() for part in inside.removesuffix(between).split(between)]
+    return inside.split() or [""]
 
 
 def _is_int(text: str) -> bool:

@@ -230,9 +230,14 @@ def _explain(cause: Exception, folder: Path) -> None:
         raise KeyboardInterrupt from None
     if isinstance(cause, duckdb.OutOfMemoryException) or "Out of Memory" in str(cause):
         raise InputError(f"convert: expected more memory for tables ({cause}); raise memory (--memory)") from cause
-    if isinstance(cause, duckdb.IOException) or (isinstance(cause, OSError) and cause.errno is None):
-        number = errno.ENOSPC if "space" in str(cause).lower() else errno.EIO
-        raise OSError(number, f"convert: {cause}", str(folder)) from cause
+    told = str(cause).lower()
+    faults = {"space": errno.ENOSPC, "file too large": errno.EFBIG, "quota": errno.EDQUOT}
+    number = next((number for words, number in faults.items() if words in told), errno.EIO)
+    # A commit that cannot be written is an error of the transaction.
+    if isinstance(cause, duckdb.IOException | duckdb.TransactionException) or (
+        isinstance(cause, OSError) and cause.errno is None
+    ):
+        raise OSError(number, str(cause), str(folder)) from cause
 
 
 def _threads(limit: int) -> int:

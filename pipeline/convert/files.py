@@ -34,7 +34,7 @@ def files_of(paths: Paths, folder: str | os.PathLike[str] = "") -> list[Path]:
     Raises
     ------
     InputError
-        If there is no such file, it is no regular one or named twice by a pattern, or a folder has folders in it.
+        If there is no such file, it is no regular one or named twice, or a folder has folders in it.
     """
     named = [paths] if isinstance(paths, str | os.PathLike) else paths
     found = [file for one in named for file in _files_of_one(os.fspath(one), os.fspath(folder))]
@@ -43,6 +43,13 @@ def files_of(paths: Paths, folder: str | os.PathLike[str] = "") -> list[Path]:
         raise InputError(f"convert: expected files, got {texts!r}, which names none; look at the path")
     for file in found:
         _check(file)
+    counts = Counter(os.path.realpath(file) for file in found)
+    twice = [file for file in found if counts[os.path.realpath(file)] > 1]
+    if twice:
+        raise InputError(
+            f"convert: expected each file once in {', '.join(repr(os.fspath(one)) for one in named)}, got {twice[-1]} "
+            "again; name the files otherwise"
+        )
     return found
 
 
@@ -121,15 +128,9 @@ def _files_of_one(text: str, folder: str) -> list[Path]:
         return [path]
     names = glob(text, root_dir=folder or None, recursive=True)  # noqa: PTH207 - absolute patterns too
     found = [Path(folder, one) for one in names]
-    if "**" in text:  # which descends into folders
-        found = [one for one in found if not one.is_dir()]
-        counts = Counter(os.path.realpath(one) for one in found)
-        twice = [one for one in found if counts[os.path.realpath(one)] > 1]
-        if twice:
-            raise InputError(
-                f"convert: expected each file once in {str(path)!r}, got {twice[-1]} again through a link; name the "
-                "files otherwise"
-            )
+    if "**" in text:  # which descends into folders, also those that other programs keep there, such as _temporary
+        above = len(Path(folder, text.split("**", maxsplit=1)[0] + "_").parts) - 1
+        found = [one for one in found if not one.is_dir() and not any(part[0] == "_" for part in one.parts[above:])]
     return sorted(found, key=natural_key)
 
 

@@ -158,7 +158,7 @@ def read_node_splits(work: WorkFolder, key: str, node: NodeTable, columns: ItemC
             for name, mask in chosen:
                 writers.write(name, ids, values, mask)
             start += size
-        return {"items": writers.facts(), "counts": {}}
+        return {"items": writers.facts()}
 
 
 def read_edge_split(
@@ -178,7 +178,7 @@ def read_edge_split(
             for name, mask in _by_name(columns.table, split, staying[split]):
                 writers.write(name, pairs, values, mask & stays)
             row += size
-        return {"items": writers.facts(), "counts": {}}
+        return {"items": writers.facts()}
 
 
 def read_items(
@@ -193,7 +193,7 @@ def read_items(
     advance: Callable[[int], Any],
 ) -> Facts:
     """Write the items of a table of their own."""
-    counts, start, largest = {"unknown": 0, **_no_counts()}, 0, [-1] * len(ids)
+    counts, start = {"unknown": 0, **_no_counts()}, 0
     of_ids = (items.ids,) if isinstance(items.ids, str) else tuple(items.ids)
     numbers = [f"n{place}" for place in range(len(ids))]
     fed = {f"i{place}": column for place, column in enumerate(of_ids)}

@@ -160,7 +160,7 @@ def planned(tables: Checked, target: Path, memory: int) -> Report:
     passes = [f"find the ids of {name}" for name, node in tables.nodes.items() if node.id is not None or node.external]
     passes += [f"read {one.table.name}" for one in tables.edge_reads()]
     passes += [f"read items {one.name}" for one in tables.items]
-    passes += ["count edges", "distribute edges", "sort edges", "write arrays"]
+    passes += ["write arrays"]
     return Report(
         target,
         nodes,

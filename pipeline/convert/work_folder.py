@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,9 @@ def work_folder(target: Path, fingerprint: str) -> Iterator[WorkFolder]:
         If another run converts to the same target, or there is a folder of its name that no conversion has made.
     """
     path = path_of_work(target)
-    path.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir()
     if not _is_ours(path):
         raise InputError(
             f"convert: expected {path} to be the work folder of a conversion, got a folder without its journal; move "
@@ -152,13 +154,13 @@ def work_folder(target: Path, fingerprint: str) -> Iterator[WorkFolder]:
 
 def _is_ours(folder: Path) -> bool:
     """Whether a conversion has made a folder: before its journal begins there is nothing but the draft of it."""
-    names = {entry.name for entry in folder.iterdir()}
-    if JOURNAL not in names:
-        return names <= {_DRAFT}
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    if {entry.name for entry in folder.iterdir()} <= {JOURNAL, _DRAFT}:
+        return True
     try:
-        lines = folder.joinpath(JOURNAL).read_text().splitlines()
-        return not lines or "fingerprint" in json.loads(lines[0])
-    except (OSError, ValueError, TypeError):
+        return "fingerprint" in json.loads(folder.joinpath(JOURNAL).read_text().splitlines()[0])
+    except (OSError, ValueError, TypeError, IndexError):
         return False
 
 

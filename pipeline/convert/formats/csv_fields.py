@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import zlib
+import io
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.convert.csv_text import CsvText, unpacked_name
 
 #: Parameters of `CsvTable`, which are fields of tables by the same names.
 FIELDS = ("separator", "names", "types", "comment", "skip", "null_values", "escape")
@@ -79,7 +80,7 @@ def refuse_headers(paths: Sequence[Path], options: Mapping[str, Any]) -> None:
     for path in paths:
         try:
             line, (first, *others) = _first_rows(path, options)
-        except (ValueError, OSError, EOFError, IndexError, zlib.error, csv.Error):
+        except (ValueError, OSError, IndexError, csv.Error):
             continue  # an empty file, or damage, which its reader names
         is_header = [one.strip().lower() for one in first] == [name.lower() for name in names] or any(
             _is_above_numbers(place, first, others) for place in numeric
@@ -94,10 +95,10 @@ def refuse_headers(paths: Sequence[Path], options: Mapping[str, Any]) -> None:
 
 def _first_rows(path: Path, options: Mapping[str, Any]) -> tuple[int, list[list[str]]]:
     """Return the first rows of a file, without lines to skip and comments, and the line of the first of them."""
-    separator = options.get("separator") or ("\t" if path.name.removesuffix(".gz").endswith(".tsv") else ",")
+    separator = options.get("separator") or ("\t" if unpacked_name(path).endswith(".tsv") else ",")
     skip, comment = options.get("skip", 0), options.get("comment")
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
+    with closing(CsvText(path, ",", None)) as stream:
+        file = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", errors="replace", newline="")
         kept = ((number, line) for number, line in enumerate(file, 1) if number > skip and line.strip())
         rows = ((number, line) for number, line in kept if not (comment and line.startswith(comment)))
         numbered = list(islice(rows, _LOOKED_AT))

@@ -68,6 +68,8 @@ class FolderKeys(View):
         for name, texts in values.items():
             there = [one for one in texts.values() if one is not None]
             are_integers = bool(there) and all(map(_INTEGER.fullmatch, there))
+            # Of 1 and 01 both stay.
+            are_integers = are_integers and len(set(map(int, there))) == len(set(there))
             changed[name] = Column(np.dtype(np.int64 if are_integers else object))
             self._values[name] = texts
             if are_integers:

@@ -39,6 +39,20 @@ def test_two_stars_are_files_at_any_depth(tmp_path):
     assert sorted(rows(tmp_path, "tx/**")) == [0, 1, 2, 3]
 
 
+def test_folders_of_other_programs_are_left_out(tmp_path):
+    write(tmp_path, "tx/a.csv", "tx/_temporary/b.csv", "tx/_SUCCESS.csv", "_own/c.csv")
+    assert rows(tmp_path, "tx/**/*.csv") == [0]
+    assert rows(tmp_path, "_own/**/*.csv") == [3]
+
+
+@pytest.mark.parametrize("files", [["a.csv", "*.csv"], ["a.csv", "./a.csv"], "*.csv"])
+def test_a_file_that_is_named_twice_is_refused(tmp_path, files):
+    write(tmp_path, "a.csv")
+    (tmp_path / "b.csv").symlink_to("a.csv")
+    with pytest.raises(hr.InputError, match=r"each file once in .*, got .*\.csv again"):
+        rows(tmp_path, files)
+
+
 def test_a_file_that_two_links_lead_to_is_refused(tmp_path):
     write(tmp_path, "tx/a.csv")
     (tmp_path / "tx/again").symlink_to(".")
@@ -110,6 +124,16 @@ def test_keys_that_are_null_stand_beside_numbers(tmp_path):
     sections = {"edges": {"files": "**/*.csv", "time": "t"}, "options": {"null_times": "earliest"}}
     data = hr.convert(write_toml(tmp_path / "d.toml", sections), tmp_path / "out", progress=False)
     assert data.graph.edge_attrs["time"].tolist() == [8, torch.iinfo(torch.int64).min]
+
+
+def test_keys_that_differ_by_zeros_are_two(tmp_path):
+    write(tmp_path, "s=01/a.csv", "s=1/b.csv")
+    data = hr.convert(
+        write_toml(tmp_path / "d.toml", {"edges": {"files": "**/*.csv", "src": "s", "attributes": ["w"]}, "nodes": {}}),
+        tmp_path / "out",
+        progress=False,
+    )
+    assert sorted(data.ids["node"].external(torch.arange(data.graph.num_nodes))) == ["01", "1", "2"]
 
 
 def test_a_key_of_a_feature_has_the_dtype_of_other_numbers(tmp_path):

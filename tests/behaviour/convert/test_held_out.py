@@ -128,3 +128,23 @@ def test_the_word_is_an_argument_and_an_option(tmp_path):
     command = ["convert", str(tmp_path), str(tmp_path / "other"), "--edges", "e.csv", "--edge-split", "part"]
     assert main([*command, "--held-out", "drop"]) == 0
     assert hr.open_dataset(tmp_path / "other").graph.num_edges == 300 - held
+
+
+def test_a_table_without_splits_has_nothing_to_hold_out(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst\n0,1\n")
+    source = write_toml(tmp_path / "d.toml", {"edges": {"files": "e.csv"}, "options": {"held_out": "drop"}})
+    with pytest.raises(
+        hr.InputError, match=r"held_out='drop' .*: expected a column of splits in a table of edges, got none"
+    ):
+        hr.convert(source, tmp_path / "out", progress=False)
+
+
+def test_splits_of_other_names_are_warned_of(tmp_path):
+    (tmp_path / "e.csv").write_text("src,dst,part\n0,1,train\n1,2,dev\n2,0,test\n")
+    edges = {"files": "e.csv", "split": "part"}
+    source = write_toml(tmp_path / "d.toml", {"edges": edges, "options": {"held_out": "drop"}})
+    with pytest.warns(
+        UserWarning, match="edges in the splits 'dev' stay in the graph: held_out='drop' takes those of val"
+    ):
+        data = hr.convert(source, tmp_path / "out", progress=False)
+    assert data.graph.num_edges == 2

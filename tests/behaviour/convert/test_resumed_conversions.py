@@ -164,7 +164,7 @@ def test_two_conversions_to_one_folder(source, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "files", [{"mine.txt": "mine"}, {"journal": "dear diary\n", "mine.txt": ""}, {"journal": "[]"}]
+    "files", [{"mine.txt": "mine"}, {"journal": "dear diary\n", "mine.txt": ""}, {"journal": "", "a": "b"}]
 )
 def test_a_folder_that_no_conversion_has_made_is_left_alone(source, tmp_path, files):
     work = tmp_path / ".data.converting"
@@ -176,7 +176,7 @@ def test_a_folder_that_no_conversion_has_made_is_left_alone(source, tmp_path, fi
     assert {one.name: one.read_text() for one in work.iterdir()} == files
 
 
-@pytest.mark.parametrize("files", [{}, {"journal.part": "{"}, {"journal": "", "spilled": "x"}])
+@pytest.mark.parametrize("files", [{}, {"journal.part": "{"}, {"journal": ""}])
 def test_what_a_killed_conversion_left_is_used_again(source, tmp_path, files):
     work = tmp_path / ".data.converting"
     work.mkdir()

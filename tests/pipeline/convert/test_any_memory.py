@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace.pipeline.convert import convert_tables as door
-from headrace.pipeline.convert import database, fed_rows
+from headrace.pipeline.convert import database, ends, fed_rows
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable, Options
 from headrace.pipeline.convert.sorted_edges import Repeats, RowEnds
 from headrace.pipeline.convert.table import ArrayTable
@@ -57,6 +57,8 @@ def converted(folder, description, monkeypatch, *, threads, room, rows):
         patch.setattr(door, "room", lambda *_: room)
         patch.setattr(database.Database.batches, "__defaults__", (rows,))
         patch.setattr(fed_rows, "rows_within", lambda *_: rows)
+        if room < 1 << 27:  # keys are joined to one end, and then to the other
+            patch.setattr(ends, "_SHARE_OF_JOINS", 0)
         report = door.convert_tables(description, folder, progress=False)
     hr.open_dataset(folder).verify()
     return report
@@ -72,6 +74,13 @@ def test_bytes_do_not_depend_on_threads_memory_or_batches(name, tmp_path, monkey
         assert counts[-1] == counts[0]
         assert not differences(folder, tmp_path / "0")
     assert sum(counts[0].values()) > 100
+
+
+def test_edges_in_their_order_have_no_numbers_wherever_batches_end(tmp_path, monkeypatch):
+    dst = np.repeat(np.arange(3_000), 3)
+    edges = EdgeTable(ArrayTable("edges", {"src": dst[::-1], "dst": dst}))
+    converted(tmp_path / "data", Description([edges]), monkeypatch, threads=2, room=1 << 27, rows=2048)
+    assert not (tmp_path / "data/graph.edge_ids.npy").exists()
 
 
 def test_repeats_and_rows_wherever_batches_end():
