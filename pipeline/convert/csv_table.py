@@ -121,7 +121,7 @@ class CsvTable(Table):
         if self._kinds.get(name) == "unclear":
             raise InputError(
                 f"convert: {self.name}: expected numbers or lists of numbers in {name!r}, got {self._unclear[name]!r}, "
-                f'which may be either; write a point for the comma, or say types = {{ {name} = ["vector", 2] }} (TOML)'
+                f'which may be either; write a point for the comma, or pass types = {{ {name} = ["vector", 2] }} (TOML)'
             )
         return super().column(name)
 
@@ -164,7 +164,7 @@ class CsvTable(Table):
         import pyarrow.csv  # noqa: F401
 
     def where(self, row: int) -> str:
-        """Return the file, and the row in it as an editor counts lines, but for comments and empty ones among the rows."""
+        """Return the file, and the row as an editor counts lines, but for comments and empty ones among the rows."""
         return self._rows.where(row, 1 + self._lines_before[self._rows.file_of(row)])
 
     def file_of(self, row: int) -> Path:

@@ -85,7 +85,7 @@ def _items_and_features(store: FeatureStore) -> tuple[dict[str, Any], FeatureSto
 
 def _read_mask(source: Any, name: str) -> Tensor:
     """Return a mask of booleans, [num_nodes] of one split or [num_nodes, num_splits]."""
-    rows: Tensor = source.read(torch.arange(source.shape[0])).rows
+    rows: Tensor = source.read(torch.arange(source.shape[0], device="cpu")).rows
     if bool(((rows != 0) & (rows != 1)).any()):
         raise InputError(
             f"convert: expected booleans or 0 and 1 in {name!r}, got other numbers; correct it, or give it a name "

@@ -69,7 +69,7 @@ def _texts_of(table: Table, column: str) -> Sequence[str]:
         if len(found) > MOST_RELATIONS:
             raise InputError(
                 f"convert: {table.name}: expected relations in {column!r}, got more than {MOST_RELATIONS} different "
-                "texts; name the column that says of what kind an edge is"
+                "texts; name the column of kinds of edges"
             )
         row += len(texts)
     if not found:
