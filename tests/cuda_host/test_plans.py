@@ -252,7 +252,7 @@ def test_a_missing_wait_is_found(gpu):
         final = loader._rewriting.final
     assert [stage.name for stage in final.stages[-2:]] == ["prefetch", "wait_stream"]
     wait = final.stages[-1]
-    settings = hr.pipeline.plan.stage.RunSettings(seed=3)
+    settings = hr.pipeline.plan.settings.RunSettings(seed=3)
     before = next(iter(items().sample_neighbor(graph(), [4]).loader(machine=hr.Machine())))
     coming = launched(final.stages, settings)(before)
     assert bool(coming.batch.node["x"].isnan().any())

@@ -83,6 +83,10 @@ class Copy:
         # All libraries of this process, though not by its .pth files: the editable install's are among them.
         libraries = [path for path in sys.path if path.endswith("site-packages")]
         (site / "libraries.pth").write_text("".join(f"{path}\n" for path in libraries))
+        for path in libraries:
+            if (nvrtc := Path(path) / "nvidia").is_dir():  # which CUDA's own finder seeks in the environment itself
+                (site / "nvidia").symlink_to(nvrtc)
+                break
         (site / "headrace").mkdir()
         for name, source in PACKAGE.items():
             (site / "headrace" / name).symlink_to(self.root / source)

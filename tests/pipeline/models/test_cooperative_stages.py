@@ -105,14 +105,15 @@ def test_hops_sampled_together_check_their_partition():
 
 
 def test_only_the_loader_runs_stages():
-    """So what it checks before, stages need not check again: one function calls `runner`, and it alone."""
+    """So what it checks before, stages need not check again. `check_stage` runs some to see what they do."""
     pipeline = Path(headrace.pipeline.__path__[0])
 
     def callers(call: str) -> list[str]:
         return sorted(path.name for path in pipeline.rglob("*.py") if re.search(call, path.read_text()))
 
-    # Where a launcher is a runner; plans of one batch are lowered in the same file, and checked there.
-    assert callers(r"\.runner\(") == ["lower.py", "stage.py"]
+    # Where a launcher is a runner, or a stage has another in it; plans of one batch are lowered in the same file, and
+    # checked there.
+    assert callers(r"\.runner\(") == ["check_stage.py", "lower.py", "plant_trees_together.py", "stage.py"]
     assert callers(r"\.launcher\(") == ["lower.py"]
     assert callers(r"(?<!def )\bstep_of\(") == ["lower.py"]
     assert callers(r"(?<!def )(?<!\.)\blower\(") == ["loader.py"]
