@@ -68,7 +68,7 @@ def converted(folder, description, monkeypatch, *, threads, room, rows):
 def test_bytes_do_not_depend_on_threads_memory_or_batches(name, tmp_path, monkeypatch):
     description = of_texts() if name == "texts" else Description(list(typed_edges()), options=POLICIES[name])
     counts = []
-    for place, (threads, room, rows) in enumerate(((1, 1 << 30, 1 << 17), (2, 1 << 20, 2048), (4, 1 << 27, 5_000))):
+    for place, (threads, room, rows) in enumerate(((1, 1 << 30, 1 << 17), (2, 1 << 20, 1_000), (4, 1 << 27, 5_000))):
         folder = tmp_path / str(place)
         counts.append(converted(folder, description, monkeypatch, threads=threads, room=room, rows=rows).counts)
         assert counts[-1] == counts[0]
