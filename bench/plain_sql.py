@@ -61,6 +61,7 @@ else:
     read = f"read_csv('{folder / kind}.csv', header = true, columns = {types})"
     base.execute(f"CREATE TABLE lines AS SELECT row_number() OVER () - 1 AS edge, * FROM {read}")
     table = "lines"
+base.execute("SET preserve_insertion_order = false")  # rows are numbered
 more = {"w": np.float64, "t": np.int64} if "times" in kind else {}
 names = "".join(f", e.{one}" for one in more)
 if of_texts:
@@ -68,10 +69,19 @@ if of_texts:
         "CREATE TABLE keys AS SELECT key, row_number() OVER (ORDER BY key) - 1 AS node "
         f"FROM (SELECT src AS key FROM {table} UNION SELECT dst FROM {table})"
     )
-    base.execute(
-        f"CREATE TABLE edges AS SELECT s.node AS src, d.node AS dst, e.edge{names} FROM {table} e "
-        "JOIN keys s ON s.key = e.src JOIN keys d ON d.key = e.dst"
-    )
+    if memory < 10**9:  # DuckDB cannot spill two joins of one query
+        base.execute(
+            f"CREATE TABLE half AS SELECT s.node AS src, e.dst, e.edge{names} FROM {table} e "
+            "JOIN keys s ON s.key = e.src"
+        )
+        base.execute(
+            f"CREATE TABLE edges AS SELECT e.src, d.node AS dst, e.edge{names} FROM half e JOIN keys d ON d.key = e.dst"
+        )
+    else:
+        base.execute(
+            f"CREATE TABLE edges AS SELECT s.node AS src, d.node AS dst, e.edge{names} FROM {table} e "
+            "JOIN keys s ON s.key = e.src JOIN keys d ON d.key = e.dst"
+        )
     num_nodes = base.execute("SELECT count(*) FROM keys").fetchall()[0][0]
     with (target / "ids").open("wb") as file:
         for batch in base.sql("SELECT key FROM keys ORDER BY node").to_arrow_reader(1 << 17):

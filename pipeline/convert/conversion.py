@@ -213,7 +213,10 @@ class Conversion:
         with self.bar(f"read {edge.table.name}", edge.table.num_rows) as progress:
             arguments = (edge, self._ids_of_ends(edge_type), self.tables.options, self.room, progress.update)
             facts = read_rows(self.base, f"rows{of_table}", *arguments)
-        return {**facts, "shared": num_shared(self.base, f"rows{of_table}") if self._may_be_of_two_types(edge) else 0}
+        num_nodes = self._ids[self.tables.ends(edge_type)[0]].num_nodes or 0
+        # Of so many nodes that there is no room for two bits of each nobody is told.
+        is_counted = self._may_be_of_two_types(edge) and num_nodes < self.room // 8
+        return {**facts, "shared": num_shared(self.base, f"rows{of_table}", num_nodes) if is_counted else 0}
 
     def _may_be_of_two_types(self, edge: EdgeTable) -> bool:
         """Whether nothing tells that the two columns of a table of edges, which are keys, have ids of one type."""

@@ -35,6 +35,8 @@ INCOMING = "incoming"
 #: Before anything is read: these cannot be changed afterwards.
 _TAMED = (
     "SET enable_progress_bar = false",  # it would go to stdout
+    # Of rows that are fed it cannot know how many there are: tables of keys are the ones to look in, as queries say.
+    "SET disabled_optimizers = 'build_side_probe_side,join_order'",
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
@@ -171,7 +173,8 @@ def database(folder: Path, room: int) -> Iterator[Database]:
         "allow_community_extensions": False,
         "python_enable_replacements": False,
     }
-    base = None
+    base, pool = None, pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())  # others keep what was let go of
     try:
         base = _opened(folder / "tables.duckdb", config)
         yield Database(base, limit)
@@ -181,6 +184,7 @@ def database(folder: Path, room: int) -> Iterator[Database]:
     finally:
         if base is not None:
             base.close()
+        pa.set_memory_pool(pool)
 
 
 def load_database(folder: Path) -> None:
@@ -242,4 +246,4 @@ def _explain(cause: Exception, folder: Path) -> None:
 
 def _threads(limit: int) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, limit // (128 << 20)))  # each thread has buffers of its own
+    return max(1, min(cores, limit // (64 << 20)))  # each thread has buffers of its own

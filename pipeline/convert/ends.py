@@ -79,10 +79,13 @@ def read_rows(
     return {"num_rows": base.value(f"SELECT count(*) FROM {name}")}
 
 
-def num_shared(base: Database, rows: str) -> int:
+def num_shared(base: Database, rows: str, num_nodes: int) -> int:
     """Return how many nodes are a source in some row and a destination in another one."""
-    sides = (f"SELECT {side} FROM {rows} WHERE {side} IS NOT NULL" for side in ("src", "dst"))
-    return int(base.value(f"SELECT count(*) FROM ({' INTERSECT '.join(sides)})"))
+    is_end = np.zeros((2, num_nodes), bool)
+    for batch in base.batches(f"SELECT src, dst FROM {rows}"):
+        for side, ids in zip(is_end, batch.columns, strict=True):
+            side[ids.drop_null().to_numpy(zero_copy_only=False)] = True
+    return int((is_end[0] & is_end[1]).sum())
 
 
 def take_ends(

@@ -222,8 +222,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/ends.py",
-        "' INTERSECT '.join(sides)",
-        "' UNION '.join(sides)",
+        "(is_end[0] & is_end[1]).sum()",
+        "(is_end[0] | is_end[1]).sum()",
         "tests/behaviour/convert/test_nothing_is_silent.py::test_keys_of_both_columns_that_become_one_node_are_counted",
     ),
     Mutant(

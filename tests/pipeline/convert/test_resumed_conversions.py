@@ -164,7 +164,7 @@ def write_edges(folder, kind):
 @pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("others", ["alone", "pandas"])
-@pytest.mark.parametrize("memory", ["480MB", "600MB", "1GB"])
+@pytest.mark.parametrize("memory", ["520MB", "600MB", "1GB"])
 @pytest.mark.parametrize("kind", ["arrays", "numbers.csv", "numbers.parquet", "texts.csv", "texts.parquet"])
 def test_memory_is_the_peak_of_the_process(kind, memory, others, tmp_path):
     if others == "pandas":
