@@ -26,6 +26,7 @@ OPTIONAL = (
     "tqdm",
     "duckdb",
     "pyarrow",
+    "yaml",
 )
 
 

@@ -40,6 +40,7 @@ ODD_ROWS = (
     ("duplicate_edges", ("keep", "drop"), "edges between the same nodes"),
     ("loops", ("keep", "drop", "add"), "edges from a node to itself; add: to each node that has none"),
     ("null_times", ("refuse", "earliest", "drop"), "of edges and nodes"),
+    ("held_out", ("keep", "drop"), "edges of val and test by --edge-split; drop: from the graph, they are items alone"),
 )
 
 

@@ -20,6 +20,7 @@ OPTIONAL = (
     ("torch_geometric", ("torch-geometric",), "no headrace.pyg, no .to_pyg(), no objects of PyG", "headrace[pyg]"),
     ("dgl", ("dgl",), "no .to_dgl(), no objects of DGL", "headrace[dgl]"),
     ("duckdb", ("duckdb",), "no conversion of text ids, Parquet or joins", "headrace[convert]"),
+    ("yaml", ("PyYAML",), "no conversion of folders of GraphBolt and DGL, which YAML describes", "headrace[convert]"),
     ("pymetis", ("pymetis",), "no headrace partition --method metis", "headrace[partition]"),
     ("igraph", ("igraph",), "no headrace partition --method louvain", "headrace[louvain]"),
     ("matplotlib", ("matplotlib",), "no picture of partitions (--report)", "headrace[plot]"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -41,8 +41,12 @@ def column_of(kind: Any, first_row: Callable[[], Any]) -> Column | None:
     types = pa.types
     if types.is_dictionary(kind):
         kind = kind.value_type
-    if types.is_string(kind) or types.is_large_string(kind):
+    if _is_text(kind):
         return Column(np.dtype(object))
+    if types.is_decimal(kind):
+        return Column(np.dtype(np.float64 if kind.scale > 0 else np.int64))
+    if types.is_null(kind):
+        return Column(np.dtype(np.float64))
     if types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind):
         inner = column_of(kind.value_type, list)
         if inner is None or inner.is_text or inner.shape:
@@ -78,9 +82,14 @@ def as_numpy(values: Any, column: Column, where: Callable[[int], str], name: str
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if column.is_text:
-        return np.array(values.to_pylist(), dtype=object)
+        return np.array(texts_of(values, where, name).to_pylist(), dtype=object)
     if column.shape:
         return _vectors(values, column, where, name)
+    if pa.types.is_decimal(values.type):
+        # By texts, which are read as the nearest number.
+        values = _cast(values.cast(pa.string()), pa.from_numpy_dtype(column.dtype), where, name)
+    if pa.types.is_null(values.type):
+        values = values.cast(pa.float64())
     if pa.types.is_temporal(values.type):
         values = values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64())
     if values.null_count == 0:
@@ -89,6 +98,85 @@ def as_numpy(values: Any, column: Column, where: Callable[[int], str], name: str
     zero = pa.scalar(False if column.dtype == bool else 0, values.type)
     plain = np.asarray(values.fill_null(zero).to_numpy(zero_copy_only=False)).astype(column.dtype, copy=False)
     return np.ma.MaskedArray(plain, mask)
+
+
+def texts_of(values: Any, where: Callable[[int], str], name: str) -> Any:
+    """Return a column of texts as an array of pyarrow; `as_numpy` has the parameters.
+
+    Raises
+    ------
+    InputError
+        If bytes are no text in UTF-8.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values if pa.types.is_large_string(values.type) else _cast(values, pa.large_string(), where, name)
+
+
+def common_type(kinds: Sequence[Any]) -> Any:
+    """Return the type that has all values of some types of pyarrow; None if there is none."""
+    import pyarrow as pa
+
+    plain = [one.value_type if pa.types.is_dictionary(one) else one for one in kinds]
+    if all(one == plain[0] for one in plain):
+        return kinds[0]
+    if all(pa.types.is_null(one) or _is_text(one) for one in plain):
+        return pa.large_string()
+    try:
+        schemas = [pa.schema([("a", one)]) for one in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field("a").type
+    except pa.ArrowException:
+        return None
+
+
+def as_type(values: Any, kind: Any, where: Callable[[int], str], name: str) -> Any:
+    """Return a column of a part of a table in the type of all parts; `as_numpy` has the parameters."""
+    import pyarrow as pa
+
+    if values.type == kind or pa.types.is_dictionary(kind):
+        return values
+    return _cast(values.dictionary_decode() if pa.types.is_dictionary(values.type) else values, kind, where, name)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    views = [getattr(types, one) for one in ("is_string_view", "is_binary_view") if hasattr(types, one)]
+    tests = [types.is_string, types.is_large_string, types.is_binary, types.is_large_binary, types.is_fixed_size_binary]
+    return any(test(kind) for test in (*tests, *views))
+
+
+def _cast(values: Any, kind: Any, where: Callable[[int], str], name: str) -> Any:
+    """Cast a column, which changes no value.
+
+    Raises
+    ------
+    InputError
+        If one does not fit, with its row.
+    """
+    import pyarrow as pa
+
+    try:
+        return values.cast(kind)
+    except pa.ArrowException:
+        row = next(row for row in range(len(values)) if not _can_cast(values.slice(row, 1), kind))
+        what = "a text in UTF-8" if _is_text(kind) else f"a number that {kind} has"
+        raise InputError(
+            f"convert: {where(row)}: expected {what} in {name!r}, got {str(values[row])[:60]}; convert the column"
+        ) from None
+
+
+def _can_cast(values: Any, kind: Any) -> bool:
+    import pyarrow as pa
+
+    try:
+        values.cast(kind)
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _vectors(values: Any, column: Column, where: Callable[[int], str], name: str) -> NDArray[Any]:

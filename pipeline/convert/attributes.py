@@ -140,14 +140,23 @@ def missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
     return found
 
 
-def as_labels(values: NDArray[Any]) -> NDArray[Any]:
-    """Return labels with NaN, or -100 in integers, which losses of torch ignore, where there is none."""
+def as_labels(values: NDArray[Any], table: Table, column: str, start: int) -> NDArray[Any]:
+    """Return labels, of which the first is in row `start`, with NaN, or -100 in integers, where there is none.
+
+    Losses of torch ignore these.
+
+    Raises
+    ------
+    InputError
+        If some are null and the dtype has neither.
+    """
     null = np.ma.getmaskarray(values)
     plain = np.ma.getdata(values)
     if not null.any():
         return plain
     if plain.dtype.kind in "bu":
         raise InputError(
-            f"convert: expected labels of floating point or signed integers, as some are null, got {plain.dtype}"
+            f"convert: {table.where(start + int(null.argmax()))}: expected labels of floating point or signed integers "
+            f"in {column!r}, as this one is null, got {plain.dtype}; convert the column, or fill it in"
         )
     return np.where(null, plain.dtype.type(math.nan if plain.dtype.kind == "f" else -100), plain)

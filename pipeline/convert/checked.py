@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args, get_type_hints
 
 from headrace.ops import InputError
@@ -18,6 +18,7 @@ from headrace.pipeline.convert.description import (
     split_name,
 )
 from headrace.pipeline.convert.iso_times import with_times
+from headrace.pipeline.convert.relations import with_relations
 from headrace.pipeline.convert.table import Table, first_text
 from headrace.pipeline.data.reverse_types import lacks_reverse, reverse_type
 
@@ -55,6 +56,7 @@ class Checked:
     items: Sequence[Items]
     options: Options
     tasks: Sequence[Mapping[str, Any]] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_typed(self) -> bool:
@@ -84,6 +86,14 @@ class Checked:
         for number, one in enumerate(self.items):
             for column, of_type, side in zip(*self.of_items(one), ("src", "dst"), strict=False):
                 yield Reference(one.table, column, of_type, f"items{number}.{side}")
+
+    def edge_reads(self) -> list[EdgeTable]:
+        """Return the tables of edges, of those with relations in a column one: they are read together."""
+        found: list[EdgeTable] = []
+        for _, edge in self.edge_tables():
+            if not any(one.reads_with(edge) for one in found):
+                found.append(edge)
+        return found
 
     def edge_tables(self) -> Iterator[tuple[EdgeType | None, EdgeTable]]:
         """Yield the tables of edges in the order of edge ids."""
@@ -119,7 +129,7 @@ def checked(description: Description) -> Checked:
     if not isinstance(description, Description) or not description.edges:
         raise InputError(f"convert: expected a Description with tables of edges, got {description!r}")
     _check_options(description.options)
-    description = with_times(description)
+    description = with_relations(with_times(description))
     edges: dict[EdgeType | None, list[EdgeTable]] = {}
     for edge in description.edges:
         _check_edge(edge)
@@ -144,7 +154,7 @@ def checked(description: Description) -> Checked:
         _check_node(node)
     nodes = {name: _with_split_names(node) for name, node in nodes.items()}
     items = tuple(replace(one, name=split_name(one.name)) for one in description.items)
-    found = Checked(nodes, edges, items, description.options, description.tasks)
+    found = Checked(nodes, edges, items, description.options, description.tasks, description.notes)
     for one in found.items:
         _check_items(found, one)
     _check_added(found)
@@ -183,6 +193,11 @@ def _check_added(tables: Checked) -> None:
             "it; leave one out"
         )
     apart = [one for one in tables.edges if one is not None and one[0] != one[2]]
+    if options.held_out == "drop" and all(edge.split is None for _, edge in tables.edge_tables()):
+        raise InputError(
+            "convert: held_out='drop' (--held-out drop): expected a column of splits in a table of edges, got none; "
+            "name it: split = COLUMN under [edges]"
+        )
     if options.loops == "add" and len(apart) == len(tables.edges):
         raise InputError(
             "convert: loops='add' (--loops add): expected an edge type between nodes of one type, got "
@@ -203,7 +218,8 @@ def _check_edge(edge: EdgeTable) -> None:
     both = [name for name in ("weight", "time") if name in edge.attributes and getattr(edge, name) is not None]
     if both:
         raise InputError(f"convert: {edge.table.name}: expected one attribute {both[0]!r}, got it in two places")
-    _check_columns(edge.table, [edge.src, edge.dst, *attributes_of(edge).values()])
+    relation = [] if edge.relation is None else [edge.relation]
+    _check_columns(edge.table, [edge.src, edge.dst, *relation, *attributes_of(edge).values()])
     _check_rows(edge.table, edge.features, edge.labels)
     if edge.split is not None:
         edge.table.column(edge.split)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.ops import InputError
 from headrace.ops.forks import cached_property
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.attributes import Attribute, joined_attributes
-from headrace.pipeline.convert.checked import Checked, Reference, attributes_of
+from headrace.pipeline.convert.checked import Checked, attributes_of
+from headrace.pipeline.convert.database import Database, drop
 from headrace.pipeline.convert.description import EdgeTable, EdgeType, NodeTable
-from headrace.pipeline.convert.edge_ends import EndFiles, end_files, read_ends
-from headrace.pipeline.convert.graph_edges import GraphEdges
-from headrace.pipeline.convert.ids_of_types import ids_of_type
+from headrace.pipeline.convert.edges import GraphEdges
+from headrace.pipeline.convert.ends import Ends, columns_of_attributes, num_shared, read_rows, take_ends
+from headrace.pipeline.convert.ids import NodeIds, are_texts, find_keys
 from headrace.pipeline.convert.item_rows import (
     ItemColumns,
     ItemRun,
@@ -23,19 +24,15 @@ from headrace.pipeline.convert.item_rows import (
     read_node_splits,
     runs_of,
 )
-from headrace.pipeline.convert.node_ids import NodeIds
 from headrace.pipeline.convert.output import Output
 from headrace.pipeline.convert.report import edges_text
-from headrace.pipeline.convert.unused_ids import has_row_numbers, unused_id, warning_of
+from headrace.pipeline.convert.unused_ids import advice_of, has_row_numbers, unused_id, warning_of
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
 from headrace.pipeline.convert.write_arrays import ArraysOfDataset
 from headrace.pipeline.storage.dataset.manifest import Manifest
 
 #: A larger number of nodes, without a table of them, must have edges for some of them.
 MOST_NODES_UNTOLD = 1 << 28
-
-#: Among more nodes it is not counted which are both sources and destinations: that takes a quarter of a byte for each.
-MOST_NODES_SHARED = 1 << 27
 
 Bar = Callable[[str, int | None], Any]
 
@@ -48,17 +45,22 @@ class Conversion:
     tables
         What to read.
     work
-        Files between passes.
+        The passes that are finished, and files between passes.
+    base
+        Tables between passes.
     room
         Bytes of memory for arrays.
     bar
         Makes a progress bar of a pass over a number of rows.
     check
-        Called behind each pass over tables: refuses files that have changed.
+        Called behind each pass over tables, and at the end: refuses files that have changed.
     """
 
-    def __init__(self, tables: Checked, work: WorkFolder, room: int, bar: Bar, check: Callable[[], None]) -> None:
+    def __init__(
+        self, tables: Checked, work: WorkFolder, base: Database, room: int, bar: Bar, check: Callable[[], None]
+    ) -> None:
         self.tables = tables
+        self.base = base
         self.work = work
         self.room = room
         self.bar = bar
@@ -68,21 +70,24 @@ class Conversion:
         self.warnings: list[str] = []
         self._check = check
         self._ids: dict[str, NodeIds] = {}
-        self._ends: list[tuple[EdgeType | None, EdgeTable, EndFiles, Facts]] = []
+        self._ends: list[tuple[EdgeType | None, EdgeTable, Ends]] = []
+        self._largest: list[dict[str, int]] = []
+        self._largest_of_items: dict[int, dict[str, int]] = {}
         self._counts: dict[str, int] = {}
 
     def run(self, notes: Mapping[str, Any]) -> Manifest:
         """Run the passes that are not finished, and return the manifest of what they have written."""
         _ = self.edge_attributes  # which refuses some tables
-        for name, node in self.tables.nodes.items():
-            references = [one for one in self.tables.references() if one.type == name]
+        for place, (name, node) in enumerate(self.tables.nodes.items()):
             self._look_for_ids(node)
-            self._ids[name] = ids_of_type(self, node, references)
+            self._ids[name] = self._find_ids(place, node)
         self._read_edges()
         items = self._read_items()
         self._count_nodes()
-        arrays = ArraysOfDataset(self, self.graph_edges.run())
-        return arrays.write(self._with_splits(items), {**notes, "counts": self._counts})
+        self.graph_edges.run()
+        manifest = ArraysOfDataset(self).write(self._with_splits(items), {**notes, "counts": self._counts})
+        self._check()
+        return manifest
 
     def source_pass(self, name: str, run: Callable[[], Facts]) -> Facts:
         """Run a pass that reads tables, unless it is finished."""
@@ -109,8 +114,8 @@ class Conversion:
         warn_user(f"convert: {text}")
 
     @property
-    def ends(self) -> list[tuple[EdgeType | None, EdgeTable, EndFiles, Facts]]:
-        """The tables of edges with their files and what is known of them."""
+    def ends(self) -> list[tuple[EdgeType | None, EdgeTable, Ends]]:
+        """The tables of edges with what stays of them."""
         return self._ends
 
     @cached_property
@@ -138,16 +143,50 @@ class Conversion:
             if not found["are_rows"]:
                 self.warn(warning_of(node, column))
 
+    def _find_ids(self, place: int, node: NodeTable) -> NodeIds:
+        """Find the ids of the nodes of a type, by a pass over tables if that takes one."""
+        references = [one for one in self.tables.references() if one.type == node.type]
+        create = self.tables.options.unknown_ids == "create"
+        is_text = are_texts(node, references)
+        if is_text or node.external or (node.table is not None and node.id is not None):
+            name = f"keys{place}"
+
+            def run() -> Facts:
+                with self.bar(f"find the ids of {node.type}", None) as progress:
+                    arguments = (self.base, name, node, references)
+                    return find_keys(*arguments, create=create, room=self.room, advance=progress.update)
+
+            facts = self.source_pass(f"ids of {node.type}", run)
+            _check_number(node, facts["num_rows"])
+            keys = None if facts["are_numbers"] else name
+            return NodeIds(facts["num_nodes"], facts["num_rows"], keys, is_text=is_text, is_key=True)
+        if node.table is None:
+            return NodeIds(None if create else node.num_nodes, node.num_nodes or 0)
+        num_rows = node.table.num_rows
+        if num_rows is None:
+            num_rows = self.source_pass(f"rows of {node.type}", lambda: {"num_rows": _count_rows(node)})["num_rows"]
+        _check_number(node, num_rows)
+        return NodeIds(None if create else num_rows, num_rows, advice=advice_of(node))
+
     def _read_edges(self) -> None:
+        reads = self.tables.edge_reads()
+        is_needed = [False] * len(reads)
         for number, (edge_type, edge) in enumerate(self.tables.edge_tables()):
-            types = self.tables.ends(edge_type)
-            ids = (self._ids[types[0]], self._ids[types[1]])
-            files = end_files(self.work, number, ids, edge, self.edge_attributes)
-            facts = self.source_pass(
-                f"read edges {number}",
-                lambda: self._read_ends(number, edge, files, types),  # noqa: B023
+            of_table = next(place for place, one in enumerate(reads) if one.reads_with(edge))
+            read = self.source_pass(
+                f"read edges {of_table}",
+                lambda: self._read_rows(of_table, edge_type, edge),  # noqa: B023
             )
-            self._ends.append((edge_type, edge, files, facts))
+            facts = self.work.once(
+                f"ends of edges {number}",
+                lambda: self._take_ends(number, of_table, edge_type, edge),  # noqa: B023
+            )
+            columns = columns_of_attributes(edge)
+            self._ends.append(
+                (edge_type, edge, Ends(f"ends{number}", columns, read["num_rows"], facts["num_edges"], facts["pairs"]))
+            )
+            is_needed[of_table] |= facts["needs_rows"]
+            self._largest.append({side: facts[side] for side in ("src", "dst")})
             self.num_edges[edge_type] = self.num_edges.get(edge_type, 0) + facts["num_edges"]
             of_type = edges_text(edge_type)
             left, num_rows = facts["counts"]["unknown"], facts["num_rows"]
@@ -158,39 +197,49 @@ class Conversion:
                 )
             for what, text in (("unknown", "to unknown nodes left out"), ("loops", "that are loops left out")):
                 self.count(f"{of_type} {text}", facts["counts"][what])
+            self.count(f"{of_type}: held out as items alone", facts["counts"]["held out"])
             self.count(
                 f"ids that are both in {edge.src!r} and in {edge.dst!r}, one node each (if they are of two types, "
                 "describe these in TOML)",
-                facts["counts"]["both ends"],
+                read["shared"],
             )
             done = "left out" if self.tables.options.null_times == "drop" else "made the earliest"
             self.count(f"{of_type} without a time {done}", facts["counts"]["null times"])
+        for place, needed in enumerate(is_needed):
+            if not needed:
+                drop(self.base, f"rows{place}")
 
-    def _read_ends(self, number: int, edge: EdgeTable, files: EndFiles, types: tuple[str, str]) -> Facts:
-        columns = zip((edge.src, edge.dst), types, ("src", "dst"), strict=True)
-        src, dst = (
-            self._ids[of_type].reader(Reference(edge.table, column, of_type, f"edges{number}.{side}"))
-            for column, of_type, side in columns
-        )
+    def _read_rows(self, of_table: int, edge_type: EdgeType | None, edge: EdgeTable) -> Facts:
         with self.bar(f"read {edge.table.name}", edge.table.num_rows) as progress:
-            return read_ends(
-                edge,
-                files,
-                (src, dst),
-                self.edge_attributes,
-                self.tables.options,
-                same_type=types[0] == types[1],
-                shared_keys=self._keys_of_both_ends(edge, types[0]),
-                room=self.room,
-                advance=progress.update,
-            )
+            arguments = (edge, self._ids_of_ends(edge_type), self.tables.options, self.room, progress.update)
+            facts = read_rows(self.base, f"rows{of_table}", *arguments)
+        num_nodes = self._ids[self.tables.ends(edge_type)[0]].num_nodes or 0
+        # Of so many nodes that there is no room for two bits of each nobody is told.
+        is_counted = self._may_be_of_two_types(edge) and num_nodes < self.room // 8
+        return {**facts, "shared": num_shared(self.base, f"rows{of_table}", num_nodes) if is_counted else 0}
 
-    def _keys_of_both_ends(self, edge: EdgeTable, node_type: str) -> int | None:
-        """Return the number of nodes if no table or type tells whether two columns of keys have ids of one type."""
-        node, ids = self.tables.nodes[node_type], self._ids[node_type]
-        told = self.tables.is_typed or node.table is not None or edge.src == edge.dst
-        are_keys = node.external or ids.external is not None
-        return None if told or not are_keys or (ids.num_nodes or 0) > MOST_NODES_SHARED else ids.num_nodes
+    def _may_be_of_two_types(self, edge: EdgeTable) -> bool:
+        """Whether nothing tells that the two columns of a table of edges, which are keys, have ids of one type."""
+        name, node = next(iter(self.tables.nodes.items()))
+        is_told = self.tables.is_typed or node.table is not None or edge.src == edge.dst
+        return not is_told and self._ids[name].is_key
+
+    def _take_ends(self, number: int, of_table: int, edge_type: EdgeType | None, edge: EdgeTable) -> Facts:
+        types = self.tables.ends(edge_type)
+        return take_ends(
+            self.base,
+            f"ends{number}",
+            f"rows{of_table}",
+            edge,
+            self._ids_of_ends(edge_type),
+            self.edge_attributes,
+            self.tables.options,
+            same_type=types[0] == types[1],
+        )
+
+    def _ids_of_ends(self, edge_type: EdgeType | None) -> tuple[NodeIds, NodeIds]:
+        src, dst = self.tables.ends(edge_type)
+        return self._ids[src], self._ids[dst]
 
     def _read_items(self) -> list[tuple[str, ItemRun]]:
         found, references = [], {one.key: one for one in self.tables.references()}
@@ -198,34 +247,32 @@ class Conversion:
             key = f"items{number}"
             mine = [one for side in ("src", "dst") if (one := references.get(f"{key}.{side}"))]
             columns = ItemColumns(items.table, items.labels, items.time, self.tables.options.null_times)
+            ids = [self._ids[one.type] for one in mine]
 
             def run() -> Facts:
-                readers = [self._ids[one.type].reader(one) for one in mine]  # noqa: B023
                 with self.bar(f"read {items.table.name}", items.table.num_rows) as progress:  # noqa: B023
-                    arguments = (self.work, key, items, readers, columns, self.tables.options, self.room)  # noqa: B023
+                    arguments = (self.base, self.work, key, items, ids, columns, self.tables.options, self.room)  # noqa: B023
                     return read_items(*arguments, progress.update)
 
             facts = self.source_pass(f"read {key}", run)
             self.count(f"items {items.name} of unknown nodes left out", facts["counts"]["unknown"])
+            if self.tables.options.null_times == "drop":
+                self.count(f"items {items.name} without a time left out", facts["counts"]["null times"])
             self.count(f"labels {items.labels} of items {items.name} that are missing", facts["counts"]["missing"])
             self._largest_of_items[number] = dict(zip((one.type for one in mine), facts["largest"], strict=True))
             found += runs_of(self.work, key, items.type, len(mine), columns, facts)
         return found
 
-    @cached_property
-    def _largest_of_items(self) -> dict[int, dict[str, int]]:
-        return {}
-
     def _num_ends(self) -> int:
-        return sum(facts["num_edges"] for *_, facts in self._ends)
+        return sum(ends.num_edges for *_, ends in self._ends)
 
     def _count_nodes(self) -> None:
         """Find how many nodes each type has: also of types whose largest number only edges and items tell."""
         for name, ids in self._ids.items():
             largest = [of_type.get(name, -1) for of_type in self._largest_of_items.values()]
-            for edge_type, _, _, facts in self._ends:
+            for (edge_type, *_), of_sides in zip(self._ends, self._largest, strict=True):
                 src, dst = self.tables.ends(edge_type)
-                largest += [facts[side] for side, of_type in (("src", src), ("dst", dst)) if of_type == name]
+                largest += [of_sides[side] for side, of_type in (("src", src), ("dst", dst)) if of_type == name]
             if ids.num_nodes is None and max(largest, default=-1) >= max(MOST_NODES_UNTOLD, 100 * self._num_ends()):
                 raise InputError(
                     f"convert: {name}: expected integer ids to be numbers of nodes, got {max(largest)}, so that "
@@ -263,7 +310,7 @@ class Conversion:
                     lambda: read_node_splits(self.work, key, node, of_nodes, self.room),  # noqa: B023
                 )
                 yield from runs_of(self.work, key, name if typed else None, 1, of_nodes, facts)
-        for place, (edge_type, edge, files, ends) in enumerate(self._ends):
+        for place, (edge_type, edge, ends) in enumerate(self._ends):
             if edge.split is not None:
                 split = edge.split
                 label = next(iter(edge.labels.values())) if len(edge.labels) == 1 else None
@@ -271,6 +318,30 @@ class Conversion:
                 key = f"pairs{place}"
                 facts = self.source_pass(
                     f"read {key}",
-                    lambda: read_edge_split(self.work, key, split, files, columns, ends, self.room),  # noqa: B023
+                    lambda: read_edge_split(self.base, self.work, key, split, ends, columns, self.room),  # noqa: B023
                 )
+                if options.held_out == "drop":
+                    self._warn_of_other_splits(edge_type, [name for name, _ in facts["items"]])
                 yield from runs_of(self.work, key, edge_type, 2, columns, facts)
+
+    def _warn_of_other_splits(self, edge_type: EdgeType | None, names: Sequence[str]) -> None:
+        others = [name for name in names if name not in ("train", "val", "test")]
+        if others:
+            self.warn(
+                f"{edges_text(edge_type)} in the splits {', '.join(map(repr, others))} stay in the graph: "
+                "held_out='drop' takes those of val and test out of it; write these names"
+            )
+
+
+def _check_number(node: NodeTable, num_rows: int) -> None:
+    if node.table is not None and node.num_nodes not in (None, num_rows):
+        raise InputError(
+            f"convert: expected {node.num_nodes} nodes of type {node.type!r}, got {num_rows} rows in "
+            f"{node.table.name}; correct num_nodes"
+        )
+
+
+def _count_rows(node: NodeTable) -> int:
+    assert node.table is not None
+    column = next(iter(node.table.columns))
+    return sum(len(chunk[column]) for chunk in node.table.arrow_chunks([column], 1 << 16))

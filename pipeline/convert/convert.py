@@ -22,6 +22,7 @@ def convert(
     undirected: bool | None = None,
     reverse: bool | None = None,
     null_times: Literal["refuse", "earliest", "drop"] | None = None,
+    held_out: Literal["keep", "drop"] | None = None,
     time_unit: str | None = None,
     memory: int | str | None = None,
     overwrite: bool = False,
@@ -38,7 +39,8 @@ def convert(
 
     Of an object the graph is that of `Graph.from_pyg` or `Graph.from_dgl`, with its edge attributes and times. Features
     are all arrays with a row for each node or edge, of all types. Masks of nodes, ``train_mask``, become items,
-    ``data.items["train"]``; ``edge_label_index`` and ``edge_label`` of PyG become the items "edge_label".
+    ``data.items["train"]``, and those of several splits, [num_nodes, k], ``data.items["train_0"]`` and further;
+    ``edge_label_index`` and ``edge_label`` of PyG become the items "edge_label".
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def convert(
         A path, a torch_geometric ``Data`` or ``HeteroData``, or a ``dgl.DGLGraph``.
     folder
         The data set to make; it appears when it is complete.
-    unknown_ids, duplicate_edges, loops, undirected, reverse, null_times, time_unit
+    unknown_ids, duplicate_edges, loops, undirected, reverse, null_times, held_out, time_unit
         Of files: policies for odd rows, in place of the fields of ``[options]`` in TOML, which
         `headrace.pipeline.convert.description.Options` documents. With None the source decides, and then the defaults.
     memory
@@ -93,6 +95,7 @@ def convert(
         "undirected": undirected,
         "reverse": reverse,
         "null_times": null_times,
+        "held_out": held_out,
         "time_unit": time_unit,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -14,9 +14,10 @@ from headrace.ops import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
+from headrace.pipeline.convert.database import LEAST_ROOM, database, load_database
 from headrace.pipeline.convert.description import Description
-from headrace.pipeline.convert.duck_database import LEAST_ROOM, load_database
 from headrace.pipeline.convert.id_columns import with_ids_alike
+from headrace.pipeline.convert.in_memory import convert_in_memory, lacks_database
 from headrace.pipeline.convert.memory import room
 from headrace.pipeline.convert.report import Report, planned, unused_columns
 from headrace.pipeline.convert.table import Table
@@ -29,10 +30,10 @@ from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, cont
 from headrace.pipeline.storage.terminal import progress_bar
 
 #: Of the passes and their files: a work folder of another one is not used.
-_PASSES_VERSION = 4
+_PASSES_VERSION = 5
 
 #: Texts of a column of labels that notes keep: more would make a manifest large.
-_MOST_CLASSES = 1000
+_MOST_CLASSES = 10_000
 
 
 def convert_tables(
@@ -58,8 +59,7 @@ def convert_tables(
     folder
         The data set to make.
     memory
-        What the process may take at most, in bytes or as a text such as "4GB": keys of nodes take 40 bytes each, all
-        else adapts to it.
+        What the process may take at most, in bytes or as a text such as "4GB". What does not fit is in files.
     overwrite
         Replace a data set at `folder`, with the parts inside it; anything else there stays, and is an error with its
         name.
@@ -96,16 +96,22 @@ def convert_tables(
     # Of the name in a folder that is no link: the work folder is beside it.
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay as they are
     check_is_free(target, overwrite=overwrite, contents=contents_of_dataset, what="a data set")
+    if "?" in str(target):  # behind which DuckDB reads options of its file
+        raise InputError(f"convert: expected a folder whose path has no question mark, got {str(target)!r}; move it")
     removed = parts_inside(target)
-    least = _load_libraries(tables, target)
+    _load_libraries(tables, target)
     if dry_run:
         report = planned(tables, target, limit)
         found = tuple(warnings_of_first_rows(tables.nodes.values()))
         for one in found:
             warn_user(f"convert: {one}")
         return replace(report, removed=removed, warnings=found)
-    left = room(limit, *least)
     before = _stamps(tables)
+    if lacks_database():
+        notes = _notes(tables, before)
+        manifest = convert_in_memory(tables, target, notes, overwrite=overwrite, progress=progress)
+        return replace(_report(tables, manifest, target, limit), removed=removed)
+    left = room(limit, LEAST_ROOM)
     target.parent.mkdir(parents=True, exist_ok=True)
 
     def bar(what: str, total: int | None) -> Any:
@@ -113,41 +119,44 @@ def convert_tables(
             shown=progress, desc=what, total=total, unit="B" if "write" in what else "", unit_scale=True
         )
 
-    with with_remedy(target), work_folder(target, _fingerprint(tables, before)) as work:
-        conversion = Conversion(tables, work, left, bar, lambda: _refuse_changes(tables, before))
+    with (
+        with_remedy(target),
+        work_folder(target, _fingerprint(tables, before)) as work,
+        database(work.path, left) as base,
+    ):
+        conversion = Conversion(tables, work, base, left, bar, lambda: _refuse_changes(tables, before))
         manifest = conversion.run(_notes(tables, before))
         with new_folder(target, overwrite=overwrite, contents=contents_of_dataset, what="a data set") as draft:
             conversion.output.publish(draft, arrays_of(manifest))
             manifest.write(draft)
-        return replace(_report(conversion, manifest, target, limit), removed=removed)
+        passes, warnings = tuple(work.done()), tuple(conversion.warnings)
+        return replace(_report(tables, manifest, target, limit), removed=removed, passes=passes, warnings=warnings)
 
 
-def _load_libraries(tables: Checked, target: Path) -> tuple[int, ...]:
-    """Load what takes memory beside arrays, and return what arrays must have at least where that is more than usual."""
+def _load_libraries(tables: Checked, target: Path) -> None:
+    """Load what takes memory beside arrays, so that it is known how much is left."""
     for table in tables.tables():
         table.load()
-    of_ids = [one.table.column(one.column) for one in tables.references()]
-    nodes = tables.nodes.values()
-    of_ids += [one.table.column(one.id) for one in nodes if one.table is not None and one.id is not None]
-    if not any(column.is_text for column in of_ids):
-        return ()
-    load_database(target.parent)
-    return (LEAST_ROOM,)
+    if not lacks_database():
+        load_database(target.parent)
 
 
-def _report(conversion: Conversion, manifest: Manifest, target: Path, limit: int) -> Report:
+def _report(tables: Checked, manifest: Manifest, target: Path, limit: int) -> Report:
     arrays = {array.file.removesuffix(".npy"): array for array in arrays_of(manifest)}
+    nodes: dict[str, int | None] = {next(iter(tables.nodes)): manifest.num_nodes}
+    edges: dict[Any, int | None] = {None: manifest.num_edges}
+    if manifest.node_types is not None and manifest.edge_types is not None:
+        nodes = {str(name): count for name, count in manifest.node_types}
+        edges = {name: count for name, count in manifest.edge_types}  # noqa: C416 - None in others
     return Report(
         target,
-        conversion.num_nodes,
-        conversion.num_edges,
+        nodes,
+        edges,
         {name: f"{one.dtype}[{', '.join(map(str, one.shape))}]" for name, one in arrays.items()},
         manifest.notes["counts"],
         limit,
         sum((target / array.file).stat().st_size for array in arrays.values()),
-        tuple(conversion.work.done()),
-        unused=unused_columns(conversion.tables),
-        warnings=tuple(conversion.warnings),
+        unused=unused_columns(tables),
     )
 
 
@@ -181,7 +190,13 @@ def _notes(tables: Checked, stamps: list[Any]) -> dict[str, Any]:
         kept = {name: list(texts) for name, texts in table.classes.items() if len(texts) <= _MOST_CLASSES}
         source.update({"classes": kept} if kept else {})
     tasks = {"tasks": [dict(one) for one in tables.tasks]} if tables.tasks else {}
-    return {"converter": "headrace convert", "sources": sources, "options": asdict(tables.options), **tasks}
+    return {
+        **tables.notes,
+        "converter": "headrace convert",
+        "sources": sources,
+        "options": asdict(tables.options),
+        **tasks,
+    }
 
 
 def _fingerprint(tables: Checked, stamps: list[Any]) -> str:

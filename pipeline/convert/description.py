@@ -16,11 +16,19 @@ Columns = str | Sequence[str]
 
 EdgeType = tuple[str, str, str]
 
+#: The relation of an edge type whose table has relations in a column.
+ANY = "*"
+
 #: What to do about null as a time, for users of functions and of the shell.
 NULL_TIMES = "pass null_times='earliest' (--null-times earliest) or 'drop' (--null-times drop)"
 
 #: Other names of splits, in any case.
 _SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+
+
+def names_of_split(split: str) -> list[str]:
+    """Return what train, val or test may be called, in lower case."""
+    return [name for name, ours in _SPLITS.items() if ours == split]
 
 
 def split_name(name: str) -> str:
@@ -96,6 +104,9 @@ class EdgeTable:
         By name, a column of labels, which becomes a feature of edges, and the labels of items if there is one.
     split
         A column with the name of the items that an edge is one of, such as "train"; items are pairs (src, dst).
+    relation
+        A column of texts, in a table whose type is (source type, `ANY`, destination type): edges with one text are
+        those of the type with it in place of `ANY`, types in ascending order of texts. Null is refused.
     """
 
     table: Table
@@ -108,6 +119,14 @@ class EdgeTable:
     time: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     split: str | None = None
+    relation: str | None = None
+
+    def reads_with(self, other: EdgeTable) -> bool:
+        """Whether one pass over a table reads these edges and others: those of other relations in it."""
+        if self.relation is None or other.relation is None:
+            return self is other
+        mine, others = ((one.table, one.src, one.dst, one.relation) for one in (self, other))
+        return mine == others
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +183,9 @@ class Options:
     null_times
         "refuse"; "earliest": such an edge or node has always been there, as `Graph.from_coo` has it; "drop" leaves out
         the edge or item (times of nodes are then refused).
+    held_out
+        Of edges that the `split` of their table makes items "val" or "test": "keep" them in the graph as well, or
+        "drop" them from it. They are items alone then, their ends stay nodes, and the graph is the one to train on.
     time_unit
         What one unit of time is, such as "s": kept in the notes of the data set, and not interpreted. Of timestamps in
         Parquet and of texts it is found: ISO dates are "days" and datetimes "us" since 1970-01-01 in UTC.
@@ -175,6 +197,7 @@ class Options:
     undirected: bool = False
     reverse: bool = False
     null_times: Literal["refuse", "earliest", "drop"] = "refuse"
+    held_out: Literal["keep", "drop"] = "keep"
     time_unit: str | None = None
 
 
@@ -183,7 +206,8 @@ class Description:
     """All that a conversion reads.
 
     Node types, edge types and items keep their order. Types of nodes that edges name and no `NodeTable` has are added
-    behind the others. `tasks` are kept in the notes of the data set: what is known of each, such as its name.
+    behind the others. `tasks` are kept in the notes of the data set: what is known of each, such as its name. `notes`
+    are kept there, too, by their names.
     """
 
     edges: Sequence[EdgeTable]
@@ -191,3 +215,4 @@ class Description:
     items: Sequence[Items] = ()
     options: Options = field(default_factory=Options)
     tasks: Sequence[Mapping[str, Any]] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,25 @@ from numpy.typing import NDArray
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import Attribute, as_labels, missing, nulls
 from headrace.pipeline.convert.checked import columns_of
+from headrace.pipeline.convert.database import Database
 from headrace.pipeline.convert.description import Columns
+from headrace.pipeline.convert.item_rows import rows_of_window
 from headrace.pipeline.convert.memory import rows_within
-from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.table import Table
 
 Kind = tuple[np.dtype[Any], tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """The rows of a table of users that a table of DuckDB has."""
+
+    base: Database
+    name: str
+
+    def within(self, first: int, count: int) -> NDArray[np.int64]:
+        """Return which of some rows these are, from 0."""
+        return rows_of_window(self.base, self.name, first, count, ())[0]
 
 
 def kind_of(tables: Sequence[tuple[Table, Columns]], what: str) -> Kind:
@@ -45,7 +59,7 @@ def feature_pieces(
     kind: Kind,
     *,
     labels: bool,
-    kept: RawArray | None,
+    kept: KeptRows | None,
     room: int,
     counted: Counter[str] | None = None,
 ) -> Iterator[NDArray[Any]]:
@@ -54,7 +68,7 @@ def feature_pieces(
     Parameters
     ----------
     kept
-        bool, which rows stay; None for all.
+        Which rows stay; None for all.
     counted
         Takes how many labels of rows that stay are ``missing``: NaN, or -100 in integers.
 
@@ -68,12 +82,12 @@ def feature_pieces(
     at_a_time = rows_within(room // 8, 3 * max(1, math.prod(shape)) * dtype.itemsize)
     for chunk in table.chunks(list(names), at_a_time):
         parts = []
-        staying: slice | NDArray[Any] = slice(None) if kept is None else kept.rows(row, row + len(chunk[names[0]]))
+        staying: slice | NDArray[Any] = slice(None) if kept is None else kept.within(row, len(chunk[names[0]]))
         for name in names:
             values = chunk[name]
             null = nulls(values, nan=False)
             if labels:
-                values = as_labels(values)
+                values = as_labels(values, table, name, row)
                 if counted is not None:
                     counted["missing"] += int(missing(values)[staying].sum())
             elif null.any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from glob import glob, has_magic
 from itertools import accumulate
@@ -18,29 +19,37 @@ from headrace.pipeline.storage.opened_files import open_regular
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def files_of(paths: Paths) -> list[Path]:
+def files_of(paths: Paths, folder: str | os.PathLike[str] = "") -> list[Path]:
     """Return the files of a table, ``part_2`` before ``part_10``.
 
     Parameters
     ----------
     paths
-        A file, a pattern with ``*``, a folder whose files are all meant, or several of these, which keep their order.
+        A file, a pattern, a folder whose files are all meant, or several of these, which keep their order. In a
+        pattern ``*`` is any text in a name, and ``**`` any number of folders. The name of a file that is there is no
+        pattern.
+    folder
+        What paths are below; none of its characters is part of a pattern.
 
     Raises
     ------
     InputError
-        If there is no such file, or it is no regular one.
+        If there is no such file, it is no regular one or named twice, or a folder has folders in it.
     """
-    if isinstance(paths, str | os.PathLike):
-        found = _files_of_one(Path(paths))
-    else:
-        found = [file for one in paths for file in _files_of_one(Path(one))]
+    named = [paths] if isinstance(paths, str | os.PathLike) else paths
+    found = [file for one in named for file in _files_of_one(os.fspath(one), os.fspath(folder))]
     if not found:
-        named = [paths] if isinstance(paths, str | os.PathLike) else paths
-        texts = ", ".join(str(one) for one in named)
+        texts = ", ".join(os.path.join(folder, one) for one in named)  # noqa: PTH118 - as it was written
         raise InputError(f"convert: expected files, got {texts!r}, which names none; look at the path")
     for file in found:
         _check(file)
+    counts = Counter(os.path.realpath(file) for file in found)
+    twice = [file for file in found if counts[os.path.realpath(file)] > 1]
+    if twice:
+        raise InputError(
+            f"convert: expected each file once in {', '.join(repr(os.fspath(one)) for one in named)}, got {twice[-1]} "
+            "again; name the files otherwise"
+        )
     return found
 
 
@@ -88,8 +97,15 @@ class RowsOfFiles:
 
     def where(self, row: int, first: int = 0) -> str:
         """Return the file and row, rows of a file counted from `first`."""
-        place = min(bisect_right(self._starts, row) - 1, len(self._files) - 1)
+        place = self._place(row)
         return f"{self._files[place]}, row {row - self._starts[place] + first}"
+
+    def file_of(self, row: int) -> Path:
+        """Return the file that a row is in."""
+        return self._files[self._place(row)]
+
+    def _place(self, row: int) -> int:
+        return min(bisect_right(self._starts, row) - 1, len(self._files) - 1)
 
 
 def _check(file: Path) -> None:
@@ -104,10 +120,30 @@ def _check(file: Path) -> None:
         ) from cause
 
 
-def _files_of_one(path: Path) -> list[Path]:
+def _files_of_one(text: str, folder: str) -> list[Path]:
+    path = Path(folder, text)
     if path.is_dir():
-        entries = [one for one in path.iterdir() if one.is_file() and not one.name.startswith((".", "_"))]
-        return sorted(entries, key=natural_key)
-    if has_magic(str(path)) and not path.exists():
-        return sorted(map(Path, glob(str(path))), key=natural_key)  # noqa: PTH207 - absolute patterns too
-    return [path]
+        return _files_in(path, text.rstrip("/"))
+    if not has_magic(text) or path.exists():
+        return [path]
+    names = glob(text, root_dir=folder or None, recursive=True)  # noqa: PTH207 - absolute patterns too
+    found = [Path(folder, one) for one in names]
+    if "**" in text:  # which descends into folders, also those that other programs keep there, such as _temporary
+        above = len(Path(folder, text.split("**", maxsplit=1)[0] + "_").parts) - 1
+        found = [one for one in found if not one.is_dir() and not any(part[0] == "_" for part in one.parts[above:])]
+    return sorted(found, key=natural_key)
+
+
+def _files_in(path: Path, text: str) -> list[Path]:
+    """Return the files in a folder, but for those that other programs keep there, such as _SUCCESS."""
+    entries = sorted((one for one in path.iterdir() if not one.name.startswith((".", "_"))), key=natural_key)
+    files = [one for one in entries if one.is_file()]
+    folders = [one.name for one in entries if one.is_dir()]
+    if folders:
+        ending = "".join(files[0].suffixes[-2:]) if files else ""
+        advice = f", or {f'{text}/*{ending}'!r} for those in it alone" if files else ""
+        raise InputError(
+            f"convert: expected files alone in {path}, got the folders {', '.join(folders[:5])}; write "
+            f"{f'{text}/**/*{ending}'!r} for the files at any depth{advice}"
+        )
+    return files

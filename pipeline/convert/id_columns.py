@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Checked
 from headrace.pipeline.convert.description import EdgeTable, Items, NodeTable
+from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.unused_ids import pass_id, unused_id
 
 T = TypeVar("T", NodeTable, EdgeTable, Items)
@@ -26,19 +27,20 @@ def with_ids_alike(tables: Checked) -> Checked:
         If they must be texts in one column and integers in another.
     """
     kinds = {name: _kind_of(tables, name) for name in tables.nodes}
+    done: dict[Any, Table] = {}
     nodes = {
-        name: node if node.id is None else _with_ids(node, {node.id: kinds[name]})
+        name: node if node.id is None else _with_ids(node, {node.id: kinds[name]}, done)
         for name, node in tables.nodes.items()
     }
     edges = {}
     for edge_type, some in tables.edges.items():
         src, dst = tables.ends(edge_type)
-        edges[edge_type] = [_with_ids(one, {one.src: kinds[src], one.dst: kinds[dst]}) for one in some]
+        edges[edge_type] = [_with_ids(one, {one.src: kinds[src], one.dst: kinds[dst]}, done) for one in some]
     items = []
     for one in tables.items:
         columns, types = tables.of_items(one)
-        items.append(_with_ids(one, {name: kinds[of] for name, of in zip(columns, types, strict=False)}))
-    return Checked(nodes, edges, items, tables.options, tables.tasks)
+        items.append(_with_ids(one, {name: kinds[of] for name, of in zip(columns, types, strict=False)}, done))
+    return Checked(nodes, edges, items, tables.options, tables.tasks, tables.notes)
 
 
 def _kind_of(tables: Checked, name: str) -> str:
@@ -64,10 +66,14 @@ def _kind_of(tables: Checked, name: str) -> str:
     )
 
 
-def _with_ids(one: T, kinds: Mapping[str, str]) -> T:
-    table = one.table
-    if table is None:
+def _with_ids(one: T, kinds: Mapping[str, str], done: dict[Any, Table]) -> T:
+    """Return an owner with its ids as they should be; `done` has the tables of others, as several may share one."""
+    if one.table is None:
         return one
-    for column, kind in kinds.items():
-        table = table.with_ids(column, kind)
-    return replace(one, table=table)
+    key = (id(one.table), *kinds.items())
+    if key not in done:
+        table = one.table
+        for column, kind in kinds.items():
+            table = table.with_ids(column, kind)
+        done[key] = table
+    return replace(one, table=done[key])

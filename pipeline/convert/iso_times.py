@@ -12,13 +12,25 @@ from numpy.typing import NDArray
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.description import Description, EdgeTable, Items, NodeTable
-from headrace.pipeline.convert.table import Table
-from headrace.pipeline.convert.time_units import InUnit, Times, finest
+from headrace.pipeline.convert.formats.views import View
+from headrace.pipeline.convert.table import Column, Table
+from headrace.pipeline.convert.time_units import InUnit, finest
 
 T = TypeVar("T", NodeTable, EdgeTable, Items)
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_DATETIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)(Z|[+-]\d\d:?\d\d)?")
+_DAY = r"[0-9]{4}(?:-[0-9]{2}-[0-9]{2}|/[0-9]{2}/[0-9]{2})"
+_CLOCK = r"[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
+_ZONE = r" ?(?:Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_DATE = re.compile(f"^{_DAY}$")
+_TIME = re.compile(f"^{_DAY}(?:{_CLOCK}(?:{_ZONE})?)?$")
+_IN_ZONE = f":[0-9]{{2}}(?:\\.[0-9]+)?{_ZONE}$"
+_AS_ARROW_HAS_IT = (
+    ("/", "-"),
+    (" ?UTC$", "Z"),
+    (" ([+-][0-9:]+|Z)$", r"\1"),
+    (r"(\.[0-9]{6}[0-9]*?)0+($|[Z+-])", r"\1\2"),  # digits beyond microseconds
+)
+_TOO_FINE = re.compile(r"\.[0-9]{6}[0-9]*[1-9]")
 
 #: Rows by which it is told whether a column has dates or datetimes.
 _SAMPLE = 1000
@@ -26,10 +38,11 @@ _SAMPLE = 1000
 _WANTED = "2024-05-31, or 2024-05-31T13:45:00 with or without +02:00"
 
 
-class IsoTimes(Times):
-    """A table with ISO dates in some columns as days, or datetimes as microseconds, since 1970-01-01 in UTC.
+class IsoTimes(View):
+    """A table with ISO dates in some columns as days, or datetimes as micro- or nanoseconds, since 1970-01-01 in UTC.
 
-    Times without an offset are those of UTC.
+    Times without an offset are those of UTC. They are in nanoseconds where one of the first has more than six digits
+    of a second.
 
     Raises
     ------
@@ -38,21 +51,28 @@ class IsoTimes(Times):
     """
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        super().__init__(table, {name: _unit_of(table, name) for name in columns})
+        super().__init__(table, {name: Column(np.dtype(np.int64), unit=_unit_of(table, name)) for name in columns})
 
-    def _times(self, name: str, values: NDArray[Any], start: int) -> NDArray[Any]:
-        null = np.array([not one for one in values], bool)
-        found = np.zeros(len(values), np.int64)
-        there = np.flatnonzero(~null)
-        unit = self._units[name]
-        parse = _days if unit == "days" else _microseconds
+    def _changed(self, name: str, values: Any, start: int) -> NDArray[Any]:
+        import pyarrow as pa
+
+        texts = pa.array(values.tolist() if isinstance(values, np.ndarray) else values, pa.large_string())
+        unit = self.columns[name].unit
         try:
-            found[there] = parse(values[there].tolist())
-        except ValueError:
-            row = next(row for row in there.tolist() if not _is_time(parse, values[row]))
-            form = "a date as 2024-05-31, as in the first rows," if unit == "days" else f"a time as {_WANTED}"
+            found, null = _parsed(texts, unit)
+        except (pa.ArrowInvalid, ValueError):
+            row, text = next((row, text) for row, text in enumerate(texts.tolist()) if not _is_time(text, unit))
+            form = f"a time as {_WANTED}"
+            if unit == "days":
+                form = "a date as 2024-05-31, as in the first rows,"
+            elif _TIME.match(text) and _is_time(_TOO_FINE.sub(r".0", text), "us"):
+                form = (
+                    "a time from 1678 to 2261"
+                    if unit == "ns"
+                    else "at most six digits of a second, as in the first rows,"
+                )
             raise InputError(
-                f"convert: {self.where(start + row)}: expected {form} in {name!r}, got {values[row][:40]!r}; correct it"
+                f"convert: {self.where(start + row)}: expected {form} in {name!r}, got {text[:40]!r}; correct it"
             ) from None
         return np.ma.MaskedArray(found, null) if null.any() else found
 
@@ -121,11 +141,11 @@ def _unit_of(table: Table, column: str) -> str:
     for chunk in table.chunks([column], _SAMPLE):
         there = [one for one in chunk[column].tolist() if one]
         if there:
-            if all(map(_DATE.fullmatch, there)):
+            if all(map(_DATE.match, there)):
                 return "days"
-            odd = next((one for one in there if not _DATE.fullmatch(one) and not _DATETIME.fullmatch(one)), None)
+            odd = next((one for one in there if not _TIME.match(one)), None)
             if odd is None:
-                return "us"
+                return "ns" if any(map(_TOO_FINE.search, there)) else "us"
             raise InputError(
                 f"convert: {table.name}: expected times to be numbers, or texts such as {_WANTED}, got {odd[:40]!r} in "
                 f"{column!r}; write them so"
@@ -133,33 +153,39 @@ def _unit_of(table: Table, column: str) -> str:
     return "us"
 
 
-def _days(texts: Sequence[str]) -> NDArray[np.int64]:
-    if not all(map(_DATE.fullmatch, texts)):
-        raise ValueError
-    return np.array(texts, "datetime64[D]").astype(np.int64)
+def _parsed(texts: Any, unit: str | None) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return texts in a unit, with those that are null or empty.
+
+    Raises
+    ------
+    ValueError, pyarrow.ArrowInvalid
+        If one is no time, or none of the unit.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
+    form = _DATE if unit == "days" else _TIME
+    if not pc.all(pc.match_substring_regex(texts, form.pattern), min_count=0).as_py():
+        raise ValueError(unit)
+    for pattern, instead in _AS_ARROW_HAS_IT:
+        texts = pc.replace_substring_regex(texts, pattern, instead)
+    if unit == "days":
+        numbers = texts.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    else:
+        has_zone = pc.match_substring_regex(texts, _IN_ZONE)
+        in_zones = pc.if_else(has_zone, texts, None).cast(pa.timestamp(unit, "UTC"))
+        others = pc.if_else(has_zone, None, texts).cast(pa.timestamp(unit))
+        numbers = pc.coalesce(in_zones.cast(pa.int64()), others.cast(pa.int64()))
+    null = np.asarray(numbers.is_null())
+    return pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), null
 
 
-def _microseconds(texts: Sequence[str]) -> NDArray[np.int64]:
-    plain, offsets = [], np.zeros(len(texts), np.int64)
-    for place, text in enumerate(texts):
-        match = _DATETIME.fullmatch(text)
-        if match is None:
-            if not _DATE.fullmatch(text):
-                raise ValueError
-            plain.append(text)
-            continue
-        plain.append(match[1])
-        if match[2] not in (None, "Z"):
-            digits = match[2].replace(":", "")
-            minutes = 60 * int(digits[1:3]) + int(digits[3:])
-            offsets[place] = -minutes if digits[0] == "-" else minutes
-    found = np.array(plain, "datetime64[us]").astype(np.int64)
-    return found - offsets * 60_000_000
+def _is_time(text: str | None, unit: str | None) -> bool:
+    import pyarrow as pa
 
-
-def _is_time(parse: Any, text: str) -> bool:
     try:
-        parse([text])
-    except ValueError:
+        _parsed(pa.array([text], pa.large_string()), unit)
+    except (pa.ArrowInvalid, ValueError):
         return False
     return True

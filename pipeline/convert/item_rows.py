@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import as_labels, missing, nulls
+from headrace.pipeline.convert.database import INCOMING, Database
 from headrace.pipeline.convert.description import NULL_TIMES, Items, NodeTable, Options, split_name
-from headrace.pipeline.convert.edge_ends import EndFiles, refuse_unknown
+from headrace.pipeline.convert.ends import Ends, number_of, refuse_negative, refuse_unknown
+from headrace.pipeline.convert.fed_rows import feed_rows
+from headrace.pipeline.convert.ids import NodeIds
 from headrace.pipeline.convert.memory import rows_within
-from headrace.pipeline.convert.node_ids import UNKNOWN, IdReader
 from headrace.pipeline.convert.raw_array import RawArray, RawWriter
 from headrace.pipeline.convert.table import Table, as_int64
 from headrace.pipeline.convert.work_folder import Facts, WorkFolder
@@ -68,7 +70,7 @@ class ItemColumns:
         """Return labels and times of a chunk; rows without a time that are to go are taken from `kept`."""
         found = {}
         if self.labels is not None:
-            found["labels"] = as_labels(chunk[self.labels])
+            found["labels"] = as_labels(chunk[self.labels], self.table, self.labels, start)
         if self.time is not None:
             times = chunk[self.time]
             null = nulls(times, nan=True)
@@ -151,86 +153,106 @@ def read_node_splits(work: WorkFolder, key: str, node: NodeTable, columns: ItemC
             if isinstance(node.splits, str):
                 chosen = _by_name(node.table, node.splits, chunk[node.splits])
             else:
-                chosen = [(name, _mask(node.table, column, chunk[column], start)) for name, column in by_name.items()]
+                chosen = [(name, mask_of(node.table, column, chunk[column], start)) for name, column in by_name.items()]
             values = columns.values(chunk, np.ones(size, bool), start, counts)
             for name, mask in chosen:
                 writers.write(name, ids, values, mask)
             start += size
-        return {"items": writers.facts(), "counts": {}}
+        return {"items": writers.facts()}
 
 
 def read_edge_split(
-    work: WorkFolder, key: str, split: str, files: EndFiles, columns: ItemColumns, facts: Facts, room: int
+    base: Database, work: WorkFolder, key: str, split: str, ends: Ends, columns: ItemColumns, room: int
 ) -> Facts:
     """Write the pairs that a column of a table of edges names, of the edges that stay."""
-    counts, row, edge = _no_counts(), 0, 0
-    everything = facts["num_rows"] == facts["num_edges"]
+    counts, row = _no_counts(), 0
     names = list(dict.fromkeys([split, *columns.names]))
     with ExitStack() as stack:
         writers = _Writers(work, key, 2, columns, stack)
-        for chunk in columns.table.chunks(names, rows_within(room // 8, 96)):
+        for chunk in columns.table.chunks(names, rows_within(room // 16, 96)):
             size = len(chunk[split])
-            kept = np.ones(size, bool) if everything else files.kept.rows(row, row + size)
-            count = int(kept.sum())
-            pairs = np.stack([one.rows(edge, edge + count) for one in (files.src, files.dst)], 1).astype(np.int64)
+            kept, pairs = rows_of_window(base, ends.pairs, row, size, ("src", "dst"))
             staying = {name: rows[kept] for name, rows in chunk.items()}
-            values = columns.values(staying, np.ones(count, bool), row, counts)
+            stays = np.ones(len(kept), bool)
+            values = columns.values(staying, stays, row, counts)
             for name, mask in _by_name(columns.table, split, staying[split]):
-                writers.write(name, pairs, values, mask)
-            row, edge = row + size, edge + count
-        return {"items": writers.facts(), "counts": {}}
+                writers.write(name, pairs, values, mask & stays)
+            row += size
+        return {"items": writers.facts()}
 
 
 def read_items(
+    base: Database,
     work: WorkFolder,
     key: str,
     items: Items,
-    readers: list[IdReader],
+    ids: Sequence[NodeIds],
     columns: ItemColumns,
     options: Options,
     room: int,
     advance: Callable[[int], Any],
 ) -> Facts:
     """Write the items of a table of their own."""
-    counts, start, largest = {"unknown": 0, **_no_counts()}, 0, [-1] * len(readers)
-    id_columns = (items.ids,) if isinstance(items.ids, str) else tuple(items.ids)
-    needed = list(dict.fromkeys([*(one.column for one in readers if one.column), *columns.names]))
+    counts, start = {"unknown": 0, **_no_counts()}, 0
+    of_ids = (items.ids,) if isinstance(items.ids, str) else tuple(items.ids)
+    numbers = [f"n{place}" for place in range(len(ids))]
+    fed = {f"i{place}": column for place, column in enumerate(of_ids)}
+    joined = [number_of(name, one) for name, one in zip(fed, ids, strict=True)]
+    select = ", ".join(["i.row", *(f"{number} AS {name}" for (number, _), name in zip(joined, numbers, strict=True))])
+    with feed_rows(base, items.table, fed, room, advance, keys=list(fed)):
+        joins = " ".join(join for _, join in joined)
+        base.execute(f"CREATE OR REPLACE TABLE item_rows AS SELECT {select} FROM {INCOMING} i {joins}")
+    for name, column, one in zip(numbers, of_ids, ids, strict=True):
+        if one.keys is None and one.num_nodes is None:
+            refuse_negative(base, "item_rows", items.table, name, column)
+        row = base.value(f"SELECT min(row) FROM item_rows WHERE {name} IS NULL")
+        if row is not None and options.unknown_ids != "drop":
+            refuse_unknown(items.table, column, row, one.advice)
+    known = " AND ".join(f"{name} IS NOT NULL" for name in numbers)
+    num_rows, counts["unknown"] = base.row(f"SELECT count(*), count(*) FILTER (WHERE NOT ({known})) FROM item_rows")
+    largest = [base.value(f"SELECT coalesce(max({name}), -1) FROM item_rows WHERE {known}") for name in numbers]
+    base.execute(f"CREATE OR REPLACE VIEW known_rows AS SELECT * FROM item_rows WHERE {known}")
     with ExitStack() as stack:
-        writers = _Writers(work, key, len(readers), columns, stack)
-        for chunk in _chunks(items.table, needed, readers, rows_within(room // 8, 96)):
-            size = len(next(iter(chunk.values()))) if needed else int(chunk["rows"][0])
-            numbers = [one.take(chunk[one.column] if one.column else None, size) for one in readers]
-            kept = np.ones(size, bool)
-            for column, reader, found in zip(id_columns, readers, numbers, strict=True):
-                unknown = found == UNKNOWN
-                if unknown.any() and options.unknown_ids != "drop":
-                    refuse_unknown(items.table, column, start + int(unknown.argmax()), reader.advice)
-                counts["unknown"] += int((unknown & kept).sum())
-                kept &= ~unknown
+        writers = _Writers(work, key, len(ids), columns, stack)
+        for chunk, size in _chunks(items.table, columns.names, num_rows, rows_within(room // 16, 96)):
+            known_rows, found = rows_of_window(base, "known_rows", start, size, numbers)
+            kept, node_ids = np.zeros(size, bool), np.zeros((size, len(numbers)), np.int64)
+            kept[known_rows], node_ids[known_rows] = True, found
             values = columns.values(chunk, kept, start, counts)
-            largest = [max(one, int(found[kept].max(initial=-1))) for one, found in zip(largest, numbers, strict=True)]
-            ids = numbers[0] if len(numbers) == 1 else np.stack(numbers, 1)
-            writers.write(items.name, ids, values, kept)
+            writers.write(items.name, node_ids[:, 0] if len(numbers) == 1 else node_ids, values, kept)
             start += size
-            advance(size)
-        return {"items": writers.facts(), "counts": counts, "largest": largest}
+    base.execute("DROP VIEW known_rows")
+    base.execute("DROP TABLE item_rows")
+    return {"items": writers.facts(), "counts": counts, "largest": largest}
+
+
+def rows_of_window(
+    base: Database, name: str, first: int, count: int, columns: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which of some rows of a user's table a table of DuckDB has, from 0, and columns of these side by side."""
+    select = ", ".join(["row", *columns])
+    found = base.arrays(f"SELECT {select} FROM {name} WHERE row >= {first} AND row < {first + count} ORDER BY row")
+    side_by_side = [found[one].astype(np.int64) for one in columns]
+    return found["row"] - first, np.stack(side_by_side, 1) if columns else np.empty((len(found["row"]), 0), np.int64)
 
 
 def _no_counts() -> dict[str, int]:
     return {"null times": 0, "missing": 0}
 
 
-def _chunks(table: Table, needed: list[str], readers: list[IdReader], rows: int) -> Iterator[Any]:
-    if needed:
-        yield from table.chunks(needed, rows)
+def _chunks(table: Table, names: list[str], num_rows: int, rows: int) -> Iterator[tuple[Any, int]]:
+    """Yield columns of a table, none of which may be needed, and how many rows each chunk has."""
+    if names:
+        yield from ((chunk, len(chunk[names[0]])) for chunk in table.chunks(names, rows))
         return
-    for start in range(0, readers[0].num_rows, rows):
-        yield {"rows": np.array([min(rows, readers[0].num_rows - start)])}
+    yield from (({}, min(rows, num_rows - start)) for start in range(0, num_rows, rows))
 
 
 def _by_name(table: Table, column: str, values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
     """Return the rows of each name, names in the order of their first row."""
     if values.dtype != object:
+        if np.ma.getmaskarray(values).all():  # a column without any name
+            return []
         raise InputError(
             f"convert: {table.name}: expected names of items in {column!r}, got {values.dtype}; name a column of "
             f"texts such as train and val, or of booleans for each name: splits = {{ train = {column!r} }}"
@@ -243,7 +265,14 @@ def _by_name(table: Table, column: str, values: NDArray[Any]) -> list[tuple[str,
     return list(found.items())
 
 
-def _mask(table: Table, column: str, values: NDArray[Any], start: int) -> NDArray[np.bool_]:
+def mask_of(table: Table, column: str, values: NDArray[Any], start: int) -> NDArray[np.bool_]:
+    """Return which rows of a chunk, of which the first is row `start`, a mask has.
+
+    Raises
+    ------
+    InputError
+        If they are neither booleans nor 0 and 1, with the row.
+    """
     plain = np.ma.filled(values, 0)
     if plain.dtype == object:
         raise InputError(f"convert: {table.name}: expected booleans or 0 and 1 in {column!r}, got texts")

@@ -18,6 +18,7 @@ from headrace.pipeline.storage.features import FeatureStore
 
 #: Masks of nodes or edges with such names are items of the name before.
 _MASK = "_mask"
+_MASKS = (torch.bool, torch.uint8, torch.int8)
 
 #: DGL's own names of features, which hold ids of the graph that a graph was cut from.
 _BOOKKEEPING = ("_ID", "_TYPE")
@@ -62,22 +63,35 @@ def _features_of_dgl(graph: Any) -> FeatureStore:
 
 
 def _items_and_features(store: FeatureStore) -> tuple[dict[str, Any], FeatureStore]:
-    """Take masks of nodes from the features, as items of the name before ``_mask``."""
+    """Take masks of nodes from the features, as items of the name before ``_mask``; of several splits with a number."""
     items: dict[str, dict[Any, Any]] = {}
     features = {}
     for key, source in store.node.items():
         of_type, name = (None, key) if isinstance(key, str) else key
-        is_mask = name.endswith(_MASK) and source.dtype == torch.bool and len(source.shape) == 1
-        if not is_mask:
+        if not (name.endswith(_MASK) and source.dtype in _MASKS and len(source.shape) <= 2):
             features[key] = source
             continue
+        mask = _read_mask(source, name)
         of_name = split_name(name.removesuffix(_MASK))
-        of_types = items.setdefault(of_name, {})
-        if of_type in of_types:
-            raise InputError(f"convert: expected one mask of the items {of_name!r}, got several; leave one out")
-        of_types[of_type] = source
+        columns = {of_name: mask} if mask.ndim == 1 else {f"{of_name}_{i}": one for i, one in enumerate(mask.t())}
+        for one, rows in columns.items():
+            of_types = items.setdefault(one, {})
+            if of_type in of_types:
+                raise InputError(f"convert: expected one mask of the items {one!r}, got several; leave one out")
+            of_types[of_type] = rows.contiguous()
     plain = {name: of_types.get(None, of_types) for name, of_types in items.items()}
     return plain, FeatureStore(features, dict(store.edge))
+
+
+def _read_mask(source: Any, name: str) -> Tensor:
+    """Return a mask of booleans, [num_nodes] of one split or [num_nodes, num_splits]."""
+    rows: Tensor = source.read(torch.arange(source.shape[0], device="cpu")).rows
+    if bool(((rows != 0) & (rows != 1)).any()):
+        raise InputError(
+            f"convert: expected booleans or 0 and 1 in {name!r}, got other numbers; correct it, or give it a name "
+            f"without {_MASK}"
+        )
+    return rows.squeeze(1).bool() if rows.ndim == 2 and rows.shape[1] == 1 else rows.bool()
 
 
 def _links_of_pyg(data: Any) -> dict[str, Items]:

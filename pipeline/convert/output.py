@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,12 @@ class Output:
         self._bar = bar
         self.folder = work.file("data")
         self.folder.mkdir(exist_ok=True)
-        finished = {facts["file"] for name, facts in work.done().items() if name.startswith(_WRITTEN)}
+        finished = {
+            one["file"]
+            for name, facts in work.done().items()
+            if name.startswith(_WRITTEN)
+            for one in facts.get("files", {"": facts}).values()
+        }
         for path in self.folder.iterdir():
             if path.name not in finished:
                 path.unlink()
@@ -81,7 +87,47 @@ class Output:
         facts = self._work.once(name, run)
         if is_done and counted is not None:
             counted.update(facts["counted"])
-        return ArrayFile(facts["file"], facts["dtype"], tuple(facts["shape"]), facts["sha256"])
+        return _array_file(facts)
+
+    def write_together(
+        self,
+        name: str,
+        arrays: Mapping[str, tuple[Sequence[str], np.dtype[Any], tuple[int, ...]]],
+        pieces: Callable[[], Iterator[tuple[str, NDArray[Any]]]],
+        facts: Callable[[], dict[str, Any]],
+    ) -> tuple[dict[str, ArrayFile], dict[str, Any]]:
+        """Write several arrays at once.
+
+        Parameters
+        ----------
+        name
+            Of the pass.
+        arrays
+            By a key, the parts of the name of each, its dtype and its shape.
+        pieces
+            Yields keys and the next rows of their arrays.
+        facts
+            Returns what else is known behind the last piece, and is returned again by a run that goes on.
+        """
+        name = _WRITTEN + name
+
+        def run() -> dict[str, Any]:
+            total = sum(int(np.prod(shape)) * dtype.itemsize for _, dtype, shape in arrays.values())
+            with self._bar(name, total) as self._progress, ExitStack() as stack:
+                opened = {
+                    key: stack.enter_context(self._writer.open(parts, torch_dtype(dtype, ".".join(parts)), shape))
+                    for key, (parts, dtype, shape) in arrays.items()
+                }
+                for key, rows in pieces():
+                    opened[key].append(torch.from_numpy(np.array(rows, arrays[key][1], order="C")))
+            return {"files": {key: asdict(one.described()) for key, one in opened.items()}, "facts": facts()}
+
+        if self._work.is_done(name):
+            for parts, *_ in arrays.values():
+                self._writer.path(parts)
+        done = self._work.once(name, run)
+        files = {key: _array_file(one) for key, one in done["files"].items()}
+        return files, done["facts"]
 
     def raw(self, parts: Iterable[str], array: RawArray, num_rows: int) -> ArrayFile:
         """Write the rows of a file between passes."""
@@ -95,6 +141,10 @@ class Output:
         """Put the files into the folder that becomes the data set, and keep them here in case that fails."""
         for array in arrays:
             _link(self.folder / array.file, draft / array.file)
+
+
+def _array_file(facts: Mapping[str, Any]) -> ArrayFile:
+    return ArrayFile(facts["file"], facts["dtype"], tuple(facts["shape"]), facts["sha256"])
 
 
 def _link(path: Path, other: Path) -> None:

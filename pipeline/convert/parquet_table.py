@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
-from headrace.pipeline.convert.arrow_columns import as_numpy, column_of, needed_library
+from headrace.pipeline.convert.arrow_columns import as_numpy, as_type, column_of, common_type, needed_library, texts_of
 from headrace.pipeline.convert.files import Paths, RowsOfFiles, files_of, stamps_of
-from headrace.pipeline.convert.table import Stamp, Table, where_from
+from headrace.pipeline.convert.table import Column, Stamp, Table, where_from
 
 #: Bytes of a column that are read at a time: by default all those of a group of rows would be in memory.
 _BUFFER = 1 << 20
@@ -20,7 +22,8 @@ _BUFFER = 1 << 20
 class ParquetTable(Table):
     """A table of one or more Parquet files.
 
-    Lists of one length are vectors; timestamps are int64 in the unit that the file has.
+    Lists of one length are vectors; timestamps are int64 in the unit that the file has; decimals are floating point.
+    Files may have a column in types of which one has all values, as int32 and int64.
 
     Parameters
     ----------
@@ -30,7 +33,7 @@ class ParquetTable(Table):
     Raises
     ------
     InputError
-        If a file is damaged or has other columns than the first one, or pyarrow is not installed.
+        If a file is damaged, or has other columns than the first one, or pyarrow is not installed.
     """
 
     def __init__(self, paths: Paths) -> None:
@@ -39,49 +42,69 @@ class ParquetTable(Table):
         self.name = (
             str(self._files[0]) if len(self._files) == 1 else f"{self._files[0]} and {len(self._files) - 1} more"
         )
-        counts, first = [], None
+        counts, schemas = [], []
         for path in self._files:
             with _opened(path) as file:
                 counts.append(file.metadata.num_rows)
-                schema = file.schema_arrow
-                first = schema if first is None else first
-                if [(one.name, one.type) for one in schema] != [(one.name, one.type) for one in first]:
+                schemas.append(file.schema_arrow)
+                if schemas[-1].names != schemas[0].names:
                     raise InputError(
-                        f"convert: expected the columns of {self._files[0]} in {path}, got {schema.names}; or their "
-                        "types differ"
+                        f"convert: expected the columns of {self._files[0]} in {path}, got {schemas[-1].names}"
                     )
-        assert first is not None  # there are files
         self.num_rows = sum(counts)
         self._rows = RowsOfFiles(self._files, counts)
-        self._types = {one.name: one.type for one in first}
+        self._types = {name: common_type([one.field(name).type for one in schemas]) for name in schemas[0].names}
+        self._unread: dict[str, str] = {}
         self.columns = {}
-        for name in first.names:
-            column = column_of(self._types[name], partial(self._first_row, name))
-            if column is not None:
-                self.columns[name] = column
+        for name, kind in self._types.items():
+            column = None if kind is None else column_of(kind, partial(self._first_row, name))
+            if column is None:
+                self._unread[name] = " and ".join(dict.fromkeys(str(one.field(name).type) for one in schemas))
+            self.columns[name] = column or Column(np.dtype(object))
+
+    def column(self, name: str) -> Column:
+        """Return what a column holds; `Table.column` documents it."""
+        if name in self._unread:
+            raise InputError(
+                f"convert: {self.name}: expected numbers, texts, times or lists of numbers in {name!r}, got "
+                f"{self._unread[name]}; write the column as one of these, of one type in all files"
+            )
+        return super().column(name)
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
         """Yield rows; `Table.chunks` documents it."""
-        start = 0
-        for batch in self._batches(columns, rows):
-            yield {
-                name: as_numpy(batch.column(name), self.columns[name], partial(where_from, self, start), name)
-                for name in columns
-            }
-            start += len(batch)
+        for where, batch in self._columns(columns, rows):
+            yield {name: as_numpy(values, self.columns[name], where, name) for name, values in batch.items()}
 
-    def texts(self, column: str, rows: int) -> Iterator[Any]:
-        """Yield a column of texts as arrays of pyarrow; `Table.texts` documents it."""
-        for batch in self._batches([column], rows):
-            yield batch.column(column)
+    def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
+        """Yield rows with texts as arrays of pyarrow; `Table.arrow_chunks` documents it."""
+        for where, batch in self._columns(columns, rows):
+            yield {
+                name: texts_of(values, where, name)
+                if self.columns[name].is_text
+                else as_numpy(values, self.columns[name], where, name)
+                for name, values in batch.items()
+            }
 
     def where(self, row: int) -> str:
         """Return the file, and the row in it, from 0."""
         return self._rows.where(row)
 
+    def file_of(self, row: int) -> Path:
+        """Return the file that a row is in, of rows that were read."""
+        return self._rows.file_of(row)
+
     def stamps(self) -> tuple[Stamp, ...]:
         """Return the files as they are now."""
         return stamps_of(self._files)
+
+    def _columns(self, columns: Sequence[str], rows: int) -> Iterator[tuple[Callable[[int], str], dict[str, Any]]]:
+        """Yield what tells the place of a row of each batch, and its columns, in the types of all files."""
+        start = 0
+        for batch in self._batches(columns, rows):
+            where = partial(where_from, self, start)
+            yield where, {name: as_type(batch.column(name), self._types[name], where, name) for name in columns}
+            start += len(batch)
 
     def _batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         for path in self._files:

@@ -33,45 +33,35 @@ class RawArray:
         """The bytes of a row."""
         return self.dtype.itemsize * math.prod(self.shape)
 
-    def rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return some rows.
+    def pieces(self, num_rows: int, at_a_time: int) -> Iterator[NDArray[Any]]:
+        """Yield the rows, piece by piece.
 
         Raises
         ------
         InputError
-            If the file is shorter, as others have written to it.
+            If there are fewer than `num_rows`, as others have written to the file.
         """
-        count = (stop - start) * math.prod(self.shape)
-        found = np.fromfile(self.path, self.dtype, count, offset=start * self.row_bytes)
-        if found.size != count:
-            raise InputError(
-                f"convert: {self.path} was cut short by another program; remove its folder, and start again"
-            )
-        return found.reshape(stop - start, *self.shape)
-
-    def pieces(self, num_rows: int, at_a_time: int) -> Iterator[NDArray[Any]]:
-        """Yield the first rows, piece by piece."""
         for start in range(0, num_rows, at_a_time):
-            yield self.rows(start, min(start + at_a_time, num_rows))
+            count = min(at_a_time, num_rows - start)
+            rows = np.fromfile(self.path, self.dtype, count * math.prod(self.shape), offset=start * self.row_bytes)
+            if rows.size != count * math.prod(self.shape):
+                raise InputError(
+                    f"convert: {self.path} was cut short by another program; remove its folder, and start again"
+                )
+            yield rows.reshape(count, *self.shape)
 
-    def writer(self, keep_rows: int = 0) -> RawWriter:
-        """Open the file for appending behind its first rows."""
-        return RawWriter(self, keep_rows)
-
-    def remove(self) -> None:
-        """Remove the file, if it is there."""
-        self.path.unlink(missing_ok=True)
+    def writer(self) -> RawWriter:
+        """Begin the file anew."""
+        return RawWriter(self)
 
 
 class RawWriter:
     """Appends rows to the file of a `RawArray`; a context manager, which ends with the rows on the disk."""
 
-    def __init__(self, array: RawArray, keep_rows: int) -> None:
+    def __init__(self, array: RawArray) -> None:
         self._array = array
-        self._file: BinaryIO = array.path.open("r+b" if keep_rows else "wb")
-        self._file.truncate(keep_rows * array.row_bytes)
-        self._file.seek(0, os.SEEK_END)
-        self.num_rows = keep_rows
+        self._file: BinaryIO = array.path.open("wb")
+        self.num_rows = 0
 
     def append(self, rows: NDArray[Any]) -> None:
         """Write rows behind the others."""

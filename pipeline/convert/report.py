@@ -140,10 +140,7 @@ def _number(count: int | None) -> str:
 def planned(tables: Checked, target: Path, memory: int) -> Report:
     """Return the report of a dry run: numbers are None where only reading tells."""
     nodes = {name: _num_nodes(tables, node) for name, node in tables.nodes.items()}
-    edges: dict[EdgeType | None, int | None] = {
-        name: None if any(one.table.num_rows is None for one in some) else sum(one.table.num_rows or 0 for one in some)
-        for name, some in tables.edges.items()
-    }
+    edges = {name: _num_edges(tables, name) for name in tables.edges}
     attributes = joined_attributes(
         [(one.table, attributes_of(one)) for _, one in tables.edge_tables()],
         nulls_are_earliest=tables.options.null_times == "earliest",
@@ -157,13 +154,13 @@ def planned(tables: Checked, target: Path, memory: int) -> Report:
             kind = f"{dtype}[{', '.join(map(str, ('n', *shape)))}]"
             arrays[f"{what} feature {name} of {_type_of(owner)}"] = kind
     about = {name: _about_nodes(node) for name, node in tables.nodes.items()}
-    rows = [one.table.about_rows() for _, one in tables.edge_tables()]
+    rows = [one.table.about_rows() for one in tables.edge_reads()]
     num_edges = None if None in rows else sum(one or 0 for one in rows)
-    disk, needed = disk_needed(tables, about, num_edges, attributes), memory_needed(tables, about, num_edges)
+    disk, needed = disk_needed(tables, about, num_edges, attributes), memory_needed()
     passes = [f"find the ids of {name}" for name, node in tables.nodes.items() if node.id is not None or node.external]
-    passes += [f"read {one.table.name}" for _, one in tables.edge_tables()]
+    passes += [f"read {one.table.name}" for one in tables.edge_reads()]
     passes += [f"read items {one.name}" for one in tables.items]
-    passes += ["count edges", "distribute edges", "sort edges", "write arrays"]
+    passes += ["write arrays"]
     return Report(
         target,
         nodes,
@@ -177,6 +174,17 @@ def planned(tables: Checked, target: Path, memory: int) -> Report:
         memory_needed=needed,
         unused=unused_columns(tables),
     )
+
+
+def _num_edges(tables: Checked, name: EdgeType | None) -> int | None:
+    """Return how many edges of a type there will be; None where only reading tells."""
+    options = tables.options
+    rows = [one.table.num_rows for one in tables.edges[name]]
+    may_go = options.unknown_ids == "drop" or options.null_times == "drop" or options.duplicate_edges == "drop"
+    is_part = any(one.relation is not None for one in tables.edges[name])
+    if None in rows or may_go or is_part or options.undirected or options.loops != "keep":
+        return None
+    return sum(one or 0 for one in rows) * (2 if options.reverse and name is None else 1)
 
 
 def _num_nodes(tables: Checked, node: NodeTable) -> int | None:

@@ -66,6 +66,9 @@ class Table(ABC):
     columns: Mapping[str, Column]
     num_rows: int | None = None
     identity: str = ""
+    #: Whether the dtypes of numbers are stated, not told by texts. Ids may be whole numbers in floating point then, as
+    #: pandas writes them beside null.
+    states_dtypes: bool = True
     classes: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     @abstractmethod
@@ -82,15 +85,9 @@ class Table(ABC):
             If a row is malformed, with its file and row.
         """
 
-    def texts(self, column: str, rows: int) -> Iterator[Any]:
-        """Yield a column of texts as arrays of pyarrow, with null; faster than objects where a format has them."""
-        import pyarrow as pa
-
-        try:
-            for chunk in self.chunks([column], rows):
-                yield pa.array(chunk[column], pa.large_string(), from_pandas=True)
-        except (pa.ArrowException, UnicodeEncodeError) as cause:
-            raise InputError(f"convert: {self.name}: expected texts in {column!r}, got others ({cause})") from cause
+    def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
+        """Yield what `chunks` does; texts may be arrays of pyarrow, which are faster than objects."""
+        return self.chunks(columns, rows)
 
     def where(self, row: int) -> str:
         """Return the file and the row, as a user counts them, of a row of the table that counts from 0."""
@@ -223,7 +220,7 @@ def as_int64(values: NDArray[Any], column: str, where: Callable[[int], str], sta
     if values.dtype == np.uint64 and values.size and int(values.max()) > np.iinfo(np.int64).max:
         raise InputError(
             f"convert: {where(start + int(values.argmax()))}: expected integers below 2**63 in {column!r}, got "
-            f"{values.max()}"
+            f"{values.max()}; write ids as texts, which may be any"
         )
     return values.astype(np.int64, copy=False)
 

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from headrace.pipeline.data.drafts import hold
 from headrace.pipeline.data.file_errors import FAULTS, named_in_errors
 
 JOURNAL = "journal"
+_DRAFT = "journal.part"
 
 Facts = dict[str, Any]
 
@@ -46,8 +47,8 @@ class WorkFolder:
         self._done = {line["pass"]: line["facts"] for line in lines[1:]}
         # The last line of a killed run may be half a line.
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        self._journal.with_suffix(".part").write_text(text)
-        self._journal.with_suffix(".part").replace(self._journal)
+        (path / _DRAFT).write_text(text)
+        (path / _DRAFT).replace(self._journal)
 
     def file(self, name: str) -> Path:
         """Return the path of a file between passes."""
@@ -124,10 +125,17 @@ def work_folder(target: Path, fingerprint: str) -> Iterator[WorkFolder]:
     Raises
     ------
     InputError
-        If another run converts to the same target.
+        If another run converts to the same target, or there is a folder of its name that no conversion has made.
     """
     path = path_of_work(target)
-    path.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir()
+    if not _is_ours(path):
+        raise InputError(
+            f"convert: expected {path} to be the work folder of a conversion, got a folder without its journal; move "
+            "it away"
+        )
     try:
         held = hold(path)
     except BlockingIOError as cause:
@@ -142,6 +150,18 @@ def work_folder(target: Path, fingerprint: str) -> Iterator[WorkFolder]:
         raise
     finally:
         held.let_go()
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a conversion has made a folder: before its journal begins there is nothing but the draft of it."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    if {entry.name for entry in folder.iterdir()} <= {JOURNAL, _DRAFT}:
+        return True
+    try:
+        return "fingerprint" in json.loads(folder.joinpath(JOURNAL).read_text().splitlines()[0])
+    except (OSError, ValueError, TypeError, IndexError):
+        return False
 
 
 def _empty(folder: Path) -> None:

@@ -7,20 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import joined_attributes
 from headrace.pipeline.convert.description import Columns, EdgeTable, EdgeType, NodeTable
-from headrace.pipeline.convert.feature_rows import added_pieces, feature_pieces, kind_of, time_pieces
-from headrace.pipeline.convert.graph_edges import EdgesThatStay
+from headrace.pipeline.convert.external_ids import OrderOfKeys, external_texts, integer_keys
+from headrace.pipeline.convert.feature_rows import KeptRows, added_pieces, feature_pieces, kind_of, time_pieces
+from headrace.pipeline.convert.graph_arrays import SortedEdges
 from headrace.pipeline.convert.item_rows import ItemRun
-from headrace.pipeline.convert.memory import rows_within
-from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.report import edges_text
-from headrace.pipeline.convert.sort_edges import index_dtype
+from headrace.pipeline.convert.sorted_edges import index_dtype
 from headrace.pipeline.data.reverse_types import reverse_type
-from headrace.pipeline.storage.array_file import PIECE_BYTES
 from headrace.pipeline.storage.dataset.manifest import (
     ArrayFile,
     FeatureFile,
@@ -37,9 +36,8 @@ if TYPE_CHECKING:
 class ArraysOfDataset:
     """Writes the arrays of a conversion whose edges are sorted."""
 
-    def __init__(self, conversion: Conversion, edges: EdgesThatStay) -> None:
+    def __init__(self, conversion: Conversion) -> None:
         self._conversion = conversion
-        self._stay = edges
         self._tables = conversion.tables
         self._output = conversion.output
 
@@ -63,21 +61,27 @@ class ArraysOfDataset:
         )
 
     def _graph(self, num_nodes: int, num_edges: int) -> GraphFiles:
-        files, output = self._conversion.graph_edges.sorter.files, self._output
-        indptr = output.raw(("graph", "indptr"), files.indptr, num_nodes + 1)
-        indices = output.raw(("graph", "indices"), files.indices, num_edges)
-        edge_ids = None if self._stay.are_sorted else self._edge_ids(files.edge_ids, num_edges)
-        of_edges = {
-            name: output.raw(("edge_attribute", name), rows, num_edges) for name, rows in files.attributes.items()
+        """Write the graph from edges that come sorted, and count those that repeat another one."""
+        attributes = self._conversion.edge_attributes
+        arrays: dict[str, tuple[Sequence[str], np.dtype[Any], tuple[int, ...]]] = {
+            "indptr": (("graph", "indptr"), np.dtype(np.int64), (num_nodes + 1,)),
+            "src": (("graph", "indices"), index_dtype(num_nodes), (num_edges,)),
+            "edge": (("graph", "edge_ids"), index_dtype(num_edges), (num_edges,)),
         }
-        return GraphFiles(indptr, indices, edge_ids, None, of_edges, self._node_times(num_nodes))
-
-    def _edge_ids(self, raw: RawArray, num_edges: int) -> ArrayFile:
-        """Write edge ids that count the edges that stay."""
-        pieces = raw.pieces(num_edges, rows_within(PIECE_BYTES, raw.row_bytes))
-        dropped = self._stay.dropped
-        fewer = pieces if dropped is None else (one - dropped.num_below(one) for one in pieces)
-        return self._output.write(("graph", "edge_ids"), index_dtype(num_edges), (num_edges,), fewer)
+        for place, (name, one) in enumerate(attributes.items()):
+            arrays[f"attribute{place}"] = (("edge_attribute", name), one.dtype, (num_edges,))
+        edges = SortedEdges(self._conversion.base, self._conversion.graph_edges, num_nodes)
+        files, facts = self._output.write_together(
+            "graph",
+            arrays,
+            edges.pieces,
+            lambda: {"sorted": edges.are_in_order, "repeats": edges.num_repeats},
+        )
+        for edge_type, count in zip(self._tables.edges, facts["repeats"], strict=True):
+            self._conversion.graph_edges.count(edge_type, "that repeat another one, kept", count)
+        of_edges = {name: files[f"attribute{place}"] for place, name in enumerate(attributes)}
+        edge_ids = None if facts["sorted"] else files["edge"]
+        return GraphFiles(files["indptr"], files["src"], edge_ids, None, of_edges, self._node_times(num_nodes))
 
     def _node_times(self, num_nodes: int) -> dict[str, ArrayFile]:
         nodes, counts = self._tables.nodes, self._conversion.num_nodes
@@ -112,7 +116,7 @@ class ArraysOfDataset:
     def _edge_features(self) -> Iterator[FeatureFile]:
         for edge_type in self._tables.edges:
             ends = [one for one in self._conversion.ends if one[0] == edge_type]
-            of_tables = [{name: (columns, label) for name, columns, label in _rows_of(edge)} for _, edge, _, _ in ends]
+            of_tables = [{name: (columns, label) for name, columns, label in _rows_of(edge)} for _, edge, _ in ends]
             for feature, (_, is_label) in of_tables[0].items():
                 yield from self._edge_feature(edge_type, feature, ends, is_label)
             odd = sorted({name for one in of_tables for name in one} - set(of_tables[0]))
@@ -126,26 +130,27 @@ class ArraysOfDataset:
         self, edge_type: EdgeType | None, feature: str, ends: Sequence[Any], is_label: bool
     ) -> Iterator[FeatureFile]:
         columns = []
-        for _, edge, _, _ in ends:
+        for _, edge, _ in ends:
             some = {name: own for name, own, _ in _rows_of(edge)}
             if feature not in some:
                 raise InputError(
                     f"convert: expected feature {feature!r} in all tables of {edge_type}, got none in {edge.table.name}"
                 )
             columns.append(some[feature])
-        tables = [edge.table for _, edge, _, _ in ends]
+        tables = [edge.table for _, edge, _ in ends]
         kind = kind_of(list(zip(tables, columns, strict=True)), f"feature {feature!r} of {edge_type}")
 
-        room, missing = self._conversion.room, Counter[str]()
+        room, missing, base = self._conversion.room, Counter[str](), self._conversion.base
 
         def pieces(counted: Counter[str] | None = None) -> Iterator[NDArray[Any]]:
-            for (_, edge, files, facts), own in zip(ends, columns, strict=True):
-                kept = None if facts["num_rows"] == facts["num_edges"] else files.kept
+            for (_, edge, some), own in zip(ends, columns, strict=True):
+                kept = None if some.num_rows == some.num_edges else KeptRows(base, some.name)
                 yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=kept, room=room, counted=counted)
 
         def added() -> Iterator[NDArray[Any]]:
-            for (_, edge, files, _), own in zip(ends, columns, strict=True):
-                yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=files.reversed, room=room)
+            for (_, edge, some), own in zip(ends, columns, strict=True):
+                kept = KeptRows(base, f"{some.name}_back")
+                yield from feature_pieces(edge.table, own, kind, labels=is_label, kept=kept, room=room)
 
         twice = self._tables.options.reverse and edge_type is None
         src, dst = self._tables.ends(edge_type)
@@ -153,7 +158,7 @@ class ArraysOfDataset:
             pieces(missing),
             pieces() if twice else (),
             added() if self._tables.options.undirected and src == dst else (),
-            added_pieces(self._stay.num_loops.get(edge_type, 0), kind, labels=is_label, fill=1),
+            added_pieces(self._conversion.graph_edges.num_loops.get(edge_type, 0), kind, labels=is_label, fill=1),
         )
         yield self._feature("edge", edge_type, feature, kind, self._conversion.num_edges[edge_type], rows, missing)
         self._conversion.count(f"labels {feature} of {edges_text(edge_type)} that are missing", missing["missing"])
@@ -203,21 +208,30 @@ class ArraysOfDataset:
         return found
 
     def _external_ids(self) -> Iterator[IdFiles]:
+        base = self._conversion.base
         for name in self._tables.nodes:
-            external = self._conversion.ids(name).external
-            if external is None:
+            ids = self._conversion.ids(name)
+            if ids.keys is None:
                 continue
-            num_nodes = self._conversion.num_nodes[name]
             of_type = name if self._tables.is_typed else "node"
-            values = self._output.raw(("ids", of_type, "values"), external.values, external.num_values)
-            starts, order = (
-                None if array is None else self._output.raw(("ids", of_type, what), array, count)
-                for what, array, count in (
-                    ("starts", external.starts, num_nodes + 1),
-                    ("order", external.order, num_nodes),
-                )
+            num_nodes = self._conversion.num_nodes[name]
+            texts = external_texts(base, ids.keys) if ids.is_text else None
+            int64, parts = np.dtype(np.int64), ("ids", of_type)
+            arrays: dict[str, tuple[Sequence[str], np.dtype[Any], tuple[int, ...]]] = {}
+            if texts is None:
+                arrays["values"] = ((*parts, "values"), int64, (num_nodes,))
+            else:
+                arrays["values"] = ((*parts, "values"), np.dtype(np.uint8), (texts.num_bytes,))
+                arrays["starts"] = ((*parts, "starts"), int64, (num_nodes + 1,))
+            order = OrderOfKeys(base, ids.keys)
+            pieces = integer_keys(base, ids.keys) if texts is None else texts.pieces()
+            files, facts = self._output.write_together(
+                f"ids of {of_type}",
+                {**arrays, "order": ((*parts, "order"), int64, (num_nodes,))},
+                lambda: chain(pieces, order.pieces()),  # noqa: B023
+                lambda: {"sorted": order.is_ascending},  # noqa: B023
             )
-            yield IdFiles(of_type, values, starts, order)
+            yield IdFiles(of_type, files["values"], files.get("starts"), None if facts["sorted"] else files["order"])
 
 
 def _rows_of(one: NodeTable | EdgeTable) -> list[tuple[str, Columns, bool]]:

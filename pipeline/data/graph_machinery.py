@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Table = TypeVar("Table")
 Arrays = TypeVar("Arrays", bound="tuple[Any, ...]")
 
+#: The table of the items, by name, of the data set that a graph was opened with.
+ITEMS_BESIDE = "items beside the graph"
+
 #: Threads that sample at once place the arrays of a graph once: a second copy might have no room.
 _PLACING = ProcessLock()
 

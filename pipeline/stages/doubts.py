@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.ops.errors import PlanWarning
 from headrace.ops.warn_user import warn_user
-from headrace.pipeline.data import Graph, ItemSet, edge_types_of, node_types_of, type_number
+from headrace.pipeline.data import Graph, Items, ItemSet, edge_types_of, node_types_of, type_number
+from headrace.pipeline.data.graph_machinery import ITEMS_BESIDE, kept
+from headrace.pipeline.data.split_shares import PARTS
 from headrace.pipeline.data.times import times_of
+from headrace.pipeline.data.typed_items import LinkTypes
 from headrace.pipeline.lowered import SeedEdges
 from headrace.pipeline.plan import Plan, SourceStage, Stage, source_of
 from headrace.pipeline.stages.sampler import Sampler
@@ -50,6 +54,8 @@ def _doubts(sampler: Any, source: SourceStage, before: Sequence[Stage]) -> Itera
         yield from seeds.that_find_nothing()
     if not source.gives_pairs:
         return
+    if seeds.time is None:
+        yield from seeds.that_train_beside_held_out_links()
     if not source.seed_types:
         yield from seeds.of_no_edge_type()
     exclude: Any = next((stage for stage in before if stage.excludes is not None), None)
@@ -72,15 +78,18 @@ class _Seeds:
         Ids of its nodes, as users have them.
     times: [num_seeds], optional
         Their times.
+    are_labelled
+        Whether they have labels.
     """
 
-    def __init__(self, sampler: Any, ids: Tensor, times: Tensor | None) -> None:
+    def __init__(self, sampler: Any, ids: Tensor, times: Tensor | None, *, are_labelled: bool = False) -> None:
         self.sampler = sampler
         self.name: str = sampler.name
         self.graph: Graph = sampler.graph
         self.time: str | None = getattr(sampler, "time", None)
         self.ids = ids
         self.times = times
+        self.are_labelled = are_labelled
 
     @classmethod
     def of(cls, source: SourceStage, sampler: Any) -> _Seeds | None:
@@ -88,11 +97,40 @@ class _Seeds:
         items, graph = getattr(source, "items", None), sampler.graph
         if not isinstance(graph, Graph) or not isinstance(items, ItemSet) or not len(items) or items.nodes_per_item > 2:
             return None
-        chosen = np.arange(0, len(items), -(-len(items) // _LOOKED_AT))
-        items = items.in_space(node_types_of(graph), edge_types_of(graph)) if items.types else items
-        ids, _ = items.take(chosen)
+        chosen, ids, _ = _some_of(items, graph)
         times = source.seed_times[torch.from_numpy(chosen)] if isinstance(source.seed_times, Tensor) else None
-        return cls(sampler, ids.view(len(ids), -1), times)
+        return cls(sampler, ids, times, are_labelled=items.labels is not None)
+
+    def that_train_beside_held_out_links(self) -> Iterator[str]:
+        """Warn where seeds are the training pairs of a data set whose graph has the edges to predict."""
+        beside: Mapping[str, Items] = kept(self.graph).tables.get(ITEMS_BESIDE, {})
+        parts = {name: ItemSet.of(beside[name], allow_none=True) for name in PARTS if name in beside}
+        parts = {name: items for name, items in parts.items() if len(items) and items.nodes_per_item == 2}
+        if self.are_labelled or "train" not in parts:
+            return
+        _, train, _ = _some_of(parts.pop("train"), self.graph)
+        if not torch.equal(train, self.ids):
+            return
+        there = [name for name, items in parts.items() if self._has_most_of(items)]
+        if there:
+            yield (
+                f"{self.name}: the graph has the edges of the items {' and '.join(map(repr, there))} of its data set, "
+                "so that a model trains on links that it is to predict; convert with held_out='drop' (--held-out "
+                "drop), which leaves them out of the graph"
+            )
+
+    def _has_most_of(self, pairs: ItemSet) -> bool:
+        """Return whether the graph has the edges of most pairs, of their types where they have types."""
+        _, ids, types = _some_of(pairs, self.graph)
+        if types is None:
+            return 2 * int(self._found(ids).sum()) > len(ids)
+        known = edge_types_of(self.graph)
+        found = [
+            self._found(own, of_type=type_number(known, name))
+            for number, name in enumerate(types.names)
+            if len(own := ids[types.numbers == number])
+        ]
+        return 2 * int(torch.cat(found).sum()) > len(ids)
 
     def that_find_the_future(self) -> Iterator[str]:
         """Warn where the graph has times, and a seed an edge that is later than it."""
@@ -228,3 +266,11 @@ class _Seeds:
         there = set(zip(*(column.tolist() for column in edges), strict=True))
         found = [one in there for one in zip(*(column.tolist() for column in wanted), strict=True)]
         return torch.tensor(found, dtype=torch.bool, device="cpu")
+
+
+def _some_of(items: ItemSet, graph: Graph) -> tuple[NDArray[np.int64], Tensor, LinkTypes | None]:
+    """Return the positions of some items, spread over all, their ids, [n, 1] or [n, 2], and the types of pairs."""
+    chosen = np.arange(0, len(items), -(-len(items) // _LOOKED_AT))
+    items = items.in_space(node_types_of(graph), edge_types_of(graph)) if items.types else items
+    ids, _ = items.take(chosen)
+    return chosen, ids.view(len(ids), -1), items.link_types(chosen)

@@ -74,6 +74,21 @@ def write_array(
     OSError
         If the file exists, or cannot be written.
     """
+    with array_writer(path, dtype, shape, header_written=header_written, piece_written=piece_written) as write:
+        for piece in pieces:
+            write(piece)
+
+
+@contextmanager
+def array_writer(
+    path: Path,
+    dtype: torch_dtype,
+    shape: tuple[int, ...],
+    *,
+    header_written: Callable[[bytes], object] = len,
+    piece_written: Callable[[memoryview], object] = len,
+) -> Iterator[Callable[[Tensor], None]]:
+    """Yield what writes the next piece of an array to a new file; `write_array` has the parameters and errors."""
     shape = tuple(map(int, shape))
     stored = stored_dtype(dtype)
     num_rows = 0
@@ -83,7 +98,9 @@ def write_array(
         np.lib.format.write_array_header_1_0(head, header)
         write(head.getvalue())
         header_written(head.getvalue())
-        for piece in pieces:
+
+        def append(piece: Tensor) -> None:
+            nonlocal num_rows
             num_rows += len(piece)
             if piece.dtype != dtype or piece.shape[1:] != shape[1:]:
                 expected = describe(torch.empty(0, *shape[1:], dtype=dtype, device="cpu"))
@@ -94,6 +111,8 @@ def write_array(
             content = piece.resolve_conj().resolve_neg().reshape(-1).view(stored).numpy().data
             write(content)
             piece_written(content)
+
+        yield append
         if num_rows != shape[0]:
             raise InputError(f"{path.stem}: expected {shape[0]} rows, got {num_rows}; let its source return them all")
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-_SAME = "tests/pipeline/convert/test_conversions.py::test_a_conversion_is_that_of_the_objects_themselves"
-_POLICY = "tests/pipeline/convert/test_policies.py::"
-_ADDED = "tests/pipeline/convert/test_added_edges.py::"
 _RESUMED = "tests/pipeline/convert/test_resumed_conversions.py::"
-_TEXTS = "tests/pipeline/convert/test_text_keys.py::"
 _PARTS = "tests/behaviour/cli/test_partition_memory.py::"
 _FORMATS = "tests/pipeline/convert/test_formats.py::"
 
@@ -39,92 +35,6 @@ CONVERT = (
         _PARTS + "test_a_dry_run_writes_nothing",
     ),
     Mutant(
-        "pipeline/convert/sort_edges.py",
-        "is_sorted = last < int(column[0]) and bool((column[1:] > column[:-1]).all())",
-        "is_sorted = bool((column[1:] > column[:-1]).all())",
-        _SAME,
-    ),
-    Mutant("pipeline/convert/sort_edges.py", '            ends += done["edges"]\n', "", _SAME),
-    Mutant(
-        "pipeline/convert/unique_edges.py",
-        'self.starts, ids, side="right") - 1',
-        'self.starts, ids, side="left") * 0',
-        "tests/behaviour/convert/test_added_edges.py::test_undirected_graphs_with_loops",
-    ),
-    Mutant(
-        "pipeline/convert/unique_edges.py",
-        "(added & ~added[firsts])",
-        "added",
-        "tests/behaviour/convert/test_added_edges.py::test_undirected_graphs_with_loops",
-    ),
-    Mutant(
-        "pipeline/convert/graph_edges.py",
-        "dropped.between(first + start, first + stop)",
-        "dropped.between(start, stop)",
-        _SAME,
-    ),
-    Mutant(
-        "pipeline/convert/write_arrays.py",
-        "one - dropped.num_below(one)",
-        "one",
-        "tests/behaviour/convert/test_added_edges.py::test_undirected_graphs_with_loops",
-    ),
-    Mutant("pipeline/convert/bit_set.py", "start & 7 : (start & 7)", "0 : 0", _ADDED + "test_sets_of_bits"),
-    Mutant(
-        "pipeline/convert/unique_edges.py",
-        "self._seen.add(unique)",
-        "pass",
-        _ADDED + "test_repeats_are_counted_in_any_memory",
-    ),
-    Mutant(
-        "pipeline/convert/unique_edges.py",
-        "elif added:",
-        "else:",
-        _ADDED + "test_edges_go_in_any_memory",
-    ),
-    Mutant(
-        "pipeline/convert/csv_table.py",
-        "str(int(text)) == text",
-        "True",
-        "tests/pipeline/convert/test_id_columns.py::test_an_id_behind_the_first_rows_that_is_no_integer_is_refused",
-    ),
-    Mutant(
-        "pipeline/convert/integer_keys.py",
-        "keys[1:] == keys[:-1]",
-        "keys[1:] < keys[:-1]",
-        "tests/behaviour/convert/test_policies.py::test_ids_are_there_once_and_not_null",
-    ),
-    Mutant(
-        "pipeline/convert/edge_ends.py",
-        "int(found.max(initial=-1))",
-        "int(found[kept].max(initial=-1))",
-        "tests/behaviour/convert/test_policies.py::test_a_graph_without_types_with_reverse_edges_and_without_repeats",
-    ),
-    Mutant(
-        "pipeline/convert/edge_ends.py",
-        "first, side = min(firsts)",
-        "first, side = firsts[0]",
-        "tests/behaviour/convert/test_policies.py::test_unknown_nodes_are_created_behind_the_others",
-    ),
-    Mutant(
-        "pipeline/convert/text_parts.py",
-        "hash(id) %",
-        "row %",
-        _TEXTS + "test_bytes_do_not_depend_on_parts",
-    ),
-    Mutant(
-        "pipeline/convert/text_keys.py",
-        'ordered[some["row"] - place * part_rows] = some["node"]',
-        'ordered[: len(some)] = some["node"]',
-        _TEXTS + "test_bytes_do_not_depend_on_threads_or_memory",
-    ),
-    Mutant(
-        "pipeline/convert/duck_database.py",
-        "raise wrapped.fault from None",
-        "raise",
-        _TEXTS + "test_a_fault_of_a_table_keeps_its_kind_behind_duckdb",
-    ),
-    Mutant(
         "pipeline/convert/work_folder.py",
         'if not line.endswith("\\n"):\n                    break',
         "if not line:\n                    break",
@@ -147,5 +57,191 @@ CONVERT = (
         "int(part) if place % 2 else part",
         "part",
         _FORMATS + "test_natural_order_of_files",
+    ),
+    Mutant(
+        "pipeline/convert/ids.py",
+        "row_number() OVER (ORDER BY key) - 1",
+        "row_number() OVER (ORDER BY key DESC) - 1",
+        "tests/behaviour/convert/test_ids.py::test_empty_texts_and_nulls",
+    ),
+    Mutant(
+        "pipeline/convert/ids.py",
+        "GROUP BY key HAVING count(*) > 1",
+        "GROUP BY key HAVING count(*) > 2",
+        "tests/behaviour/convert/test_policies.py::test_ids_are_there_once_and_not_null",
+    ),
+    Mutant(
+        "pipeline/convert/ids.py",
+        "SELECT bool_and(key = node)",
+        "SELECT bool_or(key = node)",
+        "tests/behaviour/convert/test_policies.py::test_ids_with_gaps_are_no_numbers_of_nodes",
+    ),
+    Mutant(
+        "pipeline/convert/ends.py",
+        "i.{column} >= 0 AND i.{column} < {ids.num_nodes}",
+        "i.{column} >= 0",
+        "tests/behaviour/convert/test_without_database.py::test_what_is_wrong_is_refused_in_the_same_words",
+    ),
+    Mutant(
+        "pipeline/convert/ends.py",
+        "WHERE src IS NULL OR dst IS NULL ORDER BY row LIMIT 1",
+        "WHERE src IS NULL OR dst IS NULL ORDER BY row DESC LIMIT 1",
+        "tests/behaviour/convert/test_policies.py::test_unknown_nodes_are_created_behind_the_others",
+    ),
+    Mutant(
+        "pipeline/convert/ends.py",
+        'f"coalesce(max(src), -1), coalesce(max(dst), -1) FROM {rows}"',
+        'f"coalesce(max(src), -1), coalesce(max(dst), -1) FROM {rows} WHERE {stays}"',
+        "tests/behaviour/convert/test_policies.py::test_null_ends_are_unknown",
+    ),
+    Mutant(
+        "pipeline/convert/ends.py",
+        "is_whole = kept == total and not is_part",
+        "is_whole = kept == total",
+        "tests/behaviour/convert/test_relations.py::test_each_relation_is_an_edge_type",
+    ),
+    Mutant(
+        "pipeline/convert/ends.py",
+        "coalesce(lower(i.split) IN ({names}), false)",
+        "lower(i.split) IN ({names})",
+        "tests/behaviour/convert/test_held_out.py::test_held_out_links_are_items_alone",
+    ),
+    Mutant(
+        "pipeline/convert/edges.py",
+        "SELECT min(edge) AS first",
+        "SELECT max(edge) AS first",
+        "tests/behaviour/convert/test_policies.py::test_a_graph_without_types_with_reverse_edges_and_without_repeats",
+    ),
+    Mutant(
+        "pipeline/convert/edges.py",
+        "ORDER BY dst, edge",
+        "ORDER BY dst, src",
+        "tests/behaviour/convert/test_policies.py::test_keys_without_a_table_of_nodes_are_in_ascending_order",
+    ),
+    Mutant(
+        "pipeline/convert/edges.py",
+        "WHERE y.src = x.dst AND y.dst = x.src",
+        "WHERE y.src = x.dst",
+        "tests/behaviour/convert/test_added_edges.py::test_undirected_graphs_with_loops",
+    ),
+    Mutant(
+        "pipeline/convert/edges.py",
+        "WHERE y.src = node AND y.dst = node",
+        "WHERE y.src = node",
+        "tests/behaviour/convert/test_added_edges.py::test_undirected_graphs_with_loops",
+    ),
+    Mutant(
+        "pipeline/convert/edges.py",
+        'f"edge + {first} AS edge", *values]',
+        '"edge", *values]',
+        "tests/behaviour/convert/test_policies.py::test_a_graph_without_types_with_reverse_edges_and_without_repeats",
+    ),
+    Mutant(
+        "pipeline/convert/sorted_edges.py",
+        'np.searchsorted(dst, np.arange(self._node, last), side="right")',
+        'np.searchsorted(dst, np.arange(self._node, last), side="left")',
+        "tests/behaviour/convert/test_policies.py::test_node_numbers_without_a_table_of_nodes",
+    ),
+    Mutant(
+        "pipeline/convert/sorted_edges.py",
+        "self._seen = [None] * self._num_kinds\n            self._add_to_open",
+        "self._add_to_open",
+        "tests/pipeline/convert/test_any_memory.py::test_repeats_and_rows_wherever_batches_end",
+    ),
+    Mutant(
+        "pipeline/convert/sorted_edges.py",
+        "new = fresh[(self._bits[fresh >> 3]",
+        "new = fresh[0 * (self._bits[fresh >> 3]",
+        "tests/pipeline/convert/test_any_memory.py::test_repeats_and_rows_wherever_batches_end",
+    ),
+    Mutant(
+        "pipeline/convert/graph_arrays.py",
+        "            start += len(edge)\n",
+        "            start = len(edge)\n",
+        "tests/pipeline/convert/test_any_memory.py::test_edges_in_their_order_have_no_numbers_wherever_batches_end",
+    ),
+    Mutant(
+        "pipeline/convert/database.py",
+        "raise self._fault from None",
+        "raise",
+        "tests/behaviour/convert/test_refusals.py::test_descriptions",
+    ),
+    Mutant(
+        "pipeline/convert/external_ids.py",
+        "offsets[1:] - offsets[0] + end",
+        "offsets[1:] - offsets[0]",
+        "tests/pipeline/convert/test_any_memory.py::test_bytes_do_not_depend_on_threads_memory_or_batches",
+    ),
+    Mutant(
+        "pipeline/convert/external_ids.py",
+        "SELECT node FROM {self._keys} ORDER BY key",
+        "SELECT node FROM {self._keys} ORDER BY node",
+        "tests/behaviour/convert/test_conversions.py::test_a_conversion_is_that_of_the_objects_themselves",
+    ),
+    Mutant(
+        "pipeline/convert/fed_rows.py",
+        "(whole != np.floor(whole)) | ",
+        "",
+        "tests/behaviour/convert/test_without_database.py::test_what_is_wrong_is_refused_in_the_same_words",
+    ),
+    Mutant(
+        "pipeline/convert/relations.py",
+        "return sorted(found)",
+        "return sorted(found)[::-1]",
+        "tests/behaviour/convert/test_relations.py::test_each_relation_is_an_edge_type",
+    ),
+    Mutant(
+        "pipeline/convert/formats/folder_keys.py",
+        "len(set(map(int, there))) == len(set(there))",
+        "True",
+        "tests/behaviour/convert/test_files.py::test_keys_that_differ_by_zeros_are_two",
+    ),
+    Mutant(
+        "pipeline/convert/iso_times.py",
+        "pc.if_else(has_zone, None, texts)",
+        "pc.if_else(has_zone, texts, texts)",
+        "tests/behaviour/convert/test_iso_times.py::test_dates_and_datetimes_in_csv",
+    ),
+    Mutant(
+        "pipeline/convert/iso_times.py",
+        'return "ns" if any(map(_TOO_FINE.search, there)) else "us"',
+        'return "us"',
+        "tests/behaviour/convert/test_iso_times.py::test_nine_digits_of_a_second_are_nanoseconds",
+    ),
+    Mutant(
+        "pipeline/convert/work_folder.py",
+        "if not _is_ours(path):",
+        "if False:",
+        "tests/behaviour/convert/test_resumed_conversions.py::test_a_folder_that_no_conversion_has_made_is_left_alone",
+    ),
+    Mutant(
+        "pipeline/convert/in_memory.py",
+        "(False if num_nodes is None else ids >= num_nodes)",
+        "(False)",
+        "tests/behaviour/convert/test_without_database.py::test_what_is_wrong_is_refused_in_the_same_words",
+    ),
+    Mutant(
+        "pipeline/convert/ends.py",
+        "(is_end[0] & is_end[1]).sum()",
+        "(is_end[0] | is_end[1]).sum()",
+        "tests/behaviour/convert/test_nothing_is_silent.py::test_keys_of_both_columns_that_become_one_node_are_counted",
+    ),
+    Mutant(
+        "pipeline/convert/csv_values.py",
+        "str(int(text)) == text",
+        "True",
+        "tests/behaviour/convert/test_ids.py::test_an_id_behind_the_first_rows_that_is_no_integer_is_refused",
+    ),
+    Mutant(
+        "pipeline/convert/csv_text.py",
+        "if self._is_quoted or not line.startswith(comment):",
+        "if not line.startswith(comment):",
+        "tests/behaviour/convert/test_odd_csv.py::test_comments_are_none_inside_quotes",
+    ),
+    Mutant(
+        "pipeline/convert/csv_table.py",
+        "skip_rows=self._lines_before[path],",
+        "skip_rows=self._skip + self._has_header,",
+        "tests/behaviour/convert/test_odd_csv.py::test_lines_around_a_header_are_no_rows",
     ),
 )

@@ -2,12 +2,16 @@
 
 The graph is ``edge_index`` [2, n], or ``src`` and ``dst``, or ``indptr`` and ``indices``. Arrays of num_nodes rows are
 features of nodes, but ``*_mask`` are items, ``y`` labels and ``time`` times; arrays of num_edges rows are attributes of
-edges, or features where rows are vectors. The number of nodes is that of ``num_nodes``, else of rows of ``x`` or ``y``.
-``edge_ids`` is refused, as rows number edges here.
+edges, or features where rows are vectors. Where there are as many nodes as edges, names tell: ``weight`` and ``edge*``
+are of edges, ``x``, ``y``, ``pos``, masks and ``node*`` of nodes, and others are refused.
+
+The number of nodes is that of ``num_nodes``, else of rows of ``x`` or ``y``. ``edge_ids`` is refused, as rows number
+edges here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,16 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.convert.description import Columns, Description, EdgeTable, NodeTable
+from headrace.pipeline.convert.description import Columns, Description, EdgeTable, NodeTable, split_name
 from headrace.pipeline.convert.formats.ogb_binary import PairsInArchive, heads_of
-from headrace.pipeline.convert.formats.source_files import inside
-from headrace.pipeline.convert.formats.views import Beside
-from headrace.pipeline.convert.npy_table import NpyTable, NpzTable
+from headrace.pipeline.convert.formats.source_files import array_table, inside
+from headrace.pipeline.convert.formats.views import Beside, Slices
+from headrace.pipeline.convert.npy_table import NpzTable
 from headrace.pipeline.convert.table import Column, Stamp, Table
 from headrace.pipeline.storage.array_file import open_array
 from headrace.pipeline.storage.graph_files import EDGE_IDS
 
 _MASK = "_mask"
+_MASKS = (np.dtype(bool), np.dtype(np.uint8), np.dtype(np.int8))
+
+#: What arrays are of where there are as many nodes as edges.
+_OF_EDGES = re.compile("edge|weight$")
+_OF_NODES = re.compile(f"node|(x|y|pos)$|.*{_MASK}$")
+
 _GRAPH = ("edge_index", "src", "dst", "indptr", "indices", "num_nodes")
 
 
@@ -68,7 +78,14 @@ def read_arrays(path: Path) -> Description:
                 f"convert: {path}: expected {name!r} to have a row for each of {count} nodes or {ends.num_rows} edges, "
                 f"got {list(shapes[name])}; add num_nodes, or move the array away"
             )
-        (fits[-1] if name.startswith("edge") else fits[0]).append(name)
+        if len(fits) > 1:
+            fits = [of for of, own in ((of_nodes, _OF_NODES), (of_edges, _OF_EDGES)) if own.match(name)]
+        if len(fits) != 1:
+            raise InputError(
+                f"convert: {path}: expected {name!r} to be of nodes or of edges, got {rows[0]} rows, as many as there "
+                f"are of either; call it edge_{name} or node_{name}, or describe the arrays in TOML"
+            )
+        fits[0].append(name)
     edges = Beside([ends, arrays.table(of_edges)]) if of_edges else ends
     flat = {name: name for name in of_edges if len(shapes[name]) == 1}
     wide: dict[str, Columns] = {name: name for name in of_edges if name not in flat}
@@ -79,16 +96,28 @@ def _nodes(arrays: _Folder | _Archive, names: Sequence[str], count: int | None) 
     if not names:
         return NodeTable(num_nodes=count)
     table = arrays.table(names)
-    masks = {
-        name.removesuffix(_MASK): name
-        for name in names
-        if name.endswith(_MASK) and table.column(name).dtype.kind == "b" and not table.column(name).shape
-    }
-    labels = {"y": "y"} if "y" in names and not table.column("y").shape else {}
-    time = "time" if "time" in names and not table.column("time").shape else None
-    apart = {*masks.values(), *labels, time}
+    masks = [name for name in names if _is_mask(name, table.column(name))]
+    splits = {name.removesuffix(_MASK): name for name in masks if not table.column(name).shape}
+    places: dict[str, tuple[str, int]] = {}
+    for name in masks:
+        width = sum(table.column(name).shape)
+        for place in range(width):
+            split = name.removesuffix(_MASK)
+            column = f"{name} {place}"
+            splits[split if width == 1 else f"{split_name(split)}_{place}"] = column
+            places[column] = (name, place)
+    flat = [name for name in names if not table.column(name).shape]
+    labels = {"y": "y"} if "y" in flat else {}
+    time = next((name for name in ("time", "node_time") if name in flat), None)
+    apart = {*masks, *labels, time}
     features: dict[str, Columns] = {name: name for name in names if name not in apart}
-    return NodeTable("node", table, None, count, False, features, labels, time, masks or None)
+    table = Slices(table, places) if places else table
+    return NodeTable("node", table, None, count, False, features, labels, time, splits or None)
+
+
+def _is_mask(name: str, column: Column) -> bool:
+    """Return whether an array is of splits of nodes: of one, or of several beside each other."""
+    return name.endswith(_MASK) and column.dtype in _MASKS and len(column.shape) < 2
 
 
 def _num_nodes(arrays: _Folder | _Archive, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
@@ -109,10 +138,10 @@ class _Folder:
         }
 
     def table(self, names: Sequence[str]) -> Table:
-        return NpyTable({name: self._files[name] for name in names})
+        return array_table({name: self._files[name] for name in names})
 
     def pairs(self, name: str) -> Table:
-        return NpyTable({"src": (self._files[name], 0), "dst": (self._files[name], 1)})
+        return array_table({"src": (self._files[name], 0), "dst": (self._files[name], 1)})
 
     def number(self, name: str) -> int:
         return _one(open_array(self._files[name][0], memory_map=True, is_ours=False), name)

@@ -1,6 +1,7 @@
 """DGL's CSVDataset: ``meta.yaml`` with CSV files of nodes and edges, of one graph.
 
 Every column but ids is a feature by its name, as DGL has it; ``label`` is a label, masks are items, times are times.
+Columns without a name are left out, as DGL does.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from headrace.ops.errors import InputError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, NodeTable
-from headrace.pipeline.convert.formats.described import numbered, with_float32
+from headrace.pipeline.convert.formats.described import with_float32
 from headrace.pipeline.convert.formats.fields import Fields
-from headrace.pipeline.convert.formats.plain_yaml import parse_yaml
+from headrace.pipeline.convert.formats.labels import numbered
 from headrace.pipeline.convert.formats.source_files import inside, text_of
+from headrace.pipeline.convert.formats.yaml_text import parse_yaml
 from headrace.pipeline.convert.table import Table
 
 _TOP = ("version", "dataset_name", "separator", "node_data", "edge_data", "graph_data")
@@ -100,7 +103,14 @@ def _columns(one: Fields, table: Table, ids: list[str]) -> list[str]:
             raise InputError(
                 f"convert: {one.what}: expected one graph, got {len(graphs)} in {graph}; convert one graph"
             )
-    return [name for name in table.columns if name not in (*ids, graph)]
+    # The index of a pandas.DataFrame: in its first file, and in a file of what was read from that.
+    unnamed = [name for name in table.columns if not name or name.startswith("Unnamed: ")]
+    if unnamed:
+        warn_user(
+            f"convert: left out of {table.name} the column {', '.join(map(repr, unnamed))}, which has no name; give it "
+            "one to have it as a feature, or write the file by to_csv(index=False)"
+        )
+    return [name for name in table.columns if name not in (*ids, graph, *unnamed)]
 
 
 def _kinds(columns: list[str], table: Table) -> tuple[dict[str, str], dict[str, Columns], dict[str, str], str | None]:

@@ -13,8 +13,8 @@ import numpy as np
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable
-from headrace.pipeline.convert.formats.described import numbered
 from headrace.pipeline.convert.formats.fields import Fields
+from headrace.pipeline.convert.formats.labels import numbered
 from headrace.pipeline.convert.formats.source_files import table_in
 from headrace.pipeline.convert.formats.views import Cast
 from headrace.pipeline.convert.table import Table
@@ -94,7 +94,8 @@ def _features(one: Fields, table: Table) -> tuple[Table, dict[str, Columns]]:
                 )
         dtypes |= dict.fromkeys(columns, np.dtype(out))
         features[each.take("feature_name", str, columns[0])] = columns[0] if len(columns) == 1 else columns
-    return Cast(table, dtypes) if dtypes else table, features
+    advice = "correct it, or ask for a wider out_dtype"
+    return Cast(table, dtypes, advice) if dtypes else table, features
 
 
 def _labels(one: Fields, folder: Path, kind: str | EdgeType) -> tuple[dict[str, str], list[Items]]:

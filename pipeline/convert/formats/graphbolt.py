@@ -1,34 +1,42 @@
 """On-disk data sets of GraphBolt before their preprocessing: ``metadata.yaml`` with CSV, ``.npy`` and their tasks.
 
 Sets become the items "train", "val" and "test", with the name of the task before them where there are several; the
-notes keep names and other fields of tasks, such as ``num_classes``. Edge attributes for sampling
-(``graph.feature_data``) stay with their edges, which they do not in GraphBolt 2.1.
+notes keep names and other fields of tasks, such as ``num_classes``, and fields of features that GraphBolt does not
+know. Edge attributes for sampling (``graph.feature_data``) stay with their edges, which they do not in GraphBolt 2.1;
+of nodes they are features, but times are times.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.ops.errors import InputError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable
 from headrace.pipeline.convert.formats.fields import Fields
-from headrace.pipeline.convert.formats.plain_yaml import parse_yaml
-from headrace.pipeline.convert.formats.source_files import PICKLES, holds_objects, inside, refuse_pickle, text_of
+from headrace.pipeline.convert.formats.source_files import (
+    PICKLES,
+    array_table,
+    holds_objects,
+    inside,
+    refuse_pickle,
+    text_of,
+)
 from headrace.pipeline.convert.formats.views import Beside
-from headrace.pipeline.convert.npy_table import NpyTable
+from headrace.pipeline.convert.formats.yaml_text import parse_yaml
 from headrace.pipeline.convert.table import Table
 
 _SETS = {"train_set": "train", "validation_set": "val", "test_set": "test"}
 _SEEDS = ("seeds", "seed_nodes", "node_pairs")
-_TIMES = ("time", "timestamp", "timestamps")
+_TIMES = ("time", "timestamp", "timestamps", "__timestamp__")
 
 #: Fields of metadata.yaml, and of features; there may be others, which are the user's own.
 _TOP = ("dataset_name", "graph", "feature_data", "tasks")
-_OF_FEATURES = ("domain", "type", "name", "format", "path", "in_memory", "num_classes")
+_OF_FEATURES = ("domain", "type", "name", "format", "path", "in_memory")
 
 #: What is kept with a set that a data set does not have.
 _NEGATIVES = ("negative_srcs", "negative_dsts", "indexes")
@@ -51,20 +59,29 @@ def read_graphbolt(folder: Path) -> Description:
         )
     graph = Fields(graph_fields, f"{path}, graph", ("nodes", "edges", "feature_data", "edge_type"))
     nodes = {one.maybe("type", str): one.take("num", int) for one in graph.each("nodes", ("type", "num"))}
-    attributes = _features(graph.each("feature_data"), folder)
-    features = _features(top.each("feature_data"), folder)
+    of_graph, beside = graph.each("feature_data"), top.each("feature_data")
+    attributes, features = _features(of_graph, folder), _features(beside, folder)
     edges = [_edges(one, folder, attributes, features) for one in graph.each("edges", ("type", "format", "path"))]
-    tables = [_nodes(name, count, attributes, features) for name, count in nodes.items()]
+    tables = [_nodes(name, count, attributes, features, str(path)) for name, count in nodes.items()]
     left = [key for found in (attributes, features) for key in found]
     if left:
         raise InputError(f"convert: {path}: expected features of types of the graph, got some of {left[0]}")
     tasks = top.each("tasks")
     items = [one for task in tasks for one in _items(task, folder, prefix=len(tasks) > 1)]
     known = [{name: value for name, value in task.value.items() if name not in _SETS} for task in tasks]
-    return Description(edges, tables, items, tasks=[one for one in known if one])
+    own_fields = [fields for one in [*of_graph, *beside] if (fields := _own_fields(one))]
+    notes = {"features": own_fields} if own_fields else {}
+    return Description(edges, tables, items, tasks=[one for one in known if one], notes=notes)
 
 
 Features = dict[tuple[str, Any], dict[str, list[Path]]]
+
+
+def _own_fields(one: Fields) -> dict[str, Any]:
+    """Return the fields of a feature that are the user's own, with its name; nothing if there are none."""
+    own = {name: value for name, value in one.value.items() if name not in _OF_FEATURES}
+    named = {name: one.value[name] for name in ("domain", "type", "name") if name in one.value}
+    return {**named, **own} if own else {}
 
 
 def _features(entries: list[Fields], folder: Path) -> Features:
@@ -106,40 +123,60 @@ def _edges(one: Fields, folder: Path, attributes: Features, features: Features) 
     edge_type = None if name is None else _edge_type(name, one.what)
     form, path = one.take("format", str), one.take("path", str)
     if form == "csv":
-        table: Table = CsvTable(inside(folder, path), names=["src", "dst"])
+        # Ids are numbers below num: a header, or any other text, is refused with its row.
+        table: Table = CsvTable(inside(folder, path), names=["src", "dst"], types={"src": "int", "dst": "int"})
     elif form == "numpy":
         files = inside(folder, path)
-        table = NpyTable({"src": (files, 0), "dst": (files, 1)})
+        table = array_table({"src": (files, 0), "dst": (files, 1)})
     else:
         _refuse_objects(form, path, folder)
         raise InputError(f"convert: {one.what}: expected format: csv or numpy, got {form!r}")
     own = attributes.pop(("edge", edge_type), {})
-    more = features.pop(("edge", edge_type), {})
-    both = [name for name in own if name in more]
-    columns = {**{f"feature {name}": file for name, file in more.items()}, **own}
+    beside = features.pop(("edge", edge_type), {})
+    columns = {**{f"feature {name}": files for name, files in beside.items()}, **own}
     if columns:
-        table = Beside([table, NpyTable(dict(columns))])
+        table = Beside([table, array_table(columns)])
     time = next((name for name in own if name in _TIMES), None)
-    rest = {name: name for name in own if name != time}
-    if both:
-        raise InputError(
-            f"convert: {one.what}: expected an attribute or a feature {both[0]!r}, got both; leave one out"
-        )
-    wide = [name for name in rest if table.column(name).shape]
-    named: dict[str, Columns] = {**{name: f"feature {name}" for name in more}, **{name: name for name in wide}}
-    flat = {name: column for name, column in rest.items() if name not in wide}
+    wide = [name for name in own if name != time and table.column(name).shape]
+    flat = {name: name for name in own if name != time and name not in wide}
+    named: dict[str, Columns] = {name: f"feature {name}" for name in beside}
+    named |= {name: name for name in _apart(wide, own, beside, "edges", one.what)}
     return EdgeTable(table, edge_type, "src", "dst", flat, named, None, time)
 
 
-def _nodes(name: str | None, count: int, attributes: Features, features: Features) -> NodeTable:
-    own = {**features.pop(("node", name), {}), **attributes.pop(("node", name), {})}
+def _nodes(name: str | None, count: int, attributes: Features, features: Features, what: str) -> NodeTable:
+    own = attributes.pop(("node", name), {})
+    beside = features.pop(("node", name), {})
     of_type = "node" if name is None else name
-    if not own:
+    if not own and not beside:
         return NodeTable(of_type, num_nodes=count)
-    table = NpyTable(dict(own))
-    time = next((one for one in own if one in _TIMES and not table.column(one).shape), None)
-    columns: dict[str, Columns] = {one: one for one in own if one != time}
-    return NodeTable(of_type, table, None, count, False, columns, {}, time)
+    table = array_table({**{f"attribute {one}": files for one, files in own.items()}, **beside})
+    columns = {**{one: f"attribute {one}" for one in own}, **{one: one for one in beside if one not in own}}
+    of_times = next((one for one in columns if one in _TIMES and not table.column(columns[one]).shape), None)
+    left = [one for one in own if one != of_times]
+    named: dict[str, Columns] = {one: one for one in beside if one != of_times or one in own}
+    named |= {one: f"attribute {one}" for one in _apart(left, own, beside, "nodes", what)}
+    time = None if of_times is None else columns[of_times]
+    return NodeTable(of_type, table, None, count, False, named, {}, time)
+
+
+def _apart(
+    names: Sequence[str], own: dict[str, list[Path]], beside: dict[str, list[Path]], of: str, what: str
+) -> list[str]:
+    """Return the attributes that become features, without those that are features already.
+
+    Raises
+    ------
+    InputError
+        If a feature of the same name has another array.
+    """
+    for name in names:
+        if beside.get(name, own[name]) != own[name]:
+            raise InputError(
+                f"convert: {what}: expected features of {of} of different names, got {name!r} from "
+                f"{own[name][0].name} and {beside[name][0].name}; give one of them another name"
+            )
+    return [name for name in names if name not in beside]
 
 
 def _items(task: Fields, folder: Path, *, prefix: bool) -> Iterator[Items]:
@@ -155,23 +192,29 @@ def _items(task: Fields, folder: Path, *, prefix: bool) -> Iterator[Items]:
                 )
             names = [name for name in _SEEDS if name in entries]
             known = (*_SEEDS, "labels", *_TIMES)
-            unknown = [name for name in entries if name not in known]
-            if len(names) != 1 or unknown:
+            if len(names) != 1:
                 raise InputError(f"convert: {one.what}: expected one of {_SEEDS} and labels, got {list(entries)}")
-            yield _items_of(own + ours, one, names[0], {name: _array(entries[name], folder) for name in entries})
+            left_out = [name for name in entries if name not in known]
+            if left_out:
+                warn_user(
+                    f"convert: {one.what}: left out {', '.join(map(repr, left_out))}; items have seeds, labels and "
+                    "times: keep other arrays, whose rows are in the order of the items, beside the data set"
+                )
+            files = {name: _array(entry, folder) for name, entry in entries.items() if name in known}
+            yield _items_of(own + ours, one, names[0], files)
 
 
 def _items_of(name: str, one: Fields, seeds: str, files: dict[str, list[Path]]) -> Items:
     text = one.maybe("type", str)
     kind: str | EdgeType | None = _edge_type(text, one.what) if text is not None and ":" in text else text
     ids = files.pop(seeds)
-    width = NpyTable({"ids": ids}).column("ids").shape
+    width = array_table({"ids": ids}).column("ids").shape
     columns: dict[str, Any] = {"ids": ids} if not width else {"src": (ids, 0), "dst": (ids, 1)}
     if width not in ((), (2,)):
         raise InputError(f"convert: {one.what}: expected seeds [n] or [n, 2], got rows of {list(width)}")
     time = next((extra for extra in files if extra in _TIMES), None)
     labels = "labels" if "labels" in files else None
-    return Items(name, NpyTable({**columns, **files}), list(columns) if width else "ids", kind, labels, time)
+    return Items(name, array_table({**columns, **files}), list(columns) if width else "ids", kind, labels, time)
 
 
 def _edge_type(name: str, what: str) -> EdgeType:

@@ -3,23 +3,27 @@
 ``raw/edge.csv.gz``, ``num-node-list.csv.gz``, ``node-feat``, ``node-label``, ``edge-feat`` and every other ``node_*``
 and ``edge_*`` have no header. With types, ``num-node-dict.csv.gz`` names the node types, ``triplet-type-list.csv.gz``
 the edge types, and files of a type are in a folder of its name: ``relations/author___writes___paper/edge.csv.gz``.
+OGB's reader adds the inverse of each edge of some data sets, behind it; which, the name of the folder tells.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from headrace.ops.errors import InputError
+from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, Items, NodeTable
 from headrace.pipeline.convert.formats.source_files import inside, refuse_pickle
-from headrace.pipeline.convert.formats.views import Beside, Cast
+from headrace.pipeline.convert.formats.views import Beside, Cast, WithInverses
 from headrace.pipeline.convert.table import Table
 
 #: Names here of the splits of OGB.
@@ -28,9 +32,24 @@ SPLITS = {"train": "train", "valid": "val", "test": "test"}
 #: What OGB's files are called here; others keep their names without ``node_``, ``edge_``.
 _NAMES = {"feat": "x", "label": "y", "year": "time", "time": "time"}
 
+#: Data sets with ``add_inverse_edge`` in OGB's master.csv, by the names of their folders and of their archives.
+_WITH_INVERSES = {"ogbn_products", "products", "ogbn_proteins", "proteins", "ogbl_ppa", "ppassoc", "ogbl_collab"}
+_WITH_INVERSES |= {"collab", "ogbl_ddi", "ddi"}
+
+#: Data sets whose edges stay as they are in the file.
+_AS_IN_FILE = {"ogbn_arxiv", "arxiv", "ogbl_citation", "ogbl_citation2", "citation_v2", "ogbl_wikikg", "ogbl_wikikg2"}
+_AS_IN_FILE |= {"wikikg_v2"}
+
+#: The files of a graph without types that have neither nodes' nor edges' columns.
+_COUNTS = ("num-node-list.csv.gz", "num-edge-list.csv.gz", "edge.csv.gz")
+
 _ADVICE = (
-    "write its ids: for name, ids in torch.load(file).items(): numpy.savetxt(f'{name}.csv.gz', ids, fmt='%d'), in the "
-    "folder of the split, or in one of each type there"
+    "write its ids: for name, ids in torch.load(file, weights_only=False).items(): numpy.savetxt(f'{name}.csv.gz', "
+    "ids, fmt='%d'), in the folder of the split, or in one of each type there"
+)
+_ADVICE_OF_LINKS = (
+    "write the pairs: in its folder run `for name in ('train', 'valid', 'test'): numpy.savetxt(f'{name}.csv.gz', "
+    "torch.load(f'{name}.pt', weights_only=False)['edge'], fmt='%d', delimiter=',')`"
 )
 
 
@@ -47,8 +66,11 @@ def read_ogb(folder: Path) -> Description:
         count = _numbers(raw / "num-node-list.csv.gz", folder)
         _one_graph(count, folder)
         nodes = _nodes("node", int(count[0]), _columns_of(raw, folder, "node"))
-        edge = _edges(raw, folder, None)
-        return Description([edge], [nodes], list(ogb_splits(folder, None)))
+        edge, items = _edges(raw, folder, None), list(ogb_splits(folder, None))
+        if _has_inverses(folder):
+            edge = replace(edge, table=WithInverses(edge.table, "src", "dst"))
+        _name_unread(raw)
+        return Description([edge], [nodes], items)
     counts = CsvTable(inside(folder, "raw/num-node-dict.csv.gz"))
     rows = list(counts.chunks(list(counts.columns), 8))
     _one_graph(np.concatenate([chunk[name] for chunk in rows for name in list(chunk)[:1]]), folder)
@@ -83,13 +105,39 @@ def ogb_splits(folder: Path, of_type: str | None) -> Iterator[Items]:
         )
     for split in splits:
         place = split if of_type is None else split / of_type
-        for pickle in ("split_dict.pt", *(f"{name}.pt" for name in SPLITS)):
+        for pickle, advice in {"split_dict.pt": _ADVICE, **{f"{name}.pt": _ADVICE_OF_LINKS for name in SPLITS}}.items():
             if (split / pickle).exists() and not any(split.glob("**/train.csv.gz")):
-                refuse_pickle(str(split / pickle), _ADVICE)
+                refuse_pickle(str(split / pickle), advice)
         for theirs, ours in SPLITS.items():
             if (place / f"{theirs}.csv.gz").exists():
-                file = inside(folder, str((place / f"{theirs}.csv.gz").relative_to(folder)))
-                yield Items(ours, CsvTable(file, names=["id"]), "id", of_type)
+                (file,) = inside(folder, str((place / f"{theirs}.csv.gz").relative_to(folder)))
+                columns = ["src", "dst"] if of_type is None and _width(file) == 2 else ["id"]
+                yield Items(ours, CsvTable(file, names=columns), columns if len(columns) > 1 else "id", of_type)
+
+
+def _has_inverses(folder: Path) -> bool:
+    """Return whether OGB's reader adds inverse edges; warn where the name of the folder does not tell."""
+    names = [one.name.replace("-", "_").removesuffix("_pyg") for one in (folder.absolute(), folder.resolve())]
+    known = [name for name in names if name in _WITH_INVERSES | _AS_IN_FILE]
+    if not known:
+        warn_user(
+            f"convert: {folder}: expected the name of a data set of OGB, such as ogbn_products, got "
+            f"{folder.absolute().name!r}: OGB's reader adds the inverse of each edge of some of them, and these edges "
+            "are those of the file; rename the folder, or pass undirected=True (--undirected), which adds the reverse "
+            "of each edge that has none"
+        )
+    return bool(known) and known[0] in _WITH_INVERSES
+
+
+def _name_unread(raw: Path) -> None:
+    """Warn of files whose names tell nothing; OGB gives species.csv.gz another name itself."""
+    names = [one.name for one in sorted(raw.glob("*.csv.gz")) if not re.match("node[-_]|edge[-_]|species", one.name)]
+    unread = [name for name in names if name not in _COUNTS]
+    if unread:
+        warn_user(
+            f"convert: left out of {raw}: {', '.join(unread)}, whose name begins with neither node nor edge; rename "
+            "it, as node_NAME.csv.gz, to have it as a feature"
+        )
 
 
 def _nodes(name: str, count: int, columns: list[tuple[str, Table, Columns]]) -> NodeTable:
@@ -109,7 +157,8 @@ def _nodes(name: str, count: int, columns: list[tuple[str, Table, Columns]]) -> 
 
 
 def _edges(place: Path, folder: Path, name: tuple[str, str, str] | None) -> EdgeTable:
-    ends = CsvTable(inside(folder, str((place / "edge.csv.gz").relative_to(folder))), names=["src", "dst"])
+    file = inside(folder, str((place / "edge.csv.gz").relative_to(folder)))
+    ends = CsvTable(file, names=["src", "dst"], types={"src": "int", "dst": "int"})
     columns = _columns_of(place, folder, "edge")
     table = Beside([ends, *(one for _, one, _ in columns)]) if columns else ends
     attributes = {what: some for what, _, some in columns if isinstance(some, str) and what not in ("y", "time")}
@@ -120,7 +169,8 @@ def _edges(place: Path, folder: Path, name: tuple[str, str, str] | None) -> Edge
 
 
 def _columns_of(place: Path, folder: Path, of: str) -> list[tuple[str, Table, Columns]]:
-    files = [one for one in sorted(place.glob(f"{of}[-_]*.csv.gz")) if one.is_file()]
+    patterns = [f"{of}[-_]*.csv.gz", *(["species.csv.gz"] if of == "node" else [])]  # OGB renames that of proteins
+    files = [one for pattern in patterns for one in sorted(place.glob(pattern)) if one.is_file()]
     return _named(files, folder, of)
 
 

@@ -18,7 +18,7 @@ from headrace.pipeline.convert.description import Columns, Description, EdgeTabl
 from headrace.pipeline.convert.files import stamps_of
 from headrace.pipeline.convert.formats.ogb import ogb_splits
 from headrace.pipeline.convert.formats.source_files import inside
-from headrace.pipeline.convert.formats.views import Beside
+from headrace.pipeline.convert.formats.views import Beside, Slices
 from headrace.pipeline.convert.npy_table import NpzTable
 from headrace.pipeline.convert.table import Column, Stamp, Table
 from headrace.pipeline.storage.array_file import DAMAGED
@@ -68,7 +68,8 @@ def _nodes(tables: Sequence[Table], names: Mapping[str, str], count: int) -> Nod
     if not tables:
         return NodeTable(num_nodes=count)
     table = Beside(tables) if len(tables) > 1 else tables[0]
-    table = FirstNumbers(table, [name for name in names.values() if table.column(name).shape == (1,)])
+    # OGB writes labels and years as vectors of one number.
+    table = Slices(table, {name: (name, 0) for name in names.values() if table.column(name).shape == (1,)})
     year = names.get("year", names.get("time"))
     label = names.get("label")
     flat = label is not None and not table.column(label).shape
@@ -78,28 +79,6 @@ def _nodes(tables: Sequence[Table], names: Mapping[str, str], count: int) -> Nod
         if column != year and not (flat and column == label)
     }
     return NodeTable("node", table, None, count, False, features, {"y": str(label)} if flat else {}, year)
-
-
-class FirstNumbers(Table):
-    """A table with vectors of one number as numbers: OGB writes labels and years as [n, 1]."""
-
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        self._table, self._own = table, set(columns)
-        self.name, self.num_rows, self.identity = table.name, table.num_rows, table.identity
-        self.columns = {**table.columns, **{name: Column(table.column(name).dtype) for name in columns}}
-
-    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
-        """Yield rows; `Table.chunks` documents it."""
-        for chunk in self._table.chunks(columns, rows):
-            yield {name: values[:, 0] if name in self._own else values for name, values in chunk.items()}
-
-    def where(self, row: int) -> str:
-        """Return the place of a row."""
-        return self._table.where(row)
-
-    def stamps(self) -> tuple[Stamp, ...]:
-        """Return the files as they are now."""
-        return self._table.stamps()
 
 
 class PairsInArchive(Table):

@@ -11,8 +11,7 @@ from pathlib import Path
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, Items, NodeTable
 from headrace.pipeline.convert.formats.ogb import SPLITS
-from headrace.pipeline.convert.formats.source_files import inside, refuse_pickle
-from headrace.pipeline.convert.npy_table import NpyTable
+from headrace.pipeline.convert.formats.source_files import array_table, inside, refuse_pickle
 
 #: The nodes that have labels and splits.
 _PAPER = "paper"
@@ -39,10 +38,10 @@ def read_mag240m(folder: Path) -> Description:
             if "edge_index" not in files:
                 raise InputError(f"convert: expected edge_index.npy in {place}, got {sorted(files)}")
             index = files.pop("edge_index")
-            table = NpyTable({"src": (index, 0), "dst": (index, 1), **files})
+            table = array_table({"src": (index, 0), "dst": (index, 1), **files})
             edges.append(EdgeTable(table, (parts[0], parts[1], parts[2]), features={one: one for one in files}))
         elif files:
-            table = NpyTable(dict(files))
+            table = array_table(dict(files))
             features: dict[str, Columns] = {
                 {"node_feat": "x"}.get(name, name): name for name in files if name not in ("node_label", "node_year")
             }
@@ -54,5 +53,5 @@ def read_mag240m(folder: Path) -> Description:
         refuse_pickle("split_dict.pt", _ADVICE)
     for theirs, ours in SPLITS.items():
         if (folder / "split" / f"{theirs}.npy").exists():
-            items.append(Items(ours, NpyTable({"id": inside(folder, f"split/{theirs}.npy")}), "id", _PAPER))
+            items.append(Items(ours, array_table({"id": inside(folder, f"split/{theirs}.npy")}), "id", _PAPER))
     return Description(edges, nodes, items)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.description import Description
+from headrace.pipeline.convert.formats.source_files import refuse_foreign
 
 _FORMATS = "headrace.pipeline.convert.formats"
 
@@ -48,6 +49,7 @@ def read_source(path: str | os.PathLike[str]) -> Description:
     if not source.is_dir():
         if source.name in ("metadata.yaml", "meta.yaml"):
             return read_source(source.parent)
+        refuse_foreign(source)
         if source.suffix in _TABLES or "".join(source.suffixes[-2:]) in _TABLES:
             raise InputError(
                 f"convert: expected a description or a folder, got the table {source.name}; run `headrace convert "
@@ -66,6 +68,8 @@ def read_source(path: str | os.PathLike[str]) -> Description:
     for pattern, module, name in _TOLD_BY:
         if any(source.glob(pattern)):
             return _reader(module, name)(source)
+    for file in source.iterdir():
+        refuse_foreign(file)
     raise InputError(
         f"convert: expected {', '.join(pattern for pattern, *_ in _TOLD_BY)} or one .toml in {source}, got "
         f"{sorted(one.name for one in source.iterdir())[:10]}; name tables by --edges and --nodes, or describe them"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ MOST_CLASSES = 100_000
 _AT_A_TIME = 1 << 16
 
 Chunk = Mapping[str, NDArray[Any]]
+
+Kind = TypeVar("Kind", bound=Hashable)
 
 
 class Beside(Table):
@@ -106,7 +108,7 @@ class _Reader:
 
 
 class View(Table):
-    """One table with some columns changed."""
+    """One table with some columns changed as they are read, in `_changed`."""
 
     def __init__(self, table: Table, changed: Mapping[str, Column]) -> None:
         self._known = changed
@@ -116,7 +118,7 @@ class View(Table):
         """Be a view of another table with the same columns."""
         self._table = table
         self.name, self.identity = table.name, f"{type(self).__name__} of {table.identity}"
-        self.num_rows = table.num_rows
+        self.num_rows, self.states_dtypes = table.num_rows, table.states_dtypes
         self.columns = {**table.columns, **self._known}
         self.classes = {**table.classes, **self.classes}
 
@@ -134,8 +136,11 @@ class View(Table):
 
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         """Yield rows; `Table.chunks` documents it."""
-        for chunk in self._table.chunks(columns, rows):
-            yield {name: self._changed(name, values) for name, values in chunk.items()}
+        return self._with_changes(self._table.chunks(columns, rows))
+
+    def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
+        """Yield rows; `Table.arrow_chunks` documents it."""
+        return self._with_changes(self._table.arrow_chunks(columns, rows))
 
     def where(self, row: int) -> str:
         """Return the place of a row."""
@@ -153,50 +158,183 @@ class View(Table):
         """Load what reads the table."""
         self._table.load()
 
-    def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+    def _with_changes(self, chunks: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        start = 0
+        for chunk in chunks:
+            yield {
+                name: self._changed(name, values, start) if name in self._known else values
+                for name, values in chunk.items()
+            }
+            start += _size(chunk)
+
+    def _changed(self, name: str, values: Any, start: int) -> NDArray[Any]:
+        """Return a column of a chunk, of which the first is row `start`; texts may be an array of pyarrow."""
         raise NotImplementedError
 
 
 class Cast(View):
-    """A table with some columns of numbers in other dtypes."""
+    """A table with some columns of numbers in other dtypes.
 
-    def __init__(self, table: Table, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+    A number is rounded where a dtype of floating point demands it; one that would change otherwise is refused when it
+    is read, with its row: integers that are too large, fractions as integers, and finite numbers as infinite ones.
+
+    Parameters
+    ----------
+    advice
+        What to do about such a number, for the error.
+    """
+
+    def __init__(self, table: Table, dtypes: Mapping[str, np.dtype[Any]], advice: str = "correct it") -> None:
         super().__init__(table, {name: Column(dtype, table.column(name).shape) for name, dtype in dtypes.items()})
-        self._dtypes = dtypes
+        self._dtypes, self._advice = dtypes, advice
 
-    def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        return values.astype(self._dtypes[name], copy=False) if name in self._dtypes else values
+    def _changed(self, name: str, values: NDArray[Any], start: int) -> NDArray[Any]:
+        if values.dtype == self._dtypes[name]:
+            return values
+        dtype = self._dtypes[name]
+        with np.errstate(all="ignore"):
+            cast = values.astype(dtype, copy=False)
+        changed = _is_changed(np.ma.getdata(values), np.ma.getdata(cast)) & ~np.ma.getmaskarray(values)
+        if changed.any():
+            place = np.unravel_index(int(changed.argmax()), changed.shape)
+            raise InputError(
+                f"convert: {self.where(start + int(place[0]))}: expected a number of {dtype} in {name!r}, got "
+                f"{values[place]}; {self._advice}"
+            )
+        return cast
+
+
+class Slices(View):
+    """A table with numbers of its vectors as columns of their own.
+
+    Parameters
+    ----------
+    table
+        Any.
+    places
+        By the name of a new column, or of one to replace, the column of vectors and the place in these.
+    """
+
+    def __init__(self, table: Table, places: Mapping[str, tuple[str, int]]) -> None:
+        super().__init__(table, {name: Column(table.column(wide).dtype) for name, (wide, _) in places.items()})
+        self._places = places
+
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
+        """Yield rows; `Table.chunks` documents it."""
+        needed = list(dict.fromkeys(self._places[name][0] if name in self._places else name for name in columns))
+        for chunk in self._table.chunks(needed, rows):
+            yield {name: self._slice(name, chunk) for name in columns}
+
+    def arrow_chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, Any]]:
+        """Yield rows; `Table.arrow_chunks` documents it."""
+        return self.chunks(columns, rows)
+
+    def _slice(self, name: str, chunk: Chunk) -> NDArray[Any]:
+        if name not in self._places:
+            return chunk[name]
+        wide, place = self._places[name]
+        return chunk[wide][:, place]
+
+
+def _is_changed(values: NDArray[Any], cast: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which numbers have become others by more than rounding."""
+    if cast.dtype.kind == "f":
+        return np.asarray(np.isinf(cast) & np.isfinite(values))
+    if values.dtype.kind == "b":
+        return np.zeros(values.shape, bool)
+    bounds = np.iinfo(cast.dtype)
+    if values.dtype.kind == "f":
+        exact = values.astype(np.float64)
+        fits = (exact >= float(bounds.min)) & (exact < float(bounds.max + 1)) & (np.trunc(exact) == exact)
+        return np.asarray(~fits)
+    own = np.iinfo(values.dtype)
+    return np.asarray((values < max(own.min, bounds.min)) | (values > min(own.max, bounds.max)))
 
 
 class Numbered(View):
     """A table with texts in some columns as the numbers of their classes, int64, and null as -100.
 
-    Attributes
+    Parameters
     ----------
+    table, columns
+        The table, and its columns of texts.
     classes
-        By column the texts in their order, which is that of the numbers; they are found by one pass over the table.
+        By column the texts in their order, which is that of the numbers; by default those of the table, which are
+        found by one pass over it.
     """
 
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+    def __init__(
+        self, table: Table, columns: Sequence[str], classes: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         super().__init__(table, {name: Column(np.dtype(np.int64)) for name in columns})
-        found: dict[str, set[str]] = {name: set() for name in columns}
-        for chunk in table.chunks(list(columns), _AT_A_TIME):
+        ordered = classes_of([(table, {name: name for name in columns})]) if classes is None else classes
+        self.classes = {**table.classes, **ordered}
+        self._numbers = {name: {text: at for at, text in enumerate(texts)} for name, texts in ordered.items()}
+
+    def _changed(self, name: str, values: Any, start: int) -> NDArray[Any]:  # noqa: ARG002 - of others
+        numbers = self._numbers[name]
+        return np.array([numbers.get(one, -100) for one in values.tolist()], np.int64)
+
+
+def classes_of(columns: Iterable[tuple[Table, Mapping[str, Kind]]]) -> dict[Kind, list[str]]:
+    """Return the texts in columns of tables by their kinds, in ascending order; each table is read once.
+
+    Raises
+    ------
+    InputError
+        If there are too many of a kind.
+    """
+    found: dict[Kind, set[str]] = {}
+    for table, kinds in columns:
+        for chunk in table.chunks(list(kinds), _AT_A_TIME):
             for name, values in chunk.items():
-                found[name].update(one for one in values if one is not None)
-                if len(found[name]) > MOST_CLASSES:
+                texts = found.setdefault(kinds[name], set())
+                texts.update(one for one in values if one is not None)
+                if len(texts) > MOST_CLASSES:
                     raise InputError(
                         f"convert: {table.name}: expected labels in {name!r}, got more than {MOST_CLASSES} different "
                         "texts; number them, or leave the column out"
                     )
-        ordered = {name: sorted(texts) for name, texts in found.items()}
-        self.classes = {**table.classes, **ordered}
-        self._numbers = {name: {text: at for at, text in enumerate(texts)} for name, texts in ordered.items()}
+        for kind in kinds.values():
+            found.setdefault(kind, set())
+    return {kind: sorted(texts) for kind, texts in found.items()}
 
-    def _changed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        if name not in self._numbers:
-            return values
-        numbers = self._numbers[name]
-        return np.array([numbers.get(one, -100) for one in values], np.int64)
+
+class WithInverses(Table):
+    """A table of edges, each followed by the one from its destination to its source, with the same other columns."""
+
+    def __init__(self, table: Table, src: str, dst: str) -> None:
+        self._table, self._other_end = table, {src: dst, dst: src}
+        self.name, self.identity = table.name, f"edges and their inverses of {table.identity}"
+        self.columns, self.classes = table.columns, table.classes
+        self.num_rows = None if table.num_rows is None else 2 * table.num_rows
+
+    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
+        """Yield rows; `Table.chunks` documents it."""
+        needed = dict.fromkeys([*columns, *(self._other_end[name] for name in columns if name in self._other_end)])
+        for chunk in self._table.chunks(list(needed), max(1, rows // 2)):
+            twice = {name: chunk[name].repeat(2, axis=0) for name in columns}
+            for name in columns:
+                if name in self._other_end:
+                    twice[name][1::2] = chunk[self._other_end[name]]
+            yield twice
+
+    def where(self, row: int) -> str:
+        """Return the place of the row of an edge, or of its inverse."""
+        return self._table.where(row // 2)
+
+    def stamps(self) -> tuple[Stamp, ...]:
+        """Return the files as they are now."""
+        return self._table.stamps()
+
+    def about_rows(self) -> int | None:
+        """Return how many rows there are, about."""
+        count = self._table.about_rows()
+        return None if count is None else 2 * count
+
+    def load(self) -> None:
+        """Load what reads the table."""
+        self._table.load()
 
 
 def _size(chunk: Chunk) -> int:

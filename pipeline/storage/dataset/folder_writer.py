@@ -5,15 +5,32 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.pipeline.storage.array_file import PIECE_BYTES, write_array
+from headrace.pipeline.storage.array_file import PIECE_BYTES, array_writer
 from headrace.pipeline.storage.dataset.manifest import ArrayFile
 from headrace.pipeline.storage.rows_meta import as_utf8, name_of
+
+
+@dataclass(frozen=True)
+class OpenArray:
+    """An array that is being written, by pieces that follow each other along its first dimension."""
+
+    path: Path
+    dtype: torch_dtype
+    shape: tuple[int, ...]
+    append: Callable[[Tensor], None]
+    digest: Callable[[], str]
+
+    def described(self) -> ArrayFile:
+        """Return the description of the array, which is complete."""
+        return ArrayFile(self.path.name, name_of(self.dtype), tuple(map(int, self.shape)), self.digest())
 
 
 class FolderWriter:
@@ -28,15 +45,22 @@ class FolderWriter:
         self, parts: Iterable[str], dtype: torch_dtype, shape: tuple[int, ...], pieces: Iterator[Tensor]
     ) -> ArrayFile:
         """Write an array whose name is made of some parts, and return its description."""
-        path = self.path(parts)
-        digest = hashlib.sha256()
+        with self.open(parts, dtype, shape) as array:
+            for piece in pieces:
+                array.append(piece)
+        return array.described()
+
+    @contextmanager
+    def open(self, parts: Iterable[str], dtype: torch_dtype, shape: tuple[int, ...]) -> Iterator[OpenArray]:
+        """Yield an array whose name is made of some parts, and which is complete when the block ends."""
+        path, digest = self.path(parts), hashlib.sha256()
 
         def count(content: memoryview) -> None:
             digest.update(content)
             self._written(content.nbytes)
 
-        write_array(path, dtype, shape, pieces, header_written=digest.update, piece_written=count)
-        return ArrayFile(path.name, name_of(dtype), tuple(map(int, shape)), digest.hexdigest())
+        with array_writer(path, dtype, shape, header_written=digest.update, piece_written=count) as append:
+            yield OpenArray(path, dtype, shape, append, digest.hexdigest)
 
     def path(self, parts: Iterable[str]) -> Path:
         """Return the file of an array whose name is made of some parts, and take its name."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.names import Named
 from headrace.pipeline.data import Graph, Items, check_kind, check_switches
+from headrace.pipeline.data.graph_machinery import ITEMS_BESIDE, kept
 from headrace.pipeline.data.registry import register
 from headrace.pipeline.storage.array_file import open_stored, read_array
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes, sha256_of
@@ -164,6 +165,7 @@ def open_dataset(path: str | os.PathLike[str], *, memory_map: bool = True) -> Da
         rows = with_scale(reader.array(one.rows), one.quantization)
         features[one.of][one.name if one.type is None else (one.type, one.name)] = rows
     items = {name: _items(reader, runs) for name, runs in manifest.items.items()}
+    kept(graph).tables[ITEMS_BESIDE] = items
     types = manifest.node_types or (("node", manifest.num_nodes),)
     ids: dict[str, IdMap] = {str(name): RowNumbers(count) for name, count in types}
     ids |= {

@@ -173,7 +173,7 @@ def test_generate(model, tmp_path, capsys):
         (["--edges", "nkows.tsv"], "nkows.tsv"),
         (["--edges", "../secret.csv"], "secret.csv"),
         (["--edges", "knows.tsv", "--src", "a", "--dst", "b", "--memory", "lots"], "memory"),
-        (["--edges", "knows.tsv", "--src", "a", "--dst", "b", "--separator", "ab"], "one character"),
+        (["--edges", "knows.tsv", "--src", "a", "--dst", "b", "--separator", "ab"], "has no column 'a'"),
         ([*FLAGS[:-2], "--split", "kind2"], "no column 'kind2'; its columns are"),
     ],
 )

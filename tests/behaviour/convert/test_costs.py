@@ -39,7 +39,8 @@ def test_an_estimate_is_near_what_it_takes(tmp_path, capsys, monkeypatch, kind):
         pytest.importorskip("duckdb")
     edges = {**edges_of(tmp_path, kind), "weight": "w", "features": "w"}
     for number, options in enumerate(({}, {"undirected": True}, {"reverse": True})):
-        sections = {"edges": edges, "nodes": {"num_nodes": NUM_NODES}, "options": options}
+        nodes = {"num_nodes": NUM_NODES, "external": kind == "texts"}  # which are keys, and no numbers below num_nodes
+        sections = {"edges": edges, "nodes": nodes, "options": options}
         source, out = write_toml(tmp_path / "g.toml", sections), tmp_path / f"data{number}"
         dry = answered(capsys, "convert", source, out, "--dry-run")
         sizes, fsync = [], os.fsync
@@ -53,18 +54,18 @@ def test_an_estimate_is_near_what_it_takes(tmp_path, capsys, monkeypatch, kind):
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", measure)
             hr.convert(source, out, progress=False)
-        assert 0.8 < dry["disk"] / max(sizes) < 1.3, (options, dry["disk"], max(sizes))
+        assert 0.5 < dry["disk"] / max(sizes) < 2, (options, dry["disk"], max(sizes))
 
 
-def test_the_least_memory_grows_with_keys(tmp_path, capsys):
+def test_the_least_memory_that_is_told_suffices(tmp_path, capsys):
+    """It does not depend on the number of nodes: keys that do not fit are on the disk."""
     edges = edges_of(tmp_path, "npy")
     needed = []
-    for nodes in ({"num_nodes": NUM_NODES}, {"num_nodes": 10**8, "external": True}):
+    for nodes in ({"num_nodes": NUM_NODES}, {"external": True}):
         source = write_toml(tmp_path / "g.toml", {"edges": edges, "nodes": nodes})
         needed.append(answered(capsys, "convert", source, tmp_path / "data", "--dry-run")["memory_needed"])
     few, many = needed
-    assert many > few + 3 * 10**9
-    source = write_toml(tmp_path / "g.toml", {"edges": edges})
-    hr.convert(source, tmp_path / "data", memory=few + (8 << 20), progress=False)
+    assert many < few + (64 << 20)
+    hr.convert(source, tmp_path / "data", memory=many + (8 << 20), progress=False)
     with pytest.raises(hr.InputError, match="expected memory for the libraries, which take"):
-        hr.convert(source, tmp_path / "other", memory=few - (40 << 20), progress=False)
+        hr.convert(source, tmp_path / "other", memory=many - (40 << 20), progress=False)

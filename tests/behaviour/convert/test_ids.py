@@ -99,7 +99,7 @@ def test_texts_that_no_node_has(tmp_path, policy):
 
 def test_a_text_that_two_nodes_have(tmp_path):
     table = Table("nodes", {"name": np.array([*"abcdefghij", "h", "c", "h"], object)})
-    message = r"nodes.parquet, row \d+: expected each id once in 'name', got 'c' again.* .*nodes.parquet, row 2;"
+    message = r"parquet, row \d+: expected each id once in 'name', got 'c' again.* .*parquet, row 2 .3 such rows.;"
     with pytest.raises(hr.InputError, match=message):
         converted(Description([texts_of_ends("a", "b")], [NodeTable(table=table, id="name")]), tmp_path)
 

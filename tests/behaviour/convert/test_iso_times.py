@@ -34,6 +34,12 @@ def test_dates_and_datetimes_in_csv(tmp_path):
         "2024-05-31T13:45:00Z": "2024-05-31T13:45:00+00:00",
         "2024-05-31": "2024-05-31T00:00:00+00:00",
         "1900-01-01T00:00:01-0330": "1900-01-01T03:30:01+00:00",
+        "2022/09/01 00:20": "2022-09-01T00:20:00+00:00",
+        "2022/09/01": "2022-09-01T00:00:00+00:00",
+        "2022-09-01 00:20:00.5+00": "2022-09-01T00:20:00.500+00:00",
+        "2022-09-01 00:20:00-05": "2022-09-01T05:20:00+00:00",
+        "2022-09-01 00:20:00 UTC": "2022-09-01T00:20:00+00:00",
+        "2022-09-01 00:20:00.123456000 +01:00": "2022-08-31T23:20:00.123456+00:00",
     }
     wanted = [round(datetime.fromisoformat(one).timestamp() * 10**6) for one in in_utc.values()]
     rows = "".join(f"{i},{i},{i},{one}\n" for i, one in enumerate(in_utc))
@@ -57,6 +63,14 @@ def test_labels_beside_times_keep_their_classes(tmp_path):
     assert data.graph.node_attrs["time"].diff().tolist() == [1]
 
 
+def test_nine_digits_of_a_second_are_nanoseconds(tmp_path):
+    times = ["1969-12-31T23:59:59.999999999Z", "1970-01-01 00:00:01", "2261-12-31 00:00:00.1", "1970/01/02"]
+    data = convert(tmp_path, EdgeTable(of(times), time="t"))
+    assert data.notes["options"]["time_unit"] == "ns"
+    far = int(np.datetime64("2261-12-31T00:00:00.100000000").astype(np.int64))
+    assert data.graph.edge_attrs["time"].tolist() == [-1, 10**9, far, 86_400 * 10**9]
+
+
 @pytest.mark.parametrize(
     ("times", "message"),
     [
@@ -68,6 +82,14 @@ def test_labels_beside_times_keep_their_classes(tmp_path):
             r"edges.parquet, row 1000: expected a time as .*got '31.05.2024'",
         ),
         (["2024-05-31T25:00"], r"edges.parquet, row 0: expected a time"),
+        (["2022/09-01 00:20"], "expected times to be numbers, or texts"),
+        (["09/01/2022 00:20"], "expected times to be numbers, or texts"),
+        (["2022-09-01 00:20.5"], "expected times to be numbers, or texts"),
+        (
+            ["2024-05-31T10:00"] * 1000 + ["2024-05-31T10:00:00.0000001"],
+            r"edges.parquet, row 1000: expected at most six digits of a second, .*got '2024-05-31T10:00:00.0000001'",
+        ),
+        (["2024-05-31T10:00:00.000000001", "2600-01-01"], r"edges.parquet, row 1: expected a time from 1678 to 2261"),
     ],
 )
 def test_other_texts_are_refused(tmp_path, times, message):

@@ -10,7 +10,7 @@ from shell import main
 import headrace as hr
 
 AGES = np.arange(20, dtype=np.float32) / 2
-SRC, DST = np.arange(20), (np.arange(20) * 7 + 1) % 20
+SRC, DST = np.arange(21) % 20, (np.arange(21) * 7 + 1) % 20  # not as many edges as nodes
 
 
 def converted(folder, *arguments):

@@ -70,8 +70,9 @@ def assert_typed(data: hr.Dataset) -> None:
 
 @pytest.mark.parametrize("write", [ogb, graphbolt])
 def test_graphs_without_types(write, tmp_path):
-    write(tmp_path / "source")
-    data = converted(tmp_path / "source", tmp_path / "out")
+    source = tmp_path / ("ogbn_arxiv" if write is ogb else "source")  # OGB's data sets are known by their names
+    write(source)
+    data = converted(source, tmp_path / "out")
     if write is ogb:
         assert torch.equal(data.store.edge["x"].read(torch.arange(NUM_EDGES)).rows, torch.from_numpy(World().wide))
     assert_plain(data, edge=("wide",) if write is graphbolt else ())
@@ -181,7 +182,7 @@ def edit(path: Path, old: str, new: str) -> None:
         (graphbolt, "metadata.yaml", "domain: node", "domain: graph", "nodes or edges"),
         (dgl_csv, "meta.yaml", "file_name: edges.csv", "file_nam: edges.csv", "did you mean file_name"),
         (dgl_csv, "meta.yaml", "file_name: edges.csv", "file_name: ../edges.csv", "edges.csv"),
-        (dgl_csv, "meta.yaml", "dataset_name", "separator: ';;'\ndataset_name", "one character, got ';;'"),
+        (dgl_csv, "meta.yaml", "dataset_name", "separator: '\"'\ndataset_name", "separator without quotes"),
         (dgl_csv, "meta.yaml", "dataset_name", "graph_data: {file_name: g.csv}\ndataset_name", "of many"),
         (
             gconstruct,

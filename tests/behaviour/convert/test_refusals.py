@@ -12,7 +12,7 @@ import headrace as hr
 
 BUYS, KNOWS = ("user", "buys", "item"), ("user", "knows", "item")
 ENDS = {"src": np.array([0]), "dst": np.array([1])}
-ODD = {"t": np.array(["a"], object), "w": np.ones(1), "v": np.ones((1, 2))}
+ODD = {"t": np.array(["a"], object), "w": np.ones(1), "h": np.full(1, 0.5), "v": np.ones((1, 2))}
 ONE = Table("edges", {**ENDS, **ODD})
 LOOP = EdgeTable(Table("loop", {"src": np.array([0]), "dst": np.array([0])}))
 PLAIN = EdgeTable(ONE)
@@ -50,7 +50,7 @@ DESCRIPTIONS = {
     ),
     "undirected and reverse": (policies(undirected=True, reverse=True), "got both"),
     "vectors as ids": (edges(src="v"), "one number or text a row in 'v'"),
-    "fractions as ids": (edges(src="w"), "expected integers in 'w', got float64"),
+    "fractions as ids": (edges(src="h"), "expected integers in .h., got float64 0.5"),
     "texts and integers as ids": (edges(src="t"), "to be texts or integers everywhere"),
     "texts as a feature": (edges(features={"f": "t"}), "feature 'f', got the text 'a'"),
     "texts as an attribute": (edges(attributes={"a": "t"}), "attribute 'a', got the text 'a'"),

@@ -161,3 +161,26 @@ def test_two_conversions_to_one_folder(source, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", second)
     converted(source, tmp_path / "data").verify()
     assert refusals
+
+
+@pytest.mark.parametrize(
+    "files", [{"mine.txt": "mine"}, {"journal": "dear diary\n", "mine.txt": ""}, {"journal": "", "a": "b"}]
+)
+def test_a_folder_that_no_conversion_has_made_is_left_alone(source, tmp_path, files):
+    work = tmp_path / ".data.converting"
+    work.mkdir()
+    for name, text in files.items():
+        (work / name).write_text(text)
+    with pytest.raises(hr.InputError, match=r"\.data\.converting to be the work folder .*without its journal; move it"):
+        converted(source, tmp_path / "data")
+    assert {one.name: one.read_text() for one in work.iterdir()} == files
+
+
+@pytest.mark.parametrize("files", [{}, {"journal.part": "{"}, {"journal": ""}])
+def test_what_a_killed_conversion_left_is_used_again(source, tmp_path, files):
+    work = tmp_path / ".data.converting"
+    work.mkdir()
+    for name, text in files.items():
+        (work / name).write_text(text)
+    assert converted(source, tmp_path / "data").graph.num_edges > 0
+    assert not work.exists()

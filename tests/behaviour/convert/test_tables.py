@@ -89,7 +89,7 @@ def test_csv_without_header_in_several_files(tmp_path):
         ("a,b\n1,2\n3\n", "t.csv"),
         ("a,b\n" + "1,2\n" * 1000 + "x,2\n", r"t.csv, row 1002: expected an integer of 64 bits in 'a', got 'x'"),
         ("a,b\n" + "1,2\n" * 1000 + "9223372036854775808,2\n", r"row 1002: expected an integer of 64 bits"),
-        ("a,b\n" + '1,"1,2"\n' * 1000 + '1,"1,2,3"\n', r"row 1002: expected a list of 2 numbers in 'b'"),
+        ("a,b\n" + '1,"1,2.5"\n' * 1000 + '1,"1,2.5,3"\n', r"row 1002: expected a list of 2 numbers in 'b'"),
         ("a,a\n1,2\n", "columns of different names"),
         ("", "expected a header in .*, got an empty file"),
         ('a,b\n1,"2\n', "t.csv"),

@@ -26,7 +26,7 @@ def test_a_dry_run_reads_no_rows(tmp_path, monkeypatch):
     assert report.edges == {None: 2}
     assert report.arrays == {"edge feature f of the graph": "float32[n, 3]"}
     assert report.memory == 1 << 30
-    assert "sort edges" in str(report)
+    assert "write arrays" in str(report)
     assert not list(tmp_path.iterdir())
 
 

@@ -1,0 +1,201 @@
+"""The edges of the graph by their ids: of tables, then those that are added, type by type; some are left out.
+
+Edges are sorted by destination, and those of one destination by their ids: the order of `Graph.from_coo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal
+
+from headrace.ops.forks import cached_property
+from headrace.pipeline.convert.database import drop, literal
+from headrace.pipeline.convert.description import EdgeType
+from headrace.pipeline.convert.ends import Ends
+from headrace.pipeline.convert.report import edges_text
+from headrace.pipeline.convert.work_folder import Facts
+from headrace.pipeline.data.reverse_types import reverse_type
+
+if TYPE_CHECKING:
+    from headrace.pipeline.convert.conversion import Conversion
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeRun:
+    """Edges that follow each other by their ids.
+
+    Parameters
+    ----------
+    what
+        "table"; "added" reverse edges of a table, and "loops", both in its type; or "reverse" of a table, in a type of
+        its own.
+    type
+        Of the table; None in a graph without types.
+    rows
+        The table of DuckDB, with the columns of `Ends`.
+    attributes
+        By attribute, its column there; others have their fill.
+    """
+
+    what: Literal["table", "added", "loops", "reverse"]
+    type: EdgeType | None
+    rows: str
+    attributes: dict[str, str]
+    num_edges: int
+
+
+class GraphEdges:
+    """The edges of a conversion whose tables of edges were read, and whose nodes were counted.
+
+    Attributes
+    ----------
+    num_loops
+        How many loops were added to a type.
+    """
+
+    def __init__(self, conversion: Conversion) -> None:
+        self._conversion = conversion
+        self._options = conversion.tables.options
+        self.num_loops: dict[EdgeType | None, int] = {}
+        self._num_added: dict[int, int] = {}
+
+    @property
+    def types(self) -> Iterable[EdgeType | None]:
+        """The types of the tables of edges."""
+        return self._conversion.tables.edges
+
+    def run(self) -> None:
+        """Leave edges out and add some, type by type; take into the conversion what stays."""
+        conversion = self._conversion
+        for place, edge_type in enumerate(conversion.tables.edges):
+            ends = {number: one for number, (name, _, one) in enumerate(conversion.ends) if name == edge_type}
+            facts = conversion.work.once(
+                f"edges of type {place}",
+                lambda: self._of_type(place, edge_type, ends),  # noqa: B023
+            )
+            for number, one in ends.items():
+                kept = facts["kept"][str(number)]
+                if kept < one.num_edges:
+                    pairs = f"{one.name}_once" if one.pairs == one.name else one.pairs
+                    fewer = replace(one, name=f"{one.name}_once", num_edges=kept, pairs=pairs)
+                    conversion.ends[number] = (*conversion.ends[number][:2], fewer)
+                self._num_added[number] = facts["added"].get(str(number), 0)
+            repeats = sum(one.num_edges for one in ends.values()) - sum(facts["kept"].values())
+            self.count(edge_type, "that repeat another one, left out", repeats)
+            if "loops" in facts:
+                self.num_loops[edge_type] = facts["loops"]
+                self.count(edge_type, "that are loops added", facts["loops"])
+            self.count(edge_type, "that are reverse edges added", sum(facts["added"].values()))
+        conversion.num_edges = {}
+        for run in self.runs:
+            name = reverse_type(run.type) if run.what == "reverse" and run.type is not None else run.type
+            conversion.num_edges[name] = conversion.num_edges.get(name, 0) + run.num_edges
+
+    def count(self, edge_type: EdgeType | None, what: str, number: int) -> None:
+        """Take a number of edges of a type into the report."""
+        self._conversion.count(f"{edges_text(edge_type)} {what}", number)
+
+    @cached_property
+    def runs(self) -> list[EdgeRun]:
+        """All edges in the order of their ids."""
+        found, ends = [], list(enumerate(self._conversion.ends))
+        for place, edge_type in enumerate(self._conversion.tables.edges):
+            mine = [(number, one) for number, (name, _, one) in ends if name == edge_type]
+            found += [EdgeRun("table", edge_type, one.name, dict(one.columns), one.num_edges) for _, one in mine]
+            found += [
+                EdgeRun("added", edge_type, f"{one.name}_back", dict(one.columns), self._num_added[number])
+                for number, one in mine
+                if self._num_added[number]
+            ]
+            if self.num_loops.get(edge_type):
+                found.append(EdgeRun("loops", edge_type, f"loops{place}", {}, self.num_loops[edge_type]))
+        reverse = self._conversion.tables.are_reversed
+        return found + [
+            EdgeRun("reverse", name, one.name, dict(one.columns), one.num_edges)
+            for _, (name, _, one) in ends
+            if name in reverse
+        ]
+
+    def in_order(self) -> str:
+        """Return the query of all edges: ``src``, ``dst``, ``edge`` and a column of each attribute, in their order."""
+        starts = list(accumulate((run.num_edges for run in self.runs), initial=0))
+        of_runs = [self._select(run, start) for run, start in zip(self.runs, starts, strict=False)]
+        return f"SELECT * FROM ({' UNION ALL '.join(of_runs)}) ORDER BY dst, edge" if of_runs else ""
+
+    def _select(self, run: EdgeRun, first: int) -> str:
+        """Return the query of a run, whose first edge has a given id."""
+        conversion = self._conversion
+        starts = dict(zip(conversion.num_nodes, accumulate(conversion.num_nodes.values(), initial=0), strict=False))
+        src, dst = (
+            f"{name} + {starts[of]}" for name, of in zip(("src", "dst"), conversion.tables.ends(run.type), strict=True)
+        )
+        ends = (dst, src) if run.what == "reverse" else (src, dst)
+        values = [
+            f"{run.attributes.get(name) or literal(one.filled, one.dtype)} AS attribute{place}"
+            for place, (name, one) in enumerate(conversion.edge_attributes.items())
+        ]
+        columns = [f"{ends[0]} AS src", f"{ends[1]} AS dst", f"edge + {first} AS edge", *values]
+        return f"SELECT {', '.join(columns)} FROM {run.rows}"
+
+    def _of_type(self, place: int, edge_type: EdgeType | None, ends: dict[int, Ends]) -> Facts:
+        base, options = self._conversion.base, self._options
+        src, dst = self._conversion.tables.ends(edge_type)
+        facts: Facts = {"kept": {str(number): one.num_edges for number, one in ends.items()}, "added": {}}
+        if options.duplicate_edges == "drop":
+            facts["kept"] = self._without_repeats(ends)
+            ends = {
+                number: replace(one, name=f"{one.name}_once") if facts["kept"][str(number)] < one.num_edges else one
+                for number, one in ends.items()
+            }
+        pairs = " UNION ALL ".join(f"SELECT src, dst FROM {one.name}" for one in ends.values())
+        if options.undirected and src == dst:
+            for number, one in ends.items():
+                values = ", ".join(
+                    [
+                        "row",
+                        "row_number() OVER (ORDER BY row) - 1 AS edge",
+                        "dst AS src",
+                        "src AS dst",
+                        *one.columns.values(),
+                    ]
+                )
+                base.execute(
+                    f"CREATE OR REPLACE TABLE {one.name}_back AS SELECT {values} FROM {one.name} x "
+                    f"WHERE NOT EXISTS (SELECT 1 FROM ({pairs}) y WHERE y.src = x.dst AND y.dst = x.src)"
+                )
+                facts["added"][str(number)] = base.value(f"SELECT count(*) FROM {one.name}_back")
+        if options.loops == "add" and src == dst:
+            base.execute(
+                f"CREATE OR REPLACE TABLE loops{place} AS SELECT row_number() OVER (ORDER BY node) - 1 AS edge, "
+                f"node AS src, node AS dst FROM range({self._conversion.num_nodes[src]}) r(node) "
+                f"WHERE NOT EXISTS (SELECT 1 FROM ({pairs}) y WHERE y.src = node AND y.dst = node)"
+            )
+            facts["loops"] = base.value(f"SELECT count(*) FROM loops{place}")
+        return facts
+
+    def _without_repeats(self, ends: dict[int, Ends]) -> dict[str, int]:
+        """Make tables of the first edge between each two nodes, and return how many each has."""
+        base = self._conversion.base
+        starts = list(accumulate((one.num_edges for one in ends.values()), initial=0))
+        numbered = list(zip(ends.items(), starts, strict=False))
+        pairs = " UNION ALL ".join(
+            f"SELECT edge + {start} AS edge, src, dst FROM {one.name}" for (_, one), start in numbered
+        )
+        base.execute(f"CREATE OR REPLACE TABLE firsts AS SELECT min(edge) AS first FROM ({pairs}) GROUP BY src, dst")
+        kept = {}
+        for (number, one), start in numbered:
+            inside = f"first >= {start} AND first < {start + one.num_edges}"
+            kept[str(number)] = base.value(f"SELECT count(*) FROM firsts WHERE {inside}")
+            if kept[str(number)] < one.num_edges:
+                drop(base, f"{one.name}_once")
+                values = ", ".join(
+                    ["row", "row_number() OVER (ORDER BY row) - 1 AS edge", "src", "dst", *one.columns.values()]
+                )
+                base.execute(
+                    f"CREATE TABLE {one.name}_once AS SELECT {values} FROM {one.name} "
+                    f"WHERE edge + {start} IN (SELECT first FROM firsts)"
+                )
+        base.execute("DROP TABLE firsts")
+        return kept

@@ -1,0 +1,134 @@
+"""Files of text as people have them: empty lines, comments, line ends in names, packed, and numbers with commas."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+
+import pytest
+import torch
+from table_files import write_toml
+
+import headrace as hr
+
+
+def converted(folder, text, fields=None, *, name="e.csv", nodes=None):
+    """Convert edges in a file of a folder."""
+    data = text.encode() if isinstance(text, str) else text
+    (folder / name).write_bytes(data)
+    sections = {"edges": {"files": name, **(fields or {})}, **({} if nodes is None else {"nodes": nodes})}
+    return hr.convert(write_toml(folder / "d.toml", sections), folder / "out", progress=False, overwrite=True)
+
+
+def names_of(data):
+    return data.ids["node"].external(torch.arange(data.graph.num_nodes))
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("\nsrc,dst\na,b\nb,c\n", {}),
+        ("\r\n\r\nsrc,dst\r\na,b\r\nb,c\r\n", {}),
+        ("#c\n\nsrc,dst\na,b\n#d\n\nb,c\n", {"comment": "#"}),
+        ("junk\n\nsrc,dst\na,b\nb,c\n", {"skip": 1}),
+        ("\nsrc::dst\na::b\nb::c\n", {"separator": "::"}),
+        ("src§dst\na§b\nb§c\n", {"separator": "§"}),
+        ('"x\ny",src,dst\n1,a,b\n2,b,c\n', {}),
+        ("\ufeff\nsrc,dst\na,b\nb,c\n", {}),
+    ],
+)
+def test_lines_around_a_header_are_no_rows(tmp_path, text, fields):
+    data = converted(tmp_path, text, fields)
+    assert (data.graph.num_edges, names_of(data)) == (2, ["a", "b", "c"])
+
+
+def test_rows_are_counted_from_the_header(tmp_path):
+    with pytest.raises(hr.InputError, match=r"e\.csv, row 5: expected a number in 'w'.*got null"):
+        converted(tmp_path, '\n"x\ny",src,dst,w\n1,a,b,1\n2,b,c,\n', {"weight": "w"})
+
+
+def test_comments_are_none_inside_quotes(tmp_path):
+    fields = {"comment": "#", "labels": "n"}
+    data = converted(tmp_path, 'src,dst,n\n#"\n1,2,"a\n#b\nc"\n2,3,d\n', fields)
+    assert data.notes["sources"][0]["classes"]["n"] == ["a\n#b\nc", "d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("e.csv.bz2", bz2.compress), ("e.CSV.GZ", gzip.compress), ("e.tsv.gz", gzip.compress)]
+)
+def test_packed_files(tmp_path, name, pack):
+    text = "src,dst\na,b\nb,c\n".replace(",", "\t" if "tsv" in name else ",")
+    assert names_of(converted(tmp_path, pack(text.encode()), name=name)) == ["a", "b", "c"]
+
+
+def test_files_of_zstandard(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    packed = pa.Codec("zstd").compress(b"src,dst\na,b\nb,c\n", asbytes=True)
+    fields = {"names": ["src", "dst"], "skip": 1}
+    assert names_of(converted(tmp_path, packed, fields, name="e.csv.zst")) == ["a", "b", "c"]
+
+
+def test_a_packed_file_that_is_cut_is_named(tmp_path):
+    text = "src,dst\n" + "".join(f"{i},{i * 7 % 100}\n" for i in range(100_000))
+    with pytest.raises(hr.InputError, match=r"e\.csv\.gz.*(damaged|Truncated)"):
+        converted(tmp_path, gzip.compress(text.encode())[:-9_000], name="e.csv.gz")
+
+
+def test_movielens(tmp_path):
+    fields = {"names": ["src", "dst", "rating", "time"], "separator": "::", "time": "time", "attributes": ["rating"]}
+    data = converted(tmp_path, "1::7::5::978300760\n2::7::3::978302109\n", fields, name="ratings.dat")
+    assert data.graph.edge_attrs["rating"].tolist() == [5, 3]
+
+
+@pytest.mark.parametrize("texts", [["1,5e3", "2,5e3"], ["1.234,5", "1.234,6"], [" 1,5", "2,5"], ["1 234", "5 678"]])
+def test_numbers_that_may_be_lists_are_asked_about(tmp_path, texts):
+    with pytest.raises(
+        hr.InputError, match=r"e\.csv: expected numbers or lists of numbers in 'f', got .* may be either"
+    ):
+        converted(
+            tmp_path, "src;dst;f\n" + "".join(f"0;1;{one}\n" for one in texts), {"separator": ";", "features": "f"}
+        )
+
+
+@pytest.mark.parametrize(
+    ("texts", "rows"),
+    [
+        (["[1.5]", "[2]"], [[1.5], [2]]),
+        (["1;2.5;", "3;4;"], [[1, 2.5], [3, 4]]),
+        (["(0.5, -1)", "(1e3,2)"], [[0.5, -1], [1e3, 2]]),
+        (["[0.5 1]", "[1  2]"], [[0.5, 1], [1, 2]]),
+    ],
+)
+def test_lists(tmp_path, texts, rows):
+    data = converted(
+        tmp_path, "src|dst|f\n" + "".join(f"0|1|{one}\n" for one in texts), {"separator": "|", "features": "f"}
+    )
+    assert data.store.edge["f"].read(torch.arange(2)).rows.tolist() == rows
+
+
+def test_a_list_has_one_separator(tmp_path):
+    with pytest.raises(hr.InputError, match="expected numbers in 'f'"):
+        converted(tmp_path, "src|dst|f\n0|1|1,5;2,5\n0|1|2,5;3,5\n", {"separator": "|", "features": "f"})
+
+
+def test_an_empty_line_among_the_rows_of_one_column_is_refused(tmp_path):
+    (tmp_path / "n.csv").write_text("y\na\n\nb\n")
+    with pytest.raises(hr.InputError, match=r"n\.csv, row 3: expected a value, got an empty line"):
+        converted(tmp_path, "src,dst\n0,1\n", nodes={"files": "n.csv", "labels": "y"})
+    (tmp_path / "n.csv").write_text("y\na\nb\n\n\n")
+    assert converted(tmp_path, "src,dst\n0,1\n", nodes={"files": "n.csv", "labels": "y"}).graph.num_nodes == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"separator": "::", "escape": "\\"}, r"expected escape .* beside a separator of one, got '\\\\' beside '::'"),
+        ({"escape": ","}, "expected escape .* got ',' beside ','"),
+        ({"escape": "§"}, "expected escape to be a character of ASCII"),
+        ({"comment": ","}, "expected comment to differ from separator, got ',' for both"),
+    ],
+)
+def test_letters_that_mean_two_things_are_refused(tmp_path, fields, message):
+    with pytest.raises(hr.InputError, match=message):
+        converted(tmp_path, "src,dst\n0,1\n", fields)
+    assert not (tmp_path / ".out.converting").exists()
