@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -31,7 +32,7 @@ base = duckdb.connect(
 base.execute("SET enable_progress_bar = false")
 
 
-def write(name: str, query: str, columns: dict[str, type]) -> int:
+def write(name: str, query: str, columns: Mapping[str, type]) -> int:
     """Write the columns of a query to files."""
     files, count = {one: (target / f"{name}.{one}").open("wb") for one in columns}, 0
     for batch in base.sql(query).to_arrow_reader(1 << 17):
@@ -41,7 +42,7 @@ def write(name: str, query: str, columns: dict[str, type]) -> int:
     return count
 
 
-def write_graph(edges: str, num_nodes: int, more: dict[str, type]) -> None:
+def write_graph(edges: str, num_nodes: int, more: Mapping[str, type]) -> None:
     """Write edges ``src, dst, edge, ...`` sorted by destination, and where each row begins."""
     columns = {"src": np.int32, "edge": np.int32, **more}
     write("graph", f"SELECT {', '.join(columns)} FROM ({edges}) ORDER BY dst, edge", columns)
