@@ -14,10 +14,10 @@ from headrace.ops import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.checked import Checked, checked
 from headrace.pipeline.convert.conversion import Conversion
-from headrace.pipeline.convert.database import LEAST_ROOM, database, load_database
+from headrace.pipeline.convert.database import LEAST_ROOM, database, has_database, load_database
 from headrace.pipeline.convert.description import Description
 from headrace.pipeline.convert.id_columns import with_ids_alike
-from headrace.pipeline.convert.in_memory import convert_in_memory, lacks_database
+from headrace.pipeline.convert.in_memory import convert_in_memory
 from headrace.pipeline.convert.memory import room
 from headrace.pipeline.convert.report import Report, planned, unused_columns
 from headrace.pipeline.convert.table import Table
@@ -107,7 +107,7 @@ def convert_tables(
             warn_user(f"convert: {one}")
         return replace(report, removed=removed, warnings=found)
     before = _stamps(tables)
-    if lacks_database():
+    if not has_database():
         notes = _notes(tables, before)
         manifest = convert_in_memory(tables, target, notes, overwrite=overwrite, progress=progress)
         return replace(_report(tables, manifest, target, limit), removed=removed)
@@ -137,7 +137,7 @@ def _load_libraries(tables: Checked, target: Path) -> None:
     """Load what takes memory beside arrays, so that it is known how much is left."""
     for table in tables.tables():
         table.load()
-    if not lacks_database():
+    if has_database():
         load_database(target.parent)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops import InputError
-from headrace.pipeline.convert.table import Column
+from headrace.pipeline.convert.table import LARGEST_WHOLE, Column
 
 #: "int", "float", "bool", "text", or ("vector", length); of ids also "id", integers in their canonical form alone. Of
 #: fields such as 3,99, which may be a number or a list, "unclear".
@@ -24,9 +24,6 @@ _NAN = ("nan", "NaN", "NAN")
 _UNCLEAR = re.compile(r"\s*[+-]?(\d+|\d{1,3}([., ]\d{3})+)([.,]\d+)?([eE][+-]?\d+)?\s*")
 
 _BRACKETS = {"[": "]", "(": ")"}
-
-#: Integers beyond this one are not all in floating point.
-_LARGEST_WHOLE = 1 << 53
 
 _TEXTS = {
     "int": "an integer of 64 bits",
@@ -134,7 +131,7 @@ def _by_arrow(values: Any, kind: Kind) -> NDArray[Any] | None:
     if kind != "float" and pc.all(pc.equal(numbers.cast(values.type), values)).as_py() is False:
         return None
     plain = np.asarray(numbers.fill_null(0).to_numpy(zero_copy_only=False))
-    if kind == "float" and bool((np.abs(plain) > _LARGEST_WHOLE).any()):  # perhaps an integer that is rounded
+    if kind == "float" and bool((np.abs(plain) > LARGEST_WHOLE).any()):  # perhaps an integer that is rounded
         return None
     if numbers.null_count == 0:
         return plain
@@ -169,7 +166,7 @@ def _is_int(text: str) -> bool:
 
 
 def _are_long(texts: Sequence[str]) -> bool:
-    return any(abs(int(one)) > _LARGEST_WHOLE for one in texts)
+    return any(abs(int(one)) > LARGEST_WHOLE for one in texts)
 
 
 def _is_float(text: str) -> bool:

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ LEAST_ROOM = 96 << 20
 
 #: The share of memory that DuckDB may have: the rest is for batches on their way and what it does not count.
 _SHARE = 0.7
+
+_LIBRARIES = ("duckdb", "pyarrow")
 
 #: The name by which a statement reads what it is fed.
 INCOMING = "incoming"
@@ -125,6 +128,23 @@ class Database:
             raise
 
 
+def has_database() -> bool:
+    """Whether DuckDB is installed, and pyarrow, by which it is fed."""
+    return all(find_spec(name) is not None for name in _LIBRARIES)
+
+
+def needed_database(what: str) -> None:
+    """Refuse a missing library of these.
+
+    Raises
+    ------
+    InputError
+        With what to install.
+    """
+    for name in _LIBRARIES:
+        needed_library(name, what)
+
+
 def sql_type(dtype: np.dtype[Any]) -> str:
     """Return the type of SQL for the numbers or texts of a column."""
     return _SQL_TYPES[dtype.name]
@@ -156,8 +176,7 @@ def database(folder: Path, room: int) -> Iterator[Database]:
     KeyboardInterrupt
         If a query was interrupted.
     """
-    needed_library("duckdb", "a table")
-    needed_library("pyarrow", "a table")
+    needed_database("a table")
     import duckdb
     import pyarrow as pa
 
@@ -195,8 +214,7 @@ def load_database(folder: Path) -> None:
     InputError
         If it is not installed.
     """
-    needed_library("duckdb", "a table")
-    needed_library("pyarrow", "a table")
+    needed_database("a table")
     import duckdb
     import pyarrow as pa
 

@@ -152,15 +152,7 @@ class GraphEdges:
         pairs = " UNION ALL ".join(f"SELECT src, dst FROM {one.name}" for one in ends.values())
         if options.undirected and src == dst:
             for number, one in ends.items():
-                values = ", ".join(
-                    [
-                        "row",
-                        "row_number() OVER (ORDER BY row) - 1 AS edge",
-                        "dst AS src",
-                        "src AS dst",
-                        *one.columns.values(),
-                    ]
-                )
+                values = _numbered_anew(one, "dst AS src", "src AS dst")
                 base.execute(
                     f"CREATE OR REPLACE TABLE {one.name}_back AS SELECT {values} FROM {one.name} x "
                     f"WHERE NOT EXISTS (SELECT 1 FROM ({pairs}) y WHERE y.src = x.dst AND y.dst = x.src)"
@@ -190,12 +182,14 @@ class GraphEdges:
             kept[str(number)] = base.value(f"SELECT count(*) FROM firsts WHERE {inside}")
             if kept[str(number)] < one.num_edges:
                 drop(base, f"{one.name}_once")
-                values = ", ".join(
-                    ["row", "row_number() OVER (ORDER BY row) - 1 AS edge", "src", "dst", *one.columns.values()]
-                )
                 base.execute(
-                    f"CREATE TABLE {one.name}_once AS SELECT {values} FROM {one.name} "
+                    f"CREATE TABLE {one.name}_once AS SELECT {_numbered_anew(one, 'src', 'dst')} FROM {one.name} "
                     f"WHERE edge + {start} IN (SELECT first FROM firsts)"
                 )
         base.execute("DROP TABLE firsts")
         return kept
+
+
+def _numbered_anew(ends: Ends, src: str, dst: str) -> str:
+    """Return in SQL the columns of some of the edges of a table, which count from 0 in the order of its rows."""
+    return ", ".join(["row", "row_number() OVER (ORDER BY row) - 1 AS edge", src, dst, *ends.columns.values()])

@@ -71,11 +71,35 @@ def read_rows(
     Facts
         ``num_rows``.
     """
-    columns = columns_of_attributes(edge)
-    some = {columns[one]: column for one, column in attributes_of(edge).items()}
-    split = {"split": edge.split} if options.held_out == "drop" and edge.split is not None else {}
-    relation = {} if edge.relation is None else {"relation": edge.relation}
-    _read_rows(base, name, edge, ids, {**some, **split, **relation}, room, advance)
+    (src, join_src), (dst, join_dst) = number_of("s", ids[0]), number_of("d", ids[1])
+    columns_of = columns_of_attributes(edge)
+    fed = {columns_of[one]: column for one, column in attributes_of(edge).items()}
+    others = {one: f"i.{one}" for one in fed}
+    if options.held_out == "drop" and edge.split is not None:
+        fed["split"] = edge.split
+        names = ", ".join(f"'{one}'" for one in (*names_of_split("val"), *names_of_split("test")))
+        others["is_held_out"] = f"coalesce(lower(i.split) IN ({names}), false)"
+    order = ""
+    if edge.relation is not None:
+        fed["relation"] = edge.relation
+        others["relation"] = "i.relation"
+        # Rows of one relation side by side are found without a look at the others.
+        order = "ORDER BY i.relation, i.row"
+    values = [f"{value} AS {one}" for one, value in others.items()]
+    # DuckDB cannot spill two joins of one query: with many keys the ends are joined one after the other.
+    is_large = sum(_join_bytes(base, one) for one in ids) > base.limit * _SHARE_OF_JOINS
+    with feed_rows(base, edge.table, {"s": edge.src, "d": edge.dst, **fed}, room, advance, keys=("s", "d")):
+        if is_large:
+            columns = ", ".join(["i.row", f"{src} AS src", "i.d", *values])
+            base.execute(f"CREATE OR REPLACE TABLE half_read AS SELECT {columns} FROM {INCOMING} i {join_src}")
+        else:
+            columns = ", ".join(["i.row", f"{src} AS src", f"{dst} AS dst", *values])
+            joins = f"{join_src} {join_dst} {order}"
+            base.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {columns} FROM {INCOMING} i {joins}")
+    if is_large:
+        columns = ", ".join(["i.row", "i.src", f"{dst} AS dst", *others])
+        base.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {columns} FROM half_read i {join_dst} {order}")
+        base.execute("DROP TABLE half_read")
     return {"num_rows": base.value(f"SELECT count(*) FROM {name}")}
 
 
@@ -161,39 +185,6 @@ def take_ends(
         "pairs": pairs,
         "needs_rows": is_whole or holds_out,
     }
-
-
-def _read_rows(
-    base: Database,
-    name: str,
-    edge: EdgeTable,
-    ids: tuple[NodeIds, NodeIds],
-    attributes: Mapping[str, str],
-    room: int,
-    advance: Advance,
-) -> None:
-    """Make a table of all rows, where ids without a node are null."""
-    (src, join_src), (dst, join_dst) = number_of("s", ids[0]), number_of("d", ids[1])
-    others = [f"i.{one}" for one in attributes if one != "split"]
-    # Rows of one relation side by side are found without a look at the others.
-    order = "ORDER BY i.relation, i.row" if "relation" in attributes else ""
-    if "split" in attributes:
-        names = ", ".join(f"'{one}'" for one in (*names_of_split("val"), *names_of_split("test")))
-        others.append(f"coalesce(lower(i.split) IN ({names}), false) AS is_held_out")
-    # DuckDB cannot spill two joins of one query: with many keys the ends are joined one after the other.
-    is_large = sum(_join_bytes(base, one) for one in ids) > base.limit * _SHARE_OF_JOINS
-    columns = ["i.row", f"{src} AS src", "i.d" if is_large else f"{dst} AS dst", *others]
-    with feed_rows(base, edge.table, {"s": edge.src, "d": edge.dst, **attributes}, room, advance, keys=("s", "d")):
-        joins = join_src if is_large else f"{join_src} {join_dst}"
-        made = "half_read" if is_large else name
-        rows = f"FROM {INCOMING} i {joins} {'' if is_large else order}"
-        base.execute(f"CREATE OR REPLACE TABLE {made} AS SELECT {', '.join(columns)} {rows}")
-    if is_large:
-        columns = ["i.row", "i.src", f"{dst} AS dst", *(one.split(" AS ")[-1].replace("i.", "") for one in others)]
-        base.execute(
-            f"CREATE OR REPLACE TABLE {name} AS SELECT {', '.join(columns)} FROM half_read i {join_dst} {order}"
-        )
-        base.execute("DROP TABLE half_read")
 
 
 def _join_bytes(base: Database, ids: NodeIds) -> int:

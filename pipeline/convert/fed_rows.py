@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 from headrace.ops import InputError
 from headrace.pipeline.convert.database import Database
 from headrace.pipeline.convert.memory import rows_within
-from headrace.pipeline.convert.table import Table, as_int64
+from headrace.pipeline.convert.table import LARGEST_WHOLE, Table, as_int64
 
 #: Bytes of memory that a row takes on its way, beside its columns.
 _ROW_BYTES = 64
-
-#: The largest integer in floating point whose neighbours are integers of 64 bits, too.
-_LARGEST_WHOLE = 1 << 53
 
 
 def feed_rows(
@@ -145,7 +142,7 @@ def integer_keys(table: Table, column: str, values: Any, start: int) -> NDArray[
         )
     null = null | np.isnan(plain)
     whole = np.where(null, 0, plain)
-    odd = (whole != np.floor(whole)) | (np.abs(whole) > _LARGEST_WHOLE)
+    odd = (whole != np.floor(whole)) | (np.abs(whole) > LARGEST_WHOLE)
     if odd.any():
         row = int(odd.argmax())
         raise InputError(

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.pipeline.convert.arrow_columns import needed_library
 from headrace.pipeline.convert.attributes import Attribute, joined_attributes
 from headrace.pipeline.convert.checked import Checked, attributes_of
+from headrace.pipeline.convert.database import needed_database
 from headrace.pipeline.convert.description import EdgeTable, NodeTable, Options
 from headrace.pipeline.convert.ends import negative_number, null_attribute, odd_weight, refuse_unknown
 from headrace.pipeline.convert.feature_rows import feature_pieces, kind_of, time_pieces
 from headrace.pipeline.convert.fed_rows import integer_keys
 from headrace.pipeline.convert.item_rows import mask_of
-from headrace.pipeline.convert.sorted_edges import index_dtype
+from headrace.pipeline.convert.sorted_edges import index_dtype, unique
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.unused_ids import advice_of
 from headrace.pipeline.data import Graph, Items
@@ -31,11 +30,6 @@ from headrace.pipeline.storage.features import FeatureStore
 
 #: Rows that are read at a time, and bytes of features.
 _ROWS, _ROOM = 1 << 20, 64 << 20
-
-
-def lacks_database() -> bool:
-    """Whether a conversion has to do without DuckDB."""
-    return any(find_spec(name) is None for name in ("duckdb", "pyarrow"))
 
 
 def convert_in_memory(
@@ -63,7 +57,7 @@ def convert_in_memory(
         node_attrs=_times_of_nodes(node, num_nodes),
     )
     store = FeatureStore(dict(_features(node, counted)), dict(_features(edge, counted)))
-    num_repeats = len(src) - len(np.unique(dst * num_nodes + src))
+    num_repeats = len(src) - len(unique(dst * num_nodes + src))
     counts = {
         "edges that repeat another one, kept": num_repeats,
         **{f"labels {name} of {node.type} that are missing": count for name, count in counted.items()},
@@ -88,8 +82,7 @@ def _node_and_edge(tables: Checked) -> tuple[NodeTable, EdgeTable]:
     elif edge.split is not None or isinstance(node.splits, str) or edge.labels:
         what = "a column of splits, or of labels of edges"
     if what:
-        for library in ("duckdb", "pyarrow"):
-            needed_library(library, what)
+        needed_database(what)
     return node, edge
 
 

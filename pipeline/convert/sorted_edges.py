@@ -89,14 +89,14 @@ class Repeats:
     def _add_to_open(self, src: Ids, kinds: Ids) -> None:
         for kind in range(self._num_kinds):
             mine = src if self._num_kinds == 1 else src[kinds == kind]
-            fresh = _unique(mine)
+            fresh = unique(mine)
             known = self._seen[kind]
             self.counts[kind] += len(mine) - (len(fresh) if known is None else known.add(fresh))
             if known is None and len(fresh):
                 self._seen[kind] = _Seen(fresh, self._num_nodes)
 
 
-def _unique(some: Ids) -> Ids:
+def unique(some: Ids) -> Ids:
     """Return numbers sorted, each once: `numpy.unique` puts them into a table first, which takes ten times as long."""
     in_order = np.sort(some)
     is_first = np.concatenate([np.ones(min(1, len(some)), bool), in_order[1:] != in_order[:-1]])
@@ -116,7 +116,7 @@ class _Seen:
         """Add unique sources, and return how many were not there."""
         if self._bits is None:
             before = len(self._sorted)
-            self._sorted = _unique(np.concatenate([self._sorted, fresh]))
+            self._sorted = unique(np.concatenate([self._sorted, fresh]))
             if len(self._sorted) > self._num_nodes // 64:
                 self._bits = np.zeros(-(-self._num_nodes // 8), np.uint8)
                 self._set(self._sorted)

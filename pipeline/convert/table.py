@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from headrace.ops import InputError
 from headrace.ops.forks import cached_property
 
+#: The largest integer in floating point whose neighbours are integers of 64 bits, too.
+LARGEST_WHOLE = 1 << 53
+
 #: A file, its bytes, and when it was last written, in nanoseconds.
 Stamp = tuple[str, int, int]
 
@@ -139,13 +142,14 @@ def first_text(table: Table, column: str) -> str:
     """
     for chunk in table.chunks([column], 4096):
         for row, one in enumerate(chunk[column].tolist()):
-            if one is not None and not _is_number(one):
+            if one is not None and not is_number(one):
                 return f"the text {one[:40]!r} in {table.where(row)}"
         break
     return "texts"
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number, as Python reads it."""
     try:
         float(text)
     except ValueError:

@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.convert.csv_text import CsvText, unpacked_name
+from headrace.pipeline.convert.table import is_number
 
 #: Parameters of `CsvTable`, which are fields of tables by the same names.
 FIELDS = ("separator", "names", "types", "comment", "skip", "null_values", "escape")
@@ -113,15 +114,7 @@ def _is_above_numbers(place: int, first: Sequence[str], others: Sequence[Sequenc
     return (
         len(first) > place
         and bool(first[place])
-        and not _is_number(first[place])
+        and not is_number(first[place])
         and bool(values)
-        and all(map(_is_number, values))
+        and all(map(is_number, values))
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
