@@ -330,7 +330,8 @@ class CsvTable(Table):
                     self._check_quotes(path, stream, count)
                     return
             except (pa.ArrowException, OSError) as cause:
-                if "Empty CSV" in str(cause):
+                is_header_alone = self._has_header and count == 0 and "Could not skip initial" in str(cause)
+                if "Empty CSV" in str(cause) or is_header_alone:
                     return
                 if "straddling" in str(cause) and block < _LARGEST_BLOCK:
                     block *= 4
@@ -364,6 +365,6 @@ def _ratio(path: Path) -> float:
         with closing(CsvText(path, ",", None)) as text:
             while size < 1 << 22 and (block := text.read(1 << 18)):
                 size += len(block)
-            return size / max(1.0, text.share_read() * path.stat().st_size)
+            return max(1, size) / max(1.0, text.share_read() * path.stat().st_size)
     except OSError as cause:
         raise InputError(f"convert: {path} is damaged ({cause}); copy it again") from cause

@@ -14,7 +14,7 @@ from headrace.ops import InputError
 from headrace.pipeline.convert.attributes import joined_attributes
 from headrace.pipeline.convert.description import Columns, EdgeTable, EdgeType, NodeTable
 from headrace.pipeline.convert.external_ids import OrderOfKeys, external_texts, integer_keys
-from headrace.pipeline.convert.feature_rows import KeptRows, added_pieces, feature_pieces, kind_of, time_pieces
+from headrace.pipeline.convert.feature_rows import KeptRows, Kind, added_pieces, feature_pieces, kind_of, time_pieces
 from headrace.pipeline.convert.graph_arrays import SortedEdges
 from headrace.pipeline.convert.item_rows import ItemRun
 from headrace.pipeline.convert.report import edges_text
@@ -109,7 +109,9 @@ class ArraysOfDataset:
                 count = self._conversion.num_nodes[name]
                 room, counted = self._conversion.room, Counter[str]()
                 rows = feature_pieces(node.table, columns, kind, labels=is_label, kept=None, room=room, counted=counted)
-                added = added_pieces(count - self._conversion.ids(name).num_rows, kind, labels=is_label)
+                num_added = count - self._conversion.ids(name).num_rows
+                _refuse_labels_without_none(node.table.name, feature, kind, num_added if is_label else 0)
+                added = added_pieces(num_added, kind, labels=is_label)
                 yield self._feature("node", of_type, feature, kind, count, chain(rows, added), counted)
                 self._conversion.count(f"labels {feature} of {name} that are missing", counted["missing"])
 
@@ -154,11 +156,13 @@ class ArraysOfDataset:
 
         twice = self._tables.options.reverse and edge_type is None
         src, dst = self._tables.ends(edge_type)
+        num_loops = self._conversion.graph_edges.num_loops.get(edge_type, 0)
+        _refuse_labels_without_none(tables[0].name, feature, kind, num_loops if is_label else 0)
         rows = chain(
             pieces(missing),
             pieces() if twice else (),
             added() if self._tables.options.undirected and src == dst else (),
-            added_pieces(self._conversion.graph_edges.num_loops.get(edge_type, 0), kind, labels=is_label, fill=1),
+            added_pieces(num_loops, kind, labels=is_label, fill=1),
         )
         yield self._feature("edge", edge_type, feature, kind, self._conversion.num_edges[edge_type], rows, missing)
         self._conversion.count(f"labels {feature} of {edges_text(edge_type)} that are missing", missing["missing"])
@@ -232,6 +236,21 @@ class ArraysOfDataset:
                 lambda: {"sorted": order.is_ascending},  # noqa: B023
             )
             yield IdFiles(of_type, files["values"], files.get("starts"), None if facts["sorted"] else files["order"])
+
+
+def _refuse_labels_without_none(table: str, name: str, kind: Kind, num_added: int) -> None:
+    """Refuse to add what has no label where the dtype has no number for that.
+
+    Raises
+    ------
+    InputError
+        If something is added to labels that are booleans or unsigned.
+    """
+    if num_added and kind[0].kind in "bu":
+        raise InputError(
+            f"convert: {table}: expected labels {name!r} of floating point or signed integers, as {num_added} without "
+            f"a label are added, got {kind[0]}; convert the column"
+        )
 
 
 def _rows_of(one: NodeTable | EdgeTable) -> list[tuple[str, Columns, bool]]:

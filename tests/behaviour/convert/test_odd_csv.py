@@ -132,3 +132,20 @@ def test_letters_that_mean_two_things_are_refused(tmp_path, fields, message):
     with pytest.raises(hr.InputError, match=message):
         converted(tmp_path, "src,dst\n0,1\n", fields)
     assert not (tmp_path / ".out.converting").exists()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_part_with_a_header_alone(tmp_path, pack):
+    name = "b.csv.gz" if pack is gzip.compress else "b.csv"
+    (tmp_path / name).write_bytes(pack(b"src,dst"))
+    data = converted(tmp_path, "src,dst\na,b\nb,c\n", {"files": ["e.csv", name]})
+    assert (data.graph.num_edges, names_of(data)) == (2, ["a", "b", "c"])
+
+
+def test_labels_that_cannot_be_missing_are_refused_where_some_are_added(tmp_path):
+    sections = {"edges": {"files": "e.csv", "labels": "y"}, "options": {"loops": "add"}}
+    (tmp_path / "e.csv").write_text("src,dst,y\n0,1,true\n1,0,false\n")
+    with pytest.raises(
+        hr.InputError, match=r"e\.csv: expected labels 'y' of .* as 2 without a label are added, got bool"
+    ):
+        hr.convert(write_toml(tmp_path / "d.toml", sections), tmp_path / "out", progress=False)
