@@ -181,6 +181,10 @@ def _can_cast(values: Any, kind: Any) -> bool:
 
 def _vectors(values: Any, column: Column, where: Callable[[int], str], name: str) -> NDArray[Any]:
     (length,) = column.shape
+    if length == 0 and len(values):
+        raise InputError(
+            f"convert: {where(0)}: expected a vector of numbers in {name!r}, got one of none; leave the column out"
+        )
     lengths = np.asarray(values.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False))
     odd = np.flatnonzero(lengths != length)
     if len(odd):
@@ -190,4 +194,4 @@ def _vectors(values: Any, column: Column, where: Callable[[int], str], name: str
     if flat.null_count:
         row = int(np.asarray(flat.is_null().to_numpy(zero_copy_only=False)).argmax()) // length
         raise InputError(f"convert: {where(row)}: expected numbers in the vector of {name!r}, got null")
-    return np.asarray(flat.to_numpy(zero_copy_only=False)).astype(column.dtype, copy=False).reshape(-1, length)
+    return np.asarray(flat.to_numpy(zero_copy_only=False)).astype(column.dtype, copy=False).reshape(len(values), length)

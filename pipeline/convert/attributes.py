@@ -76,11 +76,11 @@ def _joined(
     what: str,
     some_added: bool,
 ) -> Attribute:
-    found = {
-        f"{table.name} {columns[name]}": table.column(columns[name])
-        for table, columns in of_tables
-        if table is not None and name in columns
-    }
+    found, empty = {}, set()
+    for table, columns in of_tables:
+        if table is not None and name in columns:
+            found[f"{table.name} {columns[name]}"] = table.column(columns[name])
+            empty |= {f"{table.name} {columns[name]}"} if table.is_empty(columns[name]) else set()
     units = {column: one.unit for column, one in found.items()}
     if len(set(units.values())) > 1:
         raise InputError(
@@ -109,7 +109,7 @@ def _joined(
         )
     if some_added:
         lacking, default = True, 1 if default is None else default
-    dtypes = set(there.values())
+    dtypes = {dtype for column, dtype in there.items() if column not in empty} or set(there.values())
     if default == ALWAYS:
         widen = len(dtypes) > 1 or ((lacking or nulls_are_earliest) and not any(one.kind == "f" for one in dtypes))
         if widen:

@@ -32,9 +32,6 @@ from headrace.pipeline.storage.terminal import progress_bar
 #: Of the passes and their files: a work folder of another one is not used.
 _PASSES_VERSION = 5
 
-#: Texts of a column of labels that notes keep: more would make a manifest large.
-_MOST_CLASSES = 10_000
-
 
 def convert_tables(
     description: Description,
@@ -187,8 +184,8 @@ def _notes(tables: Checked, stamps: list[Any]) -> dict[str, Any]:
         for name, files in stamps
     ]
     for source, table in zip(sources, tables.tables(), strict=True):
-        kept = {name: list(texts) for name, texts in table.classes.items() if len(texts) <= _MOST_CLASSES}
-        source.update({"classes": kept} if kept else {})
+        if table.classes:
+            source["classes"] = {name: list(texts) for name, texts in table.classes.items()}
     tasks = {"tasks": [dict(one) for one in tables.tasks]} if tables.tasks else {}
     return {
         **tables.notes,

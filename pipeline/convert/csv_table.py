@@ -125,6 +125,11 @@ class CsvTable(Table):
             )
         return super().column(name)
 
+    def is_empty(self, column: str) -> bool:
+        """Whether no row has a value in a column; `Table.is_empty` documents it."""
+        self.column(column)
+        return column in self._are_null and self._sampled < _SAMPLE
+
     def id_kinds(self, column: str) -> frozenset[str]:
         """Return what ids in a column may be; `Table.id_kinds` documents it."""
         if self.column(column).is_text or column in self._given or self._kinds[column] not in ("int", "id"):
@@ -203,7 +208,7 @@ class CsvTable(Table):
             try:
                 for _ in range(self._skip):
                     next(text, None)
-                width = empty = None
+                width, empty = None if self._has_header else len(self._names), None
                 for row in reader:
                     if not row:  # an empty line, as at the end of a file
                         empty = self._skip + reader.line_num
@@ -266,6 +271,7 @@ class CsvTable(Table):
             name: next(filter(None, fields[name])) for name, kind in self._kinds.items() if kind == "unclear"
         }
         self._given = set(types)
+        self._are_null = {name for name, some in fields.items() if name not in types and not any(some)}
         self._is_canonical = {
             name: all(map(is_canonical, filter(None, fields[name])))
             for name, kind in self._kinds.items()

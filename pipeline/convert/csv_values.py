@@ -89,7 +89,7 @@ def parsed(values: Any, kind: Kind, where: Callable[[int], str], name: str) -> N
     if quick is not None:
         return quick
     texts = [one or "" for one in values.to_pylist()]
-    if kind == "text":
+    if kind in ("text", "unclear"):
         return np.array(values.to_pylist(), dtype=object)
     if isinstance(kind, tuple):
         return _vectors(texts, kind[1], where, name)

@@ -18,7 +18,7 @@ from headrace.pipeline.convert.database import Database
 from headrace.pipeline.convert.description import Columns
 from headrace.pipeline.convert.item_rows import rows_of_window
 from headrace.pipeline.convert.memory import rows_within
-from headrace.pipeline.convert.table import Table
+from headrace.pipeline.convert.table import LARGEST_WHOLE, Table
 
 Kind = tuple[np.dtype[Any], tuple[int, ...]]
 
@@ -79,6 +79,7 @@ def feature_pieces(
     """
     dtype, shape = kind
     names, row = columns_of(columns), 0
+    are_integers = all(table.column(name).dtype.kind in "iub" for name in names)
     at_a_time = rows_within(room // 8, 3 * max(1, math.prod(shape)) * dtype.itemsize)
     for chunk in table.chunks(list(names), at_a_time):
         parts = []
@@ -96,10 +97,26 @@ def feature_pieces(
                     f"convert: {table.where(row + int(rows.argmax()))}: expected a number in {name!r} for a feature, "
                     "got null; fill it in, or make the column labels, which may be missing"
                 )
-            parts.append(np.ma.getdata(values).astype(dtype, copy=False))
+            plain = np.ma.getdata(values)
+            if are_integers and dtype.kind == "f":
+                _refuse_rounding(plain, table, name, row)
+            parts.append(plain.astype(dtype, copy=False))
         found = parts[0] if isinstance(columns, str) else np.stack(parts, 1)
         yield found[staying]
         row += len(found)
+
+
+def _refuse_rounding(values: NDArray[Any], table: Table, name: str, row: int) -> None:
+    """Refuse integers that floating point may not have, of columns whose only common type that is."""
+    far = values > LARGEST_WHOLE
+    if values.dtype.kind == "i":
+        far |= values < -LARGEST_WHOLE
+    if far.any():
+        at = int(far.argmax())
+        raise InputError(
+            f"convert: {table.where(row + at)}: expected an integer up to 2**53 in {name!r}, as the columns beside it "
+            f"have another sign, got {values[at]}; make them features of their own"
+        )
 
 
 def added_pieces(num_rows: int, kind: Kind, *, labels: bool, fill: float | None = None) -> Iterator[NDArray[Any]]:

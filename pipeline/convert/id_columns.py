@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Checked
 from headrace.pipeline.convert.description import EdgeTable, Items, NodeTable
+from headrace.pipeline.convert.formats.views import WithoutValues
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.unused_ids import pass_id, unused_id
 
@@ -19,7 +22,7 @@ def with_ids_alike(tables: Checked) -> Checked:
     """Return the tables with the ids of each type as integers or as texts in all columns.
 
     They are integers if they may be integers in all columns, and texts otherwise. Columns in files of text may be
-    either, as long as each id is the decimal form of its integer.
+    either, as long as each id is the decimal form of its integer, and so may columns without any id.
 
     Raises
     ------
@@ -46,13 +49,13 @@ def with_ids_alike(tables: Checked) -> Checked:
 def _kind_of(tables: Checked, name: str) -> str:
     """Return the kind that ids of a type have in all columns."""
     columns = [
-        (f"{one.table.name} {one.column}", one.table.id_kinds(one.column))
+        (f"{one.table.name} {one.column}", _kinds_in(one.table, one.column))
         for one in tables.references()
         if one.type == name
     ]
     node = tables.nodes[name]
     if node.table is not None:
-        kinds = frozenset(["integers"]) if node.id is None else node.table.id_kinds(node.id)
+        kinds = frozenset(["integers"]) if node.id is None else _kinds_in(node.table, node.id)
         columns.append((f"{node.table.name} {node.id or '(row numbers)'}", kinds))
     for kind in ("integers", "texts"):
         if all(kind in kinds for _, kinds in columns):
@@ -66,6 +69,10 @@ def _kind_of(tables: Checked, name: str) -> str:
     )
 
 
+def _kinds_in(table: Table, column: str) -> frozenset[str]:
+    return frozenset(["integers", "texts"]) if table.is_empty(column) else table.id_kinds(column)
+
+
 def _with_ids(one: T, kinds: Mapping[str, str], done: dict[Any, Table]) -> T:
     """Return an owner with its ids as they should be; `done` has the tables of others, as several may share one."""
     if one.table is None:
@@ -74,6 +81,9 @@ def _with_ids(one: T, kinds: Mapping[str, str], done: dict[Any, Table]) -> T:
     if key not in done:
         table = one.table
         for column, kind in kinds.items():
-            table = table.with_ids(column, kind)
+            if table.is_empty(column):
+                table = WithoutValues(table, {column: np.dtype(object if kind == "texts" else np.int64)})
+            else:
+                table = table.with_ids(column, kind)
         done[key] = table
     return replace(one, table=done[key])

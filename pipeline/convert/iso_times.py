@@ -42,7 +42,7 @@ class IsoTimes(View):
     """A table with ISO dates in some columns as days, or datetimes as micro- or nanoseconds, since 1970-01-01 in UTC.
 
     Times without an offset are those of UTC. They are in nanoseconds where one of the first has more than six digits
-    of a second.
+    of a second. A column without any time has no unit.
 
     Raises
     ------
@@ -53,11 +53,17 @@ class IsoTimes(View):
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         super().__init__(table, {name: Column(np.dtype(np.int64), unit=_unit_of(table, name)) for name in columns})
 
+    def is_empty(self, column: str) -> bool:
+        """Whether no row has a value in a column; `Table.is_empty` documents it."""
+        return self.columns[column].unit is None if column in self._known else super().is_empty(column)
+
     def _changed(self, name: str, values: Any, start: int) -> NDArray[Any]:
         import pyarrow as pa
 
         texts = pa.array(values.tolist() if isinstance(values, np.ndarray) else values, pa.large_string())
         unit = self.columns[name].unit
+        if unit is None:
+            return np.ma.MaskedArray(np.zeros(len(texts), np.int64), np.ones(len(texts), bool))
         try:
             found, null = _parsed(texts, unit)
         except (pa.ArrowInvalid, ValueError):
@@ -133,11 +139,15 @@ def _units_of(one: NodeTable | EdgeTable | Items) -> dict[str, str]:
 
 
 def _in_unit(one: T, unit: str) -> T:
-    coarse = [name for name, own in _units_of(one).items() if own != unit]
-    return replace(one, table=InUnit(one.table, coarse, unit)) if one.table is not None and coarse else one
+    """Return an owner with its times in a unit, also those of columns without any."""
+    if one.table is None:
+        return one
+    units = {name: one.table.column(name).unit for name in _columns_of(one)}
+    others = [name for name, own in units.items() if own != unit and (own or one.table.is_empty(name))]
+    return replace(one, table=InUnit(one.table, others, unit)) if others else one
 
 
-def _unit_of(table: Table, column: str) -> str:
+def _unit_of(table: Table, column: str) -> str | None:
     for chunk in table.chunks([column], _SAMPLE):
         there = [one for one in chunk[column].tolist() if one]
         if there:
@@ -150,7 +160,7 @@ def _unit_of(table: Table, column: str) -> str:
                 f"convert: {table.name}: expected times to be numbers, or texts such as {_WANTED}, got {odd[:40]!r} in "
                 f"{column!r}; write them so"
             )
-    return "us"
+    return None
 
 
 def _parsed(texts: Any, unit: str | None) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -71,6 +71,12 @@ class ParquetTable(Table):
             )
         return super().column(name)
 
+    def is_empty(self, column: str) -> bool:
+        """Whether no row has a value in a column; `Table.is_empty` documents it."""
+        from pyarrow import types
+
+        return super().is_empty(column) or types.is_null(self._types[column])
+
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
         """Yield rows; `Table.chunks` documents it."""
         for where, batch in self._columns(columns, rows):

@@ -119,6 +119,11 @@ class Table(ABC):
     def load(self) -> None:  # noqa: B027 - most formats need nothing more
         """Load the libraries that read rows, so that it is known how much memory these take."""
 
+    def is_empty(self, column: str) -> bool:
+        """Whether no row has a value in a column, as far as is known before all are read; nothing tells its type."""
+        self.column(column)
+        return self.num_rows == 0
+
     def id_kinds(self, column: str) -> frozenset[str]:
         """Return what ids in a column may be read as: "integers", "texts", or either.
 
@@ -145,7 +150,7 @@ def first_text(table: Table, column: str) -> str:
             if one is not None and not is_number(one):
                 return f"the text {one[:40]!r} in {table.where(row)}"
         break
-    return "texts"
+    return f"texts in {table.name}"
 
 
 def is_number(text: str) -> bool:

@@ -24,7 +24,7 @@ class InUnit(View):
     table
         The table.
     columns
-        Of times. A column in `unit` stays.
+        Of times. A column in `unit` stays, and one without any time has none before.
     unit
         One of `NANOSECONDS`, and no coarser than those of the columns.
     """
@@ -54,5 +54,4 @@ def finest(units: Sequence[str]) -> str:
 
 
 def _factor(unit: str | None, finer: str) -> int:
-    assert unit is not None
-    return NANOSECONDS[unit] // NANOSECONDS[finer]
+    return 1 if unit is None else NANOSECONDS[unit] // NANOSECONDS[finer]

@@ -200,7 +200,7 @@ def labels(column: Column, kept: Sequence[int], table: Table, judge: Judge) -> t
     is_null = any(cell in (None, "") for cell in column.cells)
     if is_null and (kind == "booleans" or column.type == "bool" or column.type.startswith("uint")):
         if judge.choose("booleans or unsigned labels with nulls") == "refuse":
-            judge.refuse("nulls in labels without room for -100", table, words=["labels of floating point or signed"])
+            judge.refuse("nulls in labels without room for -100", table, words=["of floating point or signed"])
         dtypes = None
     elif column.type == "bool" or column.type.startswith("decimal"):
         dtypes = None
@@ -237,13 +237,14 @@ def side_by_side(columns: Sequence[Column], table: Table, judge: Judge) -> Numbe
     types = {one.type for one in columns}
     if len(types) == 1:
         return Numbers(values, parts[0].dtypes, len(parts))
-    if types <= {*INTEGERS, "bool"}:
+    if all(one in (*INTEGERS, "bool") or one.endswith(" 0)") for one in types):
         is_mixed = "uint64" in types and any(one[0] == "i" for one in types)
         if is_mixed and judge.choose("integers without a common type") == "refuse":
             names = [one.quoted for one in columns]
             judge.refuse("signed and unsigned integers side by side", table, range(table.num_rows), names)
         return Numbers(values, None, len(parts))
-    return Numbers(values, frozenset(FLOATS[1:]), len(parts))
+    has_half = types & set(FLOATS) == {"float16"} and types <= {"float16", "int8", "uint8", "bool"}
+    return Numbers(values, frozenset(FLOATS if has_half else FLOATS[1:]), len(parts))
 
 
 def added_value(mark: str, dtype: str) -> int | float:

@@ -169,7 +169,7 @@ def _rows(what: str, wanted: Numbers, got: Any) -> Iterator[str]:
         yield f"{what}: expected rows of {width or 'one number'}, got the shape {tuple(got.shape)}"
         return
     for place, (value, row) in enumerate(zip(wanted.values, rows, strict=True)):
-        values = value if isinstance(value, tuple) else [value] * (width or 1)
+        values = value if isinstance(value, tuple) else [value] * (1 if width is None else width)
         row_values = row if width is not None else [row]
         is_exact = wanted.dtypes is None
         if not all(

@@ -96,6 +96,8 @@ def _of_column(one: IdColumn, judge: Judge) -> tuple[list[Any], str]:
     kind = column.type
     if kind == "csv":
         return _of_csv(column, table, judge)
+    if not column.cells:
+        return [], ""
     if kind in (*TEXTS, "binary"):
         return texts(column, table, judge), "texts"
     if kind in INTEGERS or kind.endswith(" 0)"):

@@ -109,7 +109,7 @@ def _times_of_texts(column: Column, table: Table, judge: Judge) -> Times:
     fine = [row for row, value in enumerate(values) if value is not None and value % 1000]
     if fine and judge.choose("nanoseconds in texts") == "refuse":
         judge.refuse(f"nanoseconds in {column.quoted}", table, fine, of_type or [column.quoted])
-    return Times(values, "ns" if fine else "days" if all(are_days) else "us")
+    return Times(values, None if not there else "ns" if fine else "days" if all(are_days) else "us")
 
 
 def _plain_times(column: Column, cells: Sequence[str | None], table: Table, judge: Judge) -> Times:

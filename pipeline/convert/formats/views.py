@@ -74,6 +74,11 @@ class Beside(Table):
         for one in self._tables:
             one.load()
 
+    def is_empty(self, column: str) -> bool:
+        """Whether no row has a value in a column; `Table.is_empty` documents it."""
+        self.column(column)
+        return next(one.is_empty(column) for one in self._tables if column in one.columns)
+
     def id_kinds(self, column: str) -> frozenset[str]:
         """Return what ids in a column may be; `Table.id_kinds` documents it."""
         self.column(column)
@@ -121,6 +126,10 @@ class View(Table):
         self.num_rows, self.states_dtypes = table.num_rows, table.states_dtypes
         self.columns = {**table.columns, **self._known}
         self.classes = {**table.classes, **self.classes}
+
+    def is_empty(self, column: str) -> bool:
+        """Whether no row has a value in a column; `Table.is_empty` documents it."""
+        return self._table.is_empty(column) if column in self._table.columns else super().is_empty(column)
 
     def id_kinds(self, column: str) -> frozenset[str]:
         """Return what ids in a column may be; `Table.id_kinds` documents it."""
@@ -300,6 +309,25 @@ def classes_of(columns: Iterable[tuple[Table, Mapping[str, Kind]]]) -> dict[Kind
     return {kind: sorted(texts) for kind, texts in found.items()}
 
 
+class WithoutValues(View):
+    """A table with columns of null alone, as integers or as texts.
+
+    Parameters
+    ----------
+    dtypes
+        Of the columns: int64, or ``object`` of texts.
+    """
+
+    def __init__(self, table: Table, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+        super().__init__(table, {name: Column(dtype) for name, dtype in dtypes.items()})
+
+    def _changed(self, name: str, values: Any, start: int) -> NDArray[Any]:  # noqa: ARG002 - no row has a value
+        dtype = self.columns[name].dtype
+        if self.columns[name].is_text:
+            return np.full(len(values), None, dtype)
+        return np.ma.MaskedArray(np.zeros(len(values), dtype), np.ones(len(values), bool))
+
+
 class WithInverses(Table):
     """A table of edges, each followed by the one from its destination to its source, with the same other columns."""
 
@@ -318,6 +346,10 @@ class WithInverses(Table):
                 if name in self._other_end:
                     twice[name][1::2] = chunk[self._other_end[name]]
             yield twice
+
+    def is_empty(self, column: str) -> bool:
+        """Whether no row has a value in a column; `Table.is_empty` documents it."""
+        return self._table.is_empty(column)
 
     def where(self, row: int) -> str:
         """Return the place of the row of an edge, or of its inverse."""

@@ -327,3 +327,39 @@ def test_times_are_no_weights(tmp_path):
     )
     with pytest.raises(hr.InputError, match=r"expected weights, got times in .*edges\.csv when"):
         hr.convert(tmp_path / "set.toml", tmp_path / "data", progress=False)
+
+
+def test_integers_that_no_common_type_has(tmp_path):
+    """Signed and unsigned side by side are floating point, which has no 19 digits."""
+    columns = {**ENDS, "a": np.array([2**53, 1, 2, 3], np.uint64), "b": np.array([-1, 0, 0, 0], np.int8)}
+    feature = {"x": ("a", "b")}
+    data, _ = convert(tmp_path, Description([EdgeTable(Table("edges", columns), features=feature)]))
+    assert data.store.edge["x"].read(torch.arange(4)).rows.max() == 2**53
+    columns["a"][2] += 2**53
+    with pytest.raises(hr.InputError, match=r"edges.parquet, row 2: expected an integer up to 2\*\*53 in 'a'.*got 90"):
+        convert(tmp_path, Description([EdgeTable(Table("edges", columns), features=feature)]))
+
+
+def test_vectors_of_nothing(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pa.table({**ENDS, "x": pa.array([[]] * 4, pa.list_(pa.float32()))})
+    parquet.write_table(table, tmp_path / "e.parquet")
+    with pytest.raises(hr.InputError, match=r"e.parquet, row 0: expected a vector of numbers in 'x', got one of none"):
+        described(tmp_path, {"edges": {"files": "e.parquet", "features": ["x"]}})
+
+
+def test_all_classes_are_in_the_notes(tmp_path):
+    (tmp_path / "n.csv").write_text("y\n" + "".join(f"class {i}\n" for i in range(20_000)))
+    (tmp_path / "e.csv").write_text("src,dst\n0,1\n")
+    data, _ = described(tmp_path, {"nodes": {"files": "n.csv", "labels": "y"}, "edges": {"files": "e.csv"}})
+    assert sum(len(source.get("classes", {}).get("y", [])) for source in data.notes["sources"]) == 20_000
+
+
+def test_one_row_that_may_be_a_number_or_a_list(tmp_path):
+    """No one reads the column, so nothing needs to know."""
+    (tmp_path / "n.csv").write_text('a,y\n"3,99",1\n')
+    (tmp_path / "e.csv").write_text("src,dst\n0,0\n")
+    data, _ = described(tmp_path, {"nodes": {"files": "n.csv", "labels": "y"}, "edges": {"files": "e.csv"}})
+    assert data.graph.num_nodes == 1
