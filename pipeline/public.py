@@ -7,8 +7,8 @@ from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.data.gcn_norm import gcn_norm
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.items import Items
 from headrace.pipeline.data.place import Place
+from headrace.pipeline.data.split_items import Items
 from headrace.pipeline.data.split_links import split_links
 from headrace.pipeline.data.split_nodes import split_nodes
 from headrace.pipeline.distributed import graph_shard  # noqa: F401 - it registers what `Graph.shard` calls

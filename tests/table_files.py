@@ -82,6 +82,7 @@ class Options:
     """The fields of [options]."""
 
     unknown_ids: Any = "refuse"
+    duplicate_ids: Any = "refuse"
     duplicate_edges: Any = "keep"
     loops: Any = "keep"
     undirected: Any = False

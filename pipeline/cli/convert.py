@@ -25,9 +25,11 @@ TABLES = (
     ("edges", "time", "--time", "COLUMN", "times of edges"),
     ("edges", "features", "--edge-features", "COLUMN,...", "features of edges"),
     ("edges", "labels", "--edge-label", "COLUMN", "labels of edges"),
+    ("edges", "names", "--edge-names", "NAME,...", "names of columns, of files without a header"),
     ("edges", "split", "--edge-split", "COLUMN", "the items that an edge is one of: train, val, test"),
     ("nodes", "files", "--nodes", "FILE", "files with a row for each node"),
     ("nodes", "id", "--id", "COLUMN", "ids of nodes, integers or texts (default: the number of the row)"),
+    ("nodes", "names", "--node-names", "NAME,...", "names of columns, of files without a header"),
     ("nodes", "labels", "--label", "COLUMN", "labels of nodes; texts become numbers"),
     ("nodes", "features", "--features", "COLUMN,...", "features: age, or 'x*' for all such columns as one feature"),
     ("nodes", "time", "--node-time", "COLUMN", "times of nodes"),
@@ -37,7 +39,8 @@ TABLES = (
 #: Options for odd rows: the field of `Options`, and its values.
 ODD_ROWS = (
     ("unknown_ids", ("refuse", "drop", "create"), "of edges and items to nodes that are not there"),
-    ("duplicate_edges", ("keep", "drop"), "edges between the same nodes"),
+    ("duplicate_ids", ("refuse", "drop"), "rows of nodes whose id an earlier row has"),
+    ("duplicate_edges", ("keep", "drop", "sum"), "edges between the same nodes; sum: their weights, in the first one"),
     ("loops", ("keep", "drop", "add"), "edges from a node to itself; add: to each node that has none"),
     ("null_times", ("refuse", "earliest", "drop"), "of edges and nodes"),
     ("held_out", ("keep", "drop"), "edges of val and test by --edge-split; drop: from the graph, they are items alone"),
@@ -52,9 +55,12 @@ def add_to(commands: Any) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="data set to make, for headrace.open_dataset")
     tables = parser.add_argument_group("tables without types (those with types are described in TOML)")
     for section, field, flag, metavar, about in TABLES:
-        lists = field in ("files", "features")
+        lists = field in ("files", "features", "names")
         tables.add_argument(flag, dest=f"{section}_{field}", metavar=metavar, type=names if lists else str, help=about)
-    tables.add_argument("--separator", metavar="CHARACTER", help="of columns in CSV (default: comma, in .tsv a tab)")
+    tables.add_argument("--separator", metavar="TEXT", help="of columns in CSV (default: comma, in .tsv a tab)")
+    tables.add_argument("--comment", metavar="CHARACTER", help="of CSV: lines that begin with it are no rows")
+    tables.add_argument("--skip", metavar="LINES", type=int, help="of CSV: lines ahead of the header, or the first row")
+    tables.add_argument("--null-values", metavar="TEXT,...", type=names, help="of CSV: texts that are null: NA,unknown")
     tables.add_argument(
         "--text-ids", action="store_true", help="of CSV: ids are texts, also where those of the first rows are integers"
     )

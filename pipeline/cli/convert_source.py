@@ -16,6 +16,9 @@ from headrace.pipeline.convert.formats.source import read_source
 from headrace.pipeline.convert.report import Report
 from headrace.pipeline.data import TypeName
 
+#: Fields of all tables in CSV.
+CSV_FIELDS = ("separator", "comment", "skip", "null_values")
+
 #: By section, the fields of columns with ids, and what these are by default.
 _ID_COLUMNS: dict[str, list[tuple[str, str | None]]] = {
     "edges": [("src", "src"), ("dst", "dst")],
@@ -34,7 +37,7 @@ def convert(options: argparse.Namespace) -> None:
         If the data set cannot be written.
     """
     given = _tables(options)
-    alone = [one for one in ("separator", "text_ids", "external") if getattr(options, one)]
+    alone = [one for one in (*CSV_FIELDS, "text_ids", "external") if getattr(options, one)]
     if alone and not given:
         raise InputError(
             f"expected --edges with --{alone[0].replace('_', '-')}, got a source that describes its tables; leave "
@@ -71,9 +74,9 @@ def _described(options: argparse.Namespace, given: dict[str, dict[str, Any]]) ->
             raise InputError(f"expected --{section} with {', '.join(flags)}: the files that have these columns")
     if "edges" not in given:
         raise InputError("expected --edges with --nodes: the files with the ends of edges")
-    if options.separator is not None:
-        for fields in given.values():
-            fields["separator"] = options.separator
+    of_csv = {name: value for name in CSV_FIELDS if (value := getattr(options, name)) is not None}
+    for fields in given.values():
+        fields.update(of_csv)
     if options.text_ids:
         for section, columns in _ID_COLUMNS.items():
             names = [given[section].get(field, default) for field, default in columns] if section in given else []

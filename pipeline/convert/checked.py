@@ -198,6 +198,12 @@ def _check_added(tables: Checked) -> None:
             "convert: held_out='drop' (--held-out drop): expected a column of splits in a table of edges, got none; "
             "name it: split = COLUMN under [edges]"
         )
+    plain = [edge.table.name for _, edge in tables.edge_tables() if "weight" not in attributes_of(edge)]
+    if options.duplicate_edges == "sum" and plain:
+        raise InputError(
+            "convert: duplicate_edges='sum' (--duplicate-edges sum): expected a column of weights in each table of "
+            f"edges, got none in {plain[0]}; name it: weight = COLUMN under [edges]"
+        )
     if options.loops == "add" and len(apart) == len(tables.edges):
         raise InputError(
             "convert: loops='add' (--loops add): expected an edge type between nodes of one type, got "

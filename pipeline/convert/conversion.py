@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from headrace.ops import InputError
 from headrace.ops.forks import cached_property
@@ -14,7 +17,8 @@ from headrace.pipeline.convert.database import Database, drop
 from headrace.pipeline.convert.description import EdgeTable, EdgeType, NodeTable
 from headrace.pipeline.convert.edges import GraphEdges
 from headrace.pipeline.convert.ends import Ends, columns_of_attributes, num_shared, read_rows, take_ends
-from headrace.pipeline.convert.ids import NodeIds, are_texts, find_keys
+from headrace.pipeline.convert.formats.other_rows import WithoutRows
+from headrace.pipeline.convert.ids import NodeIds, are_texts, find_keys, repeats_of
 from headrace.pipeline.convert.item_rows import (
     ItemColumns,
     ItemRun,
@@ -72,13 +76,13 @@ class Conversion:
         self._ids: dict[str, NodeIds] = {}
         self._ends: list[tuple[EdgeType | None, EdgeTable, Ends]] = []
         self._largest: list[dict[str, int]] = []
-        self._largest_of_items: dict[int, dict[str, int]] = {}
+        self._largest_of_items: list[tuple[str, int]] = []
         self._counts: dict[str, int] = {}
 
     def run(self, notes: Mapping[str, Any]) -> Manifest:
         """Run the passes that are not finished, and return the manifest of what they have written."""
         _ = self.edge_attributes  # which refuses some tables
-        for place, (name, node) in enumerate(self.tables.nodes.items()):
+        for place, (name, node) in enumerate(list(self.tables.nodes.items())):
             self._look_for_ids(node)
             self._ids[name] = self._find_ids(place, node)
         self._read_edges()
@@ -146,7 +150,8 @@ class Conversion:
     def _find_ids(self, place: int, node: NodeTable) -> NodeIds:
         """Find the ids of the nodes of a type, by a pass over tables if that takes one."""
         references = [one for one in self.tables.references() if one.type == node.type]
-        create = self.tables.options.unknown_ids == "create"
+        options = self.tables.options
+        create = options.unknown_ids == "create"
         is_text = are_texts(node, references)
         if is_text or node.external or (node.table is not None and node.id is not None):
             name = f"keys{place}"
@@ -154,10 +159,12 @@ class Conversion:
             def run() -> Facts:
                 with self.bar(f"find the ids of {node.type}", None) as progress:
                     arguments = (self.base, name, node, references)
-                    return find_keys(*arguments, create=create, room=self.room, advance=progress.update)
+                    return find_keys(*arguments, options=options, room=self.room, advance=progress.update)
 
             facts = self.source_pass(f"ids of {node.type}", run)
             _check_number(node, facts["num_rows"])
+            if facts["repeats"]:
+                self._leave_out_repeats(node, repeats_of(name))
             keys = None if facts["are_numbers"] else name
             return NodeIds(facts["num_nodes"], facts["num_rows"], keys, is_text=is_text, is_key=True)
         if node.table is None:
@@ -167,6 +174,14 @@ class Conversion:
             num_rows = self.source_pass(f"rows of {node.type}", lambda: {"num_rows": _count_rows(node)})["num_rows"]
         _check_number(node, num_rows)
         return NodeIds(None if create else num_rows, num_rows, advice=advice_of(node))
+
+    def _leave_out_repeats(self, node: NodeTable, repeats: str) -> None:
+        """Read the rows of a type from now on without those that repeat an id."""
+        assert node.table is not None
+        rows = [batch.column(0).to_numpy() for batch in self.base.batches(f"SELECT row FROM {repeats} ORDER BY row")]
+        table = WithoutRows(node.table, np.concatenate(rows))
+        self.tables = replace(self.tables, nodes={**self.tables.nodes, node.type: replace(node, table=table)})
+        self.count(f"rows of {node.type} that repeat an id, left out", sum(map(len, rows)))
 
     def _read_edges(self) -> None:
         reads = self.tables.edge_reads()
@@ -259,7 +274,7 @@ class Conversion:
             if self.tables.options.null_times == "drop":
                 self.count(f"items {items.name} without a time left out", facts["counts"]["null times"])
             self.count(f"labels {items.labels} of items {items.name} that are missing", facts["counts"]["missing"])
-            self._largest_of_items[number] = dict(zip((one.type for one in mine), facts["largest"], strict=True))
+            self._largest_of_items += zip((one.type for one in mine), facts["largest"], strict=True)
             found += runs_of(self.work, key, items.type, len(mine), columns, facts)
         return found
 
@@ -269,7 +284,7 @@ class Conversion:
     def _count_nodes(self) -> None:
         """Find how many nodes each type has: also of types whose largest number only edges and items tell."""
         for name, ids in self._ids.items():
-            largest = [of_type.get(name, -1) for of_type in self._largest_of_items.values()]
+            largest = [one for of_type, one in self._largest_of_items if of_type == name]
             for (edge_type, *_), of_sides in zip(self._ends, self._largest, strict=True):
                 src, dst = self.tables.ends(edge_type)
                 largest += [of_sides[side] for side, of_type in (("src", src), ("dst", dst)) if of_type == name]

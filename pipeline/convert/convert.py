@@ -17,7 +17,8 @@ def convert(
     folder: str | os.PathLike[str],
     *,
     unknown_ids: Literal["refuse", "drop", "create"] | None = None,
-    duplicate_edges: Literal["keep", "drop"] | None = None,
+    duplicate_ids: Literal["refuse", "drop"] | None = None,
+    duplicate_edges: Literal["keep", "drop", "sum"] | None = None,
     loops: Literal["keep", "drop", "add"] | None = None,
     undirected: bool | None = None,
     reverse: bool | None = None,
@@ -48,7 +49,7 @@ def convert(
         A path, a torch_geometric ``Data`` or ``HeteroData``, or a ``dgl.DGLGraph``.
     folder
         The data set to make; it appears when it is complete.
-    unknown_ids, duplicate_edges, loops, undirected, reverse, null_times, held_out, time_unit
+    unknown_ids, duplicate_ids, duplicate_edges, loops, undirected, reverse, null_times, held_out, time_unit
         Of files: policies for odd rows, in place of the fields of ``[options]`` in TOML, which
         `headrace.pipeline.convert.description.Options` documents. With None the source decides, and then the defaults.
     memory
@@ -90,6 +91,7 @@ def convert(
     check_kind(folder, (str, os.PathLike), "convert: expected folder to be a path", "name it", InputError)
     given = {
         "unknown_ids": unknown_ids,
+        "duplicate_ids": duplicate_ids,
         "duplicate_edges": duplicate_edges,
         "loops": loops,
         "undirected": undirected,

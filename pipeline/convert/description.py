@@ -167,8 +167,11 @@ class Options:
         Of edges and items to nodes that no table of nodes has, and of null: "refuse"; "drop" leaves the edge or item
         out; "create" adds the nodes behind all others of the type, in ascending order of their ids, with NaN or 0 as
         features (null is refused).
+    duplicate_ids
+        Of rows of nodes whose id an earlier row of the type has: "refuse", or "drop" them; the first one stays.
     duplicate_edges
-        "keep" edges of one type between the same nodes, or "drop" all but the first one; both are counted.
+        "keep" edges of one type between the same nodes; "drop" all but the first one; or "sum" their weights, in the
+        order of rows, into the weight of the first one, which keeps all else of its own. All are counted.
     loops
         "keep" edges from a node to itself; "drop" them; or "add" one to each node that has none, in edge types between
         nodes of one type, behind all other edges of the type. As with DGL, weights, attributes and features of added
@@ -192,7 +195,8 @@ class Options:
     """
 
     unknown_ids: Literal["refuse", "drop", "create"] = "refuse"
-    duplicate_edges: Literal["keep", "drop"] = "keep"
+    duplicate_ids: Literal["refuse", "drop"] = "refuse"
+    duplicate_edges: Literal["keep", "drop", "sum"] = "keep"
     loops: Literal["keep", "drop", "add"] = "keep"
     undirected: bool = False
     reverse: bool = False

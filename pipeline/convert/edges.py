@@ -5,13 +5,17 @@ Edges are sorted by destination, and those of one destination by their ids: the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from headrace.ops.errors import InputError
 from headrace.ops.forks import cached_property
-from headrace.pipeline.convert.database import drop, literal
+from headrace.pipeline.convert.attributes import Attribute
+from headrace.pipeline.convert.database import drop, literal, sql_type
 from headrace.pipeline.convert.description import EdgeType
 from headrace.pipeline.convert.ends import Ends
 from headrace.pipeline.convert.report import edges_text
@@ -77,13 +81,14 @@ class GraphEdges:
             )
             for number, one in ends.items():
                 kept = facts["kept"][str(number)]
-                if kept < one.num_edges:
+                if str(number) in facts["once"]:
                     pairs = f"{one.name}_once" if one.pairs == one.name else one.pairs
                     fewer = replace(one, name=f"{one.name}_once", num_edges=kept, pairs=pairs)
                     conversion.ends[number] = (*conversion.ends[number][:2], fewer)
                 self._num_added[number] = facts["added"].get(str(number), 0)
             repeats = sum(one.num_edges for one in ends.values()) - sum(facts["kept"].values())
-            self.count(edge_type, "that repeat another one, left out", repeats)
+            what = "summed up in it" if self._options.duplicate_edges == "sum" else "left out"
+            self.count(edge_type, f"that repeat another one, {what}", repeats)
             if "loops" in facts:
                 self.num_loops[edge_type] = facts["loops"]
                 self.count(edge_type, "that are loops added", facts["loops"])
@@ -142,13 +147,13 @@ class GraphEdges:
     def _of_type(self, place: int, edge_type: EdgeType | None, ends: dict[int, Ends]) -> Facts:
         base, options = self._conversion.base, self._options
         src, dst = self._conversion.tables.ends(edge_type)
-        facts: Facts = {"kept": {str(number): one.num_edges for number, one in ends.items()}, "added": {}}
-        if options.duplicate_edges == "drop":
-            facts["kept"] = self._without_repeats(ends)
-            ends = {
-                number: replace(one, name=f"{one.name}_once") if facts["kept"][str(number)] < one.num_edges else one
-                for number, one in ends.items()
-            }
+        kept = {str(number): one.num_edges for number, one in ends.items()}
+        once = {} if options.duplicate_edges == "keep" else self._without_repeats(ends)
+        facts: Facts = {"kept": kept | once, "once": list(once), "added": {}}
+        ends = {
+            number: replace(one, name=f"{one.name}_once") if str(number) in once else one
+            for number, one in ends.items()
+        }
         pairs = " UNION ALL ".join(f"SELECT src, dst FROM {one.name}" for one in ends.values())
         if options.undirected and src == dst:
             for number, one in ends.items():
@@ -168,26 +173,67 @@ class GraphEdges:
         return facts
 
     def _without_repeats(self, ends: dict[int, Ends]) -> dict[str, int]:
-        """Make tables of the first edge between each two nodes, and return how many each has."""
-        base = self._conversion.base
+        """Make tables of the first edge between each two nodes, where others repeat it; return how many each has."""
+        base, sums = self._conversion.base, self._options.duplicate_edges == "sum"
+        weight = self._conversion.edge_attributes["weight"] if sums else None
         starts = list(accumulate((one.num_edges for one in ends.values()), initial=0))
         numbered = list(zip(ends.items(), starts, strict=False))
         pairs = " UNION ALL ".join(
-            f"SELECT edge + {start} AS edge, src, dst FROM {one.name}" for (_, one), start in numbered
+            f"SELECT edge + {start} AS edge, src, dst{_weight_of(one, weight)} FROM {one.name}"
+            for (_, one), start in numbered
         )
-        base.execute(f"CREATE OR REPLACE TABLE firsts AS SELECT min(edge) AS first FROM ({pairs}) GROUP BY src, dst")
+        base.execute(
+            "CREATE OR REPLACE TABLE firsts AS SELECT src, dst, min(edge) AS first, count(*) AS repeats "
+            f"FROM ({pairs}) GROUP BY src, dst"
+        )
+        if weight is not None:
+            base.execute(
+                "CREATE OR REPLACE TABLE sums AS SELECT first, sum(weight ORDER BY edge) AS weight "
+                f"FROM ({pairs}) p JOIN firsts f ON f.src = p.src AND f.dst = p.dst AND repeats > 1 GROUP BY first"
+            )
+            self._check_sums(numbered, weight)
         kept = {}
         for (number, one), start in numbered:
             inside = f"first >= {start} AND first < {start + one.num_edges}"
-            kept[str(number)] = base.value(f"SELECT count(*) FROM firsts WHERE {inside}")
-            if kept[str(number)] < one.num_edges:
+            stay = base.value(f"SELECT count(*) FROM firsts WHERE {inside}")
+            has_sums = weight is not None and base.value(f"SELECT count(*) > 0 FROM sums WHERE {inside}")
+            if stay < one.num_edges or has_sums:
+                kept[str(number)] = stay
                 drop(base, f"{one.name}_once")
+                rows = one.name
+                if weight is not None:
+                    column = one.columns["weight"]
+                    of_sum = f"CAST(coalesce(weight, {column}) AS {sql_type(weight.dtype)}) AS {column}"
+                    rows = f"(SELECT x.* REPLACE ({of_sum}) FROM {rows} x LEFT JOIN sums ON first = edge + {start})"
                 base.execute(
-                    f"CREATE TABLE {one.name}_once AS SELECT {_numbered_anew(one, 'src', 'dst')} FROM {one.name} "
+                    f"CREATE TABLE {one.name}_once AS SELECT {_numbered_anew(one, 'src', 'dst')} FROM {rows} "
                     f"WHERE edge + {start} IN (SELECT first FROM firsts)"
                 )
         base.execute("DROP TABLE firsts")
         return kept
+
+    def _check_sums(self, numbered: Sequence[tuple[tuple[int, Ends], int]], weight: Attribute) -> None:
+        """Refuse sums that the dtype of weights has not."""
+        most = np.finfo(weight.dtype).max if weight.dtype.kind == "f" else np.iinfo(weight.dtype).max
+        large = self._conversion.base.row(
+            f"SELECT first, weight FROM sums WHERE weight > {most} ORDER BY first LIMIT 1"
+        )
+        if large is None:
+            return
+        (number, ends), start = next(one for one in reversed(numbered) if one[1] <= large[0])
+        row = self._conversion.base.value(f"SELECT row FROM {ends.name} WHERE edge = {large[0] - start}")
+        table = self._conversion.ends[number][1].table
+        raise InputError(
+            f"convert: {table.where(row)}: expected a sum of weights that {weight.dtype} has, got {large[1]} of this "
+            "edge and those that repeat it; write weights in a larger type"
+        )
+
+
+def _weight_of(ends: Ends, weight: Attribute | None) -> str:
+    """Return in SQL the column of weights to sum up, after a comma; nothing where none are."""
+    if weight is None:
+        return ""
+    return f", CAST({ends.columns['weight']} AS {'DOUBLE' if weight.dtype.kind == 'f' else 'HUGEINT'}) AS weight"
 
 
 def _numbered_anew(ends: Ends, src: str, dst: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from headrace.ops import InputError
 from headrace.pipeline.convert.checked import Reference
 from headrace.pipeline.convert.database import INCOMING, Database
-from headrace.pipeline.convert.description import NodeTable
+from headrace.pipeline.convert.description import NodeTable, Options
 from headrace.pipeline.convert.fed_rows import feed_keys, feed_rows
 from headrace.pipeline.convert.table import Table
 from headrace.pipeline.convert.work_folder import Facts
@@ -63,16 +63,17 @@ def find_keys(
     node: NodeTable,
     references: Sequence[Reference],
     *,
-    create: bool,
+    options: Options,
     room: int,
     advance: Advance,
 ) -> Facts:
-    """Make the table of the keys of a type.
+    """Make the table of the keys of a type, and perhaps `repeats_of` of the rows that repeat one.
 
     Returns
     -------
     Facts
-        ``num_rows`` of the table of nodes, ``num_nodes``, and whether keys ``are_numbers`` of nodes.
+        ``num_rows`` of the table of nodes that stay, how many are ``repeats``, ``num_nodes``, and whether keys
+        ``are_numbers`` of nodes.
 
     Raises
     ------
@@ -81,10 +82,11 @@ def find_keys(
     """
     kind = "VARCHAR" if are_texts(node, references) else "BIGINT"
     base.execute(f"CREATE OR REPLACE TABLE {name} (key {kind}, node BIGINT)")
-    num_rows = 0
+    num_rows = repeats = 0
     if node.table is not None and node.id is not None:
-        num_rows = _read_keys(base, name, node.table, node.id, node.type, room, advance)
-    if create or node.table is None:
+        repeats = _read_keys(base, name, node.table, node.id, node.type, options, room, advance)
+        num_rows = base.value(f"SELECT count(*) FROM {name}")
+    if options.unknown_ids == "create" or node.table is None:
         _collect(base, name, kind, references, bool(num_rows), room, advance)
         base.execute(
             f"INSERT INTO {name} SELECT key, {num_rows} + row_number() OVER (ORDER BY key) - 1 "
@@ -93,12 +95,25 @@ def find_keys(
         base.execute("DROP TABLE seen")
     num_nodes = base.value(f"SELECT count(*) FROM {name}")
     are_numbers = kind == "BIGINT" and num_nodes > 0 and base.value(f"SELECT bool_and(key = node) FROM {name}")
-    return {"num_rows": num_rows, "num_nodes": num_nodes, "are_numbers": bool(are_numbers)}
+    return {"num_rows": num_rows, "repeats": repeats, "num_nodes": num_nodes, "are_numbers": bool(are_numbers)}
+
+
+def repeats_of(name: str) -> str:
+    """Return the name of the table ``(row)`` of the rows that repeat a key of the table of a name."""
+    return f"{name}_repeats"
 
 
 def _read_keys(
-    base: Database, name: str, table: Table, column: str, node_type: str, room: int, advance: Advance
+    base: Database,
+    name: str,
+    table: Table,
+    column: str,
+    node_type: str,
+    options: Options,
+    room: int,
+    advance: Advance,
 ) -> int:
+    """Read the keys of a table of nodes, and return how many rows were left out as they repeat one."""
     with feed_rows(base, table, {"key": column}, room, advance, keys=["key"]):
         base.execute(f"INSERT INTO {name} SELECT key, row FROM {INCOMING}")
     null = base.value(f"SELECT min(node) FROM {name} WHERE key IS NULL")
@@ -110,15 +125,27 @@ def _read_keys(
     repeated = base.row(
         f"SELECT key, min(node), count(*) - 1 FROM {name} GROUP BY key HAVING count(*) > 1 ORDER BY min(node) LIMIT 1"
     )
-    if repeated is not None:
+    if repeated is None:
+        return 0
+    if options.duplicate_ids == "refuse":
         key, first, _ = repeated
         second = base.value(f"SELECT min(node) FROM {name} WHERE key = ? AND node > ?", [key, first])
         count = base.value(f"SELECT count(*) - count(DISTINCT key) FROM {name}")
         raise InputError(
             f"convert: {table.where(second)}: expected each id once in {column!r}, got {key!r} again, which is in "
-            f"{table.where(first)} ({count} such row{'s' * (count > 1)}); remove the repeats"
+            f"{table.where(first)} ({count} such row{'s' * (count > 1)}); remove the repeats, or pass "
+            "duplicate_ids='drop' (--duplicate-ids drop: the first row of each stays)"
         )
-    return int(base.value(f"SELECT count(*) FROM {name}"))
+    repeats = repeats_of(name)
+    base.execute(
+        f"CREATE OR REPLACE TABLE {repeats} AS SELECT k.node AS row FROM {name} k JOIN (SELECT key, min(node) AS first "
+        f"FROM {name} GROUP BY key HAVING count(*) > 1) r ON r.key = k.key WHERE k.node > first"
+    )
+    base.execute(f"DELETE FROM {name} WHERE node IN (SELECT row FROM {repeats})")
+    base.execute(
+        f"CREATE OR REPLACE TABLE {name} AS SELECT key, row_number() OVER (ORDER BY node) - 1 AS node FROM {name}"
+    )
+    return int(base.value(f"SELECT count(*) FROM {repeats}"))
 
 
 def _collect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ class ParquetTable(Table):
     """A table of one or more Parquet files.
 
     Lists of one length are vectors; timestamps are int64 in the unit that the file has; decimals are floating point.
-    Files may have a column in types of which one has all values, as int32 and int64.
+    Files may have a column in types of which one has all values, as int32 and int64. Ids that are unsigned and of 2**63
+    or more, as hashes are, become texts.
 
     Parameters
     ----------
@@ -77,6 +79,28 @@ class ParquetTable(Table):
 
         return super().is_empty(column) or types.is_null(self._types[column])
 
+    def id_kinds(self, column: str) -> frozenset[str]:
+        """Return what ids in a column may be; `Table.id_kinds` documents it."""
+        if self.column(column).dtype != np.uint64:
+            return super().id_kinds(column)
+        return frozenset(["texts"] if self._largest(column) >= 1 << 63 else ["integers", "texts"])
+
+    def with_ids(self, column: str, kind: str) -> ParquetTable:
+        """Return the table with a column as ids of a kind; `Table.with_ids` documents it."""
+        from pyarrow import large_string
+
+        if kind != "texts" or self.column(column).dtype != np.uint64:
+            return self
+        other = copy(self)
+        other.take_texts(column, large_string())
+        return other
+
+    def take_texts(self, column: str, kind: Any) -> None:
+        """Read a column as texts of a type from now on."""
+        self._types = {**self._types, column: kind}
+        self.columns = {**self.columns, column: Column(np.dtype(object))}
+        self.identity = f"{self.identity} {column} as texts"
+
     def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Mapping[str, NDArray[Any]]]:
         """Yield rows; `Table.chunks` documents it."""
         for where, batch in self._columns(columns, rows):
@@ -119,6 +143,20 @@ class ParquetTable(Table):
                     yield from file.iter_batches(rows, columns=list(dict.fromkeys(columns)), use_threads=False)
                 except OSError as cause:
                     raise InputError(f"convert: {path} is damaged ({cause}); copy it again") from cause
+
+    def _largest(self, name: str) -> int:
+        """Return the largest integer of a column, by what files state of it if they do."""
+        import pyarrow.compute as pc
+
+        largest: list[Any] = []
+        place = list(self._types).index(name)
+        for path in self._files:
+            with _opened(path) as file:
+                groups = [file.metadata.row_group(one).column(place) for one in range(file.metadata.num_row_groups)]
+            largest += [one.statistics.max if one.statistics and one.statistics.has_min_max else None for one in groups]
+        if None in largest:
+            largest = [pc.max(batch.column(name)).as_py() or 0 for batch in self._batches([name], 1 << 16)]
+        return int(max(largest, default=0))
 
     def _first_row(self, name: str) -> Any:
         for batch in self._batches([name], 1):

@@ -180,7 +180,7 @@ def _num_edges(tables: Checked, name: EdgeType | None) -> int | None:
     """Return how many edges of a type there will be; None where only reading tells."""
     options = tables.options
     rows = [one.table.num_rows for one in tables.edges[name]]
-    may_go = options.unknown_ids == "drop" or options.null_times == "drop" or options.duplicate_edges == "drop"
+    may_go = options.unknown_ids == "drop" or options.null_times == "drop" or options.duplicate_edges != "keep"
     is_part = any(one.relation is not None for one in tables.edges[name])
     if None in rows or may_go or is_part or options.undirected or options.loops != "keep":
         return None
@@ -188,7 +188,7 @@ def _num_edges(tables: Checked, name: EdgeType | None) -> int | None:
 
 
 def _num_nodes(tables: Checked, node: NodeTable) -> int | None:
-    if tables.options.unknown_ids == "create":
+    if tables.options.unknown_ids == "create" or tables.options.duplicate_ids == "drop":
         return None
     return node.num_nodes if node.table is None else node.table.num_rows
 

@@ -23,11 +23,12 @@ from headrace.pipeline.data.feature_names import FeatureName, is_name
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.data.items import Items, ItemSet
+from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.label_range import LabelRange
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.data.place import CPU, DISK, Place
 from headrace.pipeline.data.seen import Seen, argument
+from headrace.pipeline.data.split_items import Items
 from headrace.pipeline.data.times import as_times, times_of
 from headrace.pipeline.data.types import TypedIds, TypeName, TypeOffsets, type_number
 

@@ -26,6 +26,9 @@ Arrays = TypeVar("Arrays", bound="tuple[Any, ...]")
 #: The table of the items, by name, of the data set that a graph was opened with.
 ITEMS_BESIDE = "items beside the graph"
 
+#: The table of `Dataset.numbering` of the data set that a graph was opened with.
+NUMBERING = "numbering of the nodes"
+
 #: Threads that sample at once place the arrays of a graph once: a second copy might have no room.
 _PLACING = ProcessLock()
 

@@ -17,7 +17,7 @@ from headrace.pipeline.data.arrays import as_cpu_tensor, describe
 from headrace.pipeline.data.integers import as_int64
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data.items import Items
+    from headrace.pipeline.data.split_items import Items
 
 SPELLINGS = (
     "give ids with labels as a tuple (ids, labels), and pairs of nodes as one integer tensor of shape "

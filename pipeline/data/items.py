@@ -23,33 +23,9 @@ from headrace.pipeline.data.item_datasets import (
     rows_of_source,
 )
 from headrace.pipeline.data.seen import Seen, argument
-from headrace.pipeline.data.typed_items import LinkTypes, TypeRuns, in_space, joined, joined_rows, text_of
+from headrace.pipeline.data.split_items import Items
+from headrace.pipeline.data.typed_items import LinkTypes, TypeRuns, in_space, joined, joined_rows
 from headrace.pipeline.data.types import TypeOffsets, type_number
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Items:
-    """Items with their labels and times, as splits and data sets have them: `ItemSampler` takes all of it.
-
-    Parameters
-    ----------
-    ids
-        Any items without labels that `ItemSampler` takes: ids, a mask, pairs, or a dictionary of these by type.
-    labels
-        [num_items, ...], or a dictionary with the keys of `ids`; None without labels.
-    times
-        [num_items], or a dictionary with the keys of `ids`: the ``time`` of the sampler, unless it is given one.
-    """
-
-    ids: Any
-    labels: Any = None
-    times: Any = None
-
-    def __len__(self) -> int:
-        return sum(map(len, self.ids.values())) if isinstance(self.ids, Mapping) else len(self.ids)
-
-    def __repr__(self) -> str:
-        return text_of(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,6 +50,8 @@ class ItemSet:
     masks
         The masks that ids were given as, and arrays by type that were put behind one another: writes to these do not
         reach the items.
+    numbering
+        That of the data set whose items these are; see `Items`.
     """
 
     ids: range | torch.Tensor
@@ -83,6 +61,7 @@ class ItemSet:
     mask_sizes: tuple[int | None, ...] | None = None
     edge_types: TypeRuns | None = None
     masks: tuple[Seen, ...] = ()
+    numbering: str | None = None
 
     @staticmethod
     def of(items: Any, *, allow_empty: bool = False, allow_none: bool = False) -> ItemSet:
@@ -112,7 +91,9 @@ class ItemSet:
         """
         if isinstance(items, ItemSet):
             return items
+        numbering = None
         if isinstance(items, Items):
+            numbering = items.numbering
             items = items.ids if items.labels is None else (items.ids, items.labels)
         if allow_none and isinstance(items, list) and not items:
             items = range(0)
@@ -156,7 +137,7 @@ class ItemSet:
                 f"expected labels to have one row per item ({len(ids)}), got shape {list(labels.shape)}"
                 f"{'; pass labels[mask]' if of_all else ''}"
             )
-        return ItemSet(ids, labels, mask_size, types, mask_sizes, masks=tuple(masks))
+        return ItemSet(ids, labels, mask_size, types, mask_sizes, masks=tuple(masks), numbering=numbering)
 
     def in_space(self, node_types: TypeOffsets, edge_types: TypeOffsets) -> ItemSet:
         """Return the items in the id space of a graph.
@@ -171,12 +152,12 @@ class ItemSet:
         assert isinstance(self.ids, torch.Tensor)
         ids = in_space(self.ids, self.types, node_types, edge_types, self.mask_sizes)
         if not self.are_pairs:
-            return ItemSet(ids, self.labels, masks=self.masks)
+            return ItemSet(ids, self.labels, masks=self.masks, numbering=self.numbering)
         named = tuple((edge_types.names[type_number(edge_types, name)], count) for name, count in self.types)
         twice = [name for i, (name, _) in enumerate(named) if name in dict(named[:i])]
         if twice:
             raise InputError(f"expected items of each edge type once, got {twice[0]!r} under two names; join them")
-        return ItemSet(ids, self.labels, edge_types=named, masks=self.masks)
+        return ItemSet(ids, self.labels, edge_types=named, masks=self.masks, numbering=self.numbering)
 
     def also_of(self, what: str, array: torch.Tensor) -> ItemSet:
         """Return the items with one more array of which there is a copy, such as their times."""

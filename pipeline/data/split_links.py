@@ -15,9 +15,9 @@ from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.build_graph import ends_in_input_order
 from headrace.pipeline.data.graph import Graph
-from headrace.pipeline.data.items import Items
 from headrace.pipeline.data.made_of_graph import with_edges
 from headrace.pipeline.data.reverse_types import reverse_type
+from headrace.pipeline.data.split_items import Items
 from headrace.pipeline.data.split_shares import PARTS, cut_by_time, drawn, sizes_of
 from headrace.pipeline.data.times import EARLIEST, ordered, times_of
 from headrace.pipeline.data.types import TypeName, type_number

@@ -12,7 +12,8 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.names import Named
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, describe
-from headrace.pipeline.data.items import Items, ItemSet
+from headrace.pipeline.data.items import ItemSet
+from headrace.pipeline.data.split_items import Items
 from headrace.pipeline.data.split_shares import PARTS, cut_by_time, drawn, sizes_of
 from headrace.pipeline.data.times import as_times
 

@@ -14,28 +14,11 @@ from headrace.pipeline.data.arrays import as_ids, describe, is_mask_of_integers,
 from headrace.pipeline.data.types import TypeName, TypeOffsets, type_number
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data.items import Items, ItemSet
+    from headrace.pipeline.data.items import ItemSet
 
 
 #: Types of items that follow each other, each with the number of its items.
 TypeRuns = tuple[tuple[TypeName, int], ...]
-
-
-def text_of(items: Items) -> str:
-    """Return what items are, without their numbers: dtypes and shapes, by type."""
-    parts = [_shape_text(items.ids)]
-    parts += [
-        f"{name}={_shape_text(rows)}" for name in ("labels", "times") if (rows := getattr(items, name)) is not None
-    ]
-    return f"Items({', '.join(parts)})"
-
-
-def _shape_text(rows: Any) -> str:
-    if isinstance(rows, Mapping):
-        return f"{{{', '.join(f'{name!r}: {_shape_text(one)}' for name, one in rows.items())}}}"
-    if isinstance(rows, str | int | range):
-        return repr(rows)
-    return f"{len(rows)} in a {type(rows).__name__}" if isinstance(rows, list | tuple) else describe(rows)
 
 
 def joined(by_type: Mapping[Any, tuple[Tensor, int | None]]) -> tuple[Tensor, TypeRuns]:

@@ -11,6 +11,8 @@ A config holds no data and no code. A value that JSON lacks is an object with on
 ``{"$float": "inf"}``         a number that is not finite
 ``{"$dtype": "float32"}``     a dtype of torch
 ============================  =============================================================
+
+Of graphs of data sets with the users' own ids it notes the `Dataset.numbering`, by the names of the graphs.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from headrace.ops.errors import PlanError
 from headrace.ops.names import close_name
 from headrace.pipeline.data import GraphView
 from headrace.pipeline.data.checks import check_depth
+from headrace.pipeline.data.graph_machinery import NUMBERING, kept
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.plan.arguments import check_arguments
 from headrace.pipeline.plan.fanouts import counts_by_name
@@ -58,7 +61,8 @@ def config_of(plan: Plan, *, graphs: Any = None, stores: Any = None) -> dict[str
         raise PlanError(f"config: expected a plan that begins with a source, got {source.name}; begin with ItemSampler")
     stages = [{"source": source.name, **writer.parameters(source)}]
     stages += [{"verb": _verb_of(stage), **writer.parameters(stage)} for stage in rest]
-    return {"version": VERSION, "stages": stages}
+    numberings = {name: one for name, graph in writer.graphs().items() if (one := _numbering_of(graph)) is not None}
+    return {"version": VERSION, **({"numbering": numberings} if numberings else {}), "stages": stages}
 
 
 def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any = None, objects: Any = None) -> Plan:
@@ -79,6 +83,7 @@ def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any =
         "store": _named(stores, "store", FeatureStore, "from_config"),
         "object": _named(objects, "object", (), "from_config"),
     }
+    _check_numbering(config.get("numbering", {}), given["graph"])
     reader = _Reader(given, items)
     source, *rest = (reader.stage(entry, number) for number, entry in enumerate(config["stages"]))
     source_class = _source_class(source.name)
@@ -96,6 +101,21 @@ def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any =
             )
         plan = getattr(plan, one.name)(**one.parameters)
     return plan
+
+
+def _numbering_of(graph: GraphView) -> str | None:
+    numbering: str | None = kept(graph).tables.get(NUMBERING)
+    return numbering
+
+
+def _check_numbering(noted: Any, graphs: Mapping[str, GraphView]) -> None:
+    """Compare the numbering of nodes in graphs of data sets with what the config notes of it."""
+    for name, numbering in noted.items() if isinstance(noted, Mapping) else ():
+        if name in graphs and _numbering_of(graphs[name]) not in (None, numbering):
+            raise PlanError(
+                f"from_config: expected the {name} of the data set of which the config was written, got one whose "
+                "nodes are numbered otherwise, as after it was converted again; write the config of a plan over this"
+            )
 
 
 def _check_items(source: SourceStage, noted: Any) -> None:
@@ -181,6 +201,10 @@ class _Writer:
                 by_name = counts_by_name(value, getattr(stage, "graph", None)) if name in BY_RELATION else value
                 written[name] = self.value(by_name, name)
         return written
+
+    def graphs(self) -> dict[str, GraphView]:
+        """Return the graphs by the names that they have been given."""
+        return self._names["graph"]
 
     def value(self, value: Any, name: str) -> Any:
         """Return a value of the parameter of a name."""

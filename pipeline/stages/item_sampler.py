@@ -12,8 +12,9 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.arrays import as_cpu_tensor, whole_number
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.item_budget import as_costs
-from headrace.pipeline.data.items import Items, ItemSet
+from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.seen import argument
+from headrace.pipeline.data.split_items import Items
 from headrace.pipeline.data.times import as_times, dtype_of_times
 from headrace.pipeline.data.typed_items import as_edge_ids, joined_rows
 from headrace.pipeline.data.types import TypeName

@@ -66,8 +66,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/ids.py",
-        "GROUP BY key HAVING count(*) > 1",
-        "GROUP BY key HAVING count(*) > 2",
+        "HAVING count(*) > 1 ORDER BY min(node) LIMIT 1",
+        "HAVING count(*) > 2 ORDER BY min(node) LIMIT 1",
         "tests/behaviour/convert/test_policies.py::test_ids_are_there_once_and_not_null",
     ),
     Mutant(
@@ -108,8 +108,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/edges.py",
-        "SELECT min(edge) AS first",
-        "SELECT max(edge) AS first",
+        "min(edge) AS first, count(*)",
+        "max(edge) AS first, count(*)",
         "tests/behaviour/convert/test_policies.py::test_a_graph_without_types_with_reverse_edges_and_without_repeats",
     ),
     Mutant(
@@ -243,5 +243,77 @@ CONVERT = (
         "skip_rows=self._lines_before[path],",
         "skip_rows=self._skip + self._has_header,",
         "tests/behaviour/convert/test_odd_csv.py::test_lines_around_a_header_are_no_rows",
+    ),
+    Mutant(
+        "pipeline/convert/edges.py",
+        "sum(weight ORDER BY edge)",
+        "max(weight ORDER BY edge)",
+        "tests/behaviour/convert/test_repeats.py::test_weights_are_summed_into_the_first_edge",
+    ),
+    Mutant(
+        "pipeline/convert/edges.py",
+        "if stay < one.num_edges or has_sums:",
+        "if stay < one.num_edges:",
+        "tests/behaviour/convert/test_repeats.py::test_sums_over_several_tables_of_a_type",
+    ),
+    Mutant(
+        "pipeline/convert/edges.py",
+        "FROM sums WHERE weight > {most}",
+        "FROM sums WHERE weight > 2 * {most}",
+        "tests/behaviour/convert/test_repeats.py::test_sums_that_their_type_has_not",
+    ),
+    Mutant(
+        "pipeline/convert/ids.py",
+        "ON r.key = k.key WHERE k.node > first",
+        "ON r.key = k.key WHERE k.node < first",
+        "tests/behaviour/convert/test_repeats.py::test_the_first_row_of_each_id_stays",
+    ),
+    Mutant(
+        "pipeline/convert/formats/other_rows.py",
+        "return self._table.where(row + int(before))",
+        "return self._table.where(row)",
+        "tests/behaviour/convert/test_repeats.py::test_errors_name_the_row_as_it_stands_in_the_file",
+    ),
+    Mutant(
+        "pipeline/convert/csv_table.py",
+        "return column in self._are_null and self._sampled < _SAMPLE",
+        "return False",
+        "tests/behaviour/convert/test_empty_columns.py::test_attributes_have_the_dtype_of_others",
+    ),
+    Mutant(
+        "pipeline/convert/iso_times.py",
+        "if own != unit and (own or one.table.is_empty(name))]",
+        "if own != unit and own]",
+        "tests/behaviour/convert/test_empty_columns.py::test_times_have_the_unit_of_others",
+    ),
+    Mutant(
+        "pipeline/convert/feature_rows.py",
+        'if are_integers and dtype.kind == "f":',
+        'if not are_integers and dtype.kind == "f":',
+        "tests/behaviour/convert/test_nothing_is_silent.py::test_integers_that_no_common_type_has",
+    ),
+    Mutant(
+        "pipeline/convert/parquet_table.py",
+        "self._largest(column) >= 1 << 63",
+        "self._largest(column) >= 1 << 64",
+        "tests/behaviour/convert/test_ids.py::test_unsigned_hashes_are_texts",
+    ),
+    Mutant(
+        "pipeline/plan/checks.py",
+        "and of_graph != of_items.numbering:",
+        "and of_graph == of_items.numbering:",
+        "tests/behaviour/convert/test_numbering.py::test_items",
+    ),
+    Mutant(
+        "pipeline/plan/config.py",
+        "not in (None, numbering):",
+        "in (None, numbering):",
+        "tests/behaviour/convert/test_numbering.py::test_configs",
+    ),
+    Mutant(
+        "pipeline/convert/conversion.py",
+        "largest = [one for of_type, one in self._largest_of_items if of_type == name]",
+        "largest = list(dict(self._largest_of_items).values())",
+        "tests/behaviour/convert/test_policies.py::test_the_largest_number_may_be_at_either_end_of_a_pair",
     ),
 )

@@ -202,7 +202,7 @@ def labels(column: Column, kept: Sequence[int], table: Table, judge: Judge) -> t
         if judge.choose("booleans or unsigned labels with nulls") == "refuse":
             judge.refuse("nulls in labels without room for -100", table, words=["of floating point or signed"])
         dtypes = None
-    elif column.type == "bool" or column.type.startswith("decimal"):
+    elif column.type == "bool" or column.type.endswith(" 0)"):
         dtypes = None
     return Numbers(values, dtypes), None
 

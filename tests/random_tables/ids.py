@@ -104,6 +104,8 @@ def _of_column(one: IdColumn, judge: Judge) -> tuple[list[Any], str]:
         keys = [None if cell is None else int(cell) for cell in column.cells]
         far = [row for row, key in enumerate(keys) if key is not None and key not in INT64]
         option = judge.choose("ids from 2**63") if far else ""
+        if kind == "uint64" and not far:
+            return keys, ""
         if option == "refuse":
             judge.refuse(f"an id from 2**63 in {name}", table, far, words)
         return [str(key) if option == "texts" and key is not None else key for key in keys], option or "integers"

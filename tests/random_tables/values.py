@@ -308,7 +308,7 @@ class Values:
         cells = [self.one(draws)() for _ in range(count)]
         if count > FIRST and self.chance(0.3):
             cells[:FIRST] = [self._date() for _ in range(FIRST)]
-        if self.chance(0.04):
+        if self.chance(0.04) and cells:
             cells[-1] = f"2024-05-31 10:00:00.{self.random.randrange(10**9):09}"
         return cells
 

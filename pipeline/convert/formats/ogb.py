@@ -22,8 +22,9 @@ from headrace.ops.errors import InputError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, Items, NodeTable
+from headrace.pipeline.convert.formats.other_rows import WithInverses
 from headrace.pipeline.convert.formats.source_files import inside, refuse_pickle
-from headrace.pipeline.convert.formats.views import Beside, Cast, WithInverses
+from headrace.pipeline.convert.formats.views import Beside, Cast
 from headrace.pipeline.convert.table import Table
 
 #: Names here of the splits of OGB.

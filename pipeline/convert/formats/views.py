@@ -328,46 +328,5 @@ class WithoutValues(View):
         return np.ma.MaskedArray(np.zeros(len(values), dtype), np.ones(len(values), bool))
 
 
-class WithInverses(Table):
-    """A table of edges, each followed by the one from its destination to its source, with the same other columns."""
-
-    def __init__(self, table: Table, src: str, dst: str) -> None:
-        self._table, self._other_end = table, {src: dst, dst: src}
-        self.name, self.identity = table.name, f"edges and their inverses of {table.identity}"
-        self.columns, self.classes = table.columns, table.classes
-        self.num_rows = None if table.num_rows is None else 2 * table.num_rows
-
-    def chunks(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-        """Yield rows; `Table.chunks` documents it."""
-        needed = dict.fromkeys([*columns, *(self._other_end[name] for name in columns if name in self._other_end)])
-        for chunk in self._table.chunks(list(needed), max(1, rows // 2)):
-            twice = {name: chunk[name].repeat(2, axis=0) for name in columns}
-            for name in columns:
-                if name in self._other_end:
-                    twice[name][1::2] = chunk[self._other_end[name]]
-            yield twice
-
-    def is_empty(self, column: str) -> bool:
-        """Whether no row has a value in a column; `Table.is_empty` documents it."""
-        return self._table.is_empty(column)
-
-    def where(self, row: int) -> str:
-        """Return the place of the row of an edge, or of its inverse."""
-        return self._table.where(row // 2)
-
-    def stamps(self) -> tuple[Stamp, ...]:
-        """Return the files as they are now."""
-        return self._table.stamps()
-
-    def about_rows(self) -> int | None:
-        """Return how many rows there are, about."""
-        count = self._table.about_rows()
-        return None if count is None else 2 * count
-
-    def load(self) -> None:
-        """Load what reads the table."""
-        self._table.load()
-
-
 def _size(chunk: Chunk) -> int:
     return len(next(iter(chunk.values()))) if chunk else 0

@@ -25,6 +25,7 @@ below the folder, a dtype by its name in torch, and the checksum of the whole fi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -116,6 +117,14 @@ class Manifest:
     items: Mapping[str, tuple[ItemFiles, ...]] = field(default_factory=dict)
     ids: tuple[IdFiles, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def numbering(self) -> str | None:
+        """What tells by which ids of the users the nodes are numbered: `Dataset.numbering` documents it."""
+        sums = {one.type: [file.sha256 for file in (one.values, one.starts) if file is not None] for one in self.ids}
+        if not sums or any(None in some for some in sums.values()):
+            return None
+        return hashlib.sha256(repr(sorted(sums.items())).encode()).hexdigest()[:16]
 
     def write(self, folder: Path) -> None:
         """Write ``dataset.json``."""

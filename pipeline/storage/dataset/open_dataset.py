@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.names import Named
 from headrace.pipeline.data import Graph, Items, check_kind, check_switches
-from headrace.pipeline.data.graph_machinery import ITEMS_BESIDE, kept
+from headrace.pipeline.data.graph_machinery import ITEMS_BESIDE, NUMBERING, kept
 from headrace.pipeline.data.registry import register
 from headrace.pipeline.storage.array_file import open_stored, read_array
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes, sha256_of
@@ -55,6 +55,15 @@ class Dataset:
     ids: Mapping[str, IdMap]
     notes: Mapping[str, Any]
     manifest: Manifest
+
+    @property
+    def numbering(self) -> str | None:
+        """A short text that tells which node has which of the users' own ids: another one where any of them moved.
+
+        Items and configs are refused for a graph of another one. None where the users' ids are the numbers of nodes, or
+        the manifest has no checksums.
+        """
+        return self.manifest.numbering
 
     def info(self) -> str:
         """Return a text with the types, counts, dtypes and bytes of the data set."""
@@ -164,8 +173,8 @@ def open_dataset(path: str | os.PathLike[str], *, memory_map: bool = True) -> Da
     for one in manifest.features:
         rows = with_scale(reader.array(one.rows), one.quantization)
         features[one.of][one.name if one.type is None else (one.type, one.name)] = rows
-    items = {name: _items(reader, runs) for name, runs in manifest.items.items()}
-    kept(graph).tables[ITEMS_BESIDE] = items
+    items = {name: replace(_items(reader, runs), numbering=manifest.numbering) for name, runs in manifest.items.items()}
+    kept(graph).tables |= {ITEMS_BESIDE: items, NUMBERING: manifest.numbering}
     types = manifest.node_types or (("node", manifest.num_nodes),)
     ids: dict[str, IdMap] = {str(name): RowNumbers(count) for name, count in types}
     ids |= {
@@ -234,7 +243,8 @@ def _items(reader: _Reader, runs: tuple[ItemFiles, ...]) -> Items:
     """Return items, by type if they have types."""
     by_type = {run.type: tuple(reader.tensor(one) for one in (run.ids, run.labels, run.times)) for run in runs}
     if None in by_type and len(runs) == 1:
-        return Items(*by_type[None])
+        own = by_type[None]
+        return Items(own[0], own[1], own[2])
     if None in by_type or len(by_type) < len(runs) or not runs:
         raise InputError(f"open_dataset: expected items of different types, or of none, got {list(by_type)}")
     columns = [{name: parts[column] for name, parts in by_type.items()} for column in range(3)]

@@ -17,8 +17,9 @@ from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.feature_names import is_name
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.items import Items, ItemSet
+from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.data.new_folder import check_is_free, new_folder
+from headrace.pipeline.data.split_items import Items
 from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.typed_items import TypeRuns, joined_rows
 from headrace.pipeline.data.types import TypeName, type_number

@@ -130,9 +130,23 @@ def test_texts_as_ids_by_a_flag(tmp_path, capsys):
         assert hr.open_dataset(tmp_path / "out").ids["node"].ours(["010"]).tolist() == [1000 if more else 1]
     (tmp_path / "g.toml").write_text('[edges]\nfiles = "e.csv"\n')
     capsys.readouterr()
-    for flag in (["--text-ids"], ["--external"], ["--separator", ";"]):
+    for flag in (["--text-ids"], ["--external"], ["--separator", ";"], ["--comment", "#"], ["--null-values", "NA"]):
         assert run("convert", tmp_path / "g.toml", tmp_path / "more", *flag) == 2
         assert f"expected --edges with {flag[0]}" in capsys.readouterr().err
+
+
+def test_an_edge_list_with_comments_and_without_a_header(tmp_path):
+    """As SNAP has them."""
+    (tmp_path / "e.txt").write_text("# Directed graph\n# FromNodeId\tToNodeId\n0\t2\n# more\n2\t1\n")
+    (tmp_path / "n.txt").write_text("a line\nx\ty\n1\tNA\n2\t3\n4\t5\n")
+    edges = ["--edges", "e.txt", "--edge-names", "src,dst", "--separator", "\t", "--comment", "#"]
+    assert run("convert", tmp_path, tmp_path / "out", *edges) == 0
+    assert hr.open_dataset(tmp_path / "out").graph.indices.tolist() == [2, 0]
+    nodes = ["--nodes", "n.txt", "--node-names", "x,y", "--label", "y", "--null-values", "NA,x", "--skip", "2"]
+    (tmp_path / "e.txt").write_text("a line\nanother\n0\t2\n2\t1\n")
+    assert run("convert", tmp_path, tmp_path / "out", *edges, *nodes, "--overwrite") == 0
+    data = hr.open_dataset(tmp_path / "out")
+    assert data.store.node["y"].read(torch.arange(3)).rows.tolist() == [-100, 3, 5]
 
 
 def test_the_report_in_python(tables, tmp_path, capsys):

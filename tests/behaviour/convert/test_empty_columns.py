@@ -1,4 +1,4 @@
-"""Columns without any value, and tables without rows: nothing tells what these hold, so they may be what others have."""
+"""Columns without any value, and tables without rows: nothing tells what these hold, so they fit those of others."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from table_files import Description, EdgeTable, NodeTable, Options, Table, converted, write_parquet, write_toml
 
 import headrace as hr
@@ -121,3 +122,31 @@ def test_empty_texts_and_nulls(tmp_path):
 def test_nothing_is_printed(tmp_path, capfd):
     converted(Description([texts_of_ends([*"ab" * 1000], [*"bc" * 1000])]), tmp_path)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("has_statistics", [True, False])
+def test_unsigned_hashes_are_texts(tmp_path, has_statistics):
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
+    from pyarrow import parquet
+
+    src, dst = [2**64 - 1, 7, None], [7, 2**63, 3]
+    table = pa.table({"src": pa.array(src, pa.uint64()), "dst": pa.array(dst, pa.uint64())})
+    parquet.write_table(table, tmp_path / "e.parquet", write_statistics=has_statistics)
+    small = pa.table({"src": pa.array([7], pa.uint64()), "dst": pa.array([8], pa.uint64())})
+    parquet.write_table(small, tmp_path / "small.parquet", write_statistics=has_statistics)
+    sections = {
+        "nodes.n": {},
+        'edges."n,large,n"': {"files": "e.parquet"},
+        'edges."n,small,n"': {"files": "small.parquet"},
+        "options": {"unknown_ids": "drop"},
+    }
+    data = hr.convert(write_toml(tmp_path / "d.toml", sections), tmp_path / "out", progress=False)
+    names = data.ids["n"].external(torch.arange(data.graph.num_nodes))
+    assert names == sorted(map(str, [2**64 - 1, 7, 2**63, 3, 8]))
+    assert data.graph.num_edges == 3
+    # Where all are smaller, they are integers as ever.
+    del sections['edges."n,large,n"']
+    sections["nodes.n"] = {"external": True}
+    data = hr.convert(write_toml(tmp_path / "d.toml", sections), tmp_path / "more", progress=False)
+    assert data.ids["n"].external(torch.arange(2)).tolist() == [7, 8]

@@ -261,3 +261,11 @@ def test_times_of_two_units_are_joined_in_the_finest(tmp_path):
     assert data.graph.edge_attrs["time"].tolist() == [10**15, 10**15 + 1_000, 10**12, 10**12 + 1]
     data, _ = opened(tmp_path, Description(edges[:1], users))
     assert data.graph.edge_attrs["time"].tolist() == [10**12, 10**12 + 1]
+
+
+@pytest.mark.parametrize("pair", [(8, 1), (1, 8)])
+def test_the_largest_number_may_be_at_either_end_of_a_pair(tmp_path, pair):
+    items = Items("some", Table("items", {"a": np.array([pair[0]]), "b": np.array([pair[1]])}), ("a", "b"))
+    edge = EdgeTable(edges_of(np.array([0]), np.array([1])))
+    data, _ = opened(tmp_path, Description([edge], items=[items], options=Options(unknown_ids="create")))
+    assert data.graph.num_nodes == 9
