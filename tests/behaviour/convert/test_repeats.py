@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-import numpy as np
 import pytest
-import table_files
 import torch
 from shell import main
-from table_files import Description, EdgeTable, Options, Table, write_toml
+from table_files import write_toml
 
 import headrace as hr
 
@@ -50,11 +48,13 @@ def test_weights_are_summed_into_the_first_edge(tmp_path):
 
 
 def test_sums_over_several_tables_of_a_type(tmp_path):
-    """Also where all rows of the first table stay, and none of the second."""
-    one = Table("one", {"src": np.array([0, 1]), "dst": np.array([1, 0]), "w": np.array([1, 2])})
-    other = Table("other", {"src": np.array([0, 0]), "dst": np.array([1, 1]), "w": np.array([4, 8])})
-    tables = [EdgeTable(one, weight="w"), EdgeTable(other, weight="w")]
-    data = table_files.converted(Description(tables, options=Options(duplicate_edges="sum")), tmp_path)
+    """As DGL has them: also where all rows of the first table stay, and none of the second."""
+    files = "- file_name: a.csv\n- file_name: b.csv\n"
+    (tmp_path / "meta.yaml").write_text(f"dataset_name: d\nnode_data:\n- file_name: n.csv\nedge_data:\n{files}")
+    (tmp_path / "n.csv").write_text("node_id\n0\n1\n")
+    (tmp_path / "a.csv").write_text("src_id,dst_id,weight\n0,1,1\n1,0,2\n")
+    (tmp_path / "b.csv").write_text("src_id,dst_id,weight\n0,1,4\n0,1,8\n")
+    data = hr.convert(tmp_path, tmp_path / "out", progress=False, duplicate_edges="sum")
     assert edges_of(data) == {(0, 1): 13, (1, 0): 2}
 
 
