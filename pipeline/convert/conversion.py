@@ -157,7 +157,11 @@ class Conversion:
             name = f"keys{place}"
 
             def run() -> Facts:
-                with self.bar(f"find the ids of {node.type}", None) as progress:
+                tables = [] if node.table is None else [node.table]
+                tables += [one.table for one in references] if create or node.table is None else []
+                rows = [one.about_rows() for one in {id(one): one for one in tables}.values()]
+                total = None if None in rows else sum(one or 0 for one in rows)
+                with self.bar(f"find the ids of {node.type}", total) as progress:
                     arguments = (self.base, name, node, references)
                     return find_keys(*arguments, options=options, room=self.room, advance=progress.update)
 

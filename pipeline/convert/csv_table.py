@@ -27,6 +27,9 @@ _SAMPLE = 1000
 #: Rows that pyarrow reads at a time fill this many bytes of a file; a longer row takes more.
 _BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 26
 
+#: Characters of a field: Python's reader stops at 131,072 by default, which a long list of numbers has.
+_LONGEST_FIELD = 1 << 30
+
 #: What files raise that are no tables of text; errors of pyarrow are among them.
 _DAMAGED = (csv.Error, OSError, ValueError)
 
@@ -202,6 +205,7 @@ class CsvTable(Table):
         InputError
             If one has another number of columns than others, or is malformed.
         """
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
         with closing(self._opened(path)) as stream:
             text = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8-sig", newline="")
             reader, count = csv.reader(text, **self._dialect), 0

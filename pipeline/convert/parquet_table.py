@@ -49,7 +49,7 @@ class ParquetTable(Table):
             with _opened(path) as file:
                 counts.append(file.metadata.num_rows)
                 schemas.append(file.schema_arrow)
-                if schemas[-1].names != schemas[0].names:
+                if sorted(schemas[-1].names) != sorted(schemas[0].names):
                     raise InputError(
                         f"convert: expected the columns of {self._files[0]} in {path}, got {schemas[-1].names}"
                     )
@@ -149,11 +149,13 @@ class ParquetTable(Table):
         import pyarrow.compute as pc
 
         largest: list[Any] = []
-        place = list(self._types).index(name)
         for path in self._files:
             with _opened(path) as file:
-                groups = [file.metadata.row_group(one).column(place) for one in range(file.metadata.num_row_groups)]
-            largest += [one.statistics.max if one.statistics and one.statistics.has_min_max else None for one in groups]
+                metadata = file.metadata
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            columns = [group.column(place) for group in groups for place in range(metadata.num_columns)]
+            of_name = [one.statistics for one in columns if one.path_in_schema == name]
+            largest += [one.max if one is not None and one.has_min_max else None for one in of_name]
         if None in largest:
             largest = [pc.max(batch.column(name)).as_py() or 0 for batch in self._batches([name], 1 << 16)]
         return int(max(largest, default=0))

@@ -156,3 +156,16 @@ def test_files_without_the_key_of_others_are_refused(tmp_path):
     message = r"expected all files of .* in folders k=\.\.\., as others are, got .*b\.csv"
     with pytest.raises(hr.InputError, match=message):
         rows(tmp_path, "**/*.csv")
+
+
+def test_parts_whose_columns_stand_in_another_order(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    for number, names in enumerate(("src dst w", "w dst src")):
+        values = {"src": [number], "dst": [2], "w": [0.5 + number]}
+        parquet.write_table(pa.table({name: values[name] for name in names.split()}), tmp_path / f"{number}.parquet")
+    sections = {"edges": {"files": "*.parquet", "weight": "w"}}
+    data = hr.convert(write_toml(tmp_path / "d.toml", sections), tmp_path / "out", progress=False)
+    assert data.graph.indices.tolist() == [0, 1]
+    assert data.graph.edge_attrs["weight"].tolist() == [0.5, 1.5]

@@ -131,7 +131,8 @@ def test_unsigned_hashes_are_texts(tmp_path, has_statistics):
     from pyarrow import parquet
 
     src, dst = [2**64 - 1, 7, None], [7, 2**63, 3]
-    table = pa.table({"src": pa.array(src, pa.uint64()), "dst": pa.array(dst, pa.uint64())})
+    beside = pa.array([{"a": 1, "b": 2}] * 3)  # whose parts have statistics, too
+    table = pa.table({"x": beside, "src": pa.array(src, pa.uint64()), "dst": pa.array(dst, pa.uint64())})
     parquet.write_table(table, tmp_path / "e.parquet", write_statistics=has_statistics)
     small = pa.table({"src": pa.array([7], pa.uint64()), "dst": pa.array([8], pa.uint64())})
     parquet.write_table(small, tmp_path / "small.parquet", write_statistics=has_statistics)

@@ -149,3 +149,10 @@ def test_labels_that_cannot_be_missing_are_refused_where_some_are_added(tmp_path
         hr.InputError, match=r"e\.csv: expected labels 'y' of .* as 2 without a label are added, got bool"
     ):
         hr.convert(write_toml(tmp_path / "d.toml", sections), tmp_path / "out", progress=False)
+
+
+def test_a_field_of_any_length(tmp_path):
+    """As a list of many numbers."""
+    values = " ".join(["0.5"] * 50_000)
+    data = converted(tmp_path, f"src,dst,x\na,b,{values}\nb,a,{values}\n", {"features": ["x"]})
+    assert data.store.edge["x"].read(torch.arange(2)).rows.shape == (2, 50_000)
