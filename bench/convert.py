@@ -1,8 +1,8 @@
 """Conversions of files to data sets beside plain SQL that writes the same arrays: time, and peak memory.
 
 Files are generated once for a run: edges between a tenth as many nodes, a third of them to one node, with node numbers
-and with texts as ids, in Parquet and in CSV, and with weights and times. Each turn is a process of its own, which says
-how much memory it had at most.
+and with texts as ids, in Parquet and in CSV, with weights and times, and from nodes of one type to those of another.
+Each turn is a process of its own, which says how much memory it had at most.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from pyarrow import csv, parquet
 #: Rows that are generated at a time.
 ROWS = 1 << 20
 
-KINDS = ("numbers", "numbers of CSV", "texts", "texts of CSV", "numbers with times", "texts with times of CSV")
+KINDS = (
+    "numbers",
+    "numbers of CSV",
+    "texts",
+    "texts of CSV",
+    "numbers with times",
+    "texts with times of CSV",
+    "texts of types",
+)
 
 CONVERSION, PLAIN = "conversion", "plain SQL"
 
@@ -63,7 +71,8 @@ def generate(folder: Path, kind: str, num_edges: int) -> None:
             others = [rng.random(count), np.arange(start, start + count)] if more else []
             writer.write_table(pa.table([*sides, *others], schema=schema))
     fields = 'weight = "w"\ntime = "t"\n' if more else ""
-    (folder / f"{kind}.toml").write_text(f'[edges]\nfiles = "{file.name}"\n{fields}')
+    edges = '[nodes.user]\n[nodes.item]\n[edges."user,buys,item"]' if "types" in kind else "[edges]"
+    (folder / f"{kind}.toml").write_text(f'{edges}\nfiles = "{file.name}"\n{fields}')
 
 
 def turn(folder: Path, system: str, kind: str, memory: int, _: int) -> Metrics:

@@ -66,27 +66,31 @@ base.execute("SET preserve_insertion_order = false")  # rows are numbered
 more = {"w": np.float64, "t": np.int64} if "times" in kind else {}
 names = "".join(f", e.{one}" for one in more)
 if of_texts:
-    base.execute(
-        "CREATE TABLE keys AS SELECT key, row_number() OVER (ORDER BY key) - 1 AS node "
-        f"FROM (SELECT src AS key FROM {table} UNION SELECT dst FROM {table})"
-    )
+    sides = {"users": ["src"], "items": ["dst"]} if "types" in kind else {"keys": ["src", "dst"]}
+    (sources, *_), (*_, destinations), num_nodes = sides, sides, 0
+    for keys, ends in sides.items():
+        of_type = " UNION ".join(f"SELECT DISTINCT {end} AS key FROM {table}" for end in ends)
+        number = f"{num_nodes} + row_number() OVER (ORDER BY key) - 1"
+        base.execute(f"CREATE TABLE {keys} AS SELECT key, {number} AS node FROM ({of_type})")
+        num_nodes += base.execute(f"SELECT count(*) FROM {keys}").fetchall()[0][0]
     if memory < 10**9:  # DuckDB cannot spill two joins of one query
         base.execute(
             f"CREATE TABLE half AS SELECT s.node AS src, e.dst, e.edge{names} FROM {table} e "
-            "JOIN keys s ON s.key = e.src"
+            f"JOIN {sources} s ON s.key = e.src"
         )
         base.execute(
-            f"CREATE TABLE edges AS SELECT e.src, d.node AS dst, e.edge{names} FROM half e JOIN keys d ON d.key = e.dst"
+            f"CREATE TABLE edges AS SELECT e.src, d.node AS dst, e.edge{names} FROM half e "
+            f"JOIN {destinations} d ON d.key = e.dst"
         )
     else:
         base.execute(
             f"CREATE TABLE edges AS SELECT s.node AS src, d.node AS dst, e.edge{names} FROM {table} e "
-            "JOIN keys s ON s.key = e.src JOIN keys d ON d.key = e.dst"
+            f"JOIN {sources} s ON s.key = e.src JOIN {destinations} d ON d.key = e.dst"
         )
-    num_nodes = base.execute("SELECT count(*) FROM keys").fetchall()[0][0]
-    with (target / "ids").open("wb") as file:
-        for batch in base.sql("SELECT key FROM keys ORDER BY node").to_arrow_reader(1 << 17):
-            file.write(batch.column(0).buffers()[2])
+    for keys in sides:
+        with (target / f"{keys}.ids").open("wb") as file:
+            for batch in base.sql(f"SELECT key FROM {keys} ORDER BY node").to_arrow_reader(1 << 17):
+                file.write(batch.column(0).buffers()[2])
     write_graph("SELECT * FROM edges", num_nodes, more)
 else:
     num_nodes = 1 + max(base.execute(f"SELECT max(src), max(dst) FROM {table}").fetchall()[0])
