@@ -198,12 +198,16 @@ def _check_added(tables: Checked) -> None:
             "convert: held_out='drop' (--held-out drop): expected a column of splits in a table of edges, got none; "
             "name it: split = COLUMN under [edges]"
         )
-    plain = [edge.table.name for _, edge in tables.edge_tables() if "weight" not in attributes_of(edge)]
-    if options.duplicate_edges == "sum" and plain:
-        raise InputError(
-            "convert: duplicate_edges='sum' (--duplicate-edges sum): expected a column of weights in each table of "
-            f"edges, got none in {plain[0]}; name it: weight = COLUMN under [edges]"
-        )
+    for _, edge in tables.edge_tables():
+        if options.duplicate_edges == "sum":
+            _check_sums(edge, options)
+        if options.held_out == "drop" and edge.split is not None and not edge.table.is_empty(edge.split):
+            column = edge.table.column(edge.split)
+            if not column.is_text:
+                raise InputError(
+                    f"convert: {edge.table.name}: expected names of items in {edge.split!r}, got {column.dtype}; "
+                    "name a column of texts such as train"
+                )
     if options.loops == "add" and len(apart) == len(tables.edges):
         raise InputError(
             "convert: loops='add' (--loops add): expected an edge type between nodes of one type, got "
@@ -214,6 +218,21 @@ def _check_added(tables: Checked) -> None:
         raise InputError(
             f"convert: expected reverse=True (--reverse) without {other}, got both; add them to the graph by its "
             "methods, or leave one out"
+        )
+
+
+def _check_sums(edge: EdgeTable, options: Options) -> None:
+    """Refuse to sum weights that are none, or of edges that are held out and others."""
+    what, weight = "convert: duplicate_edges='sum' (--duplicate-edges sum)", attributes_of(edge).get("weight")
+    if weight is None or edge.table.column(weight).dtype == bool:
+        raise InputError(
+            f"{what}: expected a column of weights in each table of edges, got "
+            f"{'none' if weight is None else 'true and false'} in {edge.table.name}; name it: weight = COLUMN under [edges]"
+        )
+    if edge.split is not None and options.held_out == "keep":
+        raise InputError(
+            f"{what}: expected held_out='drop' (--held-out drop) beside a column of splits, as edges of val and test "
+            "would add their weights to those of train, got 'keep'"
         )
 
 

@@ -168,7 +168,7 @@ class Conversion:
             facts = self.source_pass(f"ids of {node.type}", run)
             _check_number(node, facts["num_rows"])
             if facts["repeats"]:
-                self._leave_out_repeats(node, repeats_of(name))
+                self._leave_out_repeats(node, name, facts)
             keys = None if facts["are_numbers"] else name
             return NodeIds(facts["num_nodes"], facts["num_rows"], keys, is_text=is_text, is_key=True)
         if node.table is None:
@@ -179,13 +179,17 @@ class Conversion:
         _check_number(node, num_rows)
         return NodeIds(None if create else num_rows, num_rows, advice=advice_of(node))
 
-    def _leave_out_repeats(self, node: NodeTable, repeats: str) -> None:
+    def _leave_out_repeats(self, node: NodeTable, keys: str, facts: Facts) -> None:
         """Read the rows of a type from now on without those that repeat an id."""
         assert node.table is not None
-        rows = [batch.column(0).to_numpy() for batch in self.base.batches(f"SELECT row FROM {repeats} ORDER BY row")]
-        table = WithoutRows(node.table, np.concatenate(rows))
+        num_rows = facts["num_rows"] + facts["repeats"]
+        goes = np.zeros(-(-num_rows // 8), np.uint8)
+        for batch in self.base.batches(f"SELECT row FROM {repeats_of(keys)}"):
+            rows = batch.column(0).to_numpy()
+            np.bitwise_or.at(goes, rows >> 3, np.right_shift(128, rows & 7).astype(np.uint8))
+        table = WithoutRows(node.table, goes)
         self.tables = replace(self.tables, nodes={**self.tables.nodes, node.type: replace(node, table=table)})
-        self.count(f"rows of {node.type} that repeat an id, left out", sum(map(len, rows)))
+        self.count(f"rows of {node.type} that repeat an id, left out", facts["repeats"])
 
     def _read_edges(self) -> None:
         reads = self.tables.edge_reads()

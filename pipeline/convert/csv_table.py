@@ -131,7 +131,12 @@ class CsvTable(Table):
     def is_empty(self, column: str) -> bool:
         """Whether no row has a value in a column; `Table.is_empty` documents it."""
         self.column(column)
-        return column in self._are_null and self._sampled < _SAMPLE
+        if column not in self._are_null or self._sampled < _SAMPLE:
+            return column in self._are_null
+        if column not in self._are_empty:
+            chunks = (some[column] for _, some in self._texts([column], 1 << 16))
+            self._are_empty[column] = all(one.null_count == len(one) for one in chunks)
+        return self._are_empty[column]
 
     def id_kinds(self, column: str) -> frozenset[str]:
         """Return what ids in a column may be; `Table.id_kinds` documents it."""
@@ -275,6 +280,7 @@ class CsvTable(Table):
             name: next(filter(None, fields[name])) for name, kind in self._kinds.items() if kind == "unclear"
         }
         self._given = set(types)
+        self._are_empty: dict[str, bool] = {}
         self._are_null = {name for name, some in fields.items() if name not in types and not any(some)}
         self._is_canonical = {
             name: all(map(is_canonical, filter(None, fields[name])))

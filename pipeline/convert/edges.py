@@ -182,9 +182,9 @@ class GraphEdges:
             f"SELECT edge + {start} AS edge, src, dst{_weight_of(one, weight)} FROM {one.name}"
             for (_, one), start in numbered
         )
+        of_sums = ", src, dst, count(*) AS repeats" if sums else ""
         base.execute(
-            "CREATE OR REPLACE TABLE firsts AS SELECT src, dst, min(edge) AS first, count(*) AS repeats "
-            f"FROM ({pairs}) GROUP BY src, dst"
+            f"CREATE OR REPLACE TABLE firsts AS SELECT min(edge) AS first{of_sums} FROM ({pairs}) GROUP BY src, dst"
         )
         if weight is not None:
             base.execute(
@@ -210,6 +210,7 @@ class GraphEdges:
                     f"WHERE edge + {start} IN (SELECT first FROM firsts)"
                 )
         base.execute("DROP TABLE firsts")
+        base.execute("DROP TABLE IF EXISTS sums")
         return kept
 
     def _check_sums(self, numbered: Sequence[tuple[tuple[int, Ends], int]], weight: Attribute) -> None:
@@ -224,7 +225,7 @@ class GraphEdges:
         row = self._conversion.base.value(f"SELECT row FROM {ends.name} WHERE edge = {large[0] - start}")
         table = self._conversion.ends[number][1].table
         raise InputError(
-            f"convert: {table.where(row)}: expected a sum of weights that {weight.dtype} has, got {large[1]} of this "
+            f"convert: {table.where(row)}: expected a sum of weights that fits {weight.dtype}, got {large[1]} of this "
             "edge and those that repeat it; write weights in a larger type"
         )
 

@@ -75,7 +75,9 @@ def read_rows(
     columns_of = columns_of_attributes(edge)
     fed = {columns_of[one]: column for one, column in attributes_of(edge).items()}
     others = {one: f"i.{one}" for one in fed}
-    if options.held_out == "drop" and edge.split is not None:
+    if options.held_out == "drop" and edge.split is not None and edge.table.is_empty(edge.split):
+        others["is_held_out"] = "false"
+    elif options.held_out == "drop" and edge.split is not None:
         fed["split"] = edge.split
         names = ", ".join(f"'{one}'" for one in (*names_of_split("val"), *names_of_split("test")))
         others["is_held_out"] = f"coalesce(lower(i.split) IN ({names}), false)"

@@ -79,7 +79,6 @@ def feature_pieces(
     """
     dtype, shape = kind
     names, row = columns_of(columns), 0
-    are_integers = all(table.column(name).dtype.kind in "iub" for name in names)
     at_a_time = rows_within(room // 8, 3 * max(1, math.prod(shape)) * dtype.itemsize)
     for chunk in table.chunks(list(names), at_a_time):
         parts = []
@@ -98,7 +97,7 @@ def feature_pieces(
                     "got null; fill it in, or make the column labels, which may be missing"
                 )
             plain = np.ma.getdata(values)
-            if are_integers and dtype.kind == "f":
+            if plain.dtype.kind in "iu" and dtype.kind == "f":
                 _refuse_rounding(plain, table, name, row)
             parts.append(plain.astype(dtype, copy=False))
         found = parts[0] if isinstance(columns, str) else np.stack(parts, 1)
@@ -107,15 +106,15 @@ def feature_pieces(
 
 
 def _refuse_rounding(values: NDArray[Any], table: Table, name: str, row: int) -> None:
-    """Refuse integers that floating point may not have, of columns whose only common type that is."""
+    """Refuse integers that floating point may not have, where columns beside theirs make it the type of all."""
     far = values > LARGEST_WHOLE
     if values.dtype.kind == "i":
         far |= values < -LARGEST_WHOLE
     if far.any():
         at = int(far.argmax())
         raise InputError(
-            f"convert: {table.where(row + at)}: expected an integer up to 2**53 in {name!r}, as the columns beside it "
-            f"have another sign, got {values[at]}; make them features of their own"
+            f"convert: {table.where(row + at)}: expected an integer up to 2**53 in {name!r}, as only floating point "
+            f"has the numbers of the columns beside it, got {values[at]}; make it a feature of its own"
         )
 
 

@@ -137,14 +137,14 @@ def _read_keys(
             "duplicate_ids='drop' (--duplicate-ids drop: the first row of each stays)"
         )
     repeats = repeats_of(name)
+    base.execute(f"CREATE OR REPLACE TABLE firsts AS SELECT key, min(node) AS first FROM {name} GROUP BY key")
     base.execute(
-        f"CREATE OR REPLACE TABLE {repeats} AS SELECT k.node AS row FROM {name} k JOIN (SELECT key, min(node) AS first "
-        f"FROM {name} GROUP BY key HAVING count(*) > 1) r ON r.key = k.key WHERE k.node > first"
+        f"CREATE OR REPLACE TABLE {repeats} AS SELECT node AS row FROM {name} ANTI JOIN firsts ON first = node"
     )
-    base.execute(f"DELETE FROM {name} WHERE node IN (SELECT row FROM {repeats})")
     base.execute(
-        f"CREATE OR REPLACE TABLE {name} AS SELECT key, row_number() OVER (ORDER BY node) - 1 AS node FROM {name}"
+        f"CREATE OR REPLACE TABLE {name} AS SELECT key, row_number() OVER (ORDER BY first) - 1 AS node FROM firsts"
     )
+    base.execute("DROP TABLE firsts")
     return int(base.value(f"SELECT count(*) FROM {repeats}"))
 
 

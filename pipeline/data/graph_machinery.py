@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.data.seen import Seen
 
 Table = TypeVar("Table")
+SameNodes = TypeVar("SameNodes", bound="GraphView")
 Arrays = TypeVar("Arrays", bound="tuple[Any, ...]")
 
 #: The table of the items, by name, of the data set that a graph was opened with.
@@ -63,6 +64,12 @@ class Kept:
 def kept(graph: GraphView) -> Kept:
     """Return what is kept with a graph."""
     return graph._kept  # noqa: SLF001 - of this module, which the graph holds
+
+
+def numbered_as(graph: GraphView, other: SameNodes) -> SameNodes:
+    """Return another graph of the nodes of a graph: it has the `NUMBERING` of that, too."""
+    kept(other).tables[NUMBERING] = kept(graph).tables.get(NUMBERING)
+    return other
 
 
 def table(graph: GraphView, name: str, make: Callable[[], Table]) -> Table:

@@ -17,6 +17,7 @@ from headrace.pipeline.data.arrays import as_ids, as_number
 from headrace.pipeline.data.build_graph import ends_in_input_order, graph_of_ends
 from headrace.pipeline.data.checks import as_list
 from headrace.pipeline.data.graph import Graph
+from headrace.pipeline.data.graph_machinery import numbered_as
 from headrace.pipeline.data.reverse_types import lacks_reverse, reverse_type
 from headrace.pipeline.data.type_attributes import ALWAYS, always_in, value_without
 from headrace.pipeline.data.types import TypeName, TypeOffsets, type_number
@@ -68,9 +69,9 @@ def with_self_loops(graph: Graph, fill: float | Mapping[str, float] | None) -> G
     attributes = {name: joined(rows, of_loops[name]) for name, rows in graph.edge_attrs_csc.items()}
     indices = joined(graph.indices, lacking.to(graph.indices.dtype))
     edge_ids = None if in_order else ids
-    return Graph(
-        indptr, indices, edge_ids, attributes, graph.node_types, None, graph.node_ids, node_attrs=graph.node_attrs
-    )
+    node_types, node_attrs = graph.node_types, graph.node_attrs
+    looped = Graph(indptr, indices, edge_ids, attributes, node_types, None, graph.node_ids, node_attrs=node_attrs)
+    return numbered_as(graph, looped)
 
 
 def _fill_of(graph: Graph, fill: object) -> dict[str, float]:
@@ -206,7 +207,7 @@ def _joined(graph: Graph, runs: list[_Run], origin: str | None = None) -> Graph:
         node_types=graph.node_types,
         edge_types=types,
     )
-    return made if graph.node_ids is None else replace(made, node_ids=graph.node_ids)
+    return numbered_as(graph, made if graph.node_ids is None else replace(made, node_ids=graph.node_ids))
 
 
 def _triple(name: TypeName, stage: str) -> tuple[str, str, str]:
@@ -228,7 +229,7 @@ def with_edges(graph: Graph, kept: Tensor) -> Graph:
     if types is not None:
         ranges = {name: types.id_range(name) for name in types.names}
         types = TypeOffsets.from_counts({name: int(kept[own.start : own.stop].sum()) for name, own in ranges.items()})
-    return replace(
+    fewer = replace(
         graph,
         indptr=before[graph.indptr],
         indices=graph.indices[positions],
@@ -237,3 +238,4 @@ def with_edges(graph: Graph, kept: Tensor) -> Graph:
         edge_types=types,
         edge_times=None if graph.edge_times is None else graph.edge_times[positions],
     )
+    return numbered_as(graph, fewer)

@@ -108,8 +108,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/edges.py",
-        "min(edge) AS first, count(*)",
-        "max(edge) AS first, count(*)",
+        "SELECT min(edge) AS first{of_sums}",
+        "SELECT max(edge) AS first{of_sums}",
         "tests/behaviour/convert/test_policies.py::test_a_graph_without_types_with_reverse_edges_and_without_repeats",
     ),
     Mutant(
@@ -264,20 +264,20 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/ids.py",
-        "ON r.key = k.key WHERE k.node > first",
-        "ON r.key = k.key WHERE k.node < first",
+        "ANTI JOIN firsts ON first = node",
+        "SEMI JOIN firsts ON first = node",
         "tests/behaviour/convert/test_repeats.py::test_the_first_row_of_each_id_stays",
     ),
     Mutant(
         "pipeline/convert/formats/other_rows.py",
-        "return self._table.where(row + int(before))",
-        "return self._table.where(row)",
+        "return self._table.where(start + int(stays[left]))",
+        "return self._table.where(start + left)",
         "tests/behaviour/convert/test_repeats.py::test_errors_name_the_row_as_it_stands_in_the_file",
     ),
     Mutant(
         "pipeline/convert/csv_table.py",
-        "return column in self._are_null and self._sampled < _SAMPLE",
-        "return False",
+        "if column not in self._are_null or self._sampled < _SAMPLE:",
+        "if column in self._are_null or self._sampled < _SAMPLE:",
         "tests/behaviour/convert/test_empty_columns.py::test_attributes_have_the_dtype_of_others",
     ),
     Mutant(
@@ -288,8 +288,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/feature_rows.py",
-        'if are_integers and dtype.kind == "f":',
-        'if not are_integers and dtype.kind == "f":',
+        'if plain.dtype.kind in "iu" and dtype.kind == "f":',
+        'if plain.dtype.kind in "u" and dtype.kind == "f" and labels:',
         "tests/behaviour/convert/test_nothing_is_silent.py::test_integers_that_no_common_type_has",
     ),
     Mutant(

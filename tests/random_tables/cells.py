@@ -243,6 +243,15 @@ def side_by_side(columns: Sequence[Column], table: Table, judge: Judge) -> Numbe
             names = [one.quoted for one in columns]
             judge.refuse("signed and unsigned integers side by side", table, range(table.num_rows), names)
         return Numbers(values, None, len(parts))
+    numbers_of = [[one for one in part.values if one is not None] for part in parts]
+    are_mixed = any(not isinstance(one, int) for some in numbers_of for one in some)
+    far = [
+        row
+        for row, cells in enumerate(values)
+        if cells is not None and any(isinstance(one, int) and abs(one) > 2**53 for one in cells)
+    ]
+    if are_mixed and far and judge.choose("integers among fractions") == "refuse":
+        judge.refuse("integers beside fractions in a feature", table, far, [one.quoted for one in columns])
     has_half = types & set(FLOATS) == {"float16"} and types <= {"float16", "int8", "uint8", "bool"}
     return Numbers(values, frozenset(FLOATS if has_half else FLOATS[1:]), len(parts))
 

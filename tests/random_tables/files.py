@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from random_tables.cells import NUMBER
 from random_tables.tables import Refusal, Table
 
 #: What stands for the byte that is no UTF-8, while rows are text.
@@ -89,6 +90,15 @@ def _quoted(cell: str | None, layout: Layout, *, is_alone: bool) -> str:
     return text
 
 
+def _seems_to_have_header(records: Sequence[Sequence[str | None]]) -> bool:
+    """Whether a text stands above a column of numbers."""
+    for first, *others in zip(*records, strict=True):
+        there = [cell for cell in others[:90] if cell]
+        if first and there and not NUMBER.fullmatch(first) and all(map(NUMBER.fullmatch, there)):
+            return True
+    return False
+
+
 def _may_be_bare(cell: str | None) -> bool:
     """Whether a cell has quotes that Python reads as they are."""
     return cell is not None and '"' in cell and not cell.startswith('"')
@@ -143,6 +153,8 @@ def _write_csv(table: Table, layout: Layout, path: Path, rows: range, place: int
     if kind == "twice":
         refusals.append(Refusal("two columns of one name", (path.name,)))
     has_bare_quotes = layout.bare_quotes and any(_may_be_bare(cell) for record in records for cell in record)
+    if not layout.has_header and _seems_to_have_header(records):
+        table.may_be_refused.append(Refusal("a first row of texts above numbers", (path.name,)))
     if "\0" in content or has_bare_quotes or layout.newline == "\r" or not content.strip():
         table.may_be_refused.append(Refusal("a notation that not every reader takes", (path.name,)))
     if kind == "bytes" and at in rows:

@@ -69,8 +69,7 @@ def texts_of(given: Any, what: str) -> list[str]:
 def refuse_headers(paths: Sequence[Path], options: Mapping[str, Any]) -> None:
     """Refuse files with a header, or a comment, as their first row, where columns are given by ``names``.
 
-    A header has the names themselves, or a text above a column of numbers that was not given as one of texts, and
-    no number above another such column.
+    A header has the names themselves, or a text above a column of numbers that was not given as one of texts.
 
     Raises
     ------
@@ -84,14 +83,19 @@ def refuse_headers(paths: Sequence[Path], options: Mapping[str, Any]) -> None:
             line, (first, *others) = _first_rows(path, options)
         except (ValueError, OSError, IndexError, csv.Error):
             continue  # an empty file, or damage, which its reader names
-        above = {is_number(first[place]) for place in numeric if _are_numbers(place, first, others)}
-        is_header = [one.strip().lower() for one in first] == [name.lower() for name in names] or above == {False}
+        null = ["", *options.get("null_values", ())]
+        is_header = [one.strip().lower() for one in first] == [name.lower() for name in names] or any(
+            _is_above_numbers(place, first, others, null) for place in numeric
+        )
         where = f"convert: {path}, row {line}: expected a row of {names}, got"
         if first[0].startswith("#") and (is_header or len(first) != len(names)):
             text = options.get("separator", ",").join(first)
             raise InputError(f'{where} the comment {text[:40]!r}; pass comment = "#" to leave such lines out')
         if is_header:
-            raise InputError(f"{where} the header {first}; leave names out, or pass skip = {line}")
+            raise InputError(
+                f"{where} the header {first}; leave names out, pass skip = {line}, or, of a "
+                'row that is none, types = { COLUMN = "text" }'
+            )
 
 
 def _first_rows(path: Path, options: Mapping[str, Any]) -> tuple[int, list[list[str]]]:
@@ -109,7 +113,14 @@ def _first_rows(path: Path, options: Mapping[str, Any]) -> tuple[int, list[list[
     return numbered[0][0], list(csv.reader(lines, delimiter=separator, escapechar=options.get("escape")))
 
 
-def _are_numbers(place: int, first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Whether a column has something in the first row, and numbers in the others."""
-    values = [row[place] for row in others if len(row) > place and row[place]]
-    return len(first) > place and bool(first[place]) and bool(values) and all(map(is_number, values))
+def _is_above_numbers(
+    place: int, first: Sequence[str], others: Sequence[Sequence[str]], null_values: Sequence[str]
+) -> bool:
+    values = [row[place] for row in others if len(row) > place and row[place] not in null_values]
+    return (
+        len(first) > place
+        and first[place] not in null_values
+        and not is_number(first[place])
+        and bool(values)
+        and all(map(is_number, values))
+    )

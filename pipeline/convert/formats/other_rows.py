@@ -11,35 +11,46 @@ from numpy.typing import NDArray
 from headrace.pipeline.convert.formats.views import Chunk, View
 from headrace.pipeline.convert.table import Stamp, Table
 
+#: Rows, or bytes of bits, that are looked at together.
+_AT_A_TIME = 1 << 16
+
 
 class WithoutRows(View):
     """A table without some of its rows.
 
     Parameters
     ----------
-    rows
-        Those to leave out, ascending: int64[n].
+    goes
+        Which rows to leave out, as bits: uint8[(num_rows + 7) // 8].
     """
 
-    def __init__(self, table: Table, rows: NDArray[np.int64]) -> None:
-        self._rows = rows
+    def __init__(self, table: Table, goes: NDArray[np.uint8]) -> None:
+        self._goes = goes
         super().__init__(table, {})
-        self.num_rows = None if table.num_rows is None else table.num_rows - len(rows)
+        left_out = sum(int(np.unpackbits(goes[i : i + _AT_A_TIME]).sum()) for i in range(0, len(goes), _AT_A_TIME))
+        self.num_rows = None if table.num_rows is None else table.num_rows - left_out
 
     def _with_changes(self, chunks: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         start = 0
         for chunk in chunks:
             size = len(next(iter(chunk.values())))
-            first, last = np.searchsorted(self._rows, [start, start + size])
-            stays = np.ones(size, bool)
-            stays[self._rows[first:last] - start] = False
+            stays = self._stay(start, start + size)
             yield {name: _filtered(values, stays) for name, values in chunk.items()}
             start += size
 
     def where(self, row: int) -> str:
         """Return the place of a row, of those that stay."""
-        before = np.searchsorted(self._rows - np.arange(len(self._rows)), row, side="right")
-        return self._table.where(row + int(before))
+        start, left = 0, row
+        while True:
+            stays = self._stay(start, start + _AT_A_TIME).nonzero()[0]
+            if left < len(stays):
+                return self._table.where(start + int(stays[left]))
+            start, left = start + _AT_A_TIME, left - len(stays)
+
+    def _stay(self, start: int, stop: int) -> NDArray[np.bool_]:
+        bits = np.unpackbits(self._goes[start // 8 : -(-stop // 8)])[start % 8 :][: stop - start]
+        stays: NDArray[np.bool_] = bits == 0
+        return stays
 
 
 class WithInverses(Table):

@@ -121,10 +121,11 @@ class Manifest:
     @property
     def numbering(self) -> str | None:
         """What tells by which ids of the users the nodes are numbered: `Dataset.numbering` documents it."""
-        sums = {one.type: [file.sha256 for file in (one.values, one.starts) if file is not None] for one in self.ids}
-        if not sums or any(None in some for some in sums.values()):
+        ids: dict[str, list[str | None]] = {str(name): [] for name, _ in self.node_types or (("node", 0),)}
+        ids |= {one.type: [file.sha256 for file in (one.values, one.starts) if file is not None] for one in self.ids}
+        if any(None in sums for sums in ids.values()):
             return None
-        return hashlib.sha256(repr(sorted(sums.items())).encode()).hexdigest()[:16]
+        return hashlib.sha256(repr(sorted(ids.items())).encode()).hexdigest()[:16]
 
     def write(self, folder: Path) -> None:
         """Write ``dataset.json``."""

@@ -58,10 +58,10 @@ class Dataset:
 
     @property
     def numbering(self) -> str | None:
-        """A short text that tells which node has which of the users' own ids: another one where any of them moved.
+        """A short text that tells which node has which of the users' own ids: another one where any moved or was added.
 
-        Items and configs are refused for a graph of another one. None where the users' ids are the numbers of nodes, or
-        the manifest has no checksums.
+        Items and configs are refused for a graph of another one, and of graphs made of it by `Graph.undirected`,
+        `Graph.with_reverse` and `Graph.with_self_loops`. None where the manifest has no checksums.
         """
         return self.manifest.numbering
 

@@ -97,13 +97,14 @@ KEYS = {"external": True}
 @pytest.mark.parametrize(
     ("text", "fields", "message"),
     [
-        ("a,b\n0,1\n", {}, r"e\.csv, row 1: .* got the header \['a', 'b'\]; leave names out, or pass skip = 1"),
+        ("a,b\n0,1\n", {}, r"e\.csv, row 1: .* got the header \['a', 'b'\]; leave names out, pass skip = 1"),
         ("src,dst\nx,y\n", {}, "got the header .*'src', 'dst'"),
         ("x,Dst \n0,1\n,2\n", {}, "got the header"),
         ("from;to\n0;1\n", {"separator": ";"}, "got the header"),
         ("a::b\n0::1\n", {"separator": "::"}, "got the header"),
         ('"a","b"\n"0","1"\n', {}, "got the header"),
         ("a,x\n0,y\n1,2\n", {}, "got the header"),
+        ("src,2019\n0,1\n1,2\n", {}, r'got the header .* of a row that is none, types = \{ COLUMN = "text" \}'),
         ("# a,b\n0,1\n", {}, r"got the comment '# a,b'; pass comment = \"#\""),
         ("# a graph\n# a,b\n0,1\n", {}, r"row 1: .*got the comment '# a graph'; pass comment = \"#\""),
         ("\ufeffa,b\n0,1\n", {}, "got the header .*'a', 'b'"),

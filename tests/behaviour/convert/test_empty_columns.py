@@ -69,3 +69,26 @@ def test_columns_of_parquet(tmp_path):
     data = hr.convert(source, tmp_path / "out", progress=False)
     assert data.graph.edge_attrs["time"].tolist() == [7]
     assert (data.graph.num_edges, data.notes["options"]["time_unit"]) == (1, "ns")
+
+
+@pytest.mark.parametrize("count", [999, 1_000, 2_000])
+def test_columns_of_any_length(tmp_path, count):
+    null = "".join(",0\n" for _ in range(count))
+    data = converted(tmp_path, {"some": "src,dst\na,b\n", "none": f"src,dst\n{null}"}, unknown_ids="drop")
+    assert data.graph.num_edges == 1
+    nodes = "id\na\nb\n"
+    (tmp_path / "more").mkdir()
+    with pytest.raises(hr.InputError, match=r"there is no node with the id (null|'0')"):
+        converted(tmp_path / "more", {"some": f"src,dst\n{null}"}, nodes=nodes)
+
+
+@pytest.mark.parametrize("split", ["part", None])
+def test_splits_without_any_name_hold_nothing_out(tmp_path, split):
+    (tmp_path / "e.csv").write_text("src,dst,part,number\n0,1,,1\n1,0,,2\n")
+    sections = {"edges": {"files": "e.csv", "split": split or "number"}, "options": {"held_out": "drop"}}
+    source = write_toml(tmp_path / "d.toml", sections)
+    if split is None:
+        with pytest.raises(hr.InputError, match=r"e\.csv: expected names of items in 'number', got int64"):
+            hr.convert(source, tmp_path / "out", progress=False)
+    else:
+        assert hr.convert(source, tmp_path / "out", progress=False).graph.num_edges == 2

@@ -338,6 +338,9 @@ def test_integers_that_no_common_type_has(tmp_path):
     columns["a"][2] += 2**53
     with pytest.raises(hr.InputError, match=r"edges.parquet, row 2: expected an integer up to 2\*\*53 in 'a'.*got 90"):
         convert(tmp_path, Description([EdgeTable(Table("edges", columns), features=feature)]))
+    columns["b"] = columns["b"] + 0.5
+    with pytest.raises(hr.InputError, match=r"row 2: expected an integer up to 2\*\*53 in 'a', as only floating point"):
+        convert(tmp_path, Description([EdgeTable(Table("edges", columns), features=feature)]))
 
 
 def test_vectors_of_nothing(tmp_path):

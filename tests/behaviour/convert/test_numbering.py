@@ -58,9 +58,23 @@ def test_numbering(data):
     assert len(old.numbering) == 16
 
 
-def test_numbers_of_nodes_have_none(tmp_path):
-    (tmp_path / "e.csv").write_text("src,dst\n0,1\n")
-    source = write_toml(tmp_path / "d.toml", {"nodes": {"num_nodes": 3}, "edges": {"files": "e.csv"}})
-    data = hr.convert(source, tmp_path / "out", progress=False)
-    assert data.numbering is None
-    assert "numbering" not in plan(3, data.graph).config(graphs=data.graph)
+def test_ids_that_are_numbers_of_nodes(tmp_path):
+    """They have moved where they are others afterwards, and not where edges are."""
+    edges = "src,dst\n0,1\n1,2\n2,0\n"
+    numbers = converted(tmp_path, "numbers", "id,split\n0,train\n1,train\n2,test\n", edges)
+    moved = converted(tmp_path, "moved", "id,split\n2,test\n0,train\n1,train\n", edges)
+    again = converted(tmp_path, "again", "id,split\n0,train\n1,train\n2,test\n", "src,dst\n0,2\n")
+    for one, other in ((numbers, moved), (moved, numbers)):
+        with pytest.raises(hr.InputError, match="numbered otherwise"):
+            plan(one.items["train"], other.graph).loader()
+        with pytest.raises(hr.PlanError, match="numbered otherwise"):
+            hr.Plan.from_config(plan(3, one.graph).config(graphs=one.graph), graphs=other.graph)
+    assert len(list(plan(numbers.items["train"], again.graph).loader())) == 1
+
+
+@pytest.mark.parametrize("made", ["undirected", "with_self_loops", "with_reverse"])
+def test_graphs_that_are_made_of_that_of_a_data_set(data, made):
+    old, moved, _ = data
+    assert len(list(plan(old.items["train"], getattr(old.graph, made)()).loader())) == 1
+    with pytest.raises(hr.InputError, match="numbered otherwise"):
+        plan(old.items["train"], getattr(moved.graph, made)()).loader()

@@ -90,8 +90,22 @@ def test_sums_that_their_type_has_not(tmp_path):
     weights = pa.array([1, 100, 100], pa.int8())
     parquet.write_table(pa.table({"src": [0, 1, 1], "dst": [1, 0, 0], "w": weights}), tmp_path / "e.parquet")
     sections = {"edges": {"files": "e.parquet", "attributes": {"weight": "w"}}}
-    with pytest.raises(hr.InputError, match=r"e\.parquet, row 1: expected a sum of weights that int8 has, got 200"):
+    with pytest.raises(hr.InputError, match=r"e\.parquet, row 1: expected a sum of weights that fits int8, got 200"):
         converted(tmp_path, {}, sections, duplicate_edges="sum")
+    weights = pa.array([True, True, True])
+    parquet.write_table(pa.table({"src": [0, 1, 1], "dst": [1, 0, 0], "w": weights}), tmp_path / "e.parquet")
+    with pytest.raises(hr.InputError, match="got true and false in"):
+        converted(tmp_path, {}, sections, duplicate_edges="sum")
+
+
+def test_sums_are_of_edges_that_train_alone(tmp_path):
+    text = "src,dst,w,part\na,b,1,train\na,b,2,val\na,b,4,train\n"
+    sections = {"edges": {"files": "e.csv", "weight": "w", "split": "part"}}
+    with pytest.raises(hr.InputError, match=r"expected held_out='drop' .* beside a column of splits"):
+        converted(tmp_path, {"e.csv": text}, sections, duplicate_edges="sum")
+    data = converted(tmp_path, {"e.csv": text}, sections, duplicate_edges="sum", held_out="drop")
+    assert edges_of(data) == {("a", "b"): 5}
+    assert data.items["val"].ids.tolist() == [[0, 1]]
 
 
 NODES = "id,x,y,split\na,1,red,train\nb,2,blue,val\na,3,green,test\nc,4,red,test\nb,5,blue,train\nb,6,blue,train\n"
@@ -130,3 +144,15 @@ def test_ids_that_become_numbers_once_repeats_are_left_out(tmp_path):
     sections = {"edges": {"files": "e.csv"}, "nodes": {"files": "n.csv", "id": "id", "features": ["x"]}}
     data = converted(tmp_path, files, sections, duplicate_ids="drop")
     assert data.store.node["x"].read(torch.arange(3)).rows.reshape(-1).tolist() == [1, 2, 4]
+
+
+def test_many_repeats(tmp_path):
+    """More than are looked at together."""
+    rows = [f"{number % 7},{number}\n" for number in range(200_000)]
+    sections = {"edges": {"files": "e.csv"}, "nodes": {"files": "n.csv", "id": "id", "features": ["x"]}}
+    files = {"e.csv": "src,dst\n0,1\n", "n.csv": "id,x\n" + "".join(rows) + "8,\n"}
+    with pytest.raises(hr.InputError, match=r"n\.csv, row 200002: expected a number in 'x'"):
+        converted(tmp_path, files, sections, duplicate_ids="drop")
+    files["n.csv"] = files["n.csv"].replace("8,\n", "8,5\n")
+    data = converted(tmp_path, files, sections, duplicate_ids="drop")
+    assert data.store.node["x"].read(torch.arange(8)).rows.reshape(-1).tolist() == [0, 1, 2, 3, 4, 5, 6, 5]
