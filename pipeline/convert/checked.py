@@ -227,7 +227,8 @@ def _check_sums(edge: EdgeTable, options: Options) -> None:
     if weight is None or edge.table.column(weight).dtype == bool:
         raise InputError(
             f"{what}: expected a column of weights in each table of edges, got "
-            f"{'none' if weight is None else 'true and false'} in {edge.table.name}; name it: weight = COLUMN under [edges]"
+            f"{'none' if weight is None else 'true and false'} in {edge.table.name}; name it: weight = COLUMN under "
+            "[edges]"
         )
     if edge.split is not None and options.held_out == "keep":
         raise InputError(
