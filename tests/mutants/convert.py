@@ -276,8 +276,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/csv_table.py",
-        "if column not in self._are_null or self._sampled < _SAMPLE:",
-        "if column in self._are_null or self._sampled < _SAMPLE:",
+        "return column in self._are_null",
+        "return False",
         "tests/behaviour/convert/test_empty_columns.py::test_attributes_have_the_dtype_of_others",
     ),
     Mutant(
