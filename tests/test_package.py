@@ -15,6 +15,8 @@ import pytest
 import headrace as hr
 import headrace.ops
 
+from copies import TORCH, run_program
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # A name enters or leaves this list on purpose, with a line in CHANGELOG.md.
@@ -210,7 +212,8 @@ try:
 except AttributeError as error:
     assert "headrace.{name}" in str(error), error
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    ended = run_program(program, imports=TORCH)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_the_version_is_that_of_the_installed_package():
@@ -236,7 +239,7 @@ import headrace
 from headrace.pipeline.cli.command_line import main
 sys.exit(main(["--version"]))
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    ran = run_program(program, imports=TORCH)
     assert ran.stdout == f"headrace {hr.__version__}\n", ran.stderr
 
 
@@ -276,8 +279,8 @@ def test_all_is_sorted_and_is_the_namespace(module):
 def test_dir_shows_all_public_names():
     """Those that are loaded when asked for the first time included: a fresh process has loaded none of them."""
     program = "import headrace as hr; print([name for name in hr.__all__ if name not in dir(hr)])"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
-    assert result.stdout.strip() == "[]"
+    result = run_program(program, imports=TORCH)
+    assert result.stdout.strip() == "[]", result.stderr
 
 
 def test_errors_form_one_tree():

@@ -1,8 +1,6 @@
 """Memory of tensors that torch moves: what was made before reads it where it is; processes share one copy."""
 
 import copy
-import subprocess
-import sys
 from collections.abc import Mapping
 from multiprocessing.reduction import ForkingPickler
 
@@ -12,6 +10,7 @@ import torch
 
 import headrace as hr
 
+from copies import run_program
 from plans import PLANS, graph, store
 
 
@@ -251,5 +250,5 @@ if __name__ == "__main__":
 def test_processes_share_one_graph_and_one_store(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    ended = run_program(program)
     assert (ended.returncode, ended.stdout) == (0, "shared\n"), ended.stderr

@@ -11,7 +11,7 @@ import torch
 
 import headrace as hr
 
-from contracts import continue_in_fresh_process, digests, run_and_save
+from contracts import continue_in_fresh_process, continued, digests, run_and_save
 from plans import PLANS, double, graph, items, store
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ def test_continues_in_a_fresh_process(names):
 def test_continues_under_other_passes_and_workers():
     with PLANS["neighbor"]().loader() as loader:
         seen, states = run_and_save(loader)
-    tails = continue_in_fresh_process({"neighbor": states}, num_threads=1, fuse_sampling=False, workers=3)
+    tails = continued({"neighbor": states}, num_threads=1, fuse_sampling=False, workers=3)
     assert tails["neighbor"] == [seen[done:] for done in range(len(seen) + 1)]
 
 
