@@ -45,7 +45,7 @@ def written(folder, **modules):
         (folder / f"test_{name}.py").write_text(text)
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["one process", "two"])
+@pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["one process", "a worker"])
 def test_a_module_that_launches_nothing_fails(options, tmp_path, monkeypatch):
     pytest.importorskip("xdist")
     monkeypatch.chdir(tmp_path)

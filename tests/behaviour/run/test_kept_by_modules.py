@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from copies import TORCH, Process
+from copies import Process
 
 ITEMS = "import headrace as hr\nitems = hr.ItemSampler(800, batch_size=8)\n"
 GRAPH = "graph = hr.Graph.from_coo(range(800), range(800), num_nodes=800)\n"
@@ -26,7 +26,7 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def ended():
-    running = {name: Process(ITEMS + program, imports=TORCH) for name, program in PROGRAMS.items()}
+    running = {name: Process(ITEMS + program) for name, program in PROGRAMS.items()}
     printed = {name: process.communicate(timeout=120) for name, process in running.items()}
     return {name: (*printed[name], process.returncode) for name, process in running.items()}
 
