@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,18 @@ def test_the_installed_root_is_current(name):
 
 def test_every_file_of_the_root_is_installed():
     assert {path.stem for path in (ROOT / "pipeline").glob("_*.py")} - {"__init__"} == set(FILES.values())
+
+
+def test_every_module_is_installed():
+    """And found, whatever it imports."""
+    modules = [path.relative_to(ROOT) for wing in ("pipeline", "ops", "cuda") for path in (ROOT / wing).rglob("*.py")]
+    names = [
+        ".".join(("headrace", *path.with_suffix("").parts)).removesuffix(".__init__")
+        for path in modules
+        if path.parent != Path("pipeline") or not path.name.startswith("_")
+    ]
+    assert len(names) > 500
+    assert not [name for name in names if find_spec(name) is None]
 
 
 @pytest.mark.parametrize("name", ["ext", "nn", "sar", "scores", "testing"])
