@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
 import importlib
 import json
 import os
@@ -192,9 +191,7 @@ def _serve(requests: socket.socket) -> tuple[dict, list[int]]:
 
 def _import(name: str) -> None:
     with contextlib.suppress(ImportError):  # old versions have less; what needs it says so
-        importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # what copies look through at their end is theirs alone
+        importlib.import_module(name)  # and no gc.freeze(), with which modules would end in another order
 
 
 def _ended() -> bool:

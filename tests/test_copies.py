@@ -44,6 +44,13 @@ def test_what_is_imported_is_imported_once():
     assert first.stdout == second.stdout != "", first.stderr
 
 
+def test_the_collector_is_as_in_any_process():
+    """What it passes over is destroyed later when Python ends, or never."""
+    program = "import gc; print(gc.get_freeze_count(), gc.isenabled())"
+    alone = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run_program(program).stdout == alone.stdout
+
+
 def test_folders_and_filters_of_warnings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program = "import os, warnings; print(os.getcwd(), warnings.filters[0][0])"
