@@ -97,11 +97,11 @@ lint-native: .venv/.installed
 # Types are checked on what users install: there the package has its own name, which it has not in this tree. Examples
 # and benchmarks are users; tests are not, they pass wrong values on purpose.
 lint-types: .venv-wheel/.installed
-	.venv/bin/mypy --python-executable .venv-wheel/bin/python --strict --package headrace
-	# One by one: a script of the same name stands in both.
+	.venv/bin/mypy --python-executable .venv-wheel/bin/python --package headrace
+	# One by one: a script of the same name stands in both. What torch is was found out above.
 	for folder in examples bench; do \
 		MYPYPATH=bench:examples .venv/bin/mypy --python-executable .venv-wheel/bin/python --explicit-package-bases \
-			--check-untyped-defs $$folder || exit 1; \
+			$$folder || exit 1; \
 	done
 
 # The runtimes come first in the process, and libstdc++ before torch brings it, so that its exceptions are intercepted.
@@ -131,8 +131,12 @@ build/tsan/run: $(THREADS) $(wildcard tests/threads/*.hpp) $(NATIVE)
 		-Wconversion -Werror -fsanitize=thread -ffp-contract=off -Iops/native -c {} -o build/tsan/$$(echo {} | tr / -).o'
 	$(CXX) -fsanitize=thread -o $@ build/tsan/*.o -pthread
 
-wheel-test: .venv-wheel/.installed ## run the tests of ops/ on the wheel that dgl-test takes, under the newest torch
-	.venv-wheel/bin/python -m pytest $(PARALLEL) $(AGAIN) tests/ops $(ARGS)
+# What a wheel may lack is files: modules, headers of kernels, the command. What it computes is seen under torch 2.2.1
+# by dgl-test, and under the newest by test-all on the same sources.
+wheel-test: .venv-wheel/.installed ## try the wheel that dgl-test takes under the newest torch: its modules, its command, the code of README.md
+	.venv-wheel/bin/python -m pytest $(PARALLEL) tests/test_package.py tests/test_start.py tests/test_readme.py \
+		tests/behaviour/cli/test_output_that_fails.py tests/cuda_host/test_compile.py \
+		-k "not (test_code_blocks_run or test_compile) or README.md or shared_headers" $(ARGS)
 
 dgl-test: .venv-dgl/.installed ## run the tests of ops/ and of DGL interoperation on the same wheel under torch 2.2.1
 	.venv-dgl/bin/pytest $(PARALLEL) $(AGAIN) tests/ops tests/dgl $(ARGS)

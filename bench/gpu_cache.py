@@ -30,17 +30,17 @@ NO_CACHE = "no cache"
 @contextmanager
 def copying_threads(most: int | None) -> Iterator[None]:
     """Let kernels that gather through a cache have so many threads at most."""
-    launch = cached_rows.launch
+    launch = cached_rows.launch  # type: ignore[attr-defined]
 
     def fewer(kernel: str, types: Any, num_items: int, *arguments: Any, **named: Any) -> None:
         is_capped = most is not None and kernel.startswith("gather")
         launch(kernel, types, min(num_items, most or 0) if is_capped else num_items, *arguments, **named)
 
-    cached_rows.launch = fewer  # type: ignore[assignment]
+    cached_rows.launch = fewer  # type: ignore[assignment, attr-defined]
     try:
         yield
     finally:
-        cached_rows.launch = launch
+        cached_rows.launch = launch  # type: ignore[attr-defined]
 
 
 def epoch(gpu: Gpu, loader: hr.Loader, number: int, threads: int | None = None) -> Metrics:

@@ -87,12 +87,12 @@ def launches_of(rule: NeighborRule | LaborRule) -> list[Launch]:
 
 
 def launched(gpu: Gpu, launches: list[Launch], _: int) -> Metrics:
-    before = launching.backend_of
-    launching.backend_of = lambda _device: gpu  # type: ignore[assignment] # for a GPU, a table has it
+    before = launching.backend_of  # type: ignore[attr-defined]
+    launching.backend_of = lambda _device: gpu  # type: ignore[assignment, attr-defined] # for a GPU, a table has it
     try:
         taken = min(_seconds(launches) for _ in range(REPEATS))
     finally:
-        launching.backend_of = before
+        launching.backend_of = before  # type: ignore[attr-defined]
     return {"launch time": taken / len(launches) * 1e6, "launches time": taken * 1e6}
 
 

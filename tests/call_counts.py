@@ -50,6 +50,6 @@ def plan_of_small_batches(place: str = "") -> hr.Plan:
     generator = torch.Generator().manual_seed(0)
     graph = hr.Graph.from_coo(*torch.randint(3_000, (2, 30_000), generator=generator), num_nodes=3_000)
     store = hr.FeatureStore(node={"x": torch.randn(3_000, 16, generator=generator)})
-    source = hr.ItemSampler(3_000, batch_size=32, shuffle=True, seed=0)
+    source = hr.ItemSampler(1_000, batch_size=32, shuffle=True, seed=0)
     begun = source.copy_to(place) if place else source
     return begun.sample_neighbor(graph, [5, 5]).fetch_feature(store, node=["x"])

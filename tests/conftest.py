@@ -44,7 +44,7 @@ def pytest_configure(config):
     """Refuse to run where a pass would say nothing about an installed headrace."""
     # An empty entry is the working directory.
     if any(Path(entry or ".").resolve() == ROOT for entry in sys.path):
-        raise pytest.PlanError(HAZARD)
+        raise pytest.UsageError(HAZARD)
     if not config.pluginmanager.has_plugin("gpu.launches"):  # which judges by itself
         config.pluginmanager.register(IdleModules())
 
@@ -76,7 +76,9 @@ def _seed_of_torch():
     """Let plans without a seed, which take torch's, be the same in every run."""
     import torch  # here, as the process that hands tests to others needs none
 
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
+    if torch.cuda.is_initialized():  # else torch would keep the order for later, and the stack with it: milliseconds
+        torch.cuda.manual_seed_all(0)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from plans import PLANS
 
 NUM_EPOCHS = 2
 
+Tails = dict[str, list[list[str]]]
+
 
 def digests(loader: hr.Loader, num_epochs: int = NUM_EPOCHS) -> list[str]:
     """The digests of all batches that are left of some epochs."""
@@ -39,8 +41,19 @@ def run_and_save(loader: hr.Loader) -> tuple[list[str], list[dict[str, Any]]]:
     return seen, states
 
 
-def continue_in_fresh_process(states: dict[str, list[dict[str, Any]]], **options: Any) -> dict[str, list[list[str]]]:
-    """Load each state of each plan in a new process and return the digests of the batches that follow it."""
+def continued(states: dict[str, list[dict[str, Any]]], *, workers: int | None = None, **options: Any) -> Tails:
+    """Load each state of each plan, and return the digests of the batches that follow it."""
+    tails: Tails = {name: [] for name in states}
+    for name, of_plan in states.items():
+        for state in of_plan:
+            with with_workers(PLANS[name](), workers).loader(**options) as loader:
+                loader.load_state_dict(state)
+                tails[name].append(digests(loader))
+    return tails
+
+
+def continue_in_fresh_process(states: dict[str, list[dict[str, Any]]], **options: Any) -> Tails:
+    """The same in a new process."""
     order = {"states": states, "options": options}
     result = subprocess.run(
         [sys.executable, __file__],
@@ -56,14 +69,7 @@ def continue_in_fresh_process(states: dict[str, list[dict[str, Any]]], **options
 
 def _main() -> None:
     order = json.load(sys.stdin)
-    workers = order["options"].pop("workers", None)
-    tails: dict[str, list[list[str]]] = {name: [] for name in order["states"]}
-    for name, states in order["states"].items():
-        for state in states:
-            with with_workers(PLANS[name](), workers).loader(**order["options"]) as loader:
-                loader.load_state_dict(state)
-                tails[name].append(digests(loader))
-    json.dump(tails, sys.stdout)
+    json.dump(continued(order["states"], **order["options"]), sys.stdout)
 
 
 if __name__ == "__main__":

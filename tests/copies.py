@@ -1,8 +1,10 @@
-"""Programs that begin with torch imported: in copies of a process that has done nothing else.
+"""Programs that begin with headrace imported: in copies of a process that has done nothing else.
 
-To import torch takes seconds, a copy milliseconds. What a copy runs is its main module, from whose end on it does what
-any process does when Python ends. All copies have the same seed of hashes, though, and one thread for torch; what looks
-at that, or at the order of imports, wants a process of its own.
+To import torch and headrace takes seconds, a copy milliseconds. What a copy runs is its main module, from whose end on
+it does what any process does when Python ends. All copies have the same seed of hashes, though, and one thread for
+torch; what looks at that, or at the order of imports, wants a process of its own.
+
+A process that has imported more is itself a copy, of the one that has imported all but the last module.
 """
 
 from __future__ import annotations
@@ -18,9 +20,16 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+#: What programs may begin with: torch, all that `import headrace` promises, PyG and the loaders with its names.
+TORCH = ("torch", "torchdata.nodes")
+HEADRACE = (*TORCH, "headrace.pipeline.public")
+PYG = (*HEADRACE, "headrace.pyg")
 
 #: Threads that ask at the same time are given copies of the same process, too.
 _LOCK = threading.Lock()
@@ -46,7 +55,7 @@ class Process:
         program: str | Path,
         *arguments: object,
         environment: Mapping[str, str] | None = None,
-        imports: tuple[str, ...] = ("torch", "torchdata.nodes"),
+        imports: tuple[str, ...] = HEADRACE,
     ) -> None:
         self._files = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115 - wait() closes them
         self._printed: list[str] = []
@@ -56,6 +65,7 @@ class Process:
             "path": str(program) if is_path else None,
             "text": program.read_text() if is_path else program,
             "arguments": list(map(str, arguments)),
+            "folder": str(Path.cwd()),
             "environment": dict(os.environ if environment is None else environment),
         }
         files = [answers.fileno(), *(file.fileno() for file in self._files)]
@@ -107,12 +117,30 @@ class Process:
         self.wait()
 
 
+def run_program(
+    program: str | Path, *arguments: object, timeout: float = 120, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, much as `subprocess.run` does; `options` are those of `Process`."""
+    process = Process(program, *arguments, **options)
+    try:
+        output, errors = process.communicate(timeout)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess([str(program), *map(str, arguments)], process.wait(), output, errors)
+
+
 @cache
 def _server(imports: tuple[str, ...]) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    *before, last = imports
+    if before:
+        with theirs:
+            order = json.dumps({"import": last}).encode()
+            socket.send_fds(_server(tuple(before)), [order], [theirs.fileno()])
+        return ours
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno()), *imports],
+            [sys.executable, __file__, str(theirs.fileno()), last],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -133,13 +161,22 @@ def _serve(requests: socket.socket) -> tuple[dict, list[int]]:
         message, files, *_ = socket.recv_fds(requests, 1 << 20, 3)
         if not message:
             os._exit(0)
+        order = json.loads(message)
+        if "import" in order:
+            if os.fork() == 0:
+                requests.close()
+                requests = socket.socket(fileno=files[0])
+                _import(order["import"])
+            else:
+                os.close(files[0])
+            continue
         if os.fork() == 0:  # waits for the copy while others are ordered
             requests.close()
             answers = socket.socket(fileno=files[0])
             copy = os.fork()
             if copy == 0:
                 answers.close()
-                return json.loads(message), files[1:]
+                return order, files[1:]
             for file in files[1:]:
                 os.close(file)
             answers.send(str(copy).encode())
@@ -150,6 +187,11 @@ def _serve(requests: socket.socket) -> tuple[dict, list[int]]:
             os.close(file)
         while _ended():
             pass
+
+
+def _import(name: str) -> None:
+    with contextlib.suppress(ImportError):  # old versions have less; what needs it says so
+        importlib.import_module(name)  # and no gc.freeze(), with which modules would end in another order
 
 
 def _ended() -> bool:
@@ -167,6 +209,8 @@ def _become(order: dict, files: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which whoever runs the tests may ignore
     os.environ.clear()
     os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    warnings._processoptions(filter(None, os.environ.get("PYTHONWARNINGS", "").split(",")))
     sys.argv = [order["path"] or "-c", *order["arguments"]]
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if order["path"] is not None and "PYTHONSAFEPATH" not in os.environ:
@@ -174,7 +218,7 @@ def _become(order: dict, files: list[int]) -> None:
     sys.path[:0] = filter(None, folders)
     code = compile(order["text"], order["path"] or "<string>", "exec")
     main = globals()
-    begin = {"__name__": "__main__", "__builtins__": main["__builtins__"]}
+    begin = {"__name__": "__main__", "__spec__": None, "__builtins__": main["__builtins__"]}
     if order["path"] is not None:  # otherwise there is none, as with ``python -c``
         begin["__file__"] = order["path"]
     main.clear()
@@ -183,7 +227,5 @@ def _become(order: dict, files: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[2:]:
-        with contextlib.suppress(ImportError):  # old versions have less; what needs it says so
-            importlib.import_module(name)
+    _import(sys.argv[2])
     _become(*_serve(socket.socket(fileno=int(sys.argv[1]))))

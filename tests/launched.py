@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from copies import Process
+from copies import HEADRACE, Process
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -18,10 +18,10 @@ def _environment() -> dict[str, str]:
     return {**{name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}, "OMP_NUM_THREADS": "1"}
 
 
-def run_example(script: str, *arguments: object, num_processes: int = 1, imports: tuple[str, ...] = ()) -> list[str]:
-    """Run a script in `examples/`, and return the lines that it printed: those of rank 0 first.
+def run_script(script: Path, *arguments: object, num_processes: int = 1, imports: tuple[str, ...] = ()) -> list[str]:
+    """Run a script in as many processes as torchrun would, and return the lines that it printed: those of rank 0 first.
 
-    What is imported besides torch is given by `imports`, for examples that run more than once.
+    What is imported besides headrace is given by `imports`, for scripts that run more than once.
     """
     with socket.create_server(("127.0.0.1", 0)) as server:  # a port that is free
         port = str(server.getsockname()[1])
@@ -32,14 +32,15 @@ def run_example(script: str, *arguments: object, num_processes: int = 1, imports
             places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_processes, "LOCAL_WORLD_SIZE": num_processes}
             environment |= {name: str(value) for name, value in places.items()}
             environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        processes.append(
-            Process(
-                EXAMPLES / script, *arguments, environment=environment, imports=("torch", "torchdata.nodes", *imports)
-            )
-        )
+        processes.append(Process(script, *arguments, environment=environment, imports=(*HEADRACE, *imports)))
     ends = [process.communicate(timeout=240) for process in processes]
     assert [process.returncode for process in processes] == [0] * num_processes, "\n".join(errors for _, errors in ends)
     return [line for output, _ in ends for line in output.splitlines()]
+
+
+def run_example(script: str, *arguments: object, num_processes: int = 1, imports: tuple[str, ...] = ()) -> list[str]:
+    """Run a script in `examples/`, as `run_script` does."""
+    return run_script(EXAMPLES / script, *arguments, num_processes=num_processes, imports=imports)
 
 
 def torchrun_example(script: str, *arguments: object, num_processes: int) -> list[str]:

@@ -14,7 +14,7 @@ import torch
 import headrace as hr
 from headrace.testing import LocalGroup
 
-from copies import Process
+from copies import HEADRACE, Process
 from plans import NUM_NODES, graph
 
 T = TypeVar("T")
@@ -42,7 +42,14 @@ def run_ranks(world_size: int, work: Callable[[hr.Comm], T], *, timeout: float =
     return [results[rank] for rank in range(world_size)]
 
 
-def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, failing: bool = False) -> list[str]:
+def run_processes(
+    script: str,
+    world_size: int,
+    meeting: Path,
+    *arguments: str,
+    failing: bool = False,
+    imports: tuple[str, ...] = HEADRACE,
+) -> list[str]:
     """Run a script in a process per rank, with rank, world size, meeting point and more; return what each printed.
 
     All must end well, unless a rank is `failing`: others leave a collective then, of which torch may free a tensor when
@@ -50,7 +57,8 @@ def run_processes(script: str, world_size: int, meeting: Path, *arguments: str, 
     """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     processes = [
-        Process(script, rank, world_size, meeting, *arguments, environment=environment) for rank in range(world_size)
+        Process(script, rank, world_size, meeting, *arguments, environment=environment, imports=imports)
+        for rank in range(world_size)
     ]
     printed, errors = zip(*(process.communicate(timeout=120) for process in processes), strict=True)
     assert failing or [process.returncode for process in processes] == [0] * world_size, "\n".join(errors)

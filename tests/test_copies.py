@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from copies import Process
+from copies import HEADRACE, TORCH, Process, run_program
 
 PROGRAMS = {
     "prints": "import sys; print(sys.argv[1:], __name__, 'torch' in sys.modules, 'headrace' in sys.modules)",
@@ -30,11 +30,32 @@ ENDS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ends(name):
-    process = Process(PROGRAMS[name], 1, "two")
+    process = Process(PROGRAMS[name], 1, "two", imports=TORCH)
     output, errors = process.communicate(60)
     assert (process.returncode, output) == ENDS[name][:2]
     assert errors.endswith(ENDS[name][2])
     assert bool(errors) == bool(ENDS[name][2])
+
+
+def test_what_is_imported_is_imported_once():
+    """By the process of which all are copies, and whose own copies may import more."""
+    program = "import sys\nassert 'headrace.pipeline.public' in sys.modules\nimport headrace as hr; print(id(hr.Graph))"
+    first, second = (run_program(program, imports=HEADRACE) for _ in range(2))
+    assert first.stdout == second.stdout != "", first.stderr
+
+
+def test_the_collector_is_as_in_any_process():
+    """What it passes over is destroyed later when Python ends, or never."""
+    program = "import gc; print(gc.get_freeze_count(), gc.isenabled())"
+    alone = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run_program(program).stdout == alone.stdout
+
+
+def test_folders_and_filters_of_warnings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = "import os, warnings; print(os.getcwd(), warnings.filters[0][0])"
+    ended = run_program(program, environment={"PYTHONWARNINGS": "error"})
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{tmp_path} error\n", "")
 
 
 def test_one_that_does_not_end():

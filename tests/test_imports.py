@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -116,7 +117,9 @@ def imports_in(source: str, package: str) -> list[Import]:
                     [*package.split(".")[: len(package.split(".")) - node.level + 1], *([base] if base else [])]
                 )
             found.extend(Import(f"{base}.{alias.name}", node.lineno, at_import_time, for_types) for alias in node.names)
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.distributed":
+        elif (
+            isinstance(node, ast.Attribute) and node.attr == "distributed" and ast.unparse(node) == "torch.distributed"
+        ):
             found.append(Import("torch.distributed", node.lineno, at_import_time, for_types))
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for child in node.body:
@@ -142,8 +145,13 @@ def imports_of(module: Path) -> list[Import]:
     return imports_in((ROOT / module).read_text(), package_of(module))
 
 
-def assert_none(module: Path, offending: list[Import], rule: str) -> None:
-    assert not offending, rule + "".join(f"\n  {module}:{entry.line} imports {entry.name}" for entry in offending)
+def assert_none(offending: Iterable[tuple[Path, Import]], rule: str) -> None:
+    found = [f"\n  {module}:{entry.line} imports {entry.name}" for module, entry in offending]
+    assert not found, rule + "".join(found)
+
+
+def imports_below(folder: str) -> list[tuple[Path, Import]]:
+    return [(module, entry) for module in MODULES if module.is_relative_to(folder) for entry in imports_of(module)]
 
 
 def test_the_reader_sees_every_form():
@@ -172,37 +180,21 @@ torch.distributed.get_rank()
     ]
 
 
-@pytest.mark.parametrize("module", MODULES, ids=str)
-def test_layers(module):
-    imports = imports_of(module)
-    top = module.parts[0]
-    if top == "ops":
-        assert_none(
-            module,
-            [
-                entry
-                for entry in imports
-                if within(entry.name, "headrace") and not within(entry.name, "headrace.ops", "headrace.cuda")
-            ],
-            "ops knows no stages",
-        )
-        assert_none(
-            module,
-            [entry for entry in imports if within(entry.name, "headrace.cuda") and entry.at_import_time],
-            "ops reaches cuda when a function is called, not when it is imported",
-        )
-    elif top == "cuda":
-        assert_none(
-            module,
-            [entry for entry in imports if within(entry.name, "headrace") and not within(entry.name, "headrace.cuda")],
-            "cuda knows only cupy and torch",
-        )
-    else:
-        assert_none(
-            module,
-            [entry for entry in imports if within(entry.name, "headrace.cuda")],
-            "pipeline reaches cuda through ops",
-        )
+def test_layers():
+    ops = [one for one in imports_below("ops") if within(one[1].name, "headrace")]
+    assert_none(
+        [one for one in ops if not within(one[1].name, "headrace.ops", "headrace.cuda")],
+        "ops knows no stages",
+    )
+    assert_none(
+        [one for one in ops if within(one[1].name, "headrace.cuda") and one[1].at_import_time],
+        "ops reaches cuda when a function is called, not when it is imported",
+    )
+    cuda = [one for one in imports_below("cuda") if within(one[1].name, "headrace")]
+    assert_none([one for one in cuda if not within(one[1].name, "headrace.cuda")], "cuda knows only cupy and torch")
+    pipeline = [one for one in imports_below("pipeline") if within(one[1].name, "headrace")]
+    assert_none([one for one in pipeline if within(one[1].name, "headrace.cuda")], "pipeline reaches cuda through ops")
+    assert all((ops, cuda, pipeline))
 
 
 def test_every_wing_has_its_place():
@@ -210,27 +202,23 @@ def test_every_wing_has_its_place():
     assert wings == set(BELOW)
 
 
-@pytest.mark.parametrize(
-    "module", [module for module in MODULES if module.parts[0] == "pipeline" and len(module.parts) > 2], ids=str
-)
-def test_arrows_point_down(module):
-    wing = module.parts[1]
+@pytest.mark.parametrize("wing", BELOW)
+def test_arrows_point_down(wing):
     allowed = {"headrace.pipeline." + other for other in BELOW[wing] | {wing, "version", "later"}}
-    offending = [
-        entry
-        for entry in imports_of(module)
-        if within(entry.name, "headrace.pipeline") and not within(entry.name, *allowed)
-    ]
-    assert_none(module, offending, f"{wing}/ imports {', '.join(sorted(BELOW[wing]))} alone")
-
-
-@pytest.mark.parametrize("module", [module for module in MODULES if module.is_relative_to("pipeline/passes")], ids=str)
-def test_passes_see_the_plan_and_a_machine_value_only(module):
-    offending = [
-        entry for entry in imports_of(module) if within(entry.name, "headrace.ops", "headrace.cuda", "torch", "cupy")
-    ]
+    imports = [one for one in imports_below(f"pipeline/{wing}") if within(one[1].name, "headrace.pipeline")]
+    assert imports
     assert_none(
-        module, offending, "a pass is a function from plan to plan: testable for machines that nobody here owns"
+        [one for one in imports if not within(one[1].name, *allowed)],
+        f"{wing}/ imports {', '.join(sorted(BELOW[wing]))} alone",
+    )
+
+
+def test_passes_see_the_plan_and_a_machine_value_only():
+    imports = imports_below("pipeline/passes")
+    assert imports
+    assert_none(
+        [one for one in imports if within(one[1].name, "headrace.ops", "headrace.cuda", "torch", "cupy")],
+        "a pass is a function from plan to plan: testable for machines that nobody here owns",
     )
 
 
@@ -253,24 +241,24 @@ def test_few_modules_of_ops_reach_cuda():
     assert {str(module) for module in reaching if not module.name.endswith("on_gpu.py")} <= {"ops/gpu.py"}
 
 
-@pytest.mark.parametrize(
-    "module", [module for module in MODULES if module != Path("pipeline/distributed/job.py")], ids=str
-)
-def test_torch_distributed_is_imported_in_one_module(module):
-    offending = [entry for entry in imports_of(module) if within(entry.name, "torch.distributed")]
+def test_torch_distributed_is_imported_in_one_module():
+    users = [(module, entry) for module, entry in imports_below("") if within(entry.name, "torch.distributed")]
+    one = Path("pipeline/distributed/job.py")
+    assert one in {module for module, _ in users}
     assert_none(
-        module,
-        offending,
+        [(module, entry) for module, entry in users if module != one],
         "torch.distributed is used through pipeline/distributed/job.py, and channels of it have an in-process twin",
     )
 
 
-@pytest.mark.parametrize("module", MODULES, ids=str)
-def test_optional_libraries_are_imported_where_they_are_used(module):
-    needed = {library for folder, library in OF_A_LIBRARY.items() if module.is_relative_to(f"pipeline/{folder}")}
-    others = [library for library in OPTIONAL if library not in needed]
-    offending = [entry for entry in imports_of(module) if entry.at_import_time and within(entry.name, *others)]
-    assert_none(module, offending, "headrace imports without its optional libraries")
+def test_optional_libraries_are_imported_where_they_are_used():
+    offending = []
+    for module, entry in imports_below(""):
+        needed = {library for folder, library in OF_A_LIBRARY.items() if module.is_relative_to(f"pipeline/{folder}")}
+        others = [library for library in OPTIONAL if library not in needed]
+        if entry.at_import_time and within(entry.name, *others):
+            offending.append((module, entry))
+    assert_none(offending, "headrace imports without its optional libraries")
 
 
 def test_nothing_below_imports_the_loaders_of_a_library():
@@ -284,12 +272,14 @@ def test_nothing_below_imports_the_loaders_of_a_library():
     assert not offending
 
 
-@pytest.mark.parametrize(
-    "module", [module for module in MODULES if module != Path("pipeline/run/base_node.py")], ids=str
-)
-def test_torchdata_is_imported_in_one_module(module):
-    offending = [entry for entry in imports_of(module) if entry.at_import_time and within(entry.name, "torchdata")]
-    assert_none(module, offending, "pipeline/run/base_node.py hides which torchdata versions have nodes")
+def test_torchdata_is_imported_in_one_module():
+    users = [(module, entry) for module, entry in imports_below("") if within(entry.name, "torchdata")]
+    one = Path("pipeline/run/base_node.py")
+    assert one in {module for module, _ in users}
+    assert_none(
+        [(module, entry) for module, entry in users if entry.at_import_time and module != one],
+        "pipeline/run/base_node.py hides which torchdata versions have nodes",
+    )
 
 
 def test_kernels_never_see_python():
@@ -323,15 +313,16 @@ def test_every_native_folder_has_its_place():
     assert {path.as_posix() for path in NATIVE_FILES} >= EVERY_RULE
 
 
-@pytest.mark.parametrize("file", NATIVE_FILES, ids=str)
-def test_native_arrows_point_down(file):
-    folder = file.parts[0]
-    allowed = NATIVE_BELOW[folder] | {folder}
-    if file.as_posix() in EVERY_RULE:
-        allowed |= {"weighted", "layerwise"}
-    found = included((NATIVE / file).read_text(encoding="utf-8"))
-    assert all((NATIVE / name).is_file() for name in found), "an include names the folder: core/buffer.hpp"
-    wrong = [name for name in found if name.split("/")[0] not in allowed]
+@pytest.mark.parametrize("folder", NATIVE_BELOW)
+def test_native_arrows_point_down(folder):
+    wrong = []
+    for file in (file for file in NATIVE_FILES if file.parts[0] == folder):
+        allowed = NATIVE_BELOW[folder] | {folder}
+        if file.as_posix() in EVERY_RULE:
+            allowed |= {"weighted", "layerwise"}
+        found = included((NATIVE / file).read_text(encoding="utf-8"))
+        assert all((NATIVE / name).is_file() for name in found), f"{file}: an include names the folder: core/buffer.hpp"
+        wrong += [f"{file}: {name}" for name in found if name.split("/")[0] not in allowed]
     assert not wrong, f"{folder}/ includes {', '.join(sorted(NATIVE_BELOW[folder])) or 'nothing'} alone: {wrong}"
 
 

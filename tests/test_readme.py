@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,8 @@ import headrace as hr
 from headrace.pipeline.cli.command_line import main
 from headrace.pipeline.plan.plan import Plan
 
+from launched import run_script
+
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 #: Those without code that runs everywhere.
@@ -21,14 +21,20 @@ WITHOUT_CODE = {"CONTRIBUTING.md", "docs/gpus.md", "docs/index.md", "docs/instal
 
 
 def run(line: str) -> None:
-    """Run a line of a shell: the command headrace, a script, or torchrun."""
+    """Run a line of a shell: the command headrace, a script, or what torchrun would start."""
     program, *arguments = shlex.split(line, comments=True)
     if program == "headrace":
         assert main(arguments) == 0, line
         return
-    module = {"python": [], "torchrun": ["-m", "torch.distributed.run"]}[program]
-    result = subprocess.run([sys.executable, *module, *arguments], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    num_processes = 1
+    if program == "torchrun":
+        alone, number, *arguments = arguments
+        assert alone == "--standalone", line
+        num_processes = int(number.removeprefix("--nproc-per-node="))
+    else:
+        assert program == "python", line
+    script, *arguments = arguments
+    run_script(Path(script), *arguments, num_processes=num_processes)
 
 
 @pytest.mark.parametrize("name", PAGES)

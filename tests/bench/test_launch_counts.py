@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from copies import Process, run_program
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +29,11 @@ SKIPPED = "import pytest\n\ndef test_elsewhere():\n    pytest.skip('not here')\n
 ENDLESS = "import pathlib, time\n\ndef test_hangs():\n    pathlib.Path('begun').touch()\n    time.sleep(600)\n"
 
 
-def command(*arguments):
-    plain = ["-c", "/dev/null", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "gpu.launches", "--rootdir", "."]
-    return [sys.executable, "-m", "pytest", *plain, "--junit-xml", "junit.xml", *arguments]
+PYTEST = """
+import sys, pytest
+plain = ["-c", "/dev/null", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "gpu.launches", "--rootdir", "."]
+sys.exit(pytest.main([*plain, "--junit-xml", "junit.xml", *sys.argv[1:]]))
+"""
 
 
 def environment():
@@ -43,34 +45,39 @@ def written(folder, **modules):
         (folder / f"test_{name}.py").write_text(text)
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["one process", "two"])
-def test_a_module_that_launches_nothing_fails(options, tmp_path):
+@pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["one process", "a worker"])
+def test_a_module_that_launches_nothing_fails(options, tmp_path, monkeypatch):
     pytest.importorskip("xdist")
+    monkeypatch.chdir(tmp_path)
     written(tmp_path, launches=LAUNCHES, nothing=NOTHING, skipped=SKIPPED)
-    run = subprocess.run(
-        command(*options), cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
-    )
+    run = run_program(PYTEST, *options, environment=environment())
     assert run.returncode == 1, run.stdout + run.stderr
     failed = [line for line in run.stdout.splitlines() if line.startswith("FAILED")]
     assert failed == ["FAILED test_nothing.py: its tests have passed, and launched nothing on the device"]
-    (tmp_path / "test_nothing.py").unlink()
-    run = subprocess.run(
-        command(*options), cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
     launched = {line.split()[1]: line.split()[0] for line in run.stdout.splitlines() if line.endswith(".py")}
     assert launched["test_launches.py"] != "0"
 
 
-def test_an_interrupt_leaves_what_was_found_out(tmp_path):
+def test_modules_that_launch_or_skip_pass(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, launches=LAUNCHES, skipped=SKIPPED)
+    run = run_program(PYTEST, environment=environment())
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_an_interrupt_leaves_what_was_found_out(tmp_path, monkeypatch):
     """Also where the script was begun in the background, whose processes ignore it."""
+    monkeypatch.chdir(tmp_path)
     written(tmp_path, endless=ENDLESS, a=LAUNCHES)
-    program = ["bash", "-c", "trap '' INT; exec \"$@\"", "-", *command("test_a.py", "test_endless.py")]
-    with subprocess.Popen(program, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL) as process:
+    ignores = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    process = Process(ignores + PYTEST, "test_a.py", "test_endless.py", environment=environment())
+    try:
         for _ in range(600):
             if (tmp_path / "begun").exists():
                 break
             time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == pytest.ExitCode.INTERRUPTED
+    finally:
+        process.kill()
     assert "test_rows" in (tmp_path / "junit.xml").read_text()

@@ -1,6 +1,6 @@
 """What one rank of `test_given.py` does: loaders of things that ranks were given by hand, and what became of them.
 
-The file is run by torchrun, and prints a line of JSON for each rank.
+The file is run as by torchrun, and prints a line of JSON for each rank.
 """
 
 from __future__ import annotations

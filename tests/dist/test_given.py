@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
 import pytest
+
+from launched import run_script
 
 pytestmark = pytest.mark.slow
 
@@ -38,16 +37,7 @@ DIFFERENT = {
 def ranks(request, tmp_path_factory):
     """What each rank of a job was told."""
     folder = tmp_path_factory.mktemp("given")
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.param}"]
-    result = subprocess.run(
-        [sys.executable, *launcher, str(Path(__file__).with_name("given_rank.py")), str(folder)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr[-5000:]
+    run_script(Path(__file__).with_name("given_rank.py"), folder, num_processes=request.param)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(request.param)]
 
 

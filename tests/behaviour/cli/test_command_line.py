@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from importlib.metadata import entry_points
 
@@ -12,6 +11,8 @@ import torch
 from shell import main
 
 import headrace as hr
+
+from copies import run_program
 
 NUM_NODES = 60
 
@@ -211,7 +212,7 @@ def test_both_ways_to_start_it(tmp_path):
     (script,) = entry_points(group="console_scripts", name="headrace")
     assert script.load() is main
     missing = tmp_path / "missing.npz"
-    command = [sys.executable, "-m", "headrace", "partition", missing, tmp_path / "out", "--parts", "2"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    as_module = "import runpy; runpy.run_module('headrace', run_name='__main__', alter_sys=True)"
+    result = run_program(as_module, "partition", missing, tmp_path / "out", "--parts", 2)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"headrace: {missing}: there is no such file")

@@ -10,7 +10,7 @@ import torch
 import headrace as hr
 from headrace.pyg import NeighborLoader
 
-from copies import Process
+from copies import PYG, Process
 
 _MEASURE = """
 import sys
@@ -60,7 +60,7 @@ print((resident("VmHWM") - before) / size)
 def test_peak_memory_is_within_a_fifth_of_the_data(by, attributes):
     if not sys.platform.startswith("linux"):
         pytest.skip("reads /proc")
-    run = Process(_MEASURE, by, attributes)
+    run = Process(_MEASURE, by, attributes, imports=PYG)
     output, errors = run.communicate(timeout=120)
     if "clear_refs" in errors:
         pytest.skip("this kernel does not let a process reset its peak")

@@ -1,8 +1,6 @@
 """Memory of tensors that torch moves: what was made before reads it where it is; processes share one copy."""
 
 import copy
-import subprocess
-import sys
 from collections.abc import Mapping
 from multiprocessing.reduction import ForkingPickler
 
@@ -12,6 +10,7 @@ import torch
 
 import headrace as hr
 
+from copies import run_program
 from plans import PLANS, graph, store
 
 
@@ -210,7 +209,7 @@ def test_a_graph_is_sent_while_threads_sample_from_it():
 
 
 PROGRAM = """
-import os, sys
+import multiprocessing, os, sys
 import torch
 import torch.multiprocessing as mp
 import headrace as hr
@@ -236,8 +235,10 @@ if __name__ == "__main__":
     graph = hr.Graph.from_coo(src, dst, num_nodes=500, edge_attrs={"w": torch.rand(3_000)})
     store = hr.FeatureStore(node={"x": torch.zeros(500, 4)})
     before = batches(graph, store)
-    queue = mp.get_context("spawn").SimpleQueue()
-    mp.spawn(work, (graph, store, queue), nprocs=2)
+    # Each is given what is pickled, as by mp.spawn(), but torch is imported for both at once.
+    multiprocessing.set_forkserver_preload(["headrace.pipeline.public"])
+    queue = mp.get_context("forkserver").SimpleQueue()
+    mp.start_processes(work, (graph, store, queue), nprocs=2, start_method="forkserver")
     for _ in range(2):
         assert queue.get()[0] == inodes(graph, store)
     assert store.node["x"].rows_in_place[0].tolist() == [10.0, 11.0, 0.0, 0.0]
@@ -251,5 +252,5 @@ if __name__ == "__main__":
 def test_processes_share_one_graph_and_one_store(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    ended = run_program(program)
     assert (ended.returncode, ended.stdout) == (0, "shared\n"), ended.stderr

@@ -9,6 +9,7 @@ import pytest
 import torch
 from ranks import cooperative_batches, run_processes
 
+from copies import TORCH
 from plans import graph, items, store
 
 # Its processes have limits of their own, of which a test may need several.
@@ -37,6 +38,7 @@ def test_ranks_of_a_process_group(tmp_path):
 DDP = """
 import json, sys, torch
 import headrace as hr
+from copies import TORCH
 from plans import graph, items, store
 from torch import nn
 
@@ -92,6 +94,7 @@ def test_distributed_data_parallel_adds_up_gradients(tmp_path):
 GROUPS = """
 import json, os, sys, time, torch
 import headrace as hr
+from copies import TORCH
 from plans import graph, items, store
 
 rank, world_size, meeting, hows = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
@@ -225,6 +228,7 @@ def last():  # registered first, so it runs last
     print(alive, len(ENDED))
 
 import headrace as hr
+from copies import TORCH
 from plans import graph, items, store
 
 rank, world_size, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -246,7 +250,7 @@ alive = job() is not None
 
 def test_process_groups_end_before_python_does(tmp_path):
     """Threads of a group that is left may come to free a tensor while Python ends, which aborts the process."""
-    for text in run_processes(SHUTDOWN, 2, tmp_path / "meeting"):
+    for text in run_processes(SHUTDOWN, 2, tmp_path / "meeting", imports=TORCH):
         assert text.split() == ["False", "0"]
 
 

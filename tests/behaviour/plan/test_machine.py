@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -15,6 +13,7 @@ from explained import names
 
 import headrace as hr
 
+from copies import TORCH, run_program
 from plans import graph, store
 
 DETECT = """
@@ -91,7 +90,7 @@ def test_without_cupy_gpus_run_no_kernels(monkeypatch):
 def test_a_process_that_is_held_on_one_core_has_one():
     core = min(os.sched_getaffinity(0))
     program = DETECT.format(core={core}, count=1)
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    result = run_program(program, imports=TORCH)
     assert result.returncode == 0, result.stderr
 
 

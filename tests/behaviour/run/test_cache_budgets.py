@@ -6,7 +6,6 @@ import dataclasses
 import gc
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,8 @@ import torch
 from explained import stages
 
 import headrace as hr
+
+from copies import run_program
 
 FREE = 1 << 22  # of a machine that these tests pretend to have
 
@@ -163,13 +164,6 @@ def test_ulimit_of_data_is_kept(tmp_path):
     path = tmp_path / "x.npy"
     np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(1 << 20, 256)).flush()
     helpers = str(Path(__file__).parents[2])
-    ran = subprocess.run(
-        [sys.executable, "-c", _LIMITED, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "PYTHONPATH": helpers},
-    )
+    ran = run_program(_LIMITED, path, environment={**os.environ, "PYTHONPATH": helpers})
     assert ran.returncode == 0, ran.stderr
     assert 0 < int(ran.stdout) * 1024 <= 128 << 20

@@ -11,32 +11,31 @@ import torch
 
 import headrace as hr
 
-from contracts import continue_in_fresh_process, digests, run_and_save
+from contracts import continue_in_fresh_process, continued, digests, run_and_save
 from plans import PLANS, double, graph, items, store
 
 pytestmark = pytest.mark.slow
 
 
-NAMES = list(PLANS)
-
-
-# Many in one process, as it takes longer to start than what it does for ten.
-@pytest.mark.combinations(1)
-@pytest.mark.parametrize("names", [NAMES[::2], NAMES[1::2]], ids=["every other plan", "the others"])
-def test_continues_in_a_fresh_process(names):
+# All in one process, as it takes longer to start than what it does for ten.
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.thorough)])
+def test_continues_in_a_fresh_process(every):
+    """Each plan from a tenth of its states, one from the beginning and the next from behind the first batch."""
     expected, states = {}, {}
-    for name in names:
+    for number, name in enumerate(PLANS):
         with PLANS[name]().loader() as loader:
-            seen, states[name] = run_and_save(loader)
+            seen, saved = run_and_save(loader)
         assert len(set(seen)) == len(seen), f"epochs and batches must differ: {name}"
-        expected[name] = [seen[done:] for done in range(len(seen) + 1)]
+        chosen = range(number % every, len(saved), every)
+        states[name] = [saved[done] for done in chosen]
+        expected[name] = [seen[done:] for done in chosen]
     assert continue_in_fresh_process(states, num_threads=2) == expected
 
 
 def test_continues_under_other_passes_and_workers():
     with PLANS["neighbor"]().loader() as loader:
         seen, states = run_and_save(loader)
-    tails = continue_in_fresh_process({"neighbor": states}, num_threads=1, fuse_sampling=False, workers=3)
+    tails = continued({"neighbor": states}, num_threads=1, fuse_sampling=False, workers=3)
     assert tails["neighbor"] == [seen[done:] for done in range(len(seen) + 1)]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 import headrace as hr
 
+from copies import run_program
 from plans import PLANS, items
 
 
@@ -104,6 +103,6 @@ try:
 except ImportError as error:
     print(error)
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
-    assert "matplotlib" in result.stdout
+    result = run_program(program)
+    assert "matplotlib" in result.stdout, result.stderr
     assert "headrace[plot]" in result.stdout

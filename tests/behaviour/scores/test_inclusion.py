@@ -101,17 +101,21 @@ def test_it_is_close_to_counts(name):
 @pytest.mark.combinations(1)
 @pytest.mark.parametrize(("replace", "tolerance"), [(False, 0.02), (True, 0.005)])
 def test_picks_by_weight(replace, tolerance):
+    """Those of a graph of two rows, of which two hundred draw at a time in another graph."""
     weights = torch.tensor([0.0, 1, 2, 3, 4, 10, 5, 1], dtype=torch.float64)
-    one = hr.Graph.from_coo(range(8), [8] * 7 + [9], num_nodes=10, edge_attrs={"weight": weights})
+    src, dst = torch.arange(8), torch.tensor([8] * 7 + [9])
+    one = hr.Graph.from_coo(src, dst, num_nodes=10, edge_attrs={"weight": weights})
+    ahead = 10 * torch.arange(200)[:, None]
+    ends = [(side + ahead).flatten() for side in (src, dst)]
+    many = hr.Graph.from_coo(*ends, num_nodes=2_000, edge_attrs={"weight": weights.repeat(200)})
+    seeds = (torch.tensor([8, 9]) + ahead).flatten()
     for fanout in (1, 3, 5, 6, 7, -1):
         options = {"weight": "weight", "replace": replace}
         # Seeds of the only batch, and in one hop: what is in it is what is picked.
         picks = hr.scores.inclusion(hr.ItemSampler([8, 9], batch_size=2).sample_neighbor(one, [fanout], **options))[:8]
-        items = hr.ItemSampler(torch.tensor([8, 9]).repeat(4_000), batch_size=2)
-        plan = items.sample_neighbor(one, [fanout], **options)
-        counts = torch.zeros(10)
-        for batch in plan.loader():
-            counts[batch.n_id] += 1
+        items = hr.ItemSampler(seeds.repeat(20), batch_size=400)
+        plan = items.sample_neighbor(many, [fanout], **options)
+        counts = sum(torch.bincount(batch.n_id % 10, minlength=10) for batch in plan.loader())
         assert (picks - counts[:8] / 4_000).abs().max() < tolerance + 0.03
         if not replace and fanout > 0:
             assert float(picks[:7].sum()) == pytest.approx(min(fanout, 6), abs=1e-4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from ranks import partition, run_ranks
 
 import headrace as hr
 
+from copies import run_program
 from plans import NUM_NODES, graph, items, store
 from shard_files import write
 from strategies import edge_lists
@@ -261,5 +261,5 @@ def test_writing_takes_less_memory_than_one_shard(tmp_path):
     """Two shards of 110 MB, in a process that may allocate 100; half of that is pieces and what malloc keeps."""
     if not sys.platform.startswith("linux"):
         pytest.skip("limits and reads what Linux counts")
-    run = subprocess.run([sys.executable, "-c", _CUT, tmp_path, "100"], capture_output=True, text=True, check=False)
+    run = run_program(_CUT, tmp_path, 100)
     assert run.stdout == "written\n", run.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +16,8 @@ import torch
 from headrace.ops import BlockSampler, NeighborRule, TierSizes, _native, check_csc, gather_rows, locate_rows
 from headrace.ops.errors import InputError
 from headrace.ops.features.disk_rows import DiskRows
+
+from copies import run_program
 
 NUM_NODES = 20_000
 DEGREE = 20
@@ -128,7 +129,7 @@ def test_many_threads_for_few_nodes():
     assert _native.threads_in_pool() <= max(before, 4)
 
 
-# Imports take seconds: they are made once, in a process that has no thread of the pool, whose copies do the work.
+# In a process that has no thread of the pool, whose copies do the work.
 COPIES = """
 import os, signal, sys
 import torch
@@ -148,8 +149,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 def run_copies(work, *names):
     """Run functions each in a process of its own, and return how these end."""
-    command = [sys.executable, "-c", COPIES.format(work=work), *names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = run_program(COPIES.format(work=work), *names)
     assert (done.returncode, done.stderr) == (0, "")
     return [line.split() for line in done.stdout.splitlines()]
 

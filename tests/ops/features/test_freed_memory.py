@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from ctypes.util import find_library
 
 import pytest
+
+from copies import run_program
 
 # Two tensors at a time, as of layers, of which each is some per cent larger or smaller than those before it.
 FAULTS = """
@@ -26,8 +27,7 @@ print(keeps, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 def faults_of(how: str) -> tuple[str, int]:
     """Whether memory is kept, and how often pages were made for 1 GB, in a process of its own."""
-    command = [sys.executable, "-c", FAULTS, how]
-    keeps, faults = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    keeps, faults = run_program(FAULTS, how).stdout.split()
     return keeps, int(faults)
 
 

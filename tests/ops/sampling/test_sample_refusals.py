@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
@@ -17,6 +16,8 @@ from headrace.ops import (
     check_weights,
     sample_hop,
 )
+
+from copies import run_program
 
 TOO_MANY = """
 import resource, torch
@@ -36,8 +37,8 @@ except InputError:  # what getrusage tells begins with the peak of the process t
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory of a process")
 def test_more_draws_than_memory_can_hold_are_refused_before_any():
     """Those of a row, or of all rows that are looked at together, would fit: 4 GB of 80, of which there are 16."""
-    result = subprocess.run([sys.executable, "-c", TOO_MANY], capture_output=True, text=True, check=True)
-    assert int(result.stdout) < 2**20  # KB
+    result = run_program(TOO_MANY)
+    assert int(result.stdout) < 2**20, result.stderr  # KB
 
 
 NOT_AN_INT: Any = 2.0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
+from ranks import run_processes
 
 import headrace as hr
 from headrace.ops import TierSizes
@@ -79,46 +78,30 @@ def test_ranks_of_one_process_divide_the_memory(path):
     assert sum(taken(*ranks)) <= FREE / 4
 
 
-_SPAWNED = """
-import os, sys, tempfile
-import numpy as np, torch
+_STARTED = """
+import os, sys
+import torch
 import headrace as hr
 from headrace.pipeline.plan import machine
 
-def main(rank, path, results):
-    os.environ.pop("LOCAL_WORLD_SIZE", None)
-    machine.shared_room = lambda: {free}
-    torch.distributed.init_process_group("gloo", init_method=f"file://{{path}}.store", rank=rank, world_size=2)
-    x = hr.FeatureStore(node={{"x": hr.DiskFeature(path)}})
-    whole = hr.ItemSampler(10, batch_size=5, seed=1).fetch_feature(x, node=["x"])
-    loaders = [whole.loader(lookahead=False, **ranks) for ranks in ({{}}, {{"rank": 0, "world_size": 1}}, {{}})]
-    stores = [stage.wants.store for one in loaders for stage in one._rewriting.final.stages if stage.wants is not None]
-    results[rank] = sum(store.node["x"].capacity for store in stores)
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
-
-if __name__ == "__main__":
-    results = torch.zeros(2, dtype=torch.int64).share_memory_()
-    torch.multiprocessing.spawn(main, (sys.argv[1], results), nprocs=2)
-    print(*results.tolist())
+rank, world_size, meeting, path, free = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
+assert "LOCAL_WORLD_SIZE" not in os.environ
+machine.shared_room = lambda: int(free)
+torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+x = hr.FeatureStore(node={"x": hr.DiskFeature(path)})
+whole = hr.ItemSampler(10, batch_size=5, seed=1).fetch_feature(x, node=["x"])
+loaders = [whole.loader(lookahead=False, **ranks) for ranks in ({}, {"rank": 0, "world_size": 1}, {})]
+stores = [stage.wants.store for one in loaders for stage in one._rewriting.final.stages if stage.wants is not None]
+print(sum(store.node["x"].capacity for store in stores))
+torch.distributed.barrier()
+torch.distributed.destroy_process_group()
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs gloo")
-def test_spawned_ranks_without_a_launcher_share_a_budget(path, tmp_path):
-    (tmp_path / "spawned.py").write_text(_SPAWNED.format(free=FREE))
-    environment = {name: value for name, value in os.environ.items() if name != "LOCAL_WORLD_SIZE"}
-    ran = subprocess.run(
-        [sys.executable, str(tmp_path / "spawned.py"), str(path)],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        env={**environment, "OMP_NUM_THREADS": "1"},
-    )
-    assert ran.returncode == 0, ran.stderr
-    rows = list(map(int, ran.stdout.split()))
+def test_ranks_without_a_launcher_share_a_budget(path, tmp_path):
+    rows = list(map(int, run_processes(_STARTED, 2, tmp_path / "meeting", str(path), str(FREE))))
     assert all(rows)
     assert sum(rows) * 128 * 4 <= FREE / 2
 

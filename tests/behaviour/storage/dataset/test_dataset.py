@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import subprocess
-import sys
 from copy import copy
 
 import numpy as np
@@ -14,6 +13,8 @@ import torch
 from small_datasets import BUYS, KINDS, saved
 
 import headrace as hr
+
+from copies import TORCH, run_program
 
 
 def plan(graph, store, items, kind):
@@ -200,7 +201,7 @@ start = time.perf_counter()
 hr.open_dataset({str(tmp_path / "set")!r})
 print(time.perf_counter() - start, [name for name in ("duckdb", "torch_geometric") if name in sys.modules])
 """
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    out = run_program(program, imports=TORCH).stdout
     assert out.split(maxsplit=1)[1].strip() == "[]"
     assert float(out.split()[0]) < 0.1
 
