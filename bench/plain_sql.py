@@ -67,7 +67,7 @@ more = {"w": np.float64, "t": np.int64} if "times" in kind else {}
 names = "".join(f", e.{one}" for one in more)
 if of_texts:
     sides = {"users": ["src"], "items": ["dst"]} if "types" in kind else {"keys": ["src", "dst"]}
-    (sources, *_), (*_, destinations), num_nodes = sides, sides, 0
+    sources, destinations, num_nodes = next(iter(sides)), next(reversed(sides)), 0
     for keys, ends in sides.items():
         of_type = " UNION ".join(f"SELECT DISTINCT {end} AS key FROM {table}" for end in ends)
         number = f"{num_nodes} + row_number() OVER (ORDER BY key) - 1"

@@ -78,7 +78,7 @@ DESCRIPTIONS = {
     ),
     "a node of 64 bits": (
         Description([EdgeTable(Table("edges", {"src": np.array([2**63], np.uint64), "dst": np.array([1])}))]),
-        "integers below 2..63",
+        "expected ids of 'node' to be texts or integers everywhere, got texts in",
     ),
     "numbers as names of splits": (nodes(splits="w"), "expected names of items in 'w'"),
     "texts as a mask": (nodes(splits={"a": "t"}), "got texts"),

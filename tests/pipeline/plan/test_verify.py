@@ -99,7 +99,9 @@ def sample(plan, name):
 
 
 def test_the_samplers_are_all_that_there_are():
-    names = {stage.__dict__["name"] for stage in subclasses(Sampler) if "name" in stage.__dict__}
+    # Other tests have samplers of their own.
+    ours = [stage for stage in subclasses(Sampler) if stage.__module__.startswith("headrace.")]
+    names = {stage.__dict__["name"] for stage in ours if "name" in stage.__dict__}
     assert names == {*SAMPLERS}
 
 
