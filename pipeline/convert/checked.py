@@ -158,6 +158,11 @@ def checked(description: Description) -> Checked:
     for one in found.items:
         _check_items(found, one)
     _check_added(found)
+    for _, edge in found.edge_tables():
+        if found.options.duplicate_edges == "sum":
+            _check_sums(edge, found.options)
+        if found.options.held_out == "drop":
+            _check_held_out(edge)
     return found
 
 
@@ -198,16 +203,6 @@ def _check_added(tables: Checked) -> None:
             "convert: held_out='drop' (--held-out drop): expected a column of splits in a table of edges, got none; "
             "name it: split = COLUMN under [edges]"
         )
-    for _, edge in tables.edge_tables():
-        if options.duplicate_edges == "sum":
-            _check_sums(edge, options)
-        if options.held_out == "drop" and edge.split is not None and not edge.table.is_empty(edge.split):
-            column = edge.table.column(edge.split)
-            if not column.is_text:
-                raise InputError(
-                    f"convert: {edge.table.name}: expected names of items in {edge.split!r}, got {column.dtype}; "
-                    "name a column of texts such as train"
-                )
     if options.loops == "add" and len(apart) == len(tables.edges):
         raise InputError(
             "convert: loops='add' (--loops add): expected an edge type between nodes of one type, got "
@@ -218,6 +213,18 @@ def _check_added(tables: Checked) -> None:
         raise InputError(
             f"convert: expected reverse=True (--reverse) without {other}, got both; add them to the graph by its "
             "methods, or leave one out"
+        )
+
+
+def _check_held_out(edge: EdgeTable) -> None:
+    """Refuse to hold out edges by a column that has no names: it is compared with some before it is read as items."""
+    if edge.split is None or edge.table.is_empty(edge.split):
+        return
+    column = edge.table.column(edge.split)
+    if not column.is_text:
+        raise InputError(
+            f"convert: {edge.table.name}: expected names of items in {edge.split!r}, got {column.dtype}; "
+            "name a column of texts such as train"
         )
 
 

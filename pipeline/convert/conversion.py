@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from headrace.ops import InputError
 from headrace.ops.forks import cached_property
 from headrace.ops.warn_user import warn_user
@@ -82,7 +80,7 @@ class Conversion:
     def run(self, notes: Mapping[str, Any]) -> Manifest:
         """Run the passes that are not finished, and return the manifest of what they have written."""
         _ = self.edge_attributes  # which refuses some tables
-        for place, (name, node) in enumerate(list(self.tables.nodes.items())):
+        for place, (name, node) in enumerate(self.tables.nodes.items()):
             self._look_for_ids(node)
             self._ids[name] = self._find_ids(place, node)
         self._read_edges()
@@ -182,12 +180,9 @@ class Conversion:
     def _leave_out_repeats(self, node: NodeTable, keys: str, facts: Facts) -> None:
         """Read the rows of a type from now on without those that repeat an id."""
         assert node.table is not None
-        num_rows = facts["num_rows"] + facts["repeats"]
-        goes = np.zeros(-(-num_rows // 8), np.uint8)
-        for batch in self.base.batches(f"SELECT row FROM {repeats_of(keys)}"):
-            rows = batch.column(0).to_numpy()
-            np.bitwise_or.at(goes, rows >> 3, np.right_shift(128, rows & 7).astype(np.uint8))
-        table = WithoutRows(node.table, goes)
+        batches = self.base.batches(f"SELECT row FROM {repeats_of(keys)}")
+        rows = (batch.column(0).to_numpy() for batch in batches)
+        table = WithoutRows(node.table, facts["num_rows"] + facts["repeats"], rows)
         self.tables = replace(self.tables, nodes={**self.tables.nodes, node.type: replace(node, table=table)})
         self.count(f"rows of {node.type} that repeat an id, left out", facts["repeats"])
 

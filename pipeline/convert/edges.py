@@ -82,9 +82,7 @@ class GraphEdges:
             for number, one in ends.items():
                 kept = facts["kept"][str(number)]
                 if str(number) in facts["once"]:
-                    pairs = f"{one.name}_once" if one.pairs == one.name else one.pairs
-                    fewer = replace(one, name=f"{one.name}_once", num_edges=kept, pairs=pairs)
-                    conversion.ends[number] = (*conversion.ends[number][:2], fewer)
+                    conversion.ends[number] = (*conversion.ends[number][:2], _once(one, kept))
                 self._num_added[number] = facts["added"].get(str(number), 0)
             repeats = sum(one.num_edges for one in ends.values()) - sum(facts["kept"].values())
             what = "summed up in it" if self._options.duplicate_edges == "sum" else "left out"
@@ -150,10 +148,7 @@ class GraphEdges:
         kept = {str(number): one.num_edges for number, one in ends.items()}
         once = {} if options.duplicate_edges == "keep" else self._without_repeats(ends)
         facts: Facts = {"kept": kept | once, "once": list(once), "added": {}}
-        ends = {
-            number: replace(one, name=f"{one.name}_once") if str(number) in once else one
-            for number, one in ends.items()
-        }
+        ends = {number: _once(one, once[str(number)]) if str(number) in once else one for number, one in ends.items()}
         pairs = " UNION ALL ".join(f"SELECT src, dst FROM {one.name}" for one in ends.values())
         if options.undirected and src == dst:
             for number, one in ends.items():
@@ -199,14 +194,14 @@ class GraphEdges:
             has_sums = weight is not None and base.value(f"SELECT count(*) > 0 FROM sums WHERE {inside}")
             if stay < one.num_edges or has_sums:
                 kept[str(number)] = stay
-                drop(base, f"{one.name}_once")
-                rows = one.name
+                fewer, rows = _once(one, stay).name, one.name
+                drop(base, fewer)
                 if weight is not None:
                     column = one.columns["weight"]
                     of_sum = f"CAST(coalesce(weight, {column}) AS {sql_type(weight.dtype)}) AS {column}"
                     rows = f"(SELECT x.* REPLACE ({of_sum}) FROM {rows} x LEFT JOIN sums ON first = edge + {start})"
                 base.execute(
-                    f"CREATE TABLE {one.name}_once AS SELECT {_numbered_anew(one, 'src', 'dst')} FROM {rows} "
+                    f"CREATE TABLE {fewer} AS SELECT {_numbered_anew(one, 'src', 'dst')} FROM {rows} "
                     f"WHERE edge + {start} IN (SELECT first FROM firsts)"
                 )
         base.execute("DROP TABLE firsts")
@@ -228,6 +223,12 @@ class GraphEdges:
             f"convert: {table.where(row)}: expected a sum of weights that fits {weight.dtype}, got {large[1]} of this "
             "edge and those that repeat it; write weights in a larger type"
         )
+
+
+def _once(ends: Ends, num_edges: int) -> Ends:
+    """Return the edges of a table without those that repeat another one, which are in a table of their own."""
+    name = f"{ends.name}_once"
+    return replace(ends, name=name, num_edges=num_edges, pairs=name if ends.pairs == ends.name else ends.pairs)
 
 
 def _weight_of(ends: Ends, weight: Attribute | None) -> str:

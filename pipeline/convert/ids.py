@@ -84,7 +84,7 @@ def find_keys(
     base.execute(f"CREATE OR REPLACE TABLE {name} (key {kind}, node BIGINT)")
     num_rows = repeats = 0
     if node.table is not None and node.id is not None:
-        repeats = _read_keys(base, name, node.table, node.id, node.type, options, room, advance)
+        repeats = _read_keys(base, name, node, options, room, advance)
         num_rows = base.value(f"SELECT count(*) FROM {name}")
     if options.unknown_ids == "create" or node.table is None:
         _collect(base, name, kind, references, bool(num_rows), room, advance)
@@ -103,23 +103,17 @@ def repeats_of(name: str) -> str:
     return f"{name}_repeats"
 
 
-def _read_keys(
-    base: Database,
-    name: str,
-    table: Table,
-    column: str,
-    node_type: str,
-    options: Options,
-    room: int,
-    advance: Advance,
-) -> int:
+def _read_keys(base: Database, name: str, node: NodeTable, options: Options, room: int, advance: Advance) -> int:
     """Read the keys of a table of nodes, and return how many rows were left out as they repeat one."""
+    table, column = node.table, node.id
+    assert table is not None
+    assert column is not None
     with feed_rows(base, table, {"key": column}, room, advance, keys=["key"]):
         base.execute(f"INSERT INTO {name} SELECT key, row FROM {INCOMING}")
     null = base.value(f"SELECT min(node) FROM {name} WHERE key IS NULL")
     if null is not None:
         raise InputError(
-            f"convert: {table.where(null)}: expected an id of a {node_type} in {column!r}, got null; remove the row, "
+            f"convert: {table.where(null)}: expected an id of a {node.type} in {column!r}, got null; remove the row, "
             "or number it"
         )
     repeated = base.row(

@@ -104,6 +104,11 @@ def unique(some: Ids) -> Ids:
     return found
 
 
+def set_bits(bits: NDArray[np.uint8], places: Ids) -> None:
+    """Set the bits of some places, of which the first of a byte is its lowest."""
+    np.bitwise_or.at(bits, places >> 3, np.left_shift(1, places & 7).astype(np.uint8))
+
+
 class _Seen:
     """A set of sources: a sorted array while that is smaller than one bit for each node."""
 
@@ -127,4 +132,4 @@ class _Seen:
 
     def _set(self, some: Ids) -> None:
         assert self._bits is not None
-        np.bitwise_or.at(self._bits, some >> 3, np.left_shift(1, some & 7).astype(np.uint8))
+        set_bits(self._bits, some)

@@ -66,9 +66,15 @@ def kept(graph: GraphView) -> Kept:
     return graph._kept  # noqa: SLF001 - of this module, which the graph holds
 
 
+def numbering_of(graph: GraphView) -> str | None:
+    """Return the `Dataset.numbering` of the data set that a graph is of, as far as that is known."""
+    numbering: str | None = kept(graph).tables.get(NUMBERING)
+    return numbering
+
+
 def numbered_as(graph: GraphView, other: SameNodes) -> SameNodes:
     """Return another graph of the nodes of a graph: it has the `NUMBERING` of that, too."""
-    kept(other).tables[NUMBERING] = kept(graph).tables.get(NUMBERING)
+    kept(other).tables[NUMBERING] = numbering_of(graph)
     return other
 
 

@@ -13,7 +13,7 @@ from headrace.pipeline.data.arrays import is_mask_of_integers, zeros_and_ones
 from headrace.pipeline.data.checks import is_of_headrace
 from headrace.pipeline.data.digest import equal
 from headrace.pipeline.data.feature_names import listed
-from headrace.pipeline.data.graph_machinery import NUMBERING, kept
+from headrace.pipeline.data.graph_machinery import numbering_of
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.plan.settings import RunSettings
 from headrace.pipeline.plan.source import BatchSource, SourceStage
@@ -191,7 +191,7 @@ def check_items_fit(stage: Stage, before: Sequence[Stage]) -> None:
             f"{stage.origin.name}: expected a mask of items for the graph's {graph.num_nodes} nodes, got one of "
             f"{source.mask_size}; give the mask of this graph, or ids: mask.nonzero().squeeze(1)"
         )
-    of_graph, of_items = kept(graph).tables.get(NUMBERING), getattr(source, "items", None)
+    of_graph, of_items = numbering_of(graph), getattr(source, "items", None)
     if isinstance(of_items, ItemSet) and None not in (of_graph, of_items.numbering) and of_graph != of_items.numbering:
         raise InputError(
             f"{stage.origin.name}: expected items of the data set of the graph, got some of one whose nodes are "

@@ -30,7 +30,7 @@ from headrace.ops.errors import PlanError
 from headrace.ops.names import close_name
 from headrace.pipeline.data import GraphView
 from headrace.pipeline.data.checks import check_depth
-from headrace.pipeline.data.graph_machinery import NUMBERING, kept
+from headrace.pipeline.data.graph_machinery import numbering_of
 from headrace.pipeline.data.items import ItemSet
 from headrace.pipeline.plan.arguments import check_arguments
 from headrace.pipeline.plan.fanouts import counts_by_name
@@ -61,7 +61,7 @@ def config_of(plan: Plan, *, graphs: Any = None, stores: Any = None) -> dict[str
         raise PlanError(f"config: expected a plan that begins with a source, got {source.name}; begin with ItemSampler")
     stages = [{"source": source.name, **writer.parameters(source)}]
     stages += [{"verb": _verb_of(stage), **writer.parameters(stage)} for stage in rest]
-    numberings = {name: one for name, graph in writer.graphs().items() if (one := _numbering_of(graph)) is not None}
+    numberings = {name: one for name, graph in writer.graphs().items() if (one := numbering_of(graph)) is not None}
     return {"version": VERSION, **({"numbering": numberings} if numberings else {}), "stages": stages}
 
 
@@ -103,15 +103,10 @@ def plan_of(config: Any, *, graphs: Any = None, stores: Any = None, items: Any =
     return plan
 
 
-def _numbering_of(graph: GraphView) -> str | None:
-    numbering: str | None = kept(graph).tables.get(NUMBERING)
-    return numbering
-
-
 def _check_numbering(noted: Any, graphs: Mapping[str, GraphView]) -> None:
     """Compare the numbering of nodes in graphs of data sets with what the config notes of it."""
     for name, numbering in noted.items() if isinstance(noted, Mapping) else ():
-        if name in graphs and _numbering_of(graphs[name]) not in (None, numbering):
+        if name in graphs and numbering_of(graphs[name]) not in (None, numbering):
             raise PlanError(
                 f"from_config: expected the {name} of the data set of which the config was written, got one whose "
                 "nodes are numbered otherwise, as after it was converted again; write the config of a plan over this"

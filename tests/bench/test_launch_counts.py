@@ -45,7 +45,7 @@ def written(folder, **modules):
         (folder / f"test_{name}.py").write_text(text)
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["one process", "a worker"])
+@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["one process", "two"])
 def test_a_module_that_launches_nothing_fails(options, tmp_path, monkeypatch):
     pytest.importorskip("xdist")
     monkeypatch.chdir(tmp_path)
@@ -58,11 +58,15 @@ def test_a_module_that_launches_nothing_fails(options, tmp_path, monkeypatch):
     assert launched["test_launches.py"] != "0"
 
 
-def test_modules_that_launch_or_skip_pass(tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["one process", "two"])
+def test_modules_that_launch_or_skip_pass(options, tmp_path, monkeypatch):
+    pytest.importorskip("xdist")
     monkeypatch.chdir(tmp_path)
     written(tmp_path, launches=LAUNCHES, skipped=SKIPPED)
-    run = run_program(PYTEST, environment=environment())
+    run = run_program(PYTEST, *options, environment=environment())
     assert run.returncode == 0, run.stdout + run.stderr
+    launched = {line.split()[1]: line.split()[0] for line in run.stdout.splitlines() if line.endswith(".py")}
+    assert launched["test_launches.py"] != "0"
 
 
 def test_an_interrupt_leaves_what_was_found_out(tmp_path, monkeypatch):

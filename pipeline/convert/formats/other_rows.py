@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.pipeline.convert.formats.views import Chunk, View
+from headrace.pipeline.convert.sorted_edges import set_bits
 from headrace.pipeline.convert.table import Stamp, Table
 
-#: Rows, or bytes of bits, that are looked at together.
+#: Rows that are looked at together.
 _AT_A_TIME = 1 << 16
 
 
@@ -20,15 +21,19 @@ class WithoutRows(View):
 
     Parameters
     ----------
-    goes
-        Which rows to leave out, as bits: uint8[(num_rows + 7) // 8].
+    num_rows
+        Of the table.
+    rows
+        Those to leave out, in arrays, in any order.
     """
 
-    def __init__(self, table: Table, goes: NDArray[np.uint8]) -> None:
-        self._goes = goes
+    def __init__(self, table: Table, num_rows: int, rows: Iterable[NDArray[np.int64]]) -> None:
+        self._goes = np.zeros(-(-num_rows // 8), np.uint8)  # a bit for each row
         super().__init__(table, {})
-        left_out = sum(int(np.unpackbits(goes[i : i + _AT_A_TIME]).sum()) for i in range(0, len(goes), _AT_A_TIME))
-        self.num_rows = None if table.num_rows is None else table.num_rows - left_out
+        for some in rows:
+            set_bits(self._goes, some)
+            num_rows -= len(some)
+        self.num_rows = num_rows
 
     def _with_changes(self, chunks: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         start = 0
@@ -48,7 +53,7 @@ class WithoutRows(View):
             start, left = start + _AT_A_TIME, left - len(stays)
 
     def _stay(self, start: int, stop: int) -> NDArray[np.bool_]:
-        bits = np.unpackbits(self._goes[start // 8 : -(-stop // 8)])[start % 8 :][: stop - start]
+        bits = np.unpackbits(self._goes[start // 8 : -(-stop // 8)], bitorder="little")[start % 8 :][: stop - start]
         stays: NDArray[np.bool_] = bits == 0
         return stays
 

@@ -173,8 +173,9 @@ def open_dataset(path: str | os.PathLike[str], *, memory_map: bool = True) -> Da
     for one in manifest.features:
         rows = with_scale(reader.array(one.rows), one.quantization)
         features[one.of][one.name if one.type is None else (one.type, one.name)] = rows
-    items = {name: replace(_items(reader, runs), numbering=manifest.numbering) for name, runs in manifest.items.items()}
-    kept(graph).tables |= {ITEMS_BESIDE: items, NUMBERING: manifest.numbering}
+    numbering = manifest.numbering
+    items = {name: replace(_items(reader, runs), numbering=numbering) for name, runs in manifest.items.items()}
+    kept(graph).tables |= {ITEMS_BESIDE: items, NUMBERING: numbering}
     types = manifest.node_types or (("node", manifest.num_nodes),)
     ids: dict[str, IdMap] = {str(name): RowNumbers(count) for name, count in types}
     ids |= {
