@@ -104,6 +104,10 @@ class Run:
 
     def _check_tests(self, copy: Copy) -> None:
         tests = list(dict.fromkeys(mutant.test for mutant in self._mutants))
+        # Processes of xdist that collect nothing do not say which name there is no test of.
+        code, output = copy.run(tests, LIMIT_SECONDS, "--collect-only")
+        if code != 0:
+            raise RuntimeError(f"expected a test for each mutant, but pytest cannot collect them\n{output[-4000:]}")
         code, output = copy.run(tests, LIMIT_SECONDS * len(tests), "-n", str(self._jobs))
         if code != 0:
             raise RuntimeError(f"the tests fail without a mutant\n{output[-4000:]}")

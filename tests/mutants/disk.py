@@ -24,7 +24,7 @@ DISK = (
         "ops/native/disk/range_read.cpp",
         "if (done_ < range_->needed) return false;",
         "",
-        _FEATURE + "test_short_interrupted_and_failing_reads[None-1]",
+        _FEATURE + "test_short_interrupted_and_failing_reads",
     ),
     Mutant(
         "ops/native/disk/range_read.cpp",
@@ -36,7 +36,7 @@ DISK = (
         "ops/native/disk/range_read.cpp",
         "if (outcome == -EINTR || outcome == -EAGAIN) return false;",
         "",
-        _FEATURE + "test_short_interrupted_and_failing_reads[None-2]",
+        _FEATURE + "test_short_interrupted_and_failing_reads",
     ),
     Mutant(
         "ops/native/disk/disk_reader.cpp",
