@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headrace.ops import InputError
 from headrace.pipeline.convert.arrow_columns import needed_library
 from headrace.pipeline.convert.csv_text import UNIT, CsvText, packing_of, unpacked_name
-from headrace.pipeline.convert.csv_values import Kind, column_of_kind, is_canonical, kind_of_values, parsed
+from headrace.pipeline.convert.csv_values import Kind, column_of_kind, is_canonical, kind_of_values, num_parts, parsed
 from headrace.pipeline.convert.files import Paths, RowsOfFiles, fault_of, files_of, stamps_of
 from headrace.pipeline.convert.table import Column, Stamp, Table, where_from
 
@@ -105,9 +105,11 @@ class CsvTable(Table):
         self._names = list(names) if names is not None else self._header(self._files[0])
         if len(set(self._names)) < len(self._names):
             raise InputError(f"convert: {self._files[0]}: expected columns of different names, got {self._names}")
-        for path in self._files if names is None else ():
-            if self._header(path) != self._names:
-                raise InputError(f"convert: expected the header {self._names} in {path}, got {self._header(path)}")
+        #: The columns of each file, in its own order.
+        self._columns_of = {path: self._names if names is not None else self._header(path) for path in self._files}
+        for path, own in self._columns_of.items():
+            if sorted(own) != sorted(self._names):
+                raise InputError(f"convert: expected the columns {self._names} in {path}, got {own}")
         self._rows = RowsOfFiles(self._files)
         self._read_sample(types or {})
         self.take_kinds(self._kinds)
@@ -118,6 +120,11 @@ class CsvTable(Table):
         options = (self._comment, self._skip, self._null_values, self._escape)
         self.identity = f"{self._separator!r} {self._has_header} {options} {self._kinds}"
         self.columns = {name: column_of_kind(kind) for name, kind in self._kinds.items()}
+
+    def take_lists(self) -> None:
+        """Read columns of fields such as ``"1,2"``, which may be numbers or lists, as lists from now on."""
+        self.take_kinds({**self._kinds, **{name: ("vector", num_parts(one)) for name, one in self._unclear.items()}})
+        self._unclear = {}
 
     def column(self, name: str) -> Column:
         """Return what a column holds; `Table.column` documents it."""
@@ -258,16 +265,14 @@ class CsvTable(Table):
         for path in self._files:
             rows = self._plain_rows(path)
             some = list(islice(rows, self._has_header, _SAMPLE - len(sample) + self._has_header))
-            sample += some
+            places = list(map(self._columns_of[path].index, self._names))
+            sample += [[row[place] for place in places] for row in some]
             # Of quotes and escapes nothing is counted.
             size = sum(len(field.encode()) + 1 for row in some for field in row)
             self._sample_bytes += size / (_ratio(path) if packing_of(path) else 1)
             if len(sample) >= _SAMPLE:
                 break
         self._sampled = len(sample)
-        odd = next((row for row in sample if len(row) != len(self._names)), None)
-        if odd is not None:
-            raise InputError(f"convert: {self._files[0]}: expected the columns {self._names}, got a row of {len(odd)}")
         unknown = [name for name in types if name not in self._names]
         if unknown:
             raise InputError(f"convert: {self.name} has no column {unknown[0]!r}; its columns are {self._names}")
@@ -332,7 +337,7 @@ class CsvTable(Table):
             read = arrow_csv.ReadOptions(
                 use_threads=False,
                 block_size=block,
-                column_names=self._names,
+                column_names=self._columns_of[path],
                 skip_rows=self._lines_before[path],
                 skip_rows_after_names=count,
             )

@@ -161,6 +161,11 @@ def _parts(text: str) -> list[str]:
     return inside.split() or [""]
 
 
+def num_parts(text: str) -> int:
+    """Return how many numbers a list has."""
+    return len(_parts(text))
+
+
 def _is_int(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and text.isascii()
 

@@ -1,7 +1,7 @@
 """DGL's CSVDataset: ``meta.yaml`` with CSV files of nodes and edges, of one graph.
 
 Every column but ids is a feature by its name, as DGL has it; ``label`` is a label, masks are items, times are times.
-Columns without a name are left out, as DGL does.
+Columns without a name are left out, and fields such as ``"1,2"`` are lists, as DGL does.
 """
 
 from __future__ import annotations
@@ -43,15 +43,19 @@ def read_dgl(folder: Path) -> Description:
     options: dict[str, Any] = {} if separator is None else {"separator": separator}
     nodes, edges = [], []
     for one in top.each("node_data", _NODE):
-        table = CsvTable(inside(folder, one.take("file_name", str)), **options)
-        nodes.append(_nodes(one, table))
+        nodes.append(_nodes(one, _table(folder, one, options)))
     for one in top.each("edge_data", _EDGE):
-        table = CsvTable(inside(folder, one.take("file_name", str)), **options)
-        edges.append(_edges(one, table))
+        edges.append(_edges(one, _table(folder, one, options)))
     typed = any(edge.type is not None for edge in edges)
     if not typed and len(nodes) == 1:
         nodes = [NodeTable("node", *_rest(nodes[0]))]
     return Description(edges, nodes)
+
+
+def _table(folder: Path, one: Fields, options: dict[str, Any]) -> CsvTable:
+    table = CsvTable(inside(folder, one.take("file_name", str)), **options)
+    table.take_lists()
+    return table
 
 
 def _rest(node: NodeTable) -> tuple[Any, ...]:

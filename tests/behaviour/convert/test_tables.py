@@ -83,6 +83,19 @@ def test_csv_without_header_in_several_files(tmp_path):
     refused(tmp_path, {"files": "parts", "names": ["n", "t"]}, message, features="n")
 
 
+def test_parts_of_csv_have_their_columns_in_any_order(tmp_path):
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/1.csv").write_text("n,t\n3,x\n4,y\n")
+    (tmp_path / "parts/2.csv").write_text("t,n\nx,5\n")
+    data = of_nodes(tmp_path, {"files": "parts"}, 3, features="n", labels="t")
+    assert rows_of(data, "n").tolist() == [3, 4, 5]
+    assert rows_of(data, "t").tolist() == [0, 1, 0]
+    (tmp_path / "parts/2.csv").write_text("t,n\nx,5\ny\n")
+    refused(tmp_path, {"files": "parts"}, r"2\.csv, row 3: expected 2 columns, got 1", features="n")
+    (tmp_path / "parts/2.csv").write_text("t,m\nx,5\n")
+    refused(tmp_path, {"files": "parts"}, r"the columns \['n', 't'\] in .*2\.csv, got \['t', 'm'\]", features="n")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
