@@ -235,7 +235,7 @@ def _check_sums(edge: EdgeTable, options: Options) -> None:
         raise InputError(
             f"{what}: expected a column of weights in each table of edges, got "
             f"{'none' if weight is None else 'true and false'} in {edge.table.name}; name it: weight = COLUMN under "
-            "[edges]"
+            "[edges] of TOML, --weight COLUMN, or call an array of .npz weight"
         )
     if edge.split is not None and options.held_out == "keep":
         raise InputError(

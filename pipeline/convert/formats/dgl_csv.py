@@ -41,11 +41,8 @@ def read_dgl(folder: Path) -> Description:
         raise InputError(f"convert: {path}: expected one graph, got graph_data, which is of many; convert one graph")
     separator = top.maybe("separator", str)
     options: dict[str, Any] = {} if separator is None else {"separator": separator}
-    nodes, edges = [], []
-    for one in top.each("node_data", _NODE):
-        nodes.append(_nodes(one, _table(folder, one, options)))
-    for one in top.each("edge_data", _EDGE):
-        edges.append(_edges(one, _table(folder, one, options)))
+    nodes = [_nodes(one, _table(folder, one, options)) for one in top.each("node_data", _NODE)]
+    edges = [_edges(one, _table(folder, one, options)) for one in top.each("edge_data", _EDGE)]
     typed = any(edge.type is not None for edge in edges)
     if not typed and len(nodes) == 1:
         nodes = [NodeTable("node", *_rest(nodes[0]))]
