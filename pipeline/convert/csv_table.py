@@ -124,7 +124,7 @@ class CsvTable(Table):
     def take_lists(self) -> None:
         """Read columns of fields such as ``"1,2"``, which may be numbers or lists, as lists from now on."""
         self.take_kinds({**self._kinds, **{name: ("vector", num_parts(one)) for name, one in self._unclear.items()}})
-        self._unclear = {}
+        self._unclear.clear()
 
     def column(self, name: str) -> Column:
         """Return what a column holds; `Table.column` documents it."""
@@ -281,7 +281,7 @@ class CsvTable(Table):
             for place, name in enumerate(self._names)
         }
         self._kinds = {name: types.get(name) or kind_of_values(some) for name, some in fields.items()}
-        self._unclear = {
+        self._unclear: dict[str, str] = {
             name: next(filter(None, fields[name])) for name, kind in self._kinds.items() if kind == "unclear"
         }
         self._given = set(types)

@@ -27,16 +27,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import torch
 from torch import dtype as torch_dtype
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.types import TypeName
+from headrace.pipeline.storage.dataset.decode import decode, leaves
 from headrace.pipeline.storage.opened_files import parse_json, read_limited
-from headrace.pipeline.storage.rows_meta import Counts, dtype_of
+from headrace.pipeline.storage.rows_meta import Counts, dtype_of, read_quantization
 from headrace.pipeline.storage.shard_meta import contents_of_shards, write_json
 
 MANIFEST, FORMAT, VERSION = "dataset.json", "headrace data set", 1
@@ -98,10 +100,10 @@ class GraphFiles:
 
     indptr: ArrayFile
     indices: ArrayFile
-    edge_ids: ArrayFile | None = None
-    node_ids: ArrayFile | None = None
-    edge_attrs: Mapping[str, ArrayFile] = field(default_factory=dict)
-    node_attrs: Mapping[str, ArrayFile] = field(default_factory=dict)
+    edge_ids: ArrayFile | None
+    node_ids: ArrayFile | None
+    edge_attrs: Mapping[str, ArrayFile]
+    node_attrs: Mapping[str, ArrayFile]
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,10 @@ class Manifest:
     node_types: Counts | None
     edge_types: Counts | None
     graph: GraphFiles
-    features: tuple[FeatureFile, ...] = ()
-    items: Mapping[str, tuple[ItemFiles, ...]] = field(default_factory=dict)
-    ids: tuple[IdFiles, ...] = ()
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    features: tuple[FeatureFile, ...]
+    items: Mapping[str, tuple[ItemFiles, ...]]
+    ids: tuple[IdFiles, ...]
+    notes: Mapping[str, Any]
 
     @property
     def numbering(self) -> str | None:
@@ -166,14 +168,13 @@ class Manifest:
                 f"open_dataset: expected version {VERSION} in {path}, got {str(fields.get('version'))[:40]}; make "
                 "it anew, by headrace convert or hr.save_dataset, or open it with the headrace that wrote it"
             )
-        from headrace.pipeline.storage.dataset.manifest_fields import manifest_of
-
         try:
-            return manifest_of(fields)
-        except KeyError as cause:
-            raise InputError(f"open_dataset: expected the field {cause} in {path}, but it is missing") from cause
-        except (InputError, ValueError, TypeError, AttributeError) as cause:
+            del fields["format"], fields["version"]
+            manifest = decode(Manifest, fields)
+            _check(manifest)
+        except (InputError, ValueError) as cause:
             raise InputError(f"open_dataset: {path}: {cause}; see help(hr.save_dataset) for the format") from cause
+        return manifest
 
 
 def parts_inside(folder: Path) -> tuple[str, ...]:
@@ -223,9 +224,101 @@ def holds_dataset(folder: Path) -> bool:
 
 def arrays_of(manifest: Manifest) -> list[ArrayFile]:
     """Return all arrays of a data set, each once."""
-    graph = manifest.graph
-    found: list[ArrayFile | None] = [graph.indptr, graph.indices, graph.edge_ids, graph.node_ids]
-    found += [*graph.edge_attrs.values(), *graph.node_attrs.values(), *(one.rows for one in manifest.features)]
-    found += [array for runs in manifest.items.values() for one in runs for array in (one.ids, one.labels, one.times)]
-    found += [array for one in manifest.ids for array in (one.values, one.starts, one.order)]
-    return list({array.file: array for array in found if array is not None}.values())
+    return list({array.file: array for _, array in leaves(manifest, ArrayFile)}.values())
+
+
+_IDS = (torch.int32, torch.int64)
+
+
+def _check(manifest: Manifest) -> None:
+    """Refuse fields that contradict each other.
+
+    Raises
+    ------
+    InputError, ValueError
+        Which names the field; the latter of a dtype that this torch lacks.
+    """
+    num_nodes, num_edges, graph = manifest.num_nodes, manifest.num_edges, manifest.graph
+    if num_nodes < 1:
+        raise InputError(f"expected num_nodes of at least 1, got {num_nodes}")
+    for path, array in leaves(manifest, ArrayFile):
+        _check_file(path, array)
+    _check_types("node_types", manifest.node_types, num_nodes, str)
+    _check_types("edge_types", manifest.edge_types, num_edges, (str, tuple))
+    _expect("graph.indptr", graph.indptr, (num_nodes + 1,), (torch.int64,))
+    _expect("graph.indices", graph.indices, (num_edges,), _IDS)
+    _expect("graph.edge_ids", graph.edge_ids, (num_edges,), _IDS)
+    _expect("graph.node_ids", graph.node_ids, (num_nodes,), (torch.int64,))
+    for what, attributes, num_rows in (
+        ("edge_attrs", graph.edge_attrs, num_edges),
+        ("node_attrs", graph.node_attrs, num_nodes),
+    ):
+        for name, array in attributes.items():
+            _expect_rows(f"graph.{what}.{name}", array, num_rows)
+    of_nodes: dict[Any, int] = dict(manifest.node_types or (("node", num_nodes),))
+    of_edges: dict[Any, int] = dict(manifest.edge_types or ())
+    rows_of_types = {"node": {None: num_nodes, **of_nodes}, "edge": {None: num_edges, **of_edges}}
+    _check_features(manifest.features, rows_of_types)
+    for name, runs in manifest.items.items():
+        for place, run in enumerate(runs):
+            if len(run.ids.shape) not in (1, 2):
+                raise InputError(f"expected items of one or two dimensions, got {list(run.ids.shape)}")
+            _expect(f"items.{name}[{place}].ids", run.ids, run.ids.shape, _IDS)
+            for extra in ("labels", "times"):
+                _expect_rows(f"items.{name}[{place}].{extra}", getattr(run, extra), run.ids.shape[0])
+    for ids in manifest.ids:
+        if ids.type not in of_nodes:
+            raise InputError(f"expected ids of a node type, one of {list(of_nodes)}, got {ids.type!r}")
+        count = of_nodes[ids.type]
+        _expect(f"ids of {ids.type!r}", ids.starts, (count + 1,), (torch.int64,))
+        kind, shape = (torch.int64, (count,)) if ids.starts is None else (torch.uint8, ids.values.shape)
+        _expect(f"ids of {ids.type!r}", ids.values, shape, (kind,))
+        _expect(f"order of ids of {ids.type!r}", ids.order, (count,), (torch.int64,))
+
+
+def _check_file(path: str, array: ArrayFile) -> None:
+    file = PurePosixPath(array.file)
+    is_odd = file.is_absolute() or ".." in file.parts or not file.parts or "\\" in array.file or "\0" in array.file
+    if is_odd or file.suffix != ".npy":
+        raise InputError(f"expected {path} in a .npy file below the folder, got {array.file[:200]!r}")
+    if array.sha256 is not None and len(array.sha256) != 64:
+        raise InputError(f"expected {path}.sha256 to be 64 hexadecimal digits or null, got {array.sha256[:80]!r}")
+    array.torch_dtype  # noqa: B018 - an unknown one is refused here
+
+
+def _check_types(path: str, counts: Counts | None, num_ids: int, kinds: type | tuple[type, ...]) -> None:
+    if counts is None:
+        return
+    names = [name for name, _ in counts]
+    if len(set(names)) < len(names) or not all(isinstance(name, kinds) for name in names):
+        raise InputError(f"expected different names of types as {path}, got {names[:5]}")
+    if (total := sum(count for _, count in counts)) != num_ids:
+        raise InputError(f"expected {path} of {num_ids} ids, got {total}")
+
+
+def _check_features(features: tuple[FeatureFile, ...], num_rows: Mapping[str, Mapping[Any, int]]) -> None:
+    for feature in features:
+        if feature.of not in num_rows or feature.type not in num_rows[feature.of]:
+            raise InputError(
+                f"expected feature {feature.name!r} to be of nodes or edges of a type of the graph, got "
+                f"{feature.of!r}, {feature.type!r}"
+            )
+        _expect_rows(f"feature {feature.name!r}", feature.rows, num_rows[feature.of][feature.type])
+        read_quantization(feature.quantization)
+    names = [(one.of, one.type, one.name) for one in features]
+    if len(set(names)) < len(names):
+        raise InputError("expected features of different names, got one twice")
+
+
+def _expect(path: str, array: ArrayFile | None, shape: tuple[int, ...], dtypes: tuple[torch_dtype, ...]) -> None:
+    if array is None:
+        return
+    if array.torch_dtype not in dtypes:
+        raise InputError(f"expected {path} of {' or '.join(map(str, dtypes))}, got {array.dtype}")
+    if array.shape != shape:
+        raise InputError(f"expected {path} of {list(shape)}, got {list(array.shape)}")
+
+
+def _expect_rows(path: str, array: ArrayFile | None, num_rows: int) -> None:
+    if array is not None and array.shape[:1] != (num_rows,):
+        raise InputError(f"expected {path} of {num_rows} rows, got {list(array.shape)}")

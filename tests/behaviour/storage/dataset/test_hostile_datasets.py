@@ -182,6 +182,35 @@ def test_objects_are_not_unpickled(fresh, monkeypatch):
         (lambda fields: fields["features"][0].update(type="shop"), "of a type of the graph, got 'node', 'shop'"),
         (lambda fields: fields["graph"]["indptr"].update(file="gone.npy"), "gone.npy, but there is no such file"),
         (lambda fields: fields["graph"]["indptr"].update(sha256="abc"), "64 hexadecimal digits"),
+        (lambda fields: fields["graph"].pop("edge_ids"), "expected the field 'graph.edge_ids', but it is missing"),
+        (lambda fields: fields.update(feature=[]), "expected no field 'feature', got one; its fields are"),
+        (lambda fields: fields["graph"]["indices"].update(sha512=None), "expected no field 'graph.indices.sha512'"),
+        (
+            lambda fields: fields["features"][0]["rows"]["shape"].__setitem__(1, -3),
+            r"expected features\[0\].rows.shape\[1\] to be an integer from 0 to 9223372036854775807, got -3",
+        ),
+        (
+            lambda fields: fields["features"][0]["rows"]["shape"].__setitem__(1, 3.0),
+            r"expected features\[0\].rows.shape\[1\] to be an integer, got '3.0'",
+        ),
+        (lambda fields: fields.update(num_edges=True), "expected num_edges to be an integer, got 'True'"),
+        (lambda fields: fields.update(num_nodes=0), "expected num_nodes of at least 1, got 0"),
+        (
+            lambda fields: fields["graph"].update(node_attrs=[]),
+            r"expected graph.node_attrs to be an object, got '\[\]'",
+        ),
+        (
+            lambda fields: fields["items"]["train"][0].update(type=3),
+            r"expected items.train\[0\].type to be a string or a list or null, got '3'",
+        ),
+        (
+            lambda fields: fields["items"]["train"][0].update(type=["a", "b"]),
+            r"expected items.train\[0\].type of 3 elements, got 2",
+        ),
+        (
+            lambda fields: fields["items"]["train"][0].update(labels=fields["graph"]["indptr"]),
+            r"expected items.train\[0\].labels of .* rows, got \[41\]",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(fresh, change, message):
