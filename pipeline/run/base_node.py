@@ -1,7 +1,8 @@
 """The node contract: torchdata's where torchdata has one (>= 0.10), else the same contract from here.
 
 A node is an iterator with a position. Subclasses implement ``reset``, ``next`` and ``get_state``; users call
-``next(node)`` and ``node.state_dict()``.
+``next(node)`` and ``node.state_dict()``. Inside a loader nodes have no state: each batch carries the position behind
+it, as those that run ahead are not where the training loop is.
 """
 
 from __future__ import annotations

@@ -222,9 +222,6 @@ class MapNode(BaseNode[Work]):
             work = step(work)
         return work
 
-    def get_state(self) -> dict[str, Any]:
-        return self._upstream.state_dict()
-
     def close(self, timeout: float | None = None) -> None:
         """Stop whatever runs upstream, and wait for it, or for some seconds."""
         close_node(self._upstream, timeout)

@@ -44,7 +44,6 @@ class PrefetchNode(BaseNode[Work]):
         self._room = None if lockstep else RoomAhead()
         self._run: _Run | None = None
         self._stop: weakref.finalize[Any, PrefetchNode] | None = None
-        self._state: dict[str, Any] | None = None
         self.feeds_another = False
         if isinstance(upstream, PrefetchNode):
             upstream.feeds_another = True
@@ -53,7 +52,6 @@ class PrefetchNode(BaseNode[Work]):
         super().reset(initial_state)
         self._end_run(None)
         self._upstream.reset(initial_state)
-        self._state = None
 
     def next(self) -> Work:
         if self._run is None:
@@ -62,13 +60,7 @@ class PrefetchNode(BaseNode[Work]):
             self._stop.atexit = False  # shutdown knows in which order
             # A run in lockstep ends those that feed it by itself, when it needs nothing more of them.
             self._run.start(ends_by_itself=self._lockstep and self.feeds_another)
-        work = self._run.take()
-        self._state = work.state
-        return work
-
-    def get_state(self) -> dict[str, Any]:
-        # The upstream has run ahead; the position that counts is the one behind the last work handed out.
-        return self._upstream.state_dict() if self._state is None else self._state
+        return self._run.take()
 
     def close(self, timeout: float | None = None) -> None:
         """End the worker threads, waiting for the batches they have begun, or for some seconds.
@@ -313,7 +305,6 @@ class DeferredPrefetchNode(PrefetchNode):
         for step in self._steps:
             work = step(work)
         self._over = False
-        self._state = work.state
         self._answered = time.perf_counter()
         self._making = self._answered - asked
         return work

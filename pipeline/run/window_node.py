@@ -45,13 +45,11 @@ class WindowNode(BaseNode[Work]):
         self._running = ProcessLock()
         self._held: deque[Work] = deque()
         self._end: Exception | None = None
-        self._state: dict[str, Any] | None = None
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
         self._clear()
         self._end = None
-        self._state = None
         self._upstream.reset(initial_state)
 
     def next(self) -> Work:
@@ -63,9 +61,7 @@ class WindowNode(BaseNode[Work]):
             if not self._held:
                 assert self._end is not None
                 raise self._end
-            work = self._step(self._held.popleft())
-            self._state = work.state
-            return work
+            return self._step(self._held.popleft())
 
     def _has_room(self) -> bool:
         if self._lockstep:
@@ -83,10 +79,6 @@ class WindowNode(BaseNode[Work]):
             self._end = error
         else:
             self._held.append(work)
-
-    def get_state(self) -> dict[str, Any]:
-        # The upstream is a window ahead; the position that counts is the one behind the last batch that left.
-        return self._upstream.state_dict() if self._state is None else self._state
 
     def close(self, timeout: float | None = None) -> None:
         """Stop whatever runs upstream, and wait for it, or for some seconds; let go of the batches in the window."""

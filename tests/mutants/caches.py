@@ -87,7 +87,7 @@ CACHES = (
         "ops/native/cache/sieve.hpp",
         "if (hand_ == slot) hand_ = links_.next(slot);",
         "",
-        _MODEL + "test_agrees_with_the_model",
+        _MODEL + "test_rows_that_are_invalidated_leave_the_order_as_the_model_has_it[3-sieve]",
     ),
     Mutant(
         "ops/native/cache/s3_fifo.hpp",

@@ -103,7 +103,7 @@ CUDA = (
         "cuda/kernels/pick_weighted.cu",
         "for (int other = 0; other < group_.rank; ++other)",
         "for (int other = group_.rank / kWarp * kWarp; other < group_.rank; ++other)",
-        "tests/cuda_host/test_schedules.py::test_all_have_the_bits_of_the_cpu[hubs by weight]",
+        "tests/cuda_host/test_weighted.py::test_a_hub[torch.int64-40-torch.float64]",
     ),
     Mutant(
         "cuda/kernels/segments.cuh",
@@ -253,7 +253,7 @@ CUDA = (
         "pipeline/partition/partition.py",
         "if ids.device not in copies:",
         "if True:",
-        "tests/behaviour/partition/test_partition.py::test_owners_are_where_ids_are",
+        "tests/behaviour/partition/test_partition.py::test_tables_are_copied_to_a_device_once",
     ),
     Mutant(
         "ops/gpu_memory.py",

@@ -39,7 +39,7 @@ LINKS_ON_GPU = (
         "cuda/kernels/negatives.cu",
         "if (position < stop) found",
         "if (position + 1 < stop) found",
-        _NEGATIVES + "test_equals_the_reference",
+        _NEGATIVES + "test_the_one_node_that_is_left_is_always_found[cuda_host-uniform]",
     ),
     Mutant(
         "cuda/kernels/negatives.cu",

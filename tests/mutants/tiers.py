@@ -97,9 +97,9 @@ TIERS = (
         _LOOKAHEAD + "test_expects_every_read_a_window_ahead",
     ),
     Mutant(
-        "pipeline/run/window_node.py",
-        "            self._state = work.state\n",
-        "",
+        "pipeline/run/nodes.py",
+        "drawn(self._name, batch, self.get_state(), start)",
+        'drawn(self._name, batch, {**self.get_state(), "source": {"batch": 3}}, start)',
         _LOOKAHEAD + "test_resumes_behind_the_batch_that_left_the_window",
     ),
     Mutant(

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.overrides import TorchFunctionMode
 
 import headrace as hr
 
@@ -48,6 +49,24 @@ def test_owners_are_where_ids_are() -> None:
         assert partition.owner(ids).device == partition.position(ids).device == ids.device
         assert partition.owner(torch.arange(4)).is_cpu
     assert pickle.loads(pickle.dumps(table)) == table  # noqa: S301 - our own
+
+
+class Copies(TorchFunctionMode):
+    """Counts the tensors that are copied to a device."""
+
+    num = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.num += function is torch.Tensor.to
+        return function(*args, **(kwargs or {}))
+
+
+def test_tables_are_copied_to_a_device_once() -> None:
+    partition, ids = hr.Partition.of([0, 1, 1, 0]), torch.arange(4, device="meta")
+    with Copies() as copies:
+        for _ in range(3):
+            partition.owner(ids)
+    assert copies.num == 1
 
 
 def test_ranges_differ_by_one_at_most() -> None:

@@ -123,6 +123,23 @@ def test_reads_that_overlap_agree_with_the_model(policy, capacity):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("capacity", [1, 3, 8])
+def test_rows_that_are_invalidated_leave_the_order_as_the_model_has_it(policy, capacity):
+    random = np.random.default_rng(capacity)
+    index, model = made(policy, capacity, list(range(capacity)) if policy == "static" else None, None)
+    for _ in range(600):
+        ids = (random.random(random.integers(1, 4)) ** 2 * NUM_ROWS / 2).astype(np.int64)
+        if random.random() < 0.3:
+            index.invalidate(torch.from_numpy(ids))
+            model.invalidate(ids.tolist())
+        else:
+            lookup, read = index.look_up(ids), model.read(ids.tolist())
+            assert as_model(lookup) == (read.hits, read.misses, read.fills, read.repeats)
+            lookup.finish(True)
+        check_slots(index, model)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("capacity", [1, 7, 60, 300])
 def test_agrees_with_the_model_on_long_skewed_traces(policy, capacity):
     num_rows = 300
