@@ -50,7 +50,7 @@ demo: .venv/.headrace ## train on a generated graph, or on DATA=file.npz; ARGS="
 test: .venv/.installed ## run the tests that need no DGL, but for those marked slow or law; ARGS="-k name" goes to pytest
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl -m "not slow and not law" $(ARGS)
 
-test-all: .venv/.installed ## ... and those too, as every change is checked: statistics of laws, processes, whole trainings (eleven minutes)
+test-all: .venv/.installed ## ... and those too, as every change is checked: statistics of laws, processes, whole trainings (twenty minutes)
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl $(ARGS)
 
 test-thorough: .venv/.installed ## ... all combinations of parameters, and more random examples (an hour)

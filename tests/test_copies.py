@@ -28,6 +28,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ends(name):
     process = Process(PROGRAMS[name], 1, "two", imports=TORCH)
@@ -37,6 +38,7 @@ def test_ends(name):
     assert bool(errors) == bool(ENDS[name][2])
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_imported_once():
     """By the process of which all are copies, and whose own copies may import more."""
     program = "import sys\nassert 'headrace.pipeline.public' in sys.modules\nimport headrace as hr; print(id(hr.Graph))"

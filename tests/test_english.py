@@ -79,6 +79,7 @@ def uses(pattern: str, texts: dict[str, str]) -> dict[str, str]:
     return {name: match.group().strip() for name, match in found.items() if match}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instead", WORDS)
 def test_docstrings_and_pages_do_without(instead):
     pages = {page.name: prose(page.read_text()) for page in PAGES}

@@ -180,6 +180,7 @@ torch.distributed.get_rank()
     ]
 
 
+@pytest.mark.slow
 def test_layers():
     ops = [one for one in imports_below("ops") if within(one[1].name, "headrace")]
     assert_none(

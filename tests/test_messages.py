@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("pipeline", "ops", "cuda")
 
@@ -36,6 +38,7 @@ def other_forms(path: Path) -> list[str]:
     return [f"{path.name}:{line}: {text}" for line, text in found if OTHER_FORMS.search(text)]
 
 
+@pytest.mark.slow
 def test_messages_have_one_form():
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
     paths = [path for path in files if path.suffix in {".py", ".cpp", ".hpp"}]

@@ -45,6 +45,7 @@ def without_device(tree: ast.AST, *, layers: bool = False) -> Iterator[ast.Attri
             yield from (name for name in node.names if getattr(torch, name.name, None) in _device_constructors())
 
 
+@pytest.mark.slow
 def test_what_makes_a_tensor_names_its_device():
     unnamed = [
         f"{path.relative_to(ROOT)}:{one.lineno}: give it device=, of the tensor it belongs to or 'cpu'"
@@ -98,6 +99,7 @@ def nothing_is_kept():
             made.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.usefixtures("nothing_is_kept")
 def test_batches_are_the_same_under_a_default_device(name):

@@ -205,6 +205,7 @@ def test_every_module_is_installed():
     assert not [name for name in names if find_spec(name) is None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ext", "nn", "sar", "scores", "testing"])
 def test_modules_are_imported_as_modules(name):
     program = f"""

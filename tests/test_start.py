@@ -51,6 +51,7 @@ COMMANDS = ("convert", "generate", "info", "head", "verify", "explain", "reorder
 MOST_SECONDS_FOR_HELP = 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], ["no such command"], *([name, "--help"] for name in COMMANDS)]
 )
@@ -144,6 +145,7 @@ except hr.PlanError as error:
     assert "already have a method" in of_a_process_with_torch(program)
 
 
+@pytest.mark.slow
 def test_pickles_are_read_in_a_fresh_process(tmp_path):
     plan = hr.ItemSampler(10, batch_size=4).prefetch(workers=1)
     (tmp_path / "plan").write_bytes(pickle.dumps(plan))

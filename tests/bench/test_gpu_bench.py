@@ -31,6 +31,7 @@ def environment(monkeypatch):
     torch.random.set_rng_state(state)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(4)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_run(name, bench, monkeypatch, tmp_path):

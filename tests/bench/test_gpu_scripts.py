@@ -53,6 +53,7 @@ def verdicts(table):
     return dict(lines)
 
 
+@pytest.mark.slow
 def test_steps_that_fail_or_hang_have_their_lines_and_the_others_run(tmp_path):
     code, table, printed, records = run_script(tmp_path, "gpu", "--rehearse", STEP_SECONDS="2")
     assert code == 1
@@ -167,6 +168,7 @@ def test_options_that_are_gone_are_refused(tmp_path):
         assert b"expected --rehearse or names of steps" in run.stderr
 
 
+@pytest.mark.slow
 def test_all_benchmarks_are_tried_side_by_side(bench, tmp_path, monkeypatch, capsys):
     on_gpu = bench("on_gpu")
     for name, text in (

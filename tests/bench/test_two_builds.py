@@ -51,6 +51,7 @@ def test_a_python_is_taken_as_it_is(bench):
     assert (build.label, str(build.python), build.commit) == (sys.executable, sys.executable, None)
 
 
+@pytest.mark.slow
 def test_a_table_by_commit_keeps_its_columns_and_gets_new_ones(bench, measured, tmp_path):
     by_commit, path = bench("by_commit"), tmp_path / "by_commit.csv"
     first = by_commit.line_of(measured(gather=(1.25, 1.0), typed=(0.5, 0.75)), "2026-01-01", "a CPU, fast")

@@ -89,6 +89,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_rows_around_the_constants(name):
     expected = CASES[name]()

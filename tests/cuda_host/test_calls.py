@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from call_counts import calls_of, plan_of_small_batches
 
 import headrace as hr
@@ -14,6 +15,7 @@ from cuda_host.stand_in import StandIn
 MOST_CALLS = 560
 
 
+@pytest.mark.slow
 def test_a_batch_for_a_gpu_with_a_cache_calls_few_functions(monkeypatch):
     monkeypatch.setattr(feature_cache, "LEAST_BYTES", 1)
     machine = hr.Machine(cores=1, gpus=1, gpu_memory=(1 << 20,))

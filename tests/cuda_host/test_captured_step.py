@@ -76,6 +76,7 @@ def training(make, wrap):
     return [*model.state_dict().values(), *(one["loss"] for one in losses)], seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [hr.nn.SAGEConv, lambda *columns: hr.nn.GATConv(*columns, heads=2, concat=False)], ids=["sage", "gat"]
 )

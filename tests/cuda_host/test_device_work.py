@@ -85,6 +85,7 @@ def backend():
     torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_minibatches_wait_and_launch_no_more(name, backend):
     make, machine, most = TABLE[name]

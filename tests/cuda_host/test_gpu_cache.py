@@ -54,6 +54,7 @@ def expected():
     return epochs(plain.fetch_feature(store(), node=["x"], edge=["e"], labels="y"), hr.Machine())
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(7)
 @pytest.mark.parametrize("machine", MACHINES, ids=["one core", "two cores"])
 @pytest.mark.parametrize("first", [True, False], ids=["sampled there", "copied there"])
@@ -73,6 +74,7 @@ def test_other_samplers(name):
     assert epochs(whole.copy_to("cuda")) == epochs(whole, hr.Machine())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 40, 200])
 def test_caches_of_users_of_any_size(rows, expected):
     features = hr.FeatureStore(
@@ -84,6 +86,7 @@ def test_caches_of_users_of_any_size(rows, expected):
     assert features.node["x"].stats()["hits"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 3])
 @pytest.mark.parametrize("machine", MACHINES, ids=["one core", "two cores"])
 def test_resumes(after, machine, expected):
@@ -128,6 +131,7 @@ def test_nothing_is_expected_behind_an_iteration():
         assert x.stats()["expected"] == 0
 
 
+@pytest.mark.slow
 def test_an_error_leaves_nothing_expected_and_the_cache_right(expected):
     broken = [True]
 

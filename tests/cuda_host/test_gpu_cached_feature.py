@@ -68,6 +68,7 @@ def drawn(seed, count=12, size=30):
     return [torch.from_numpy(ids) for ids in [*reads, np.array([0, NUM_ROWS - 1, 0, NUM_ROWS - 1])]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capacity", [1, 33, NUM_ROWS - 1])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])

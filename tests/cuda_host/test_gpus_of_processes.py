@@ -66,6 +66,7 @@ torch.distributed.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_explain_shows_the_exchanges_of_the_job_there_is(tmp_path):
     """A plan is told of NCCL only for ranks that are not those of this job, which has gloo."""
     for one in map(json.loads, run_processes(COOPERATIVE, 2, tmp_path / "meeting")):
@@ -98,6 +99,7 @@ def test_each_rank_samples_its_share_on_a_gpu_of_its_own(ranks):
         assert any("pick_uniform" in kernel for kernel in one["launched"])
 
 
+@pytest.mark.slow
 def test_ranks_with_one_gpu_are_named(ranks):
     device, found = ranks
     for one in found:

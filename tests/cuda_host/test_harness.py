@@ -78,6 +78,7 @@ __global__ void kernel(std::uint64_t* out) {{
 """
 
 
+@pytest.mark.slow
 def test_a_barrier_lets_threads_see_each_others_values(build):
     assert outcomes(build(SUM.format(barrier="__syncthreads();"))) == {" ".join(["2080"] * 64)}
 
@@ -176,6 +177,7 @@ def test_an_address_that_is_no_multiple_of_its_words(build):
     assert outcomes(program) == {"an address that is not a multiple of the 16 bytes read or written there"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", ["atomicAdd(out, 1);", "__ballot_sync(0xFFFFFFFFU, 1);"])
 def test_threads_that_never_end(wait, build):
     """With the line at which they have waited last."""

@@ -81,6 +81,7 @@ def test_blocks_are_those_of_the_cpu(graph, rule, key, expand, weighted, mixed, 
         assert_same(hop, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
 @pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("rounds", [1, 2, 3, "*"])

@@ -92,6 +92,7 @@ def rows_of_every_length(num_nodes=120, dtype=torch.int32):
     return indptr, whole[5:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("num_slots", [1, 33, 1 << 20], ids=["one", "two sets", "all"])
 def test_rows_are_those_of_the_graph_under_every_schedule(num_slots, seed, gpu):

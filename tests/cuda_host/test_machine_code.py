@@ -76,6 +76,7 @@ def test_registers_suffice(file, tmp_path):
         assert number <= (MOST_REGISTERS_OF_LABOR if file == "pick_labor.cu" else most), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "name"), [("gather.cu", "gather_rows"), ("gather_cached.cu", "gather_cached")])
 def test_a_gather_has_several_reads_on_their_way(file, name):
     """Before the first word of a row is written, in the language that the assembler keeps the order of."""

@@ -94,6 +94,7 @@ def step(layers, batch):
     return torch.autograd.grad(h.sum(), tuple(layers.parameters()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pad", [False, True], ids=["plain", "padded"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_no_layer_waits_for_a_batch_of_the_loader(name, pad, monkeypatch):

@@ -54,6 +54,7 @@ def on_cpu():
     return {name: digests(make(), hr.Machine(cores=2)) for name, make in PLANS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(24)
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("first", [True, False], ids=["sampled there", "copied there"])
@@ -92,6 +93,7 @@ def test_tables_of_large_graphs_are_made_for_each_hop(name, why, on_cpu, gpu, mo
     assert kept(fresh).samplers
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(10)
 @pytest.mark.parametrize(
     ("name", "kernel"),
@@ -156,6 +158,7 @@ def test_edges_of_a_type_are_left_out_on_the_gpu(gpu):
 LINKS = [name for name in PLANS if name.startswith("link_") and name != "link_excluding_ladies"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINKS)
 def test_plans_of_links_run_on_the_gpu_from_their_seeds_on(name, gpu):
     with copied(PLANS[name](), 1).loader(machine=MACHINE) as loader:
@@ -179,6 +182,7 @@ def test_where_the_sampler_stays_on_the_cpu_negatives_do(gpu):
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["timed_negatives", "negatives_by_degree_and_time", "typed_negatives"])
 @pytest.mark.parametrize("reject", [False, True])
 def test_negatives_of_all_kinds_have_the_bits_of_the_cpu(name, reject, gpu):

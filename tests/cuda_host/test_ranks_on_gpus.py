@@ -89,6 +89,7 @@ def on_cpus(name: str, world_size: int) -> list[list[str]]:
     return [[batch.digest() for batch in batches] for batches in shares]
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(8)
 @pytest.mark.parametrize(("world_size", "name"), [*CASES, *((2, name) for name in ON_CPUS)])
 def test_batches_are_those_of_cpus(world_size, name, request):
@@ -99,6 +100,7 @@ def test_batches_are_those_of_cpus(world_size, name, request):
     assert any("check_rows" in launched for launched in backend.launches)  # ids in the order of their owners
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("world_size", "name"), [(2, "neighbor"), (3, "typed"), (4, "labor"), (3, "link_triplets")])
 def test_the_union_is_the_batch_of_one_process(world_size, name, request):
     whole = list(PLANS[name]().loader(fuse_sampling=False))
@@ -133,6 +135,7 @@ def test_shares_of_their_own_are_sampled_on_the_gpu_of_each_rank(name, request):
 AHEAD = ["neighbor", "typed", "temporal", "link_triplets", "labor_poisson"]
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(2)
 @pytest.mark.parametrize("name", AHEAD)
 def test_a_prefetch_of_the_user_lets_ranks_exchange_on_streams_of_their_own(name, request):
@@ -162,6 +165,7 @@ def features(source: hr.FeatureSource | torch.Tensor) -> hr.Plan:
 X = store().node["x"].read(torch.arange(NUM_NODES)).rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefetch", [False, True], ids=["due", "ahead"])
 def test_counts_are_those_of_cpus_and_bytes_are_those_of_their_places(prefetch, request):
     """Each row comes from pinned memory once, at its owner."""
@@ -218,6 +222,7 @@ def test_a_cache_of_the_machine_is_made_for_owned_rows(request, monkeypatch):
         assert "CachedFeature(" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["neighbor", "typed"])
 def test_training_equals_one_process(name, gpus):
     """Rows of the model go from GPU to GPU, and gradients come back."""

@@ -338,6 +338,7 @@ def same(one: Any, other: Any) -> bool:
     return one == other
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(14)
 @pytest.mark.parametrize("name", CASES)
 def test_all_have_the_bits_of_the_cpu(name):
@@ -360,6 +361,7 @@ def test_the_first_fault_is_found():
             check_ids(ids, NUM_NODES * 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [3, 90])
 def test_caches_are_the_same(width):
     torch.manual_seed(0)

@@ -64,6 +64,7 @@ def on_gpus(name: str, world_size: int, *, cooperative: bool = False) -> list[tu
         torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(3)
 @pytest.mark.parametrize("name", PLANS)
 def test_owners_find_edges_and_rows_on_gpus(name):

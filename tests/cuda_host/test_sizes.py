@@ -55,6 +55,7 @@ def assert_same(found, right):
             assert one is None or torch.equal(one, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(6)
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])
 @pytest.mark.parametrize("expand", ["all", "new"])

@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from headrace.cuda.source import KERNELS, NATIVE
 
 HERE = Path(__file__).resolve().parent
@@ -83,6 +85,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 def test_it_chooses_what_sorting_chooses(tmp_path):
     (tmp_path / "main.cpp").write_text(MAIN)
     flags = ["-std=c++17", "-O1", f"-I{HERE}", f"-I{KERNELS}", f"-I{NATIVE}"]

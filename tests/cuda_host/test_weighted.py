@@ -107,6 +107,7 @@ def test_sums_have_room_for_the_last_one(num_edges):
     assert torch.equal(sums[1 : 1 + len(expected)], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("fanout", [0, 1, 3, 40, 1_000, 2_400, 3_500, 4_900, -1])
 @pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)

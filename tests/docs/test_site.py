@@ -55,6 +55,7 @@ def test_loaders_of_pyg_show_what_users_call(tmp_path):
     assert not {name for name in headrace.pyg.__all__ if f"headrace.pyg.{name}\n" not in page}
 
 
+@pytest.mark.slow
 def test_messages_are_those_that_are_raised(tmp_path):
     import errors
 

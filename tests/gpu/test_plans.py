@@ -23,6 +23,7 @@ def copied(plan: hr.Plan, position: int) -> hr.Plan:
     return hr.Plan(stages)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(12)
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("first", [True, False], ids=["sampled there", "copied there"])
@@ -32,6 +33,7 @@ def test_batches_are_those_of_the_cpu(name, first, gpu):
     assert digests(copied(plan, 1 if first else len(plan.stages)), gpu.machine) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(4)
 @pytest.mark.parametrize("off", ["uva_gather", "stream_overlap", "fuse_sampling", "prefetch"])
 @pytest.mark.parametrize("name", ["neighbor", "weighted", "labor_star", "typed", "typed_temporal"])

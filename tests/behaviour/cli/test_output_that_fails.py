@@ -47,6 +47,7 @@ def check_that_it_is_full(ended):
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 @needs_script
 def test_closed_output_is_no_error(tmp_path):
     hr.save_dataset(tmp_path / "set", graph(), items={"train": [0, 1]})

@@ -43,6 +43,7 @@ def epochs_of(loader, number):
     return [rows_of(loader) for _ in range(number)]
 
 
+@pytest.mark.slow
 @each_loader
 @with_workers
 def test_iterations_side_by_side_are_epochs_that_follow(data, make, num_workers):
@@ -52,6 +53,7 @@ def test_iterations_side_by_side_are_epochs_that_follow(data, make, num_workers)
     torch.testing.assert_close([rows_of(one), rows_of(other), rows_of(loader)], wanted)
 
 
+@pytest.mark.slow
 @each_loader
 @with_workers
 def test_an_iteration_in_the_middle_of_another(data, make, num_workers):

@@ -123,6 +123,7 @@ def test_peers_25_saint(marked, name):
     assert "node_norm" not in next(iter(SAINT[name](marked)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAINT)
 def test_peers_25_norms_are_unbiased(undirected, name):
     """The mean over nodes, and over the in-neighbours of each, are those of the whole graph on average."""

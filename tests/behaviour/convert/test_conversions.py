@@ -12,6 +12,7 @@ import headrace as hr
 from described_tables import RefusedError, descriptions, differences, slowly_converted
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:convert. .* rows of .* are left out")
 @given(descriptions())
 def test_a_conversion_is_that_of_the_objects_themselves(description):

@@ -33,6 +33,7 @@ def edges_of(folder: Path, kind: str) -> dict[str, object]:
     return {"files": path.name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["npy", "csv", "packed", "texts"])
 def test_an_estimate_is_near_what_it_takes(tmp_path, capsys, monkeypatch, kind):
     if kind == "texts":

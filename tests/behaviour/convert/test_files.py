@@ -69,6 +69,7 @@ def test_a_file_whose_name_is_a_pattern_is_that_file(tmp_path, ending):
     assert rows(tmp_path, f"a[1].{ending}") == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run[1]", "a*b", "c?", "[x]"])
 def test_glob_characters_of_the_folder_of_a_description_are_its_name(tmp_path, name):
     folder = tmp_path / name

@@ -87,6 +87,7 @@ def test_other_values_are_refused(tmp_path, value):
             main(["convert", str(tmp_path), str(tmp_path / "out"), "--edges", "e.csv", "--held-out", "none"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", [False, True])
 @pytest.mark.parametrize("added", ["undirected", "reverse", None])
 def test_held_out_links_are_items_alone(tmp_path, typed, added):

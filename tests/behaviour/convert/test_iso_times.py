@@ -71,6 +71,7 @@ def test_nine_digits_of_a_second_are_nanoseconds(tmp_path):
     assert data.graph.edge_attrs["time"].tolist() == [-1, 10**9, far, 86_400 * 10**9]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("times", "message"),
     [

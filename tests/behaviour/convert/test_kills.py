@@ -97,6 +97,7 @@ def run_until(whole: Whole, out: Path, seconds: float) -> int:
     return process.returncode
 
 
+@pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize(
     "seed", [*range(FEW), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(FEW, MANY))]

@@ -56,6 +56,7 @@ def test_a_mask_of_several_splits_is_as_many_sets_of_items(tmp_path, source_of, 
     assert list(data.store.node) == ["x"]
 
 
+@pytest.mark.slow
 @SOURCES
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8])
 @pytest.mark.parametrize("shape", [(4,), (4, 1)])

@@ -55,6 +55,7 @@ DTYPES = {"negative": "uint8", "int64 of unsigned": "int64", "float16 of integer
 DTYPES |= {"nan": "int64", "infinite": "int64", "large": "int64"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_values_that_would_change(tmp_path, name):
     values, message = REFUSED[name]

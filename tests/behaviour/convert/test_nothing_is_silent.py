@@ -49,6 +49,7 @@ def test_a_type_of_nodes_that_was_misspelt(tmp_path):
     assert described(tmp_path, edges)[0].graph.edge_types.names == (("user", "buys", "itme"),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1])
 def test_weights_that_nothing_can_be_drawn_by(tmp_path, value):
     table = Table("edges", {**ENDS, "w": np.array([1, 0, value, 1.0]), "loop": np.array([0, 0, 0, 0.0])})
@@ -263,6 +264,7 @@ labels = "z"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["", "loops = 'drop'", "reverse = true", "undirected = true", "loops = 'add'"])
 def test_labels_of_edges_and_items_that_are_missing_are_counted(option, tmp_path):
     """Of the rows that stay, each once, however many edges are added."""

@@ -72,6 +72,7 @@ def test_ids_that_are_numbers_of_nodes(tmp_path):
     assert len(list(plan(numbers.items["train"], again.graph).loader())) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ["undirected", "with_self_loops", "with_reverse"])
 def test_graphs_that_are_made_of_that_of_a_data_set(data, made):
     old, moved, _ = data

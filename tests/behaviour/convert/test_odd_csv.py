@@ -24,6 +24,7 @@ def names_of(data):
     return data.ids["node"].external(torch.arange(data.graph.num_nodes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "fields"),
     [

@@ -30,6 +30,7 @@ FEW, MANY = 60, 3_000
 NOT_READ_YET: frozenset[str] = frozenset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [*range(FEW), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(FEW, MANY))]
 )

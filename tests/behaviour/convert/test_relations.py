@@ -72,6 +72,7 @@ def test_a_relation_that_is_null_is_refused_with_its_row(tmp_path):
         converted(tmp_path, {"edges": EDGES}, "start,end,TYPE,since,part\na,b,X,1,\nb,c,,2,\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

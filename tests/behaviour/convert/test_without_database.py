@@ -49,6 +49,7 @@ def as_source(folder: Path, given: dict[str, np.ndarray], *, is_archive: bool) -
     return folder / "graph"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_archive", [False, True])
 @pytest.mark.parametrize(
     "given",

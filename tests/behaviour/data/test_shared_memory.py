@@ -46,6 +46,7 @@ def digests(loader):
     return [batch.digest() for batch in loader]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 def test_batches_stay_where_memory_is_moved(name):
     plan = copy.deepcopy(PLANS[name]())

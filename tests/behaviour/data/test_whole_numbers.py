@@ -88,6 +88,7 @@ ENTRIES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ARRAYS)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_ids_are_exact_or_refused(entry, kind, tmp_path):

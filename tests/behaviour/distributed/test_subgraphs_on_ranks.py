@@ -71,6 +71,7 @@ PLANS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "sharded"), [("hash", False), ("table", True)])
 @pytest.mark.parametrize("name", PLANS)
 def test_ranks_find_together_what_one_process_finds(name, kind, sharded):

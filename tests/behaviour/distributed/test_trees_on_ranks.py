@@ -26,6 +26,7 @@ def trees(batches):
     )
 
 
+@pytest.mark.slow
 @WAYS
 @KINDS
 def test_ranks_that_make_batches_together_find_the_elements_of_one(options, kind):
@@ -43,6 +44,7 @@ def test_ranks_that_make_batches_together_find_the_elements_of_one(options, kind
         )
 
 
+@pytest.mark.slow
 @WAYS
 @KINDS
 def test_shards_have_the_trees_of_the_whole_graph(options, kind):
@@ -104,6 +106,7 @@ def test_ranks_that_share_edges_grow_no_trees():
         cooperative_batches(plan, 2, partition=shared)
 
 
+@pytest.mark.slow
 @WAYS
 @KINDS
 def test_slots_and_times_of_the_own_seeds_are_found_as_documented(options, kind):

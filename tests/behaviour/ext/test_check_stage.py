@@ -67,6 +67,7 @@ def test_samplers_of_headrace():
     assert hr.testing.check_stage(timed_items().sample_neighbor(timed_graph(), [3], time="time"), epochs=1) == ALL
 
 
+@pytest.mark.slow
 def test_a_sampler_of_ones_own():
     plan = timed_items().then(SampleRecent(timed_graph(), (3, 2), 0.02))
     assert hr.testing.check_stage(plan) == ALL

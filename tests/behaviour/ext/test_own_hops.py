@@ -176,6 +176,7 @@ def test_decay_keeps_edges_with_their_probabilities():
         assert abs(kept[age] / 5_000 - p) <= 5 * math.sqrt(p * (1 - p) / 5_000)
 
 
+@pytest.mark.slow
 def test_ranks_have_the_trees_of_one_process():
     plan = timed_items().then(SampleRecent(timed_graph(), (4, 3), 0.02))
     whole = decayed(plan)

@@ -229,6 +229,7 @@ def weighted(edges):
     return hr.Graph.from_coo(src, dst, num_nodes=num_nodes), hr.FeatureStore(node={"x": x}, edge={"w": w}), x, w
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(graphs(), st.integers(1, 3), SAMPLERS)
 def test_full_neighbourhoods_reproduce_the_whole_graph(edges, num_layers, verb):
@@ -272,6 +273,7 @@ def test_a_union_trimmed_to_the_last_layer_is_its_block(edges, fanouts, verb):
     assert torch.equal(x, batch.x[: batch.blocks[-1].num_src])
 
 
+@pytest.mark.slow
 @given(graphs(), st.sampled_from([1, 4, 100]))
 @settings(max_examples=25)
 def test_layer_by_layer_inference_equals_the_whole_graph(edges, batch_size):

@@ -56,6 +56,7 @@ def plan():
     return items().sample_neighbor(graph(), [5, 3]).fetch_feature(store(), node=["x"], edge=["e"], labels="y")
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(24)
 @pytest.mark.parametrize("name", CONVERTIBLE)
 def test_the_same_as_converting_in_the_loop(name):

@@ -81,6 +81,7 @@ def test_layers_are_tried_on_blocks_of_any_size(blocks, call):
         loss_of(2, lambda: pyg.GCNConv(WIDTH, WIDTH), call, **BLOCKS[blocks])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize("call", [square, weighted])
 def test_exact_layers_pass_on_blocks_of_any_size(blocks, call):

@@ -214,6 +214,7 @@ def losses(make, call, graph, store, size, *, dtype=torch.float64, autocast=Fals
     return errors or [sum(ranks) for ranks in total]
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(8)
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("size", [2, 3])
@@ -222,6 +223,7 @@ def test_exact_layers_have_the_loss_of_one_process(name, size, graph, store):
     assert losses(EXACT[name], square, graph, store, size) == pytest.approx(one, abs=1e-9)
 
 
+@pytest.mark.slow
 @SPARSE
 @pytest.mark.parametrize(
     ("name", "call"),
@@ -237,12 +239,14 @@ def test_exact_layers_are_exact_in_other_forms_of_call(name, call, graph, store)
     assert losses(make, call, graph, store, 2) == pytest.approx(one, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sage", "sage_max", "gat", "gatv2", "transformer", "gin", "gen", "film"])
 def test_exact_layers_pass_in_low_precision(name, graph, store):
     assert isinstance(losses(EXACT[name], square, graph, store, 2, dtype=torch.float32, autocast=True), list)
     assert isinstance(losses(EXACT[name], square, graph, store, 2, dtype=torch.bfloat16), list)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(12)
 @pytest.mark.parametrize("name", INEXACT)
 def test_other_layers_are_refused_on_all_ranks(name, graph, store):
@@ -254,6 +258,7 @@ def test_other_layers_are_refused_on_all_ranks(name, graph, store):
         assert isinstance(losses(INEXACT[name], square, graph, store, 1), list)
 
 
+@pytest.mark.slow
 @SPARSE
 @pytest.mark.parametrize(
     ("make", "call"),

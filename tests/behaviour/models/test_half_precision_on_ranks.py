@@ -48,6 +48,7 @@ def outputs(name, dtype, state, comm=None, partition=None):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("divided", ["edges", "nodes"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", LAYERS)

@@ -12,6 +12,7 @@ from plans import graph
 MODELS = ["mean", "weights", "max", "attention"]
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(7)
 @pytest.mark.parametrize("world_size", [2, 6])
 @pytest.mark.parametrize("kind", [*MODELS, "sum", "min", "weighted mean", "weighted min"])

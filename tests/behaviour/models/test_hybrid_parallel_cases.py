@@ -95,6 +95,7 @@ def test_seeds_that_repeat_and_pairs():
             torch.testing.assert_close(torch.cat(mine), expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 1, 2)])
 @pytest.mark.parametrize("weights", ["none", "edges", "heads"])
 @pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min"])
@@ -139,6 +140,7 @@ class Network(nn.Module):
         return self.layers[1](h, blocks[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["mini", "cluster with boundary"])
 def test_a_model_of_one_process_trains_by_cooperative(strategy):
     """Eight steps of Adam, with batch normalisation and dropout, and parameters in the end."""

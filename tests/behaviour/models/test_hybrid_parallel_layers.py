@@ -67,6 +67,7 @@ def assert_as_one_process(name: str, strategy: str, partition: hr.EdgePartition 
                 torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(4)
 @pytest.mark.parametrize("strategy", ["mini", "cluster with boundary"])
 @pytest.mark.parametrize("name", LAYERS)
@@ -74,6 +75,7 @@ def test_layers_of_one_process(name, strategy):
     assert_as_one_process(name, strategy, KINDS["grid"](graph(), 6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["global", "mini", "cluster", "cluster with boundary"])
 @pytest.mark.parametrize("kind", [*KINDS, "nodes"])
 def test_degrees_within_a_batch(kind, strategy):

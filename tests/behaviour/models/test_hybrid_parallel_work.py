@@ -50,6 +50,7 @@ def test_each_node_and_edge_of_a_layer_is_in_one_rank(strategy, kind):
             assert torch.equal(torch.cat([one.seeds for one in mine]), batch.seeds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", ["global", "mini", "cluster with boundary"])
 def test_counted_work_does_not_depend_on_the_number_of_ranks(strategy, kind):

@@ -202,6 +202,7 @@ def test_modules_are_exact_or_refused(name):
                     assert run(size, model) == pytest.approx(whole, rel=1e-6, abs=1e-9, nan_ok=True)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(8)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
@@ -232,6 +233,7 @@ def test_modules_that_draw_are_refused_on_one_process_as_well(name):
         hr.cooperative(Net(KINDS.get(name, lambda: nn.FractionalMaxPool2d(2, output_ratio=0.5)), FORMS["rows"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "form"),
     [

@@ -76,6 +76,7 @@ def test_peers_08_hetero_sage_on_full_neighbourhoods_equals_the_whole_graph(expa
         assert torch.allclose(out, expected[data["a"].n_id[: data["a"].batch_size]], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world_size", [2, 3])
 @pytest.mark.parametrize("sharded", [False, True])
 def test_ranks_together_make_the_batches_of_one(world_size, sharded):

@@ -72,6 +72,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("mode", ["cooperative", "hybrid", "full"])
 def test_every_kind_of_rows_in_every_mode(kind, mode):
@@ -112,6 +113,7 @@ def test_is_switched_off():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["whole", "shards", "copies", "slow"])
 @pytest.mark.parametrize("world_size", [2, 3, pytest.param(8, marks=pytest.mark.slow)])
 def test_same_result(kind, world_size):

@@ -60,6 +60,7 @@ def test_arguments_of_another_kind_are_refused_by_name(name):
             assert any(word in message for word in ("got", "there is no")), (kind, message)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
 @pytest.mark.parametrize("name", OTHERS)
 def test_no_error_comes_from_inside(name):

@@ -180,6 +180,7 @@ for look_up in (lambda: data.items["\\xe9"], lambda: data.store.node["\\xe9"], l
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terminal", ASCII)
 def test_names_outside_ascii_on_an_ascii_terminal(terminal, tmp_path):
     folder = tmp_path / "dätä"

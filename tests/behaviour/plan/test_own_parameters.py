@@ -172,6 +172,7 @@ print(json.dumps([state_of(planned(Own(make()[0])))["plan"]["unchanged"] for mak
 """
 
 
+@pytest.mark.slow
 def test_states_are_the_same_in_every_process():
     """Whose seeds of hashes are others: that of a copy is the one of what it is a copy of."""
     here = [str(Path(__file__).parents[level]) for level in (0, 2)]

@@ -24,6 +24,7 @@ def test_chaining_changes_nothing():
         longer.stages = ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 def test_equal_when_built_alike(name):
     assert PLANS[name]() == PLANS[name]()

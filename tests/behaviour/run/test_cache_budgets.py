@@ -76,6 +76,7 @@ def test_each_loader_gets_half_of_what_is_left_and_all_together_half_of_the_memo
     assert "bytes of CPU memory" not in loaders[0].explain()
 
 
+@pytest.mark.slow
 def test_memory_comes_back_with_the_end_of_a_loader(path):
     first, expected = with_bytes(path)
     assert with_bytes(path)[1] < expected
@@ -120,6 +121,7 @@ def in_view(loader: hr.Loader) -> list[int]:
     return [int(size) for size in re.findall(r"bytes_in_view=(\d+)", "\n".join(stages(loader.explain())))]
 
 
+@pytest.mark.slow
 def test_windows_have_the_memory_of_caches_that_do_not_hold_all_rows(path):
     loader = loader_over(path, lookahead=True)
     assert num_caches(loader) == 0

@@ -96,6 +96,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(46)
 @DTYPES
 @pytest.mark.parametrize("name", PLANS)
@@ -107,6 +108,7 @@ def test_plans_give_the_same_batches(name, dtype):
         assert digests(PLANS[name]().loader(), 1) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
 @DTYPES
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -12,6 +12,7 @@ import headrace as hr
 from plans import graph
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(2)
 @pytest.mark.parametrize("cooperative", [False, True])
 @pytest.mark.parametrize("size", [2, 3])

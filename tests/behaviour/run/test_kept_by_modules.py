@@ -31,6 +31,7 @@ def ended():
     return {name: (*printed[name], process.returncode) for name, process in running.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_that_keeps_an_iteration_ends_without_a_word(ended, name):
     assert ended[name] == ("", "", 0)

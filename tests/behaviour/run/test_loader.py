@@ -88,6 +88,7 @@ def test_epochs_without_iterating_ends():
     assert list(items().loader().epochs(3)) == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_abandoned_at_any_batch(workers):
     plan = items().sample_neighbor(graph(), [3]).prefetch(workers=workers)

@@ -29,6 +29,7 @@ def test_checkpoints_of_before_load(name):
         assert next(iter(loader)).digest() == RECORDED["behind"][name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED["work"])
 def test_tiers_caches_ranks_and_shards_are_those_of_before(name):
     assert WORK[name]() == RECORDED["work"][name]

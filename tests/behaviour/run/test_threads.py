@@ -186,6 +186,7 @@ def test_one_torchdata_node_in_two_loaders():
     assert len(list(one)) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_loaders_with_the_names_of_pyg_give_each_thread_an_epoch(workers):
     data = Data(x=torch.randn(NUM_BATCHES, 4), edge_index=torch.randint(0, NUM_BATCHES, (2, 300)))

@@ -137,6 +137,7 @@ def case(request):
     return request.param, own, made(own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("cores", MACHINES)
 def test_writes_between_making_a_loader_and_an_epoch(case, write, cores):
@@ -162,6 +163,7 @@ def test_writes_between_making_a_plan_and_a_loader(case, write):
         plan.loader()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("cores", MACHINES)
 def test_writes_in_the_middle_of_an_epoch(case, write, cores):

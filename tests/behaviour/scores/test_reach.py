@@ -62,6 +62,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(5)
 @pytest.mark.parametrize("expand", ["all", "new"])
 @pytest.mark.parametrize("way", WAYS)
@@ -90,6 +91,7 @@ def test_trees_by_weight_are_exact():
             assert float(deviations(hr.scores.inclusion(plan), plan).abs().max()) < 5
 
 
+@pytest.mark.slow
 def test_counts_tell_the_law_from_a_product_over_hops():
     """The power of these tests: the product is off by 6 deviations and more, and by 8 % of all accesses."""
     plan = roots_one_by_one().sample_neighbor(forest(), [1, 1, 1])

@@ -104,6 +104,7 @@ def test_a_tenth_of_the_rows_cuts_the_traffic_of_a_strongly_skewed_graph():
     assert hits(hr.scores.inclusion(plan(1.2)), 0.1, power=1.2) >= 87
 
 
+@pytest.mark.slow
 def test_the_samplers_own_law_is_next_to_the_best_there_is():
     """The bound counts the very run that is judged, so chance makes it a little higher than any score can be."""
     own, bound = hr.scores.inclusion(plan()), accesses()

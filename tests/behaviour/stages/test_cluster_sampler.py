@@ -29,6 +29,7 @@ def test_clusters_in_order():
 HOLES = hr.Partition.of(torch.tensor([1, 1, 1, 4, 4, 5, 7, 7, 7, 7]), 9)  # five of nine clusters are empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"drop_last": True}], ids=str)
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 9])

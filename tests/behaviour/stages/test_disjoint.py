@@ -61,6 +61,7 @@ def test_peers_16_both_ends_of_a_pair_and_its_negatives_are_in_one_slot():
     assert batch.slot[batch.seed_index].tolist() == [[slot, slot] for slot in (0, 1, 2, 0, 1, 2)]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 199), min_size=1, max_size=5), st.sampled_from(["all", "new"]), st.booleans())
 def test_a_tree_is_what_its_seed_has_alone_of_full_fanout(seeds, expand, fused):
     (batch,) = batches(

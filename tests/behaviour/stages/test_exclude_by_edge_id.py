@@ -80,6 +80,7 @@ def gone_of(batch, reverse, ids=IDS):
     return [*there.tolist(), *(BACK[there].tolist() if reverse else ())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", SHARED)
@@ -95,6 +96,7 @@ def test_batches_are_those_of_a_graph_without_the_edges(name, reverse, fused):
     assert repeats > 50
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(4)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", TREES)

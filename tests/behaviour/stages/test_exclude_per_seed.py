@@ -39,6 +39,7 @@ def linked(num_pairs=5):
     return hr.ItemSampler(edges()[hub], batch_size=num_pairs, seed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("name", SAMPLERS)

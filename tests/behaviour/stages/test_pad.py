@@ -99,6 +99,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_batches_are_the_same_but_for_padding(name):
     whole = VARIANTS[name]()

@@ -119,6 +119,7 @@ SAMPLERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(2)
 @pytest.mark.parametrize(("sampler", "options"), SAMPLERS, ids=str)
 @given(graph=timed_graphs(), data=st.data())

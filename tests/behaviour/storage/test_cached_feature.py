@@ -119,6 +119,7 @@ def test_writes_rows_where_they_are_wanted(policy, rows):
         assert torch.equal(out, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("rows", CAPACITIES)
 def test_threads_read_the_same(policy, rows):
@@ -205,6 +206,7 @@ def test_updates_reach_the_source_and_copies():
         assert cache.read(everything).counts["misses"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_read_that_begins_after_an_update_finds_what_was_before(policy):
     """Every row holds its version alone; one thread updates, others read."""

@@ -205,6 +205,7 @@ def shim(tmp_path_factory):
     return folder / "shim.so"
 
 
+@pytest.mark.slow
 @pytest.mark.uninstrumented
 def test_short_interrupted_and_failing_reads(tmp_path, shim):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 256, (100, 1500), np.uint8))

@@ -132,6 +132,7 @@ FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("file", FILES)
 def test_a_damaged_file_is_named(written, tmp_path, file, damage):

@@ -84,6 +84,7 @@ def a_ring():
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [new_then_a_buffer, a_buffer, lambda: arrays(1), lambda: arrays(3), a_ring])
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_buffer_changes_no_batch(make, workers):

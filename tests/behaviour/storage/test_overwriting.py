@@ -66,6 +66,7 @@ def inferred(path: Path) -> None:
 WRITERS = [saved, shards, graph_alone, generated, converted, reordered, partitioned, inferred]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("mine", ["thesis.txt", "deep/thesis.txt", "empty/", "graph.mine.npy", ".hidden"])
 def test_files_of_others_are_named_and_stay(tmp_path, write, mine, capsys):

@@ -60,6 +60,7 @@ assert "memfd" not in "".join(os.readlink(f"/proc/self/fd/{name}") for name in o
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_rows_are_those_of_the_plain_feature(world_size, tmp_path):
     run(ROWS, world_size, tmp_path)
@@ -74,6 +75,7 @@ assert torch.equal(tiers(3, 20, 0).read(torch.arange(50)).rows, x)
 """
 
 
+@pytest.mark.slow
 def test_ranks_that_differ_are_refused_on_all(tmp_path):
     printed = run(REFUSED, 2, tmp_path)
     assert printed[0] == printed[1]
@@ -104,6 +106,7 @@ assert torch.equal(tiers(3, 20, 0).read(torch.arange(50)).rows, x)  # ranks meet
 """
 
 
+@pytest.mark.slow
 def test_a_rank_that_cannot_copy_its_rows_is_named(tmp_path):
     first, second = run(FAILING, 2, tmp_path)
     assert first.startswith("PeerError: TieredFeature: rank 1 could not share its rows, or open those of others:\n")

@@ -92,6 +92,7 @@ def _on(plan: hr.Plan, one: hr.Graph, features: hr.FeatureStore | None) -> hr.Pl
     return hr.Plan(stages)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*nodes:UserWarning")
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_every_sampler_gives_edges_of_the_graph_by_original_ids(name):

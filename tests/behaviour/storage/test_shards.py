@@ -90,6 +90,7 @@ def test_hybrid_features_in_shards(sampler, kind, world_size):
         assert [batch.digest() for batch in found] == [batch.digest() for batch in share]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hash", "range", "table"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_fully_partitioned(sampler, kind):

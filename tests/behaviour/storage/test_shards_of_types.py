@@ -103,6 +103,7 @@ def test_owners_of_types_of_another_graph_are_refused():
         partition("hash", 2).of_type(typed().node_types, "paper")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [None, 3], ids=["no copies", "copies"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -116,6 +117,7 @@ def test_whole_graph_and_features_in_shards(sampler, kind, copies):
     assert run_ranks(3, work) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fuse", [False, True], ids=["apart", "fused"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -133,6 +135,7 @@ def test_graph_and_features_in_shards(sampler, kind, fuse):
     assert run_ranks(3, work) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fuse", [False, True], ids=["apart", "fused"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sampler", SAMPLERS)

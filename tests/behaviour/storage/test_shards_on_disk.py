@@ -63,6 +63,7 @@ def test_what_is_loaded_is_what_was_cut(tmp_path_factory, data, num_parts, memor
         assert shards.store.edge["e"] == features.edge["e"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cooperative", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_and_checkpoints_are_those_of_shards_in_memory(tmp_path, kind, cooperative):

@@ -54,6 +54,7 @@ def boundary_ids(sizes: dict[str, int]) -> list[int]:
     return [int(at[rank]) for end in ends for rank in (end - 1, end) if 0 <= rank < N]
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(4)
 @pytest.mark.parametrize("place", [None, DISK], ids=["cpu", "disk"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)

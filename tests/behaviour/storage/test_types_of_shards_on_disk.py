@@ -89,6 +89,7 @@ def test_any_types(tmp_path_factory, shapes, num_parts, named, seed):
             assert same_rows(shards.store.edge[name], features.edge[name], torch.arange(len(rows)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cooperative", [False, True])
 @pytest.mark.parametrize("times", [False, True])
 def test_batches_and_checkpoints_are_those_of_shards_in_memory(tmp_path, times, cooperative):

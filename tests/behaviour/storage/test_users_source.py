@@ -155,6 +155,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("rows", RIGHT)
 def test_rows_belong_to_their_batch(path, rows):
@@ -185,6 +186,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("rows", WRONG)
 def test_what_are_no_such_rows_is_refused(path, rows):

@@ -30,6 +30,7 @@ def arguments():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sum", "extreme", "attend", "transpose"])
 def test_operations_keep_the_contract_of_torch(name):
     from headrace.ops.aggregate import registered  # noqa: F401 - it registers them

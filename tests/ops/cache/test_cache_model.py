@@ -58,6 +58,7 @@ def check_slots(index, model):
     assert len(set(in_slots.values())) == len(in_slots)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @given(data=st.data())
 def test_agrees_with_the_model(policy, data):
@@ -92,6 +93,7 @@ def test_agrees_with_the_model(policy, data):
         assert index.num_expected == len(model.policy.awaited)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("capacity", [1, 3, 8])
 def test_reads_that_overlap_agree_with_the_model(policy, capacity):

@@ -26,6 +26,7 @@ def made(policy, capacity, num_rows=NUM_ROWS):
     return ops.CacheIndex(policy, capacity, num_rows, ids=np.arange(capacity) if policy == "static" else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_look_up_in_another_thread_does_not_stop_the_child(policy):
     index = made(policy, 50_000)
@@ -54,6 +55,7 @@ def test_a_look_up_in_another_thread_does_not_stop_the_child(policy):
         busy.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_nothing_is_held_found_expected_or_counted_in_the_child(policy):
     index = made(policy, 3, 20)

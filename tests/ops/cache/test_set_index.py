@@ -77,6 +77,7 @@ def test_agrees_with_the_oracle(trace, num_slots, keep_found, knows_ids, of_read
     agree(index, oracle, reads, window, (of_reads, of_expected), keep_found=keep_found)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(18)
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("keep_found", [True, False])

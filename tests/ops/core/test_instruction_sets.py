@@ -104,6 +104,7 @@ def test_labor_picks(graph, exact, weighted):
     assert_all_same(with_each(sample))
 
 
+@pytest.mark.slow
 def test_draws_that_have_to_be_repeated():
     """One in some hundred rows of a million has a draw that Lemire's method repeats, or looks at closely."""
     indptr, indices = torch.tensor([0, 1_000_000]), torch.zeros(1_000_000, dtype=torch.int32)

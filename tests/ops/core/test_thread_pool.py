@@ -59,6 +59,7 @@ def test_calls_share_threads_that_stay(sampler):
     assert kernel_threads() == there
 
 
+@pytest.mark.slow
 @on_linux
 def test_threads_that_one_call_alone_asked_for_end(tmp_path):
     """Also while smaller calls wake threads all the time."""
@@ -174,6 +175,7 @@ def many_draws():
 """
 
 
+@pytest.mark.slow
 @needs_fork
 def test_little_work_wakes_nobody_and_many_draws_are_work_whatever_the_degree():
     assert run_copies(LITTLE_WORK, "little", "many_draws") == [["little", "0"], ["many_draws", "0"]]
@@ -203,6 +205,7 @@ def test_the_first_error_is_raised():
             check_csc(indptr, indices, 100_000, num_threads=num_threads)
 
 
+@pytest.mark.slow
 @pytest.mark.uninstrumented  # the sanitizer's allocator has locks of its own, which another thread may hold at a fork
 @needs_fork
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -242,6 +242,7 @@ def oracle(rule, weighted, expand):
     )
 
 
+@pytest.mark.slow
 @rules
 @weightings
 @pytest.mark.parametrize("expand", ["all", "new"])

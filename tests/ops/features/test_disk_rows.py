@@ -49,6 +49,7 @@ def opened(path, shape, dtype=torch.uint8, **options):
         os.close(descriptor)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(10)
 @settings(max_examples=30)
 @given(data=st.data())

@@ -31,6 +31,7 @@ def faults_of(how: str) -> tuple[str, int]:
     return keeps, int(faults)
 
 
+@pytest.mark.slow
 @pytest.mark.uninstrumented  # another allocator
 @pytest.mark.skipif(not sys.platform.startswith("linux") or "musl" in str(find_library("c")), reason="needs glibc")
 def test_tensors_take_pages_that_others_have_left():

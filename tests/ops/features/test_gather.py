@@ -72,6 +72,7 @@ def test_places_equal_reference(num_rows, shape, dtype, strided, num_threads, da
     assert np.array_equal(result.view(view).numpy(), expected)
 
 
+@pytest.mark.slow
 def test_many_rows_go_to_their_places():
     source, ids, places = (
         torch.arange(5000.0).reshape(50, 100),
@@ -98,6 +99,7 @@ def test_refuses_places_that_are_no_rows():
     assert (out == 1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(5)
 @pytest.mark.cpu
 @pytest.mark.usefixtures("instructions")

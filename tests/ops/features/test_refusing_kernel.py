@@ -53,6 +53,7 @@ assert np.array_equal(x.read(ids).rows.numpy(), rows[::2])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.skipif(not _native.has_io_uring(), reason="needs io_uring")
 def test_a_kernel_that_refuses_for_a_while_is_asked_less_and_less_often(tmp_path):

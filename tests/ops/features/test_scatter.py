@@ -40,6 +40,7 @@ def test_equals_the_reference(num_rows, shape, dtype, id_dtype, num_threads, dat
     assert torch.equal(out, torch.from_numpy(expected))
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(5)
 @pytest.mark.parametrize("width", [1, 7, 128, 700])
 @pytest.mark.parametrize("dtype", [*FULL, *HALF])

@@ -28,6 +28,7 @@ def of_batch(batch, kappa):
 # --- the normal distribution ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_quantiles_are_those_of_the_normal_distribution():
     """To 2e-15 of SciPy's, which are as exact; all ends included."""
     random = np.random.default_rng(0)

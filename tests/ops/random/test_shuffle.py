@@ -48,6 +48,7 @@ def test_the_network_is_one_of_few_items_too(num_items, key):
     assert sorted(_native.feistel_range(num_items, 0, num_items, key).tolist()) == list(range(num_items))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_items", [2**16, 100_003, 2**20 - 1, 2**20, 2**20 + 1, 2**21, 3_000_017])
 def test_is_a_permutation_of_many_items(num_items):
     assert np.array_equal(np.sort(shuffled_range(num_items, 0, num_items, 3).numpy()), np.arange(num_items))

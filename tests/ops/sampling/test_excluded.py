@@ -133,6 +133,7 @@ def test_a_hop_equals_the_reference_without_the_edges(graph, rule, key, num_thre
     assert not np.isin(hop.positions, found.positions).any()
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(5)
 @pytest.mark.parametrize("rule", [LaborRule(2), LaborRule(3, exact=False), *LAYER_WISE], ids=str)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
@@ -175,6 +176,7 @@ def test_hubs_without_many_edges(skewed, rule, weighted, num_threads):
         assert same(getattr(hop, field), getattr(other, field))
 
 
+@pytest.mark.slow
 @given(csc_graphs(), st.lists(st.tuples(rules(), keys), min_size=1, max_size=3), expands, thread_counts, st.data())
 def test_all_hops_at_once_equal_those_on_the_graph_without_the_edges(graph, hops, expand, num_threads, data):
     seeds = data.draw(nodes_of(graph))

@@ -43,6 +43,7 @@ def sampled(sampler, kind, num_threads=1):
     return [batch.n_id.numpy(), *(block.indices.numpy() for block in batch.hops)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RULES)
 def test_the_first_call_in_another_thread_does_not_stop_the_child(arrays, kind):
     expected = sampled(fresh(arrays, kind), kind)
@@ -68,6 +69,7 @@ def test_the_first_call_in_another_thread_does_not_stop_the_child(arrays, kind):
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RULES)
 def test_forks_at_any_moment_of_a_loop(arrays, kind):
     newest, over = [fresh(arrays, kind)], threading.Event()
@@ -94,6 +96,7 @@ def test_forks_at_any_moment_of_a_loop(arrays, kind):
         thread.join()
 
 
+@pytest.mark.slow
 def test_forks_while_nodes_are_renumbered():
     """The maps that calls use one after the other have a lock of their own."""
     compactor, over = Compactor(NUM_NODES), threading.Event()

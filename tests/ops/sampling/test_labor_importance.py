@@ -176,6 +176,7 @@ def test_threads_do_not_change_a_bit_of_a_large_layer():
 # --- traps ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(3)
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_membership_is_decided_by_global_ids_alone(rounds):
@@ -254,6 +255,7 @@ def test_rows_without_weight_pick_nothing():
     assert labor_importance(indptr, indices, torch.arange(3), LaborImportanceRule(1), weights=weights).scales[0] > 0
 
 
+@pytest.mark.slow
 def test_weights_of_either_width_decide_alike():
     """Weights are widened before anything is computed: no ties by the rounding of float32 quotients."""
     one = layer(weighted=True)
@@ -268,6 +270,7 @@ def test_weights_of_either_width_decide_alike():
         assert torch.equal(weights_of(hops[0]), weights_of(hops[1]))
 
 
+@pytest.mark.slow
 def test_extreme_weights_stay_finite():
     """Quotients and squares that leave the range of doubles are kept inside it."""
     indptr, indices = torch.tensor([0, 4] + [8] * 8), torch.tensor([2, 3, 4, 5, 5, 6, 7, 8])

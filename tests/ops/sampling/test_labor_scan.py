@@ -22,6 +22,7 @@ def expected(ids, key, bound, wanted):
     return found, offsets, offsets[smaller < wanted]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", SETS)
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @settings(max_examples=40, deadline=None)

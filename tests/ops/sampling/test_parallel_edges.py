@@ -181,6 +181,7 @@ def test_variance_equation_of_labor_importance(rounds):
         assert_variance(estimates[:, s], 1 / 10 - 1 / 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poisson", [False, True], ids=["LADIES", "PLADIES"])
 def test_ladies_keeps_all_parallel_edges_and_is_unbiased(poisson):
     """It draws sources, not edges: sums of P_e M / pi_t over kept edges have the mean of M; each edge counts."""
@@ -279,6 +280,7 @@ def simple_graph():
     return torch.from_numpy(indptr), torch.from_numpy(np.concatenate(rows)), torch.from_numpy(random.random(indptr[-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(8)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("rule", BITS, ids=str)

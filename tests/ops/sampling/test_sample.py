@@ -53,6 +53,7 @@ def test_fused_equals_reference(graph, hops, expand, num_threads, data):
     assert sampled.hops[0].edge_ids.dtype == torch.int64
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(8)
 @pytest.mark.parametrize("rule", BIG_RULES, ids=str)
 @pytest.mark.parametrize("expand", ["all", "new"])
@@ -87,6 +88,7 @@ def test_fused_equals_hop_and_compact(skewed, rule, expand, weighted):
         assert all(same(a, b) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(5)
 @pytest.mark.parametrize("num_threads", [1, 2, 4])
 @pytest.mark.parametrize("degrees", [(1, 39), (60, 1), (0, 0)], ids=str)

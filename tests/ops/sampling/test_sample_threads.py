@@ -97,6 +97,7 @@ except RuntimeError:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory of a process")
 def test_a_process_that_may_start_no_threads_samples_alone():

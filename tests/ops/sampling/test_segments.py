@@ -69,6 +69,7 @@ def test_slots_and_bounds_equal_the_reference(graph, rule, key, num_threads, giv
         assert_same(getattr(hop, field), getattr(oracle, field))
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(2)
 @pytest.mark.parametrize("rule", LAYER_WISE, ids=str)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])

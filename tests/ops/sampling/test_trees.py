@@ -41,6 +41,7 @@ def times_of(graph, data):
     return times
 
 
+@pytest.mark.slow
 @given(
     csc_graphs(),
     st.lists(st.tuples(PER_DESTINATION, keys), min_size=1, max_size=3),

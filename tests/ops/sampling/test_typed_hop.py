@@ -98,6 +98,7 @@ def times_of(data: st.DataObject, graph: TypedGraph) -> torch.Tensor:
     return times
 
 
+@pytest.mark.slow
 @pytest.mark.twins
 @given(typed_graphs(), keys, st.booleans(), st.booleans(), st.data())
 def test_slots_and_bounds_equal_the_reference(graph, key, in_slots, windowed, data):
@@ -117,6 +118,7 @@ def test_slots_and_bounds_equal_the_reference(graph, key, in_slots, windowed, da
         assert_same(hop.weights, expected.weights)
 
 
+@pytest.mark.slow
 @pytest.mark.twins
 @given(typed_graphs(), st.lists(keys, min_size=1, max_size=2), expands, st.booleans(), st.booleans(), st.data())
 def test_trees_are_those_hop_by_hop(graph, hop_keys, expand, weighted, windowed, data):
@@ -144,6 +146,7 @@ def test_trees_are_those_hop_by_hop(graph, hop_keys, expand, weighted, windowed,
     assert torch.equal(torch.cat([hop.edge_ids for hop in sampled.hops]), torch.cat(edges))
 
 
+@pytest.mark.slow
 @pytest.mark.twins
 @given(typed_graphs(), st.lists(keys, min_size=1, max_size=3), expands, thread_counts, st.booleans(), st.data())
 def test_fused_equals_hop_by_hop(graph, hop_keys, expand, num_threads, weighted, data):

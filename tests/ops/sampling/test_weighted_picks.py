@@ -55,6 +55,7 @@ def assert_picks_are_those_of_the_reference(indptr, indices, weights, rule, key=
     np.testing.assert_array_equal(fused.edge_ids, right.positions)
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(77)
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("kind", WEIGHTS)
@@ -83,6 +84,7 @@ def test_a_row_without_weight_gives_nothing(graph):
         assert_picks_are_those_of_the_reference(indptr, indices, weights, rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skew", [0, 1, 30], ids=["equal", "uniform", "skewed"])
 @pytest.mark.parametrize(("start", "dtype"), [(0, "float64"), (1, "float32"), (15, "float64"), (16, "float32")])
 def test_draws_from_long_rows(skew, start, dtype):
@@ -100,6 +102,7 @@ def test_draws_from_long_rows(skew, start, dtype):
     np.testing.assert_array_equal(alone.positions, right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, 1e308, 5e-324])
 def test_weights_that_were_changed_give_edges_of_the_row_or_none(value, replace):

@@ -26,6 +26,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["hash", "range", "stream"])
 @pytest.mark.parametrize("kind", ["plain", "typed"])
 def test_shards_are_the_same_in_any_memory(kind, method, tmp_path, monkeypatch):

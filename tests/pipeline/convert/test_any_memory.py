@@ -64,6 +64,7 @@ def converted(folder, description, monkeypatch, *, threads, room, rows):
     return report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*POLICIES, "texts"])
 def test_bytes_do_not_depend_on_threads_memory_or_batches(name, tmp_path, monkeypatch):
     description = of_texts() if name == "texts" else Description(list(typed_edges()), options=POLICIES[name])

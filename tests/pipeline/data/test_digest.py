@@ -70,6 +70,7 @@ def test_one_element_has_one_digest_whatever_its_stride():
     assert flat_bytes(whole).data_ptr() == whole.data_ptr()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype",
     [

@@ -44,6 +44,7 @@ def layer_of(network: Model, comm: hr.Comm, batch: hr.MiniBatch, partition: hr.E
     return {"forward": forward, "backward": backward, "block": block}
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(14)
 @pytest.mark.parametrize("world_size", [2, 4, 6])
 @pytest.mark.parametrize("kind", KINDS)

@@ -40,6 +40,7 @@ def hits(plan, machine=SMALL):
         return stats["hits"], stats["misses"]
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(6)
 @pytest.mark.parametrize("name", ["labor", "labor_poisson", "labor_new", "full", "in_subgraph_new"])
 @pytest.mark.parametrize("machine", [SMALL, LARGER, TINY], ids=["small", "most lines", "one line"])

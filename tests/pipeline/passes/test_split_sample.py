@@ -66,6 +66,7 @@ def test_what_has_been_copied_fits():
         assert fetches(plan, machine) == fires
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE_ROWS)
 def test_same_result(name):
     plan = WHOLE_ROWS[name](items().copy_to("cuda")).fetch_feature(store(), node=["x"])
@@ -75,6 +76,7 @@ def test_same_result(name):
     assert digests(plan, SMALL, split_sample=False) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(20)
 @pytest.mark.parametrize("name", PLANS)
 def test_same_result_of_every_plan(name):

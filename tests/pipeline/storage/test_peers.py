@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ranks import run_processes
 
 #: What each process begins with.
@@ -49,6 +50,7 @@ print(refusal(lambda: kept.read(torch.tensor([1]))))
 """
 
 
+@pytest.mark.slow
 def test_memory_is_shared_and_given_back(tmp_path):
     for printed in run(SHARED, 3, tmp_path):
         assert printed.startswith("InputError: TieredFeature: expected reads before close()")
@@ -61,6 +63,7 @@ print(refusal(lambda: tiers(3, 20, 0)))
 """
 
 
+@pytest.mark.slow
 def test_gpus_with_other_numbers_are_refused(tmp_path):
     first, second = run(NUMBERED, 2, tmp_path)
     assert "InputError: TieredFeature: expected cuda:1 to be the same GPU in all processes, got another one" in first
@@ -75,6 +78,7 @@ print(refusal(lambda: tiers(3, 20, 0)))
 """
 
 
+@pytest.mark.slow
 def test_gpus_that_do_not_reach_each_other_are_refused_on_all_ranks(tmp_path):
     first, second = run(APART, 2, tmp_path)
     assert first.startswith("PeerError: TieredFeature: rank 1 could not share its rows, or open those of others:\n")

@@ -28,6 +28,7 @@ def in_shards(owners: hr.Partition, part: int, cached: torch.Tensor | None = Non
     return hr.FeatureStore(node={"x": x, "y": store().node["y"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hash", "table"])
 @pytest.mark.parametrize(
     ("sampler", "cooperative"), [*product(SAMPLERS, [False]), *product(sorted(SAMPLERS.keys() - {"new"}), [True])]

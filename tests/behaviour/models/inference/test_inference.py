@@ -17,6 +17,7 @@ KINDS = ["GCN", "SAGE", "GAT", "GAT+edges", "GIN"]
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # in double precision
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [f"{library} {name}" for library in ("hr", "pyg") for name in KINDS])
 def test_peers_10_layer_wise_inference_equals_the_whole_graphs(kind, tmp_path):
     if kind.startswith("pyg"):

@@ -68,6 +68,7 @@ def assert_same(rows: dict, expected: dict) -> None:
         torch.testing.assert_close(rows[name], of_type.detach(), **CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sage", "gat"])
 def test_peers_10_layers_by_relation_equal_the_whole_graphs(kind, tmp_path):
     graph, x, model = typed_graph(), tables(), ByType(kind)
@@ -199,6 +200,7 @@ def test_layers_that_say_none_for_types_without_messages():
     assert_same(rows, {name: expected[name] for name in ("a", "b")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_type", [False, True], ids=["tensors", "dictionaries between layers"])
 def test_edge_types_alone(by_type, tmp_path):
     """All nodes are of one type then, of which nobody has to know."""

@@ -80,6 +80,7 @@ def layer_of(kind: str) -> tuple[nn.Module, Callable[..., Tensor]]:
     return make(), lambda own, x, place: own(x, place, *(() if edge is None else (place.edge_rows(edge()),)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world_size", [1, 2])
 @pytest.mark.parametrize("narrow", [False, True], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("kind", LAYERS)

@@ -81,6 +81,7 @@ def boundary(place: hr.sar.ShardedGraph) -> list[int]:
     return received
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(7)
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 @pytest.mark.parametrize("prefetch", [0, 1])
@@ -97,6 +98,7 @@ def test_rows_come_again_only_where_gradients_depend_on_them(layer, prefetch, wo
                 assert place.counts.most_live_rows > max(boundary(place))
 
 
+@pytest.mark.slow
 @pytest.mark.combinations(6)
 @pytest.mark.parametrize("layer", WITHOUT_ROWS + WITH_ROWS)
 @pytest.mark.parametrize("mode", ["sequential", "one-shot"])
@@ -109,6 +111,7 @@ def test_other_modes_keep_rows_and_fetch_none_again(mode, layer):
         assert place.counts.rounds == NUM_LAYERS * per_layer
 
 
+@pytest.mark.slow
 def test_bytes_are_those_of_boundary_rows():
     """Rows forward, gradients back; half as much again where rows come again (SAR: 3 to 2)."""
     for layer, times in ((by_sum, 2), (by_weights, 3)):

@@ -115,6 +115,7 @@ def check(case: str, world_size: int, **options: object) -> list[hr.sar.ShardedG
     return assert_equal_training(Network(*make()).double(), run, world_size, edge=edge, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_three_ranks_compute_what_pyg_does(case):
     check(case, 3, kind="table", steps=2)

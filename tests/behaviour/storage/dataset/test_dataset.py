@@ -192,6 +192,7 @@ def test_a_save_that_fails_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_opening_imports_no_more_than_it_needs(tmp_path):
     saved(tmp_path / "set")
     program = f"""

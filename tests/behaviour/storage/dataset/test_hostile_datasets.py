@@ -79,6 +79,7 @@ def changed(fields, random_state):
     return made
 
 
+@pytest.mark.slow
 def test_changed_manifests_are_right_or_refused(folder):
     path = folder / "dataset.json"
     original = path.read_text()
@@ -96,6 +97,7 @@ def test_changed_manifests_are_right_or_refused(folder):
     hr.open_dataset(folder).verify()
 
 
+@pytest.mark.slow
 def test_changed_headers_are_right_or_refused(folder):
     state = random.Random(8)
     for file in sorted(folder.glob("*.npy"))[:6]:
