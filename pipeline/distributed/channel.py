@@ -50,8 +50,13 @@ def describe(label: Label) -> str:
     return f"exchange {number}" + (f" of batch {batch} of epoch {epoch}" if batch >= 0 else ", outside of batches")
 
 
-def parted(rank: int, label: Label, kind: str, own_rank: int, own: Label, own_kind: str = "") -> PeerError:
-    """Return the error for ranks that come to different exchanges, or to one with different things (`kind`)."""
+def parted(
+    rank: int, label: Label, kind: str, own_rank: int, own: Label, own_kind: str = "", left: str = ""
+) -> PeerError:
+    """Return the error for ranks that come to different exchanges, or to one with different things (`kind`).
+
+    Where they have left their loops, as `Loops.left_by` tells it, is the reason that one of them is in another epoch.
+    """
     there, here = (describe(at) + (f", with {what}" if what else "") for at, what in ((label, kind), (own, own_kind)))
     remedy = (
         "all ranks take the same batches in the same order, and call the model and what belongs to a step for each of "
@@ -64,7 +69,7 @@ def parted(rank: int, label: Label, kind: str, own_rank: int, own: Label, own_ki
         )
     return PeerError(
         f"rank {rank} is at {there}, rank {own_rank} at {here}: {remedy} (a `continue` or a condition holds on all "
-        "ranks or on none)"
+        f"ranks or on none){left}"
     )
 
 

@@ -351,7 +351,9 @@ class DistributedComm(Comm):
             number, label, kind = json.loads(text)
             if text == what or (what is None and number >= self._number):
                 continue
-            raise self._blame(parted(rank, tuple(label), kind, self.rank, self._label, self._kind))
+            raise self._blame(
+                parted(rank, tuple(label), kind, self.rank, self._label, self._kind, self._loops.left_by(rank))
+            )
 
     def _too_late(self, came: Callable[[int], bool]) -> PeerError:
         """Return the error for a collective to which other ranks did not come in time."""

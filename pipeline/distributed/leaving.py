@@ -206,6 +206,13 @@ class Loops:
         """Return where a rank left a loop of this one, if it did."""
         return "".join(f", which {left.word}" for left, _ in self._in_loops_of_this_rank() if left.rank == rank)
 
+    def left_by(self, rank: int) -> str:
+        """Return where a rank and this one left their last loops, if they did, as an error ends."""
+        words = [f"rank {self._rank} {self.own_left}"] if self.own_left else []
+        if last := self.last_words(rank):
+            words.append(f"rank {rank} {last.removeprefix(', which ')}")
+        return f"; {' and '.join(words)}" if words else ""
+
     def _in_loops_of_this_rank(self) -> list[tuple[_Left, int]]:
         """Return who left those loops, first the one who left first, and how many batches this rank has asked for."""
         self._read()

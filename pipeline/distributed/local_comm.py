@@ -300,7 +300,9 @@ class LocalComm(Comm):
         """Raise what keeps another rank from a collective."""
         for rank, (label, kind) in meeting.doing.items():
             if (label, kind) != (self._label, self._kind):
-                raise self._blame(parted(rank, label, kind, self.rank, self._label, self._kind))
+                raise self._blame(
+                    parted(rank, label, kind, self.rank, self._label, self._kind, self._loops.left_by(rank))
+                )
         if len(meeting.brought) == self.world_size:
             return
         failure = self._failure()
