@@ -27,7 +27,8 @@ class Build:
     Parameters
     ----------
     label
-        Its name in tables: the short hash of its commit, with its name in `NAMED`, or the path of the Python.
+        Its name in tables: the short hash of its commit, with its name in `NAMED`, or the folder of a Python's
+        environment, without the folders above it, which are the machine's.
     python
         The Python.
     commit
@@ -78,7 +79,8 @@ def build_of(name: str) -> Build:
     """
     given = Path(name)
     if given.is_file() and os.access(given, os.X_OK):
-        return Build(name, given.absolute())  # not resolved: the link is what belongs to an environment
+        python = given.absolute()  # not resolved: the link is what belongs to an environment
+        return Build(python.parent.parent.name, python)
     commit = commit_of(name)
     if name == "HEAD" and _git("status", "--porcelain", "--untracked-files=no"):
         print(f"HEAD is {label_of(commit)}: changes that are not committed are not measured", file=sys.stderr)
