@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SLACK = 0.03
 
 
-def louvain_owners(indptr: Array, indices: Array, num_parts: int, *, seed: int = 0) -> torch.Tensor:
-    """Pack communities of the undirected graph into parts of equal size.
+def louvain_owners(indptr: Array, indices: Array, num_parts: int | None, *, seed: int = 0) -> torch.Tensor:
+    """Pack communities of the undirected graph into parts of equal size, or return them as they are.
 
     The largest community goes first, each into the part that has the fewest nodes. One that does not fit, because it
     is larger than a fair share or because the rest of the part is filled, is split, along the communities that the
@@ -34,15 +34,15 @@ def louvain_owners(indptr: Array, indices: Array, num_parts: int, *, seed: int =
         int64[num_nodes + 1].
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
-    num_parts : int
-        At least 1.
+    num_parts : int or None
+        At least 1; None for a part for each community.
     seed : int
         Of the order in which the method visits nodes.
 
     Returns
     -------
     torch.Tensor
-        int32[num_nodes]; no part has more than 1.03 times the mean number of nodes, rounded up.
+        int32[num_nodes]; of packed parts none has more than 1.03 times the mean number of nodes, rounded up.
 
     Raises
     ------
@@ -52,10 +52,13 @@ def louvain_owners(indptr: Array, indices: Array, num_parts: int, *, seed: int =
         If the graph's arrays are malformed.
     """
     igraph = require("igraph", extra="louvain", stage="Partition.louvain")
-    parts = as_count(num_parts, "num_parts", stage="louvain_owners")
+    parts = None if num_parts is None else as_count(num_parts, "num_parts", stage="louvain_owners")
     graph = undirected(indptr, indices)
     levels = _communities(igraph, graph, seed) if graph.neighbors.size else []
     num_nodes = graph.starts.size - 1
+    if parts is None:
+        coarsest = levels[-1] if levels else np.arange(num_nodes)
+        return torch.from_numpy(coarsest.astype(np.int32))
     return torch.from_numpy(pack(levels, num_nodes, parts, part_capacity(num_nodes, parts, SLACK)))
 
 

@@ -23,7 +23,13 @@ _METIS_OPTIONS = 40  # METIS_NOPTIONS
 
 
 def metis_owners(
-    indptr: Array, indices: Array, num_parts: int, *, labelled: NDArray[np.bool_] | None = None, seed: int = 0
+    indptr: Array,
+    indices: Array,
+    num_parts: int,
+    *,
+    labelled: NDArray[np.bool_] | None = None,
+    balance_edges: bool = False,
+    seed: int = 0,
 ) -> torch.Tensor:
     """Cut the undirected graph into parts of equal size with few edges between them.
 
@@ -31,9 +37,10 @@ def metis_owners(
     directed edges cut. Self-loops are left out; so are nodes that have no other edges, which afterwards fill up the
     smallest parts.
 
-    With `labelled` there are two constraints (Karypis and Kumar, SC 1998): every part gets an equal share of all
-    nodes and an equal share of the labelled ones. pymetis passes on only one weight per node (checked for version
-    2025.2.2), so this case calls METIS's own C function, which pymetis's library exports.
+    With `labelled` or `balance_edges` there are two or three constraints (Karypis and Kumar, SC 1998): every part gets
+    an equal share of all nodes, of the labelled ones, and of the edges that end at its nodes. pymetis passes on only
+    one weight per node (checked for version 2025.2.2), so this case calls METIS's own C function, which pymetis's
+    library exports.
 
     Parameters
     ----------
@@ -45,6 +52,8 @@ def metis_owners(
         At least 1. Some parts are empty if there are more than nodes.
     labelled : numpy.ndarray, optional
         bool[num_nodes].
+    balance_edges : bool
+        Whether every part gets an equal share of the in-edges.
     seed : int
         Its lower 31 bits are METIS's.
 
@@ -69,11 +78,15 @@ def metis_owners(
     if parts == 1:
         owners[:] = 0
     elif connected.sum() > parts:
-        core, marked = _without_isolated(graph, connected), None if labelled is None else labelled[connected]
-        if marked is None or marked.all() or not marked.any():
-            owners[connected] = _one_constraint(pymetis, core, parts, seed)
+        core = _without_isolated(graph, connected)
+        weights = [np.diff(np.asarray(indptr))] if balance_edges else []
+        weights += [] if labelled is None else [labelled]
+        # One that is the same for all nodes, or for none, is met by an equal share of the nodes.
+        weights = [one[connected] for one in weights if np.ptp(one[connected].astype(np.int64)) > 0]
+        if weights:
+            owners[connected] = _several_constraints(core, parts, weights, seed)
         else:
-            owners[connected] = _two_constraints(core, parts, marked, seed)
+            owners[connected] = _one_constraint(pymetis, core, parts, seed)
     _fill_up(owners, parts, labelled)
     return torch.from_numpy(owners)
 
@@ -116,32 +129,35 @@ def _one_constraint(pymetis: Any, graph: Undirected, num_parts: int, seed: int) 
     return np.asarray(cut.vertex_part, np.int32)
 
 
-def _two_constraints(graph: Undirected, num_parts: int, labelled: NDArray[np.bool_], seed: int) -> NDArray[np.int32]:
-    """METIS_PartGraphRecursive or METIS_PartGraphKway with two weights per node: 1, and whether it is labelled."""
+def _several_constraints(
+    graph: Undirected, num_parts: int, of_nodes: list[NDArray[Any]], seed: int
+) -> NDArray[np.int32]:
+    """METIS_PartGraphRecursive or METIS_PartGraphKway with several weights per node: 1, and those given."""
     starts, neighbors, weights = _arrays(graph)
     internal = _internal()
     metis = ctypes.CDLL(internal.__file__)
     name = "METIS_PartGraphRecursive" if num_parts <= _MOST_BISECTED else "METIS_PartGraphKway"
     if not hasattr(metis, name):
         message = (
-            f"Partition.metis: this build of pymetis does not export {name}, which balance= needs; "
-            "install pymetis 2025.2.2 from a wheel, or leave balance out"
+            f"Partition.metis: this build of pymetis does not export {name}, which balance= and "
+            "balance_edges= need; install pymetis 2025.2.2 from a wheel, or leave them out"
         )
         raise ModuleNotFoundError(message, name="pymetis")
     integer = starts.dtype
-    both = np.stack([np.ones(labelled.size, integer), labelled.astype(integer)], axis=1)
+    size = graph.starts.size - 1
+    every = np.stack([np.ones(size, integer), *(one.astype(integer) for one in of_nodes)], axis=1)
     options = np.empty(_METIS_OPTIONS, integer)
     metis.METIS_SetDefaultOptions(_address(options))
     options[internal.options_indices.SEED] = seed & 0x7FFF_FFFF
-    counts = [np.array([value], integer) for value in (labelled.size, 2, num_parts, 0)]
+    counts = [np.array([value], integer) for value in (size, every.shape[1], num_parts, 0)]
     num_nodes, num_constraints, parts, cut = map(_address, counts)
-    owners = np.empty(labelled.size, integer)
+    owners = np.empty(size, integer)
     status = getattr(metis, name)(
         num_nodes,
         num_constraints,
         _address(starts),
         _address(neighbors),
-        _address(both),
+        _address(every),
         None,  # sizes of nodes, for another objective
         None if weights is None else _address(weights),
         parts,

@@ -54,6 +54,8 @@ def cut(options: argparse.Namespace) -> None:
     whole_number(options.seed, "--seed", 0, InputError)
     if options.balance is not None and options.method != "metis":
         raise InputError(f"expected --method metis for --balance {options.balance}, got --method {options.method}")
+    if options.balance_edges and options.method != "metis":
+        raise InputError(f"expected --method metis for --balance-edges, got --method {options.method}")
     if not options.data.exists():
         raise InputError(f"{options.data}: there is no such file or folder; correct the path of DATA")
     of_dataset = holds_dataset(options.data)
@@ -183,7 +185,7 @@ def _partition(files: GraphFiles, options: argparse.Namespace, balance: NDArray[
     if options.method == "range":
         return Partition.range(graph.num_nodes, parts)
     if options.method == "metis":
-        return Partition.metis(graph, parts, balance=balance, seed=seed)
+        return Partition.metis(graph, parts, balance=balance, balance_edges=options.balance_edges, seed=seed)
     if options.method == "louvain":
         return Partition.louvain(graph, parts, seed=seed)
     return Partition.stream(graph, parts, passes=STREAM_PASSES)

@@ -39,6 +39,9 @@ def add_to(commands: Any) -> None:
         metavar="NAME,...",
         help="features that every rank reads whole (default: those of one number per node)",
     )
+    parser.add_argument(
+        "--balance-edges", action="store_true", help="by metis: share out edges evenly as well, which cuts more of them"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of metis and louvain (default: 0)")
     parser.add_argument(
         "--reorder",

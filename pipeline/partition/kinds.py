@@ -13,7 +13,7 @@ from headrace.ops import InputError, hash_owners
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data import as_cpu_tensor, as_list, whole_number
 from headrace.pipeline.data.integers import as_int64, is_whole
-from headrace.pipeline.partition.partition import MOST_NODES, Partition, digest_of_owners
+from headrace.pipeline.partition.partition import MOST_CLUSTERS, MOST_NODES, Partition, digest_of_owners
 
 #: Nodes whose owners are computed at a time where there is no table of them.
 CHUNK = 1 << 20
@@ -32,10 +32,10 @@ class RangePartition(Partition):
     def _deciding(self) -> tuple[int, ...]:
         return self.sizes
 
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of nodes that each part owns."""
-        return tuple(self.bounds.diff().tolist())
+    @property
+    def starts(self) -> Tensor:
+        """Where the nodes of each part begin, int64[num_parts + 1]."""
+        return self.bounds
 
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of nodes."""
@@ -84,6 +84,8 @@ class HashPartition(Partition):
 
 class TablePartition(Partition):
     """Owners from a table."""
+
+    _most_parts = MOST_CLUSTERS
 
     def __init__(self, owners: Any, num_parts: int | None, *, copy: bool = True) -> None:
         table = as_cpu_tensor(owners, "owners")

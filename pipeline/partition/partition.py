@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from numpy.typing import ArrayLike
@@ -23,7 +23,11 @@ from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.data.types import TypeOffsets
 from headrace.pipeline.partition.report import PartitionReport, report_nodes
 
+#: Of parts for ranks, and of those that a method makes of equal sizes.
 MOST_PARTS = 1 << 16
+
+#: Clusters that a table may have: their numbers are int32.
+MOST_CLUSTERS = (1 << 31) - 1
 
 #: More have no ids of 64 bits.
 MOST_NODES = (1 << 62) - 1
@@ -64,9 +68,11 @@ class Partition(ABC):
         For numbers that are not integers, are negative, or for no part.
     """
 
+    _most_parts: ClassVar[int] = MOST_PARTS
+
     def __init__(self, num_nodes: int, num_parts: int) -> None:
         self.num_nodes = whole_number(num_nodes, "Partition: num_nodes", 0, InputError, MOST_NODES)
-        self.num_parts = whole_number(num_parts, "Partition: num_parts", 1, InputError, MOST_PARTS)
+        self.num_parts = whole_number(num_parts, "Partition: num_parts", 1, InputError, self._most_parts)
 
     @staticmethod
     def range(num_nodes: int, num_parts: int) -> Partition:
@@ -126,7 +132,14 @@ class Partition(ABC):
         return TablePartition(owners, num_parts)
 
     @staticmethod
-    def metis(graph: Graph, num_parts: int, *, balance: ArrayLike | Tensor | None = None, seed: int = 0) -> Partition:
+    def metis(
+        graph: Graph,
+        num_parts: int,
+        *,
+        balance: ArrayLike | Tensor | None = None,
+        balance_edges: bool = False,
+        seed: int = 0,
+    ) -> Partition:
         """Cut few edges, by METIS (Karypis and Kumar, 1998). Directions and parallel edges count, loops do not.
 
         Parts have up to 1.03 times the mean number of nodes, more where parts are small; beyond 8 parts some may be
@@ -136,9 +149,12 @@ class Partition(ABC):
         Parameters
         ----------
         balance: bool[num_nodes] or integer[n], optional
-            Nodes, by mask or ids, such as the training nodes, of which every part should have an equal share, too. Both
-            constraints are METIS's own (multi-constraint partitioning, Karypis and Kumar, SC 1998), and both hold to
+            Nodes, by mask or ids, such as the training nodes, of which every part should have an equal share, too. The
+            constraints are METIS's own (multi-constraint partitioning, Karypis and Kumar, SC 1998), and each holds to
             about 1.03 times the mean.
+        balance_edges
+            Whether every part should have an equal share of the edges as well, each with the part of its destination:
+            for ranks, whose memory and work they are. It cuts more edges.
         seed
             The same seed gives the same parts, on one machine and one version of METIS.
 
@@ -150,23 +166,28 @@ class Partition(ABC):
             If `balance` names no nodes of the graph, or a number is out of range.
         """
         check_known_by_own_ids(graph, "Partition.metis")
+        check_switches("Partition.metis", balance_edges=balance_edges)
         parts, seed = _settings(num_parts, seed, "Partition.metis")
         mask = None
         if balance is not None:
             mask = as_node_mask(balance, graph.num_nodes, "balance").numpy()
-        return _of(metis_owners(graph.indptr, graph.indices, parts, labelled=mask, seed=seed), parts)
+        owners = metis_owners(graph.indptr, graph.indices, parts, labelled=mask, balance_edges=balance_edges, seed=seed)
+        return _of(owners, parts)
 
     @staticmethod
-    def louvain(graph: Graph, num_parts: int, *, seed: int = 0) -> Partition:
+    def louvain(graph: Graph, num_parts: int | None = None, *, seed: int = 0) -> Partition:
         """Keep communities together: those that the Louvain method (arXiv 0803.0476) finds, packed into equal parts.
 
-        Communities are placed from the largest on, each in the smallest part. A community that does not fit is split,
+        Without `num_parts` each community is a part of its own size, as `ClusterSampler` takes them. Else
+        communities are placed from the largest on, each in the smallest part. A community that does not fit is split,
         so that no part has more than 1.03 times the mean number of nodes (rounded up). Use it if there are more
         communities than parts. Needs igraph, of the extra ``louvain``, and several copies of the graph; it takes ten
         times as long as METIS.
 
         Parameters
         ----------
+        num_parts
+            Parts of equal sizes, one for each rank. None leaves communities as they are found.
         seed
             The same seed gives the same parts, on one version of igraph.
 
@@ -178,8 +199,9 @@ class Partition(ABC):
             If a number is out of range.
         """
         check_known_by_own_ids(graph, "Partition.louvain")
-        parts, seed = _settings(num_parts, seed, "Partition.louvain")
-        return _of(louvain_owners(graph.indptr, graph.indices, parts, seed=seed), parts)
+        parts, seed = _settings(1 if num_parts is None else num_parts, seed, "Partition.louvain")
+        owners = louvain_owners(graph.indptr, graph.indices, None if num_parts is None else parts, seed=seed)
+        return _of(owners, None if num_parts is None else parts)
 
     @staticmethod
     def stream(
@@ -230,7 +252,13 @@ class Partition(ABC):
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The number of nodes that each part owns."""
-        return tuple(torch.bincount(self._owners, minlength=self.num_parts).tolist())
+        return tuple(self.starts.diff().tolist())
+
+    @cached_property
+    def starts(self) -> Tensor:
+        """Where the nodes of each part begin in `order`, int64[num_parts + 1]."""
+        counts = torch.bincount(self._owners, minlength=self.num_parts)
+        return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
     def owned(self, part: int) -> Tensor:
         """Return the nodes that a part owns, int64[sizes[part]] ascending."""
@@ -295,6 +323,8 @@ class Partition(ABC):
 
     def order(self) -> Tensor:
         """Return the nodes sorted by part, ascending in each part: int64[num_nodes], for `Graph.reordered`."""
+        if self.num_parts > MOST_PARTS:  # whose counters take more than sorting does
+            return self._owners.argsort(stable=True)
         return group_by_owner(torch.arange(self.num_nodes, device="cpu"), self._owners, self.num_parts).ids
 
     def ranges(self) -> Partition:
@@ -323,7 +353,7 @@ class Partition(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be made again need not travel, and the compactor cannot.
-        made_again = ("_compactor", "sizes", "_positions", "_copies", "_content_digest")
+        made_again = ("_compactor", "sizes", "starts", "_positions", "_copies", "_content_digest")
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
@@ -375,7 +405,7 @@ def _settings(num_parts: int, seed: int, what: str) -> tuple[int, int]:
     return parts, whole_number(seed, f"{what}: seed", 0, InputError, MOST_SEED)
 
 
-def _of(owners: Tensor, num_parts: int) -> Partition:
+def _of(owners: Tensor, num_parts: int | None) -> Partition:
     """Take a table that nobody else holds: a copy would double the memory."""
     from headrace.pipeline.partition.kinds import TablePartition
 

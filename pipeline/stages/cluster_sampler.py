@@ -49,7 +49,8 @@ class ClusterSampler(SourceStage):
     Parameters
     ----------
     partition
-        The cluster of each node: `Partition.metis`, `Partition.louvain`, or ``Partition.of(labels)``.
+        The cluster of each node: ``Partition.metis(graph, 1500)`` for equal ones, ``Partition.louvain(graph)`` for
+        communities, ``Partition.of(labels)`` for your own, of any number and sizes.
     clusters_per_batch
         Clusters in a batch, over all ranks together. Several clusters in a batch keep the links between them, and make
         batches more similar.
@@ -112,12 +113,11 @@ class _Clusters(NumberedSource):
     def __init__(self, stage: ClusterSampler, settings: RunSettings) -> None:
         self._stage = stage
         self._settings = settings
-        partition = stage.partition
-        self._nodes = partition.order()  # cluster by cluster
-        self._ends = torch.tensor([0, *partition.sizes], device="cpu").cumsum(0).tolist()
+        self._nodes, self._starts = stage.partition.order(), stage.partition.starts  # cluster by cluster
+        self._sizes = self._starts.diff()
         self.batch_size: int = stage.clusters_per_batch
-        self._known: tuple[int, list[list[int]]] | None = None  # an epoch, and the clusters of its batches
-        self.num_batches: int | None = len(self._batches(0)) if self._has_length() else None
+        self._known: tuple[int, Tensor, Tensor] | None = None  # an epoch, its order of clusters, its batches
+        self.num_batches: int | None = len(self._batches(0)[1]) if self._has_length() else None
         if self.num_batches == 0:
             raise InputError(
                 f"ClusterSampler: expected nodes in the first {stage.clusters_per_batch} clusters or in others of a "
@@ -126,36 +126,50 @@ class _Clusters(NumberedSource):
 
     def _has_length(self) -> bool:
         """Whether all epochs have the same number of batches: no batch is of clusters without nodes by chance."""
-        stage, sizes = self._stage, self._stage.partition.sizes
-        num_empty, num_last = sizes.count(0), len(sizes) % self.batch_size
+        stage = self._stage
+        num_empty, num_last = int((self._sizes == 0).sum()), len(self._sizes) % self.batch_size
         smallest = self.batch_size if num_last == 0 or stage.drop_last else num_last
         return not stage.shuffle or self.batch_size == 1 or num_empty < smallest
 
     def count(self, epoch: int) -> int:
         """Return the number of batches of an epoch."""
-        return len(self._batches(epoch)) if self.num_batches is None else self.num_batches
+        return len(self._batches(epoch)[1]) if self.num_batches is None else self.num_batches
 
     def batch_at(self, epoch: int, index: int) -> MiniBatch:
         """Return this rank's share of batch ``index`` of ``epoch``."""
-        nodes = self._nodes_of(self._batches(epoch)[index])
+        order, batches = self._batches(epoch)
+        first = int(batches[index]) * self.batch_size
+        nodes = self._nodes_of(order[first : first + self.batch_size])
         rank, world_size = self._settings.rank, self._settings.world_size
         seeds = nodes[len(nodes) * rank // world_size : len(nodes) * (rank + 1) // world_size]
         return MiniBatch.of_seeds(seeds, epoch=epoch, index=index, item_index=seeds, num_global_seeds=len(nodes))
 
-    def _batches(self, epoch: int) -> list[list[int]]:
-        """Return the clusters of the batches of an epoch; those without a node are left out, as are their batches."""
+    def _batches(self, epoch: int) -> tuple[Tensor, Tensor]:
+        """Return the order of the clusters in an epoch, and the number of each group of them that has a node.
+
+        Returns
+        -------
+        order : int64[num_clusters]
+            Group g is ``order[g * batch_size : (g + 1) * batch_size]``; without those that are dropped.
+        batches : int64[num_batches]
+        """
         stage, known = self._stage, self._known
         if known is None or known[0] != epoch:
-            num_clusters, size = stage.partition.num_parts, self.batch_size
-            order = list(range(num_clusters))
+            num_clusters = len(self._sizes)
+            order = torch.arange(num_clusters, device="cpu")
             if stage.shuffle:
                 key = stream_key(stage.seed, epoch, 0, 0, SHUFFLE)
-                order = shuffled_range(num_clusters, 0, num_clusters, key).tolist()
-            stop = num_clusters // size * size if stage.drop_last else num_clusters
-            drawn = [order[first : first + size] for first in range(0, stop, size)]
-            batches = [[one for one in some if self._ends[one] < self._ends[one + 1]] for some in drawn]
-            known = self._known = epoch, [some for some in batches if some]
-        return known[1]
+                order = shuffled_range(num_clusters, 0, num_clusters, key)
+            if stage.drop_last:
+                order = order[: num_clusters // self.batch_size * self.batch_size]
+            before = torch.nn.functional.pad(self._sizes[order].cumsum(0), (1, 0))
+            groups = torch.arange(-(-len(order) // self.batch_size) + 1, device="cpu") * self.batch_size
+            sizes = before[groups.clamp(max=len(order))].diff()
+            known = self._known = epoch, order, sizes.nonzero().reshape(-1)
+        return known[1:]
 
-    def _nodes_of(self, clusters: list[int]) -> Tensor:
-        return torch.cat([self._nodes[self._ends[one] : self._ends[one + 1]] for one in clusters])
+    def _nodes_of(self, clusters: Tensor) -> Tensor:
+        """Return the nodes of some clusters, one cluster behind the other."""
+        sizes = self._sizes[clusters]
+        shifts = self._starts[clusters] - (sizes.cumsum(0) - sizes)
+        return self._nodes[torch.repeat_interleave(shifts, sizes) + torch.arange(int(sizes.sum()), device="cpu")]

@@ -32,9 +32,27 @@ MISFITS = (
     # Clusters without nodes are no batch.
     Mutant(
         "pipeline/stages/cluster_sampler.py",
-        "[some for some in batches if some]",
-        "batches",
+        "sizes.nonzero().reshape(-1)",
+        "torch.arange(len(sizes))",
         _CLUSTERS + "test_no_batch_is_without_seeds",
+    ),
+    Mutant(
+        "pipeline/stages/cluster_sampler.py",
+        "(sizes.cumsum(0) - sizes)",
+        "sizes.cumsum(0)",
+        _CLUSTERS + "test_many_clusters_of_any_size",
+    ),
+    Mutant(
+        "ops/partition/metis.py",
+        "if balance_edges else []",
+        "if False else []",
+        "tests/behaviour/partition/test_partition.py::test_metis_balances_edges_beside_nodes_and_labelled_nodes",
+    ),
+    Mutant(
+        "ops/partition/louvain.py",
+        "coarsest = levels[-1] if levels else np.arange(num_nodes)",
+        "coarsest = np.arange(num_nodes)",
+        "tests/behaviour/partition/test_partition.py::test_communities_are_parts_as_they_are_found",
     ),
     Mutant(
         "pipeline/stages/cluster_sampler.py",

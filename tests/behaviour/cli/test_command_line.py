@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib.metadata import entry_points
 
@@ -82,6 +83,10 @@ def test_balance(data, tmp_path, capsys):
     labelled = hr.load_shards(tmp_path / "out").partition.owner(torch.arange(20))
     assert torch.bincount(labelled, minlength=2).tolist() == [10, 10]
     assert "labelled" in capsys.readouterr().out
+    both = ("--method", "metis", "--balance", "train_mask", "--balance-edges", "--dry-run", "--json")
+    assert run(data, tmp_path / "other", "--parts", 2, *both) == 0
+    edges = json.loads(capsys.readouterr().out)["parts"]["edges"]
+    assert max(edges) <= 1.1 * sum(edges) / 2
 
 
 def test_features_and_what_is_whole(data, tmp_path):
@@ -157,6 +162,10 @@ def test_overwrite(data, tmp_path, capsys):
         (
             ["--parts", "2", "--balance", "train_mask"],
             "expected --method metis for --balance train_mask, got --method hash",
+        ),
+        (
+            ["--parts", "2", "--balance-edges"],
+            "expected --method metis for --balance-edges, got --method hash",
         ),
         (["--parts", "2", "--method", "metis", "--balance", "z"], "there is no such array"),
         (["--parts", "2", "--method", "metis", "--balance", "x"], "balance"),

@@ -236,6 +236,42 @@ def test_metis_balances_labelled_nodes(as_ids):
     assert hr.Partition.metis(graph, 4).report(graph, labelled).labelled_balance == 4
 
 
+def test_metis_balances_edges_beside_nodes_and_labelled_nodes():
+    """Nodes of one of four communities have ten times the in-edges: without `balance_edges` they are one part's."""
+    pytest.importorskip("pymetis")
+    graph, groups = communities()
+    first = (groups == 0).nonzero().flatten()
+    generator = torch.Generator().manual_seed(0)
+    more = first[torch.randint(len(first), (2, 10 * len(first) * 10), generator=generator)]
+    ends = torch.repeat_interleave(torch.arange(graph.num_nodes), graph.indptr.diff())
+    src, dst = torch.cat([torch.stack([graph.indices.long(), ends]), more], 1)
+    graph = hr.Graph.from_coo(src, dst, num_nodes=graph.num_nodes)
+    labelled = torch.arange(graph.num_nodes) % 3 == 0
+
+    def shares(partition: hr.Partition) -> list[float]:
+        """The largest part of nodes, edges and labelled nodes over the mean."""
+        owners = partition.owner(torch.arange(graph.num_nodes))
+        weights = (torch.ones(graph.num_nodes), graph.indptr.diff(), labelled)
+        return [float(4 * torch.bincount(owners, one.double()).max() / one.sum()) for one in weights]
+
+    assert shares(hr.Partition.metis(graph, 4))[1] > 2
+    assert max(shares(hr.Partition.metis(graph, 4, balance=labelled, balance_edges=True))) < 1.1
+    assert max(shares(hr.Partition.metis(graph, 4, balance_edges=True))[:2]) < 1.1
+
+
+def test_communities_are_parts_as_they_are_found():
+    pytest.importorskip("igraph")
+    sizes = [3, 5, 40, 8]
+    groups = torch.repeat_interleave(torch.arange(4), torch.tensor(sizes))
+    src, dst = (groups[:, None] == groups).fill_diagonal_(fill_value=False).nonzero().T
+    graph = hr.Graph.from_coo(src, dst, num_nodes=60)  # four nodes have no edges
+    partition = hr.Partition.louvain(graph)
+    assert sorted(partition.sizes) == [1, 1, 1, 1, 3, 5, 8, 40]
+    owners = partition.owner(torch.arange(56))
+    assert all(len(set(owners[groups == group].tolist())) == 1 for group in range(4))
+    assert hr.Partition.louvain(hr.Graph.from_coo([], [], num_nodes=3)).sizes == (1, 1, 1)
+
+
 _MEASURE = """
 import sys
 import torch

@@ -26,6 +26,19 @@ def test_clusters_in_order():
     assert seeds(hr.ClusterSampler(UNEVEN, 60, shuffle=False)) == [list(range(10))]
 
 
+def test_many_clusters_of_any_size():
+    """A hundred thousand, of none to some hundred nodes."""
+    generator = torch.Generator().manual_seed(0)
+    labels = (100_000 * torch.rand(200_000, generator=generator) ** 3).long()
+    assert int((torch.bincount(labels) == 0).sum()) > 10_000
+    plan = hr.ClusterSampler(hr.Partition.of(labels, 100_000), 1000, seed=1)
+    batches = [batch.seeds for batch in plan.loader()]
+    assert len(batches) == 100
+    assert torch.equal(torch.cat(batches).sort().values, torch.arange(200_000))
+    clusters = [labels[nodes].unique() for nodes in batches]
+    assert torch.cat(clusters).unique().numel() == sum(map(len, clusters))  # each is of one batch
+
+
 HOLES = hr.Partition.of(torch.tensor([1, 1, 1, 4, 4, 5, 7, 7, 7, 7]), 9)  # five of nine clusters are empty
 
 
