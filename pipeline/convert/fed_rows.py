@@ -17,6 +17,10 @@ from headrace.pipeline.convert.table import LARGEST_WHOLE, Table, as_int64
 #: Bytes of memory that a row takes on its way, beside its columns.
 _ROW_BYTES = 64
 
+#: Bytes of DuckDB's memory for each row that a statement groups, and rows that one groups at most: with more it parts
+#: its groups into more pieces.
+_GROUPED_BYTES, _MOST_GROUPED = 8, 1 << 25
+
 
 def feed_rows(
     base: Database,
@@ -55,9 +59,13 @@ def feed_rows(
 
 
 def feed_keys(
-    base: Database, table: Table, columns: Sequence[str], room: int, advance: Callable[[int], Any]
-) -> AbstractContextManager[None]:
-    """Feed the ids in some columns of a table below each other, as ``key``."""
+    base: Database, table: Table, columns: Sequence[str], room: int, advance: Callable[[int], Any], statement: str
+) -> None:
+    """Feed the ids in some columns of a table below each other, as ``key``, to a statement that groups them.
+
+    It is run for as many rows at a time as memory allows: DuckDB spills groups, but of each piece that it has spilled
+    it keeps some bytes, which fill its memory in the end.
+    """
 
     def batches() -> Iterator[Sequence[Any]]:
         start = 0
@@ -67,7 +75,17 @@ def feed_keys(
             start += size
             advance(size)
 
-    return base.feed(["key"], [key_type(table, columns[0])], batches())
+    def up_to_most(first: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        yield first
+        size = len(first[0])
+        while size < most and (more := next(every, None)) is not None:
+            yield more
+            size += len(more[0])
+
+    every, most = batches(), min(base.limit // _GROUPED_BYTES, _MOST_GROUPED)
+    while (first := next(every, None)) is not None:
+        with base.feed(["key"], [key_type(table, columns[0])], up_to_most(first)):
+            base.execute(statement)
 
 
 def key_type(table: Table, column: str) -> Any:

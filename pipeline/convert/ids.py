@@ -158,5 +158,5 @@ def _collect(
         by_table.setdefault(id(one.table), (one.table, {}))[1][one.column] = None
     known = f"LEFT JOIN {name} k ON k.key = i.key WHERE k.key IS NULL AND" if some_known else "WHERE"
     for table, columns in by_table.values():
-        with feed_keys(base, table, list(columns), room, advance):
-            base.execute(f"INSERT INTO seen SELECT DISTINCT i.key FROM {INCOMING} i {known} i.key IS NOT NULL")
+        new = f"INSERT INTO seen SELECT DISTINCT i.key FROM {INCOMING} i {known} i.key IS NOT NULL"
+        feed_keys(base, table, list(columns), room, advance, new)

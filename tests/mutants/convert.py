@@ -66,6 +66,18 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/ids.py",
+        "(SELECT DISTINCT key FROM seen)",
+        "seen",
+        "tests/pipeline/convert/test_any_memory.py::test_bytes_do_not_depend_on_threads_memory_or_batches[texts]",
+    ),
+    Mutant(
+        "pipeline/convert/fed_rows.py",
+        "            yield more\n",
+        "",
+        "tests/pipeline/convert/test_any_memory.py::test_bytes_do_not_depend_on_threads_memory_or_batches[texts]",
+    ),
+    Mutant(
+        "pipeline/convert/ids.py",
         "HAVING count(*) > 1 ORDER BY min(node) LIMIT 1",
         "HAVING count(*) > 2 ORDER BY min(node) LIMIT 1",
         "tests/behaviour/convert/test_policies.py::test_ids_are_there_once_and_not_null",

@@ -59,6 +59,7 @@ def converted(folder, description, monkeypatch, *, threads, room, rows):
         patch.setattr(fed_rows, "rows_within", lambda *_: rows)
         if room < 1 << 27:  # keys are joined to one end, and then to the other
             patch.setattr(ends, "_SHARE_OF_JOINS", 0)
+            patch.setattr(fed_rows, "_GROUPED_BYTES", 1 << 15)  # of 24,000 keys 2,048 at a time
         report = door.convert_tables(description, folder, progress=False)
     hr.open_dataset(folder).verify()
     return report
