@@ -82,7 +82,7 @@ def metis_owners(
         weights = [np.diff(np.asarray(indptr))] if balance_edges else []
         weights += [] if labelled is None else [labelled]
         # One that is the same for all nodes, or for none, is met by an equal share of the nodes.
-        weights = [one[connected] for one in weights if np.ptp(one[connected].astype(np.int64)) > 0]
+        weights = [one for one in (every[connected] for every in weights) if one.min() < one.max()]
         if weights:
             owners[connected] = _several_constraints(core, parts, weights, seed)
         else:

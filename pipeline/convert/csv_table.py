@@ -102,11 +102,11 @@ class CsvTable(Table):
         self._has_header = names is None
         #: The lines up to the rows of each file.
         self._lines_before = dict.fromkeys(self._files, skip)
-        self._names = list(names) if names is not None else self._header(self._files[0])
+        #: The columns of each file, in its own order.
+        self._columns_of = {path: self._header(path) if names is None else list(names) for path in self._files}
+        self._names = self._columns_of[self._files[0]]
         if len(set(self._names)) < len(self._names):
             raise InputError(f"convert: {self._files[0]}: expected columns of different names, got {self._names}")
-        #: The columns of each file, in its own order.
-        self._columns_of = {path: self._names if names is not None else self._header(path) for path in self._files}
         for path, own in self._columns_of.items():
             if sorted(own) != sorted(self._names):
                 raise InputError(f"convert: expected the columns {self._names} in {path}, got {own}")

@@ -200,8 +200,8 @@ class Partition(ABC):
         """
         check_known_by_own_ids(graph, "Partition.louvain")
         parts, seed = _settings(1 if num_parts is None else num_parts, seed, "Partition.louvain")
-        owners = louvain_owners(graph.indptr, graph.indices, None if num_parts is None else parts, seed=seed)
-        return _of(owners, None if num_parts is None else parts)
+        packed = None if num_parts is None else parts
+        return _of(louvain_owners(graph.indptr, graph.indices, packed, seed=seed), packed)
 
     @staticmethod
     def stream(

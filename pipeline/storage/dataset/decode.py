@@ -9,12 +9,9 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data import whole_number
+from headrace.pipeline.storage.rows_meta import count_of
 
 T = TypeVar("T")
-
-#: What an int64 can count.
-_MOST = (1 << 63) - 1
 
 _WORDS: dict[Any, str] = {str: "a string", bool: "true or false", int: "an integer", type(None): "null"}
 
@@ -69,7 +66,7 @@ def _decoded(kind: Any, value: Any, path: str) -> Any:
     if not _is_of(kind, value):
         raise _mismatch(path, _word(kind), value)
     if kind is int:
-        return whole_number(value, path, 0, InputError, _MOST)
+        return count_of(value, path)
     if is_dataclass(kind):
         return _dataclass(kind, value, path)
     if origin is tuple:

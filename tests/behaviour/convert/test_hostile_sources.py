@@ -47,7 +47,6 @@ def changed(content: bytes, state: random.Random) -> bytes:
     return bytes(made)
 
 
-@pytest.mark.slow
 @pytest.mark.combinations(9)
 @pytest.mark.parametrize("runs", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)

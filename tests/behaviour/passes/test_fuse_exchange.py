@@ -113,7 +113,6 @@ def test_is_switched_off():
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["whole", "shards", "copies", "slow"])
 @pytest.mark.parametrize("world_size", [2, 3, pytest.param(8, marks=pytest.mark.slow)])
 def test_same_result(kind, world_size):

@@ -60,7 +60,6 @@ assert "memfd" not in "".join(os.readlink(f"/proc/self/fd/{name}") for name in o
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_rows_are_those_of_the_plain_feature(world_size, tmp_path):
     run(ROWS, world_size, tmp_path)

@@ -105,7 +105,6 @@ print(peak / output)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.uninstrumented
 @pytest.mark.parametrize("num_threads", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_peak_memory_is_within_a_fifth_of_the_output(num_threads):

@@ -120,7 +120,6 @@ def calls_of(name):
         yield batch.x, blocks, *more
 
 
-@pytest.mark.slow
 @pytest.mark.combinations(4)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in RARE else name for name in MODELS]

@@ -82,7 +82,6 @@ def test_the_graph_has_nodes_with_several_loops_and_nodes_without_edges():
     assert graph().in_degrees().min() == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("world_size", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_training_is_that_on_the_whole_graph(case, world_size):
