@@ -19,7 +19,8 @@ from headrace.pipeline.data import whole_number
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.memory_size import as_memory
 from headrace.pipeline.data.new_folder import check_file, check_is_free
-from headrace.pipeline.partition.partition import MOST_PARTS, Partition
+from headrace.pipeline.partition.limits import MOST_PARTS
+from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.report import PICTURES, PartitionReport
 from headrace.pipeline.storage.array_file import let_pages_go
 from headrace.pipeline.storage.dataset.manifest import PARTS, holds_dataset

@@ -16,7 +16,8 @@ from headrace.pipeline.convert.report import removed_text
 from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of, whole_number
 from headrace.pipeline.data.new_folder import check_is_free
 from headrace.pipeline.data.ranking import ranking
-from headrace.pipeline.partition.partition import MOST_PARTS, Partition
+from headrace.pipeline.partition.limits import MOST_PARTS
+from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.scores import out_degree, reverse_pagerank
 from headrace.pipeline.storage.dataset.manifest import contents_of_dataset, parts_inside
 from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 from headrace.ops.errors import PeerError
-from headrace.pipeline.distributed.channel import gave_up, late
+from headrace.pipeline.distributed.channel_errors import gave_up, late
 from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops
 

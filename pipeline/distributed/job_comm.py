@@ -22,7 +22,8 @@ from torch import Tensor
 from headrace.ops.errors import PeerError
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.distributed import job
-from headrace.pipeline.distributed.channel import LOOK, Comm, nothing, parted
+from headrace.pipeline.distributed.channel import LOOK, Comm, nothing
+from headrace.pipeline.distributed.channel_errors import parted
 from headrace.pipeline.distributed.closing import closes_channels
 from headrace.pipeline.distributed.collective_order import CollectiveOrder
 from headrace.pipeline.distributed.generations import POLL, Generations

@@ -14,7 +14,8 @@ from dataclasses import astuple
 from typing import Any
 
 from headrace.ops.errors import PeerError
-from headrace.pipeline.distributed.channel import LOOK, failure_of
+from headrace.pipeline.distributed.channel import LOOK
+from headrace.pipeline.distributed.channel_errors import failure_of
 from headrace.pipeline.distributed.leaving import MessageLog
 from headrace.pipeline.distributed.progress import Asked, Progress
 from headrace.pipeline.distributed.same_place import Notes

@@ -13,7 +13,8 @@ from torch import Tensor
 from headrace.ops.errors import InputError, PeerError
 from headrace.ops.gpu import Event, device_of, record, use_here
 from headrace.pipeline.data.arrays import number_above_0, whole_number
-from headrace.pipeline.distributed.channel import LOOK, Comm, Label, failure_of, gave_up, late, parted
+from headrace.pipeline.distributed.channel import LOOK, Comm
+from headrace.pipeline.distributed.channel_errors import Label, failure_of, gave_up, late, parted
 from headrace.pipeline.distributed.leaving import Loops, MessageLog
 from headrace.pipeline.distributed.progress import Progress
 from headrace.pipeline.distributed.same_place import Notes

@@ -6,7 +6,7 @@ import time
 
 from headrace.ops.errors import PeerError
 from headrace.ops.warn_user import warn_user
-from headrace.pipeline.distributed.channel import gave_up, late
+from headrace.pipeline.distributed.channel_errors import gave_up, late
 from headrace.pipeline.distributed.generations import MET, POLL
 from headrace.pipeline.distributed.job_store import JobStore
 from headrace.pipeline.distributed.leaving import Loops

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from headrace.ops.errors import PeerError
-from headrace.pipeline.distributed.channel import Label, describe
+from headrace.pipeline.distributed.channel_errors import Label, describe
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ from torch import Tensor
 from headrace.ops import InputError, hash_owners
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data import as_cpu_tensor, as_list, whole_number
+from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.integers import as_int64, is_whole
-from headrace.pipeline.partition.partition import MOST_CLUSTERS, MOST_NODES, Partition, digest_of_owners
+from headrace.pipeline.partition.limits import MOST_CLUSTERS, MOST_NODES
+from headrace.pipeline.partition.partition import Partition
 
 #: Nodes whose owners are computed at a time where there is no table of them.
 CHUNK = 1 << 20
@@ -32,14 +34,9 @@ class RangePartition(Partition):
     def _deciding(self) -> tuple[int, ...]:
         return self.sizes
 
-    @property
-    def starts(self) -> Tensor:
-        """Where the nodes of each part begin, int64[num_parts + 1]."""
-        return self.bounds
-
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of nodes."""
-        return torch.bucketize(ids, self._there(self.bounds, ids)[1:], right=True, out_int32=True)
+        return torch.bucketize(ids, self._copies.beside(ids, self.bounds)[1:], right=True, out_int32=True)
 
     def owned(self, part: int) -> Tensor:
         """Return the nodes of a part."""
@@ -48,7 +45,7 @@ class RangePartition(Partition):
 
     def position(self, ids: Tensor) -> Tensor:
         """Return the places of nodes in their part."""
-        return ids - self._there(self.bounds, ids)[self.owner(ids)]
+        return ids - self._copies.beside(ids, self.bounds)[self.owner(ids)]
 
 
 class HashPartition(Partition):
@@ -108,7 +105,7 @@ class TablePartition(Partition):
 
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of nodes."""
-        return self._there(self._table, ids)[ids]
+        return self._copies.beside(ids, self._table)[ids]
 
 
 @lru_cache
@@ -121,7 +118,7 @@ def _hash_sizes(num_nodes: int, num_parts: int) -> tuple[int, ...]:
 
 @lru_cache
 def _hash_digest(num_nodes: int, num_parts: int) -> str:
-    return digest_of_owners(hash_owners(torch.arange(num_nodes, device="cpu"), num_parts))
+    return exact_digest([("owners", hash_owners(torch.arange(num_nodes, device="cpu"), num_parts))])
 
 
 def _chunks(num_nodes: int) -> Iterator[Tensor]:
@@ -162,7 +159,7 @@ class TypePartition(Partition):
     def position(self, ids: Tensor) -> Tensor:
         """Return the places of nodes in their part."""
         nodes = ids + self.nodes.start
-        return self.whole.position(nodes) - self._there(self._before, ids)[self.whole.owner(nodes)]
+        return self.whole.position(nodes) - self._copies.beside(ids, self._before)[self.whole.owner(nodes)]
 
     @cached_property
     def _before(self) -> Tensor:

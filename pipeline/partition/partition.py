@@ -21,17 +21,9 @@ from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.data.types import TypeOffsets
+from headrace.pipeline.partition.device_copies import DeviceCopies
+from headrace.pipeline.partition.limits import MOST_NODES, MOST_PARTS, MOST_SEED
 from headrace.pipeline.partition.report import PartitionReport, report_nodes
-
-#: Of parts for ranks, and of those that a method makes of equal sizes.
-MOST_PARTS = 1 << 16
-
-#: Clusters that a table may have: their numbers are int32.
-MOST_CLUSTERS = (1 << 31) - 1
-
-#: More have no ids of 64 bits.
-MOST_NODES = (1 << 62) - 1
-MOST_SEED = (1 << 64) - 1
 
 
 class Partition(ABC):
@@ -252,11 +244,11 @@ class Partition(ABC):
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The number of nodes that each part owns."""
-        return tuple(self.starts.diff().tolist())
+        return tuple(self.bounds.diff().tolist())
 
     @cached_property
-    def starts(self) -> Tensor:
-        """Where the nodes of each part begin in `order`, int64[num_parts + 1]."""
+    def bounds(self) -> Tensor:
+        """Where the nodes of each part begin and end in `order`, int64[num_parts + 1]."""
         counts = torch.bincount(self._owners, minlength=self.num_parts)
         return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
@@ -268,27 +260,15 @@ class Partition(ABC):
     def position(self, ids: Tensor) -> Tensor:
         """Return the positions of nodes, int64[n], among the nodes of their owner: ``owned(owner)[position]``."""
         try:
-            return self._there(self._positions, ids)[ids]
+            return self._copies.beside(ids, self._positions)[ids]
         except (AttributeError, IndexError, TypeError) as cause:
             raise InputError(
                 f"Partition.position: expected ids of nodes in [0, {self.num_nodes}), int64[n], got {describe(ids)}"
             ) from cause
 
-    def _there(self, table: Tensor, ids: Tensor) -> Tensor:
-        """Return a table of this partition where ids are; on a device it stays, to be asked again."""
-        if not isinstance(ids, Tensor) or ids.dtype not in (torch.int32, torch.int64):
-            raise InputError(f"Partition: expected ids of nodes, int64[n] or int32[n], got {describe(ids)}")
-        if table.device == ids.device:
-            return table
-        _, copies = self._copies.setdefault(id(table), (table, {}))  # kept, so that its id stays its own
-        if ids.device not in copies:
-            copies[ids.device] = table.to(ids.device)
-        return copies[ids.device]
-
     @cached_property
-    def _copies(self) -> dict[int, tuple[Tensor, dict[torch.device, Tensor]]]:
-        """Tables and their copies on devices, by the id of the table."""
-        return {}
+    def _copies(self) -> DeviceCopies:
+        return DeviceCopies()
 
     def of_type(self, types: TypeOffsets, name: str) -> Partition:
         """Return the partition of the nodes of one type, by their ids within it, for features of the type in shards.
@@ -353,7 +333,7 @@ class Partition(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # What can be made again need not travel, and the compactor cannot.
-        made_again = ("_compactor", "sizes", "starts", "_positions", "_copies", "_content_digest")
+        made_again = ("_compactor", "sizes", "_positions", "_content_digest")
         return {name: value for name, value in self.__dict__.items() if name not in made_again}
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
@@ -380,7 +360,7 @@ class Partition(ABC):
 
     @cached_property
     def _content_digest(self) -> str:
-        return digest_of_owners(self._owners)
+        return exact_digest([("owners", self._owners)])
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -415,8 +395,3 @@ def _of(owners: Tensor, num_parts: int | None) -> Partition:
 def compactor_of(partition: Partition) -> Compactor:
     """Return the kernel that renumbers nodes that ranks exchange; exchanges by one partition share its memory."""
     return partition._compactor  # noqa: SLF001 - of this module
-
-
-def digest_of_owners(owners: Tensor) -> str:
-    """Return the fingerprint of owners, int32[num_nodes]."""
-    return exact_digest([("owners", owners)])

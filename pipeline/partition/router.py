@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data.place import CPU, Place
+from headrace.pipeline.partition.device_copies import DeviceCopies
 from headrace.pipeline.partition.partition import Partition
 
 
@@ -58,7 +59,7 @@ class RankRouter(Router):
         self.partition = partition
         self._rank = rank
         self._copies = None if rank is None or copies is None or not len(copies) else copies
-        self._copies_on: dict[torch.device, Tensor] = {}
+        self._copies_on = DeviceCopies()
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
@@ -88,11 +89,7 @@ class RankRouter(Router):
     def _find(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return where ids are among the copies, of which there are some, and whether they are."""
         assert self._copies is not None
-        copies = self._copies
-        if ids.device != copies.device:  # the list goes there once
-            if ids.device not in self._copies_on:
-                self._copies_on[ids.device] = copies.to(ids.device)
-            copies = self._copies_on[ids.device]
+        copies = self._copies_on.beside(ids, self._copies)
         slots = torch.searchsorted(copies, ids).clamp(max=len(copies) - 1)
         return slots, copies[slots] == ids
 
@@ -113,8 +110,7 @@ class RankRouter(Router):
         return hash(self.partition)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Places are made again when asked for, as are copies on devices.
-        return {**{name: value for name, value in self.__dict__.items() if name != "places"}, "_copies_on": {}}
+        return {name: value for name, value in self.__dict__.items() if name != "places"}  # made again when asked for
 
     def __repr__(self) -> str:
         return repr(self.partition)  # the same on every rank, whatever it has copies of

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from headrace.ops.warn_user import warn_user
-from headrace.pipeline.distributed.channel import Comm, failure_of
+from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.channel_errors import failure_of
 from headrace.pipeline.distributed.comm import loaders_of_job, texts_of_job, world_comm
 from headrace.pipeline.distributed.job import gpu_of_nccl
 from headrace.pipeline.distributed.leaving import Loop

@@ -113,7 +113,7 @@ class _Clusters(NumberedSource):
     def __init__(self, stage: ClusterSampler, settings: RunSettings) -> None:
         self._stage = stage
         self._settings = settings
-        self._nodes, self._starts = stage.partition.order(), stage.partition.starts  # cluster by cluster
+        self._nodes, self._starts = stage.partition.order(), stage.partition.bounds  # cluster by cluster
         self._sizes = self._starts.diff()
         self.batch_size: int = stage.clusters_per_batch
         self._known: tuple[int, Tensor, Tensor] | None = None  # an epoch, its order of clusters, its batches

@@ -33,7 +33,7 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import FeatureName, sampled_digest, whole_number
 from headrace.pipeline.data.written_file import written_file
-from headrace.pipeline.partition.partition import MOST_PARTS
+from headrace.pipeline.partition.limits import MOST_PARTS
 from headrace.pipeline.storage.opened_files import MOST_JSON_BYTES, parse_json, read_limited
 from headrace.pipeline.storage.rows_meta import (
     MOST,

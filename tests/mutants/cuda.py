@@ -250,8 +250,8 @@ CUDA = (
         "tests/ops/partition/test_owners.py::test_grouping",
     ),
     Mutant(
-        "pipeline/partition/partition.py",
-        "if ids.device not in copies:",
+        "pipeline/partition/device_copies.py",
+        "if at not in self._copies:",
         "if True:",
         "tests/behaviour/partition/test_partition.py::test_tables_are_copied_to_a_device_once",
     ),

@@ -80,7 +80,7 @@ TYPED = (
     ),
     Mutant(
         "pipeline/partition/kinds.py",
-        "self.whole.position(nodes) - self._there(self._before, ids)[self.whole.owner(nodes)]",
+        "self.whole.position(nodes) - self._copies.beside(ids, self._before)[self.whole.owner(nodes)]",
         "self.whole.position(nodes)",
         f"{_SHARDS}::test_owners_of_a_type_are_those_of_its_nodes",
     ),

@@ -15,8 +15,8 @@ FACES = {
     """,
     "FeatureStore": "check content_digest from_pyg share_memory",
     "Partition": """
-        content_digest hash louvain metis of of_type order owned owner position range range_of ranges report sizes
-        stream
+        bounds content_digest hash louvain metis of of_type order owned owner position range range_of ranges report
+        sizes stream
     """,
     "EdgePartition": "by_destination by_source grid num_parts num_rows owned owner report sizes",
     "MiniBatch": """

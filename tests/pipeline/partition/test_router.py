@@ -74,11 +74,11 @@ def test_a_partition_knows_owners_alone():
 
 def test_copies_of_tables_stay_on_their_device_and_do_not_travel():
     table, ids = hr.Partition.of([0, 1, 1, 0]), torch.arange(4, device="meta")
-    assert table._there(table._table, ids) is table._there(table._table, ids)
+    assert table._copies.beside(ids, table._table) is table._copies.beside(ids, table._table)
     router = RankRouter(table, 0, torch.tensor([1]))
     assert router.rank_of(ids).device == router.locate(ids).row.device == ids.device
-    assert len(router._copies_on) == 1
+    assert len(router._copies_on._copies) == 1
     again, same = pickle.loads(pickle.dumps((table, router)))  # noqa: S301 - our own
     assert (again, same) == (table, router)
-    assert not again._copies
-    assert not same._copies_on
+    assert not again._copies._copies
+    assert not same._copies_on._copies
