@@ -29,18 +29,18 @@ from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.stages.other_sources import GlobalBatch
 from headrace.pipeline.storage.cached_feature import CachedFeature
 from headrace.pipeline.storage.cached_store import cached
-from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+from headrace.pipeline.storage.dataset.dataset import Dataset
+from headrace.pipeline.storage.dataset.open_dataset import open_dataset
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
 from headrace.pipeline.storage.disk_feature import DiskFeature
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.load_shards import load_shards
+from headrace.pipeline.storage.parts import partition_dataset  # noqa: F401 - it registers what `Dataset.partition` calls
 from headrace.pipeline.storage.quantized_feature import QuantizedFeature
 from headrace.pipeline.storage.reordering import reorder
 from headrace.pipeline.storage.rows import Rows
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
 from headrace.pipeline.storage.tiered_feature import TieredFeature
-from headrace.pipeline.storage.write_shards import write_shards
 
 __all__ = [
     "Block",
@@ -78,7 +78,6 @@ __all__ = [
     "gcn_norm",
     "inference",
     "keep_freed_memory",
-    "load_shards",
     "open_dataset",
     "plan_tiers",
     "reorder",
@@ -87,13 +86,14 @@ __all__ = [
     "split_nodes",
     "sum_gradients",
     "sum_hook",
-    "write_shards",
 ]
 
 
 #: What to write for names of 0.1 that no module has; docs/upgrading.md has the same table.
 _MOVED = {
     **dict.fromkeys(("GraphError", "ItemsError", "FeatureError"), "write InputError"),
+    "write_shards": "save a data set, and write hr.open_dataset(path).partition(partition, folder)",
+    "load_shards": "write hr.open_dataset(folder, rank=part)",
     "UsageError": "write PlanError",
     **dict.fromkeys(("LoaderError", "DeviceError"), "write HeadraceError"),
     "TierSizes": 'write the sizes as a dictionary, {"host": 10}',

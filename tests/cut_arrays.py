@@ -35,8 +35,6 @@ def read_files(path: Path, features: list[str] | None = None) -> Files:
         status = run("partition", path, out, "--parts", 1, "--method", "range", *chosen)
     if status:
         raise RefusedError(errors.getvalue())
-    shards = hr.load_shards(out, 0, memory_map=False)
+    data = hr.open_dataset(out, memory_map=False)
     shutil.rmtree(out)
-    return Files(
-        shards.graph, shards.store, dict(re.findall(r"^left out (.*?): (.*)$", printed.getvalue(), re.MULTILINE))
-    )
+    return Files(data.graph, data.store, dict(re.findall(r"^left out (.*?): (.*)$", printed.getvalue(), re.MULTILINE)))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from part_files import data
 from torch import nn as torch_nn
 
 import headrace as hr
@@ -84,7 +85,7 @@ def partition() -> hr.Partition:
 def folder() -> Path:
     path = Path(tempfile.mkdtemp())
     np.save(path / "x.npy", X.numpy())
-    hr.write_shards(path / "shards", graph(), partition(), store(), progress=False)
+    data().partition(partition(), path / "parts", progress=False)
     return path
 
 
@@ -239,10 +240,11 @@ def sources() -> None:
     each("FeatureStore", hr.FeatureStore, {}, "node", "edge")
     CALLS["FeatureStore, x"] = lambda value: hr.FeatureStore(node={"x": value})
     CALLS["store.node[...]"] = lambda value: store().node[value]
-    load = {"path": folder() / "shards", "part": 0}
-    each("load_shards", hr.load_shards, load, *load, "memory_map", "cached")
-    write = {"path": folder() / "other", "graph": graph(), "partition": partition(), "store": store()}
-    each("write_shards", hr.write_shards, write, "graph", "partition", "store", "whole", "overwrite", "progress")
+    each(
+        "open_dataset, parts", hr.open_dataset, {"path": folder() / "parts", "rank": 0}, "rank", "memory_map", "cached"
+    )
+    right = {"partition": partition(), "folder": folder() / "other"}
+    each("Dataset.partition", data().partition, right, *right, "features", "whole", "overwrite", "progress")
 
 
 def scores_and_models() -> None:

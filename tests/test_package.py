@@ -57,7 +57,6 @@ PUBLIC = [
     "gcn_norm",
     "inference",
     "keep_freed_memory",
-    "load_shards",
     "open_dataset",
     "plan_tiers",
     "reorder",
@@ -66,7 +65,6 @@ PUBLIC = [
     "split_nodes",
     "sum_gradients",
     "sum_hook",
-    "write_shards",
 ]
 
 # Modules, each imported as one.

@@ -59,8 +59,6 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
         [
             "Partition",
             "EdgePartition",
-            "write_shards",
-            "load_shards",
             "ShardedFeature",
             "cooperative",
             "sum_gradients",
@@ -112,8 +110,8 @@ RETURNED = [
     "headrace.pipeline.plan.plan_tiers.TierPlan",
     "headrace.ops.features.tiers.TierSizes",
     "headrace.pipeline.run.stats.Stats",
+    "headrace.pipeline.storage.dataset.dataset.Part",
     "headrace.pipeline.storage.dataset.id_map.IdMap",
-    "headrace.pipeline.storage.load_shards.Shards",
     "headrace.pipeline.storage.reordering.Reordered",
 ]
 

@@ -1,14 +1,14 @@
-"""What the command `headrace partition` does: cut a graph in a data set or in NumPy files into shards on disk."""
+"""What the command `headrace partition` does: cut a graph in a data set or in NumPy files into parts on disk."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.optional import require
@@ -23,13 +23,14 @@ from headrace.pipeline.partition.limits import MOST_PARTS
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.report import PICTURES, PartitionReport
 from headrace.pipeline.storage.array_file import let_pages_go
-from headrace.pipeline.storage.dataset.manifest import PARTS, holds_dataset
+from headrace.pipeline.storage.dataset.contents import PARTS, contents_of_parts, holds_dataset
+from headrace.pipeline.storage.dataset.id_map import RowNumbers
+from headrace.pipeline.storage.dataset.open_dataset import open_dataset
+from headrace.pipeline.storage.dataset.reordered import reordered
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
-from headrace.pipeline.storage.load_shards import ORIGINAL_ID
-from headrace.pipeline.storage.reordering import ReorderedRows
-from headrace.pipeline.storage.shard_meta import contents_of_shards
-from headrace.pipeline.storage.write_shards import bytes_of_shards, write_shards
+from headrace.pipeline.storage.parts.part_set import checksum_of_manifest
+from headrace.pipeline.storage.parts.write_parts import WHAT, Cut, write_parts
 
 #: How often `--method stream` places every node: more passes gain little.
 STREAM_PASSES = 3
@@ -48,7 +49,7 @@ def cut(options: argparse.Namespace) -> None:
     ModuleNotFoundError
         If a method or the picture needs a library that is not installed.
     OSError
-        If the shards cannot be written.
+        If the parts cannot be written.
     """
     # First what can be refused before an hour's work.
     whole_number(options.parts, "--parts", 1, InputError, MOST_PARTS)
@@ -67,7 +68,7 @@ def cut(options: argparse.Namespace) -> None:
                 "folder to make, or make a data set by headrace convert"
             )
         options.out = options.data / PARTS / f"{options.method}-{options.parts}"
-    check_is_free(options.out, overwrite=options.overwrite or options.dry_run, contents=contents_of_shards)
+    check_is_free(options.out, overwrite=options.overwrite or options.dry_run, contents=contents_of_parts, what=WHAT)
     if options.report is not None:
         require("matplotlib", extra="plot", stage="--report")
         if options.report.suffix not in PICTURES:
@@ -98,7 +99,8 @@ def _check_is_in_files(options: argparse.Namespace, *, of_dataset: bool) -> None
 
 def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -> None:
     tell = _nothing if options.json else say
-    files = read_dataset(options) if of_dataset else read_graph_files(options.data, options.features)
+    data = open_dataset(options.data) if of_dataset else None
+    files = read_graph_files(options.data, options.features) if data is None else read_dataset(data, options)
     if memory is not None:
         let_pages_go()
         room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes, what="partition")
@@ -108,8 +110,6 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
             f"expected no node types for --reorder, got {types} in {options.data}: these are ranges of ids, which an "
             "order would tear apart; leave out --reorder"
         )
-    if options.reorder and ORIGINAL_ID in files.store.node:
-        raise InputError(f"--reorder: {options.data} has a feature {ORIGINAL_ID} already; leave it out by --features")
     balance = None if options.balance is None else _balance(files, options.balance)
     whole = options.whole
     if of_dataset and whole is not None:
@@ -123,15 +123,16 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     if options.report is not None:
         report.plot(options.report)
         tell(f"picture of it in {options.report}")
-    graph, store = files.graph, files.store
+    cut = Cut(files.graph, partition, files.store, whole)
+    if data is not None:
+        source = checksum_of_manifest(data.path)
+        cut = replace(cut, items=data.items, ids=data.ids, notes=data.notes, source=source)
     if options.reorder:
-        order = partition.order()
-        graph, partition = graph.reordered(order), partition.ranges()
-        store = _reordered(store, order)
-        whole = None if whole is None else [*whole, ORIGINAL_ID]
-    num_bytes = bytes_of_shards(graph, partition, store, whole)
+        cut = _reordered(cut, partition, options)
+    num_bytes = cut.num_bytes()
     if not options.dry_run:
-        write_shards(options.out, graph, partition, store, whole=whole, overwrite=options.overwrite)
+        write_parts(options.out, cut, overwrite=options.overwrite, progress=True)
+    store = cut.store
     if options.json:
         answer({**_fields(options, files, report, store), "bytes": num_bytes}, "", as_json=True)
         return
@@ -140,17 +141,14 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     if options.dry_run:
         above = next(one for one in options.out.absolute().parents if one.exists())
         free = shutil.disk_usage(above).free
-        say(f"would be {partition.num_parts} shards in {options.out}, {features}")
+        say(f"would be {partition.num_parts} parts in {options.out}, {features}")
         say(f"{num_bytes:,} bytes, of {free:,} that are free")
         return
-    say(f"{partition.num_parts} shards in {options.out}, {features}")
-    say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, after init_process_group:")
-    if of_dataset:
-        say(f"data = headrace.open_dataset({str(options.data)!r})")
-    say(f"shards = headrace.load_shards({str(options.out)!r})")
+    say(f"{partition.num_parts} parts in {options.out}, {features}")
     if options.reorder:
-        of_shards = "{name: shards.renumbered(one) for name, one in data.items.items()}"
-        say(f"items = {of_shards}" if of_dataset else "ids = shards.renumbered(ids)  # of nodes, by their old ids")
+        say('nodes have other ids: data.ids["node"].ours(ids) returns those of the ids that they had before')
+    say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, after init_process_group:")
+    say(f"data = headrace.open_dataset({str(options.out)!r})")
 
 
 def _fields(
@@ -192,9 +190,12 @@ def _partition(files: GraphFiles, options: argparse.Namespace, balance: NDArray[
     return Partition.stream(graph, parts, passes=STREAM_PASSES)
 
 
-def _reordered(store: FeatureStore, order: Tensor) -> FeatureStore:
-    node = {name: ReorderedRows(source, order) for name, source in store.node.items()}
-    return FeatureStore(node={**node, ORIGINAL_ID: order}, edge=store.edge)  # edges keep their ids
+def _reordered(cut: Cut, partition: Partition, options: argparse.Namespace) -> Cut:
+    """Return what is cut in the order of the parts, whose owners are ranges then."""
+    ids = cut.ids or {"node": RowNumbers(cut.graph.num_nodes)}
+    graph, store, items, moved = reordered(cut.graph, cut.store, cut.items, ids, partition.order())
+    notes = {**cut.notes, "order": {"by": f"partition, {options.method}", "of": options.data.resolve().name}}
+    return Cut(graph, partition.ranges(), store, cut.whole, items, moved, notes, cut.source)
 
 
 def _balance(files: GraphFiles, name: str) -> NDArray[Any]:

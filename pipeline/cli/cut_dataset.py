@@ -12,32 +12,25 @@ from numpy.typing import NDArray
 from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import meant
 from headrace.pipeline.data import FeatureName, ItemSet, edge_types_of, node_types_of
-from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+from headrace.pipeline.storage.dataset.dataset import Dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles
 
 
-def read_dataset(options: argparse.Namespace) -> GraphFiles:
-    """Return the graph and the features of a data set, and what stays in it.
+def read_dataset(data: Dataset, options: argparse.Namespace) -> GraphFiles:
+    """Return the graph and the features of a data set that options name, and what is left out.
 
     Raises
     ------
     HeadraceError
-        If the data set is damaged, or has no feature of a name that was asked for.
+        If the data set has no feature of a name that was asked for.
     """
-    data = open_dataset(options.data)
     store = data.store
     if options.features is not None:
         keys = node_features(store, options.features, "--features", and_edges=True)
         store = FeatureStore(*({key: one[key] for key in one if key in keys} for one in (store.node, store.edge)))
-    stays = f"every rank reads it there, by headrace.open_dataset({str(options.data)!r})"
-    renumbers = ", and gives it the ids of its shards, by shards.renumbered(items)" if options.reorder else ""
-    by_old = ", by the old ids, which are the feature original_id of its shards" if options.reorder else ""
-    left_out = {f"items {name}": stays + renumbers for name in data.items} | {
-        f"ids of {one.type}": stays + by_old for one in data.manifest.ids
-    }
     taken = {*store.node, *store.edge}
-    left_out |= {
+    left_out = {
         f"feature {text_of_feature(key)}": "--features does not name it"
         for key in (*data.store.node, *data.store.edge)
         if key not in taken

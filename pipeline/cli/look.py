@@ -11,30 +11,37 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.cli.cut_dataset import text_of_feature
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.data import FeatureName, TypeName, TypeOffsets, edge_types_of, node_types_of, whole_number
 from headrace.pipeline.data.type_attributes import ALWAYS, always_in, value_without
+from headrace.pipeline.storage.dataset.contents import MANIFEST, PART_SET, holds_parts
+from headrace.pipeline.storage.dataset.dataset import Dataset, check_as_written
+from headrace.pipeline.storage.dataset.files import ArrayFile
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes
 from headrace.pipeline.storage.dataset.manifest import arrays_of
-from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+from headrace.pipeline.storage.dataset.open_dataset import open_dataset
 from headrace.pipeline.storage.features import FeatureSources
-from headrace.pipeline.storage.shard_meta import holds_shards
+from headrace.pipeline.storage.parts.part_set import PartSet
 
 #: Of a row with many numbers, those that are shown; edges that are looked through at a time for those of a type.
 SHOWN_NUMBERS, EDGES_AT_A_TIME = 4, 1 << 20
 
 
 def info(options: argparse.Namespace) -> None:
-    """Say what a data set holds.
+    """Say what a data set holds, or the parts of one.
 
     Raises
     ------
     InputError
         If the folder holds no data set.
     """
+    if holds_parts(options.folder):
+        _info_of_parts(options)
+        return
     data = open_dataset(options.folder)
-    parts = sorted(str(one.parent.relative_to(data.path)) for one in data.path.glob("**/meta.json"))
-    parts = [one for one in parts if holds_shards(data.path / one)]
+    inside = [one.parent for one in data.path.glob(f"**/{PART_SET}")] if data.part is None else []
+    parts = sorted(str(one.relative_to(data.path)) for one in inside if holds_parts(one))
     text = [data.info(), *(f"  parts: {one}" for one in parts)]
     if data.notes:
         text.append(f"  notes on {', '.join(data.notes)}: --json has them")
@@ -43,8 +50,21 @@ def info(options: argparse.Namespace) -> None:
     answer(fields, "\n".join(text), as_json=options.json)
 
 
+def _info_of_parts(options: argparse.Namespace) -> None:
+    parts = PartSet.read(options.folder)
+    lines = [f"{options.folder}: {parts.num_parts} parts of {parts.num_nodes:,} nodes, {parts.num_edges:,} edges"]
+    lines += [f"  {one.folder}: {one.num_own:,} nodes, {one.num_edges:,} edges" for one in parts.parts]
+    lines.append(f"  owners: {parts.owners.kind}")
+    lines += [f"  read whole by every rank: {one.of} feature {text_of_feature(one.key)}" for one in parts.features]
+    lines += [f"  {name}: {sum(run.ids.shape[0] for run in runs):,} items" for name, runs in parts.items.items()]
+    absent = [one.folder for one in parts.parts if not (options.folder / one.folder / MANIFEST).exists()]
+    if absent:
+        lines.append(f"  not here: {', '.join(absent)}")
+    answer({"folder": str(options.folder), **asdict(parts), "absent": absent}, "\n".join(lines), as_json=options.json)
+
+
 def verify(options: argparse.Namespace) -> None:
-    """Compare all files of a data set with their checksums.
+    """Compare all files of a data set, or of those of its parts that are here, with their checksums.
 
     Raises
     ------
@@ -52,16 +72,27 @@ def verify(options: argparse.Namespace) -> None:
         If a file is not the one that was written.
         If an id of the graph is out of range.
     """
-    data = open_dataset(options.folder)
-    data.verify()
-    arrays = arrays_of(data.manifest)
-    unsigned = [one.file for one in arrays if one.sha256 is None]
-    num = sum(map(num_bytes, arrays))
-    fields = {"folder": str(data.path), "arrays": len(arrays), "bytes": num, "without_checksum": unsigned}
-    text = f"{data.path}: {len(arrays)} arrays of {num:,} bytes are as they were written"
-    if unsigned:
-        text += f"; without a checksum: {', '.join(unsigned)}"
-    answer(fields, text, as_json=options.json)
+    absent: list[str] = []
+    if holds_parts(options.folder):
+        folders = [one.folder for one in PartSet.read(options.folder).parts]
+        absent = [one for one in folders if not (options.folder / one / MANIFEST).exists()]
+        opened = [open_dataset(options.folder, rank=rank) for rank, one in enumerate(folders) if one not in absent]
+    else:
+        opened = [open_dataset(options.folder)]
+    arrays: dict[str, ArrayFile] = {}
+    for data in opened:  # what all parts share is read once
+        own = {one.file: one for one in arrays_of(data.manifest) if one.file not in arrays}
+        check_as_written(data.path, own.values())
+        data.graph.content_digest()
+        arrays |= own
+    unsigned = [name for name, one in arrays.items() if one.sha256 is None]
+    num = sum(map(num_bytes, arrays.values()))
+    fields = {"folder": str(options.folder), "arrays": len(arrays), "bytes": num, "without_checksum": unsigned}
+    parts = [f"part-{data.part.number}" for data in opened if data.part is not None]
+    text = f"{options.folder}: {len(arrays)} arrays of {num:,} bytes are as they were written"
+    text += f"; without a checksum: {', '.join(unsigned)}" if unsigned else ""
+    text += f"; not here: {', '.join(absent)}" if absent else ""
+    answer({**fields, "parts": parts, "absent": absent}, text, as_json=options.json)
 
 
 def head(options: argparse.Namespace) -> None:
@@ -73,7 +104,12 @@ def head(options: argparse.Namespace) -> None:
         If there is no such type, or the folder holds no data set.
     """
     count = whole_number(options.count, "--count", 1, InputError)
-    data = open_dataset(options.folder)
+    data = None if holds_parts(options.folder) else open_dataset(options.folder)
+    if data is None or data.part is not None:
+        raise InputError(
+            f"head: expected a data set, got {'the parts' if data is None else 'a part'} of one in {options.folder}; "
+            "name the data set"
+        )
     nodes, edges = node_types_of(data.graph), edge_types_of(data.graph)
     known: dict[str, TypeName] = {_text(name): name for name in (*nodes.names, *edges.names)}
     if options.type is not None and options.type not in known:

@@ -16,18 +16,18 @@ edge_index, or src and dst; optionally num_nodes. Every other array
 with a row for each node is a feature, and with one for each edge a feature of edges; x_indptr, x_indices, x_data and
 x_shape are a sparse one. What is left out is named, with the reason. Arrays of a folder stay on disk: with indptr and
 int32 indices, graphs larger than memory can be cut by stream, hash and range. Of a data set all is taken: types, times,
-weights and other attributes, features of nodes and edges. Its items and ids stay in it, for all ranks; features of a
-type are called paper.x. Without OUT, shards are in a folder of the data set, such as parts/hash-4.
+weights and other attributes, features of nodes and edges, items, ids and notes; features of a type are called paper.x.
+Without OUT, parts are in a folder of the data set, such as parts/hash-4.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add the command to those of a parser."""
-    text = "cut a graph and its features into shards on disk, one for each rank"
+    text = "cut a graph and its features into parts on disk, one for each rank"
     parser: argparse.ArgumentParser = commands.add_parser("partition", help=text, description=text, epilog=EPILOG)
     parser.add_argument("data", type=Path, metavar="DATA", help="data set, .npz file, or folder of .npy files")
-    parser.add_argument("out", type=Path, metavar="OUT", nargs="?", help="folder to make, for headrace.load_shards")
-    parser.add_argument("--parts", type=int, required=True, metavar="P", help="number of shards, one for each rank")
+    parser.add_argument("out", type=Path, metavar="OUT", nargs="?", help="folder to make, for headrace.open_dataset")
+    parser.add_argument("--parts", type=int, required=True, metavar="P", help="number of parts, one for each rank")
     parser.add_argument("--method", choices=METHODS, default="hash", help="how to choose owners (default: %(default)s)")
     parser.add_argument(
         "--balance", metavar="NAME", help="mask, ids or items of nodes to share out evenly, by metis alone: train"
@@ -46,17 +46,17 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--reorder",
         action="store_true",
-        help="renumber nodes part by part, so that owners are ranges; the feature original_id has the old ids, and "
-        "shards.renumbered(items) the new ones of items (the reordered graph is held in memory)",
+        help="renumber nodes part by part, so that owners are ranges; items get the new ids, and data.ids has the ones "
+        "before (the reordered graph is held in memory)",
     )
     parser.add_argument(
         "--memory",
         metavar="SIZE",
         help="to take at most: 4GB; of data sets, by hash, range and stream (default: no limit)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing: the report, and the bytes of the shards")
+    parser.add_argument("--dry-run", action="store_true", help="write nothing: the report, and the bytes of the parts")
     parser.add_argument("--report", type=Path, metavar="PICTURE", help="draw the report: .png, .svg or .pdf")
-    parser.add_argument("--overwrite", action="store_true", help="replace shards that are at OUT")
+    parser.add_argument("--overwrite", action="store_true", help="replace parts that are at OUT")
     add_json(parser)
     parser.set_defaults(run=run, parser=parser)
 

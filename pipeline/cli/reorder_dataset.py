@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import answer
 from headrace.pipeline.convert.report import removed_text
-from headrace.pipeline.data import Items, TypeName, TypeOffsets, node_types_of, whole_number
+from headrace.pipeline.data import TypeOffsets, node_types_of, whole_number
 from headrace.pipeline.data.new_folder import check_is_free
 from headrace.pipeline.data.ranking import ranking
 from headrace.pipeline.partition.limits import MOST_PARTS
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.scores import out_degree, reverse_pagerank
-from headrace.pipeline.storage.dataset.manifest import contents_of_dataset, parts_inside
-from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+from headrace.pipeline.storage.dataset.contents import contents_of_dataset, parts_inside
+from headrace.pipeline.storage.dataset.dataset import Dataset
+from headrace.pipeline.storage.dataset.open_dataset import open_dataset
+from headrace.pipeline.storage.dataset.reordered import reordered
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
-from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.reordering import ReorderedRows
 
 #: Parts whose nodes stay together, unless others are asked for.
 NUM_PARTS = 16
@@ -52,23 +48,13 @@ def reorder(options: argparse.Namespace) -> None:
         raise InputError(f"reorder: {data.path} has an order already, by its node_ids; reorder what it was made of")
     types = node_types_of(data.graph)
     order = _order(data, types, options)
-    within = {name: order[ids.start : ids.stop] - ids.start for name in types.names for ids in [types.id_range(name)]}
-    graph = data.graph
-    moved = replace(graph, node_types=None).reordered(order)
-    store = FeatureStore(
-        {
-            key: ReorderedRows(data.store.node.in_contract(key), order if isinstance(key, str) else within[key[0]])
-            for key in data.store.node
-        },
-        dict(data.store.edge),
-    )
-    ranks = {name: own.argsort() for name, own in within.items()}
+    graph, store, items, ids = reordered(data.graph, data.store, data.items, data.ids, order)
     save_dataset(
         options.out,
-        replace(moved, node_types=graph.node_types),
+        graph,
         store,
-        items={name: _items(items, ranks, order.argsort()) for name, items in data.items.items()},
-        ids={str(name): _external(data, name, own) for name, own in within.items()},
+        items=items,
+        ids=ids,
         notes={**data.notes, "order": {"by": options.by, "of": data.path.name}},
         overwrite=options.overwrite,
     )
@@ -87,21 +73,3 @@ def _order(data: Dataset, types: TypeOffsets, options: argparse.Namespace) -> Te
         order = ranking(out_degree(data.graph) if options.by == "out-degree" else reverse_pagerank(data.graph))
     numbers = types.numbers_of(order)
     return order[numbers.argsort(stable=True)]
-
-
-def _external(data: Dataset, name: TypeName, ids: Tensor) -> Tensor | list[str]:
-    return data.ids[name].external(ids) if isinstance(name, str) and name in data.ids else ids
-
-
-def _items(items: Items, ranks: Mapping[TypeName, Tensor], rank: Tensor) -> Items:
-    """Return items by their new ids: within their type by `ranks`, or those of all nodes by `rank`."""
-    if not isinstance(items.ids, Mapping):
-        return replace(items, ids=rank[items.ids.long()])
-    return replace(items, ids={name: _of_type(name, ids.long(), ranks) for name, ids in items.ids.items()})
-
-
-def _of_type(name: Any, ids: Tensor, ranks: Mapping[TypeName, Tensor]) -> Tensor:
-    if ids.ndim == 1:
-        return ranks[name][ids]
-    ends = (name[0], name[2])
-    return torch.stack([ranks[end][ids[:, place]] for place, end in enumerate(ends)], dim=1)

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from headrace.ops import InputError
 from headrace.pipeline.data import check_kind, check_switches
-from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+from headrace.pipeline.storage.dataset.dataset import Dataset
+from headrace.pipeline.storage.dataset.open_dataset import open_dataset
 from headrace.pipeline.storage.terminal import show_text
 
 

@@ -26,7 +26,8 @@ from headrace.pipeline.convert.work_folder import with_remedy, work_folder
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.memory_size import as_memory
 from headrace.pipeline.data.new_folder import check_is_free, new_folder
-from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of, contents_of_dataset, parts_inside
+from headrace.pipeline.storage.dataset.contents import contents_of_dataset, parts_inside
+from headrace.pipeline.storage.dataset.manifest import Manifest, arrays_of
 from headrace.pipeline.storage.terminal import progress_bar
 
 #: Of the passes and their files: a work folder of another one is not used.

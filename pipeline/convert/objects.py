@@ -12,7 +12,8 @@ from torch import Tensor
 from headrace.ops import InputError
 from headrace.pipeline.convert.description import split_name
 from headrace.pipeline.data import Graph, Items
-from headrace.pipeline.storage.dataset.open_dataset import Dataset, open_dataset
+from headrace.pipeline.storage.dataset.dataset import Dataset
+from headrace.pipeline.storage.dataset.open_dataset import open_dataset
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
 from headrace.pipeline.storage.features import FeatureStore
 

@@ -20,8 +20,8 @@ from headrace.pipeline.convert.memory import rows_within
 from headrace.pipeline.convert.raw_array import RawArray
 from headrace.pipeline.convert.work_folder import WorkFolder
 from headrace.pipeline.storage.array_file import PIECE_BYTES
+from headrace.pipeline.storage.dataset.files import ArrayFile
 from headrace.pipeline.storage.dataset.folder_writer import FolderWriter
-from headrace.pipeline.storage.dataset.manifest import ArrayFile
 
 #: Passes of the journal that have written an array.
 _WRITTEN = "write "

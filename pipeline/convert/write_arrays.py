@@ -20,14 +20,8 @@ from headrace.pipeline.convert.item_rows import ItemRun
 from headrace.pipeline.convert.report import edges_text
 from headrace.pipeline.convert.sorted_edges import index_dtype
 from headrace.pipeline.data.reverse_types import reverse_type
-from headrace.pipeline.storage.dataset.manifest import (
-    ArrayFile,
-    FeatureFile,
-    GraphFiles,
-    IdFiles,
-    ItemFiles,
-    Manifest,
-)
+from headrace.pipeline.storage.dataset.files import ArrayFile, FeatureFile, GraphFiles, IdFiles, ItemFiles
+from headrace.pipeline.storage.dataset.manifest import Manifest
 
 if TYPE_CHECKING:
     from headrace.pipeline.convert.conversion import Conversion

@@ -88,7 +88,7 @@ INSTEAD: dict[str, str] = {
     # DGL
     "DGLGraph": "write hr.Graph.from_dgl(g)",
     "heterograph": "write hr.Graph.from_coo({edge_type: (src, dst)}, num_nodes={...})",
-    "DistGraph": "write hr.load_shards(folder).graph",
+    "DistGraph": "write hr.open_dataset(folder).graph, of a folder that headrace partition made",
     "partition_graph": _PARTITION,
     "metis_partition": _PARTITION,
     "ClusterGCNSampler": "begin the plan with hr.ClusterSampler(partition, ...)",

@@ -155,7 +155,7 @@ def open_array(
 
     Before a value is read, the file must be a regular one and exactly as long as its header says. What cannot be
     guarded: a file that is shortened later, while it is mapped, ends the process with SIGBUS at the next look at what
-    is gone. Replace files by others of the same name (`headrace.write_shards` does) instead of writing into them, or
+    is gone. Replace files by others of the same name (`overwrite=True` does) instead of writing into them, or
     read them into memory.
 
     Parameters
@@ -294,7 +294,7 @@ def _check_expected(
     dtypes, sizes = expected
     if dtype not in dtypes or shape != sizes:
         came, wanted = (f"{one}[{', '.join(map(str, of))}]" for one, of in ((dtype, shape), (dtypes[0], sizes)))
-        raise InputError(f"expected {wanted} in {path}, got {came}; the file is not of these shards")
+        raise InputError(f"expected {wanted} in {path}, got {came}; the file is not the one that was written")
 
 
 def stored_dtype(dtype: torch_dtype) -> torch_dtype:

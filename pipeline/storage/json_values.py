@@ -8,8 +8,8 @@ from typing import Any
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.checks import MOST_LEVELS
+from headrace.pipeline.storage.json_fields import as_utf8
 from headrace.pipeline.storage.opened_files import MOST_DIGITS, MOST_JSON_BYTES
-from headrace.pipeline.storage.rows_meta import as_utf8
 
 #: Characters of all texts, and other values: more make a file that is not read.
 _MOST_CHARACTERS = MOST_JSON_BYTES // 4

@@ -180,3 +180,12 @@ def _is_text(start: bytes) -> bool:
             return False
         text = start[: cause.start].decode("utf-8")
     return all(character.isprintable() or character in "\r\n\t" for character in text)
+
+
+def format_of(path: Path, name: str) -> dict[str, Any] | None:
+    """Return the fields of a file of JSON whose field ``format`` is a name; None of any other file."""
+    try:
+        fields = parse_json(read_limited(path))
+    except (InputError, OSError, ValueError):
+        return None
+    return fields if fields.get("format") == name else None

@@ -30,8 +30,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/cli/cut.py",
-        "    if not options.dry_run:\n        write_shards",
-        "    if True:\n        write_shards",
+        "    if not options.dry_run:\n        write_parts",
+        "    if True:\n        write_parts",
         _PARTS + "test_a_dry_run_writes_nothing",
     ),
     Mutant(

@@ -37,9 +37,9 @@ DECODED = (
         _STAGE + "test_ranks_send_what_is_stored[shards]",
     ),
     Mutant(
-        "pipeline/storage/load_shards.py",
-        'with_scale(reader.whole("edge", name, feature), feature.quantization)',
-        'reader.whole("edge", name, feature)',
+        "pipeline/storage/parts/open_parts.py",
+        "with_scale(reader.array(one.rows), one.quantization)",
+        "reader.array(one.rows)",
         _STAGE + "test_codes_and_their_scale_survive_files",
     ),
 )

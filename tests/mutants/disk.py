@@ -75,15 +75,15 @@ DISK = (
         "tests/behaviour/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
     ),
     Mutant(
-        "pipeline/cli/cut.py",
-        "ORIGINAL_ID: order}, edge=store.edge)",
-        "ORIGINAL_ID: order})",
+        "pipeline/storage/dataset/reordered.py",
+        "FeatureStore(node, dict(store.edge))",
+        "FeatureStore(node)",
         "tests/behaviour/cli/test_command_line.py::test_arrays_of_edges_are_taken_over_and_others_named",
     ),
     Mutant(
-        "pipeline/storage/write_shards.py",
-        "    check_arguments(path, graph, partition, store, whole)\n",
+        "pipeline/storage/parts/partition_dataset.py",
+        "    check_kind(partition, Partition, expected, advice, InputError)\n",
         "",
-        "tests/behaviour/storage/test_arguments_of_shards.py::test_other_kinds",
+        "tests/behaviour/storage/parts/test_arguments_of_parts.py::test_other_kinds",
     ),
 )

@@ -8,7 +8,9 @@ _HOP = "tests/ops/sampling/test_typed_hop.py"
 _ROWS = "tests/ops/sampling/test_typed_rows.py"
 _STAGES = "tests/behaviour/stages/test_types.py"
 _SHARDS = "tests/behaviour/storage/test_shards_of_types.py"
-_ON_DISK = "tests/behaviour/storage/test_types_of_shards_on_disk.py"
+_ON_DISK = "tests/behaviour/storage/parts/test_types_of_parts.py"
+_IDENTITY = "tests/behaviour/storage/parts/test_part_identity.py"
+_REFUSED = "tests/behaviour/storage/parts/test_parts_refusals.py"
 _MODELS = "tests/behaviour/models/test_types.py"
 
 TYPED = (
@@ -103,39 +105,63 @@ TYPED = (
         f"{_SHARDS}::test_owners_of_other_nodes_are_refused",
     ),
     Mutant(
-        "pipeline/storage/write_shards.py",
-        "nodes = owned if isinstance(name, str) else owners_of_rows(name, partition, graph).owned(part)",
-        "nodes = owned",
+        "pipeline/storage/parts/write_parts.py",
+        "owned = owners_of_rows(name, cut.partition, cut.graph).owned(part)",
+        "owned = cut.partition.owned(part)",
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),
     Mutant(
-        "pipeline/storage/write_shards.py",
-        "edge_types=counts_of(graph.edge_types),",
-        "",
+        "pipeline/storage/parts/write_parts.py",
+        "        counts_of(graph.edge_types),\n",
+        "        None,\n",
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),
     Mutant(
-        "pipeline/storage/shard_meta.py",
-        "if not any(fields[name] for name in SINCE_2):",
-        "if True:",
-        f"{_ON_DISK}::test_versions_say_what_readers_have_to_know",
-    ),
-    Mutant(
-        "pipeline/storage/shard_meta.py",
-        "if not any(fields[name] for name in SINCE_2):",
+        "pipeline/storage/parts/open_parts.py",
+        "if checksum_of_manifest(path) != stated.sha256:",
         "if False:",
-        f"{_ON_DISK}::test_versions_say_what_readers_have_to_know",
+        f"{_IDENTITY}::test_a_file_of_another_write_is_refused",
     ),
     Mutant(
-        "pipeline/storage/shard_meta.py",
-        "num_rows = self.num_nodes if isinstance(name, str) else of_nodes.get(name[0], -1)",
-        "num_rows = feature.num_rows",
-        f"{_ON_DISK}::test_fields_that_contradict_each_other_are_refused",
+        "pipeline/storage/parts/open_parts.py",
+        "if checksum_of_manifest(data) != parts.source:",
+        "if False:",
+        f"{_REFUSED}::test_parts_of_a_data_set_that_was_replaced",
     ),
     Mutant(
-        "pipeline/storage/rows_meta.py",
-        "quote(as_utf8(part, 'a name'), safe='')",
-        "part.replace('/', '')",
-        f"{_ON_DISK}::test_names_with_commas_have_files_of_their_own",
+        "pipeline/storage/parts/open_parts.py",
+        "reader = Reader(folder, memory_map=memory_map, compare=True)",
+        "reader = Reader(folder, memory_map=memory_map)",
+        f"{_IDENTITY}::test_a_file_of_another_part_is_refused",
+    ),
+    Mutant(
+        "pipeline/storage/parts/open_parts.py",
+        "if world_size != parts.num_parts:",
+        "if world_size not in (1, parts.num_parts):",
+        f"{_REFUSED}::test_what_has_to_be_named",
+    ),
+    Mutant(
+        "pipeline/storage/parts/part_set.py",
+        "if parts.identity != parts.identified().identity:",
+        "if False:",
+        f"{_REFUSED}::test_what_is_no_parts_is_not_opened",
+    ),
+    Mutant(
+        "pipeline/storage/parts/part_set.py",
+        "if total != (parts.num_nodes, parts.num_edges):",
+        "if False:",
+        f"{_REFUSED}::test_what_is_no_parts_is_not_opened",
+    ),
+    Mutant(
+        "pipeline/storage/parts/write_parts.py",
+        "digest=source.content_digest())",
+        "digest=None)",
+        f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
+    ),
+    Mutant(
+        "pipeline/storage/dataset/folder_writer.py",
+        'safe=",")',
+        'safe=",/")',
+        "tests/behaviour/storage/parts/test_parts.py::test_what_is_loaded_is_what_was_cut",
     ),
 )

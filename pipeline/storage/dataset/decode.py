@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.storage.rows_meta import count_of
+from headrace.pipeline.storage.json_fields import count_of
 
 T = TypeVar("T")
 
@@ -52,6 +52,18 @@ def leaves(value: Any, kind: type[T], path: str = "") -> Iterator[tuple[str, T]]
     elif isinstance(value, tuple):
         for place, element in enumerate(value):
             yield from leaves(element, kind, f"{path}[{place}]")
+
+
+def replaced(value: Any, kind: type[T], change: Callable[[T], T]) -> Any:
+    """Return a dataclass in which the objects of another one, wherever they are inside, are changed."""
+    if isinstance(value, kind):
+        return change(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        inside = {field.name: replaced(getattr(value, field.name), kind, change) for field in fields(value)}
+        return replace(value, **inside)
+    if isinstance(value, Mapping):
+        return {name: replaced(element, kind, change) for name, element in value.items()}
+    return tuple(replaced(element, kind, change) for element in value) if isinstance(value, tuple) else value
 
 
 def _decoded(kind: Any, value: Any, path: str) -> Any:

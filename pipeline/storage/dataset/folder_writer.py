@@ -14,8 +14,8 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.pipeline.storage.array_file import PIECE_BYTES, array_writer
-from headrace.pipeline.storage.dataset.manifest import ArrayFile
-from headrace.pipeline.storage.rows_meta import as_utf8, name_of
+from headrace.pipeline.storage.dataset.files import ArrayFile
+from headrace.pipeline.storage.json_fields import as_utf8, name_of
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.text import utf8
 from headrace.pipeline.data import as_cpu_tensor, as_list, describe
 from headrace.pipeline.data.integers import as_int64, is_whole
-from headrace.pipeline.storage.rows_meta import as_utf8
+from headrace.pipeline.storage.json_fields import as_utf8
 
 #: The description of ids that are integers, and the remedy for others.
 _INTEGERS = ("integers, as the ids of this type are", "pass integers: int(id) of each")

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data.arrays import check_kind
+from headrace.pipeline.data.arrays import as_cpu_tensor, check_kind
 from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.data.feature_names import is_name
+from headrace.pipeline.data.feature_names import FeatureName, is_name
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.items import ItemSet
@@ -24,21 +24,15 @@ from headrace.pipeline.data.times import as_times
 from headrace.pipeline.data.typed_items import TypeRuns, joined_rows
 from headrace.pipeline.data.types import TypeName, type_number
 from headrace.pipeline.storage.array_file import PIECE_BYTES
+from headrace.pipeline.storage.dataset.contents import contents_of_dataset
+from headrace.pipeline.storage.dataset.files import ArrayFile, FeatureFile, GraphFiles, IdFiles, ItemFiles
 from headrace.pipeline.storage.dataset.folder_writer import FolderWriter
 from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
-from headrace.pipeline.storage.dataset.manifest import (
-    ArrayFile,
-    FeatureFile,
-    GraphFiles,
-    IdFiles,
-    ItemFiles,
-    Manifest,
-    contents_of_dataset,
-)
+from headrace.pipeline.storage.dataset.manifest import Manifest
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.json_fields import as_utf8, counts_of
 from headrace.pipeline.storage.json_values import as_json
-from headrace.pipeline.storage.rows_meta import as_utf8, counts_of
 from headrace.pipeline.storage.terminal import progress_bar
 
 _STAGE = "save_dataset"
@@ -138,8 +132,8 @@ def save_dataset(
             counts_of(graph.node_types),
             counts_of(graph.edge_types),
             _write_graph(writer, graph),
-            tuple(_write_feature(writer, of, name, source) for of, name, source in sources),
-            {name: tuple(_write_items(writer, name, run) for run in some) for name, some in runs.items()},
+            tuple(write_feature(writer, of, name, source) for of, name, source in sources),
+            {name: tuple(write_items(writer, name, run) for run in some) for name, some in runs.items()},
             tuple(write_ids(writer, name, one) for name, one in maps.items() if not isinstance(one, RowNumbers)),
             kept_notes,
         ).write(draft)
@@ -149,7 +143,7 @@ def write_ids(writer: FolderWriter, name: str, ids: IdMap) -> IdFiles:
     """Write the users' ids of a node type."""
     arrays = {"values": ids.values, "starts": ids.starts, "order": ids.order}
     files = {
-        what: None if array is None else writer.tensor(("ids", name, what), torch.as_tensor(array.copy(), device="cpu"))
+        what: None if array is None else writer.tensor(("ids", name, what), as_cpu_tensor(array, "ids"))
         for what, array in arrays.items()
     }
     values = files["values"]
@@ -198,12 +192,15 @@ def _checked_features(graph: Graph, store: FeatureStore) -> list[tuple[str, Any,
     return found
 
 
-def _write_feature(writer: FolderWriter, of: str, name: Any, source: FeatureSource) -> FeatureFile:
+def write_feature(
+    writer: FolderWriter, of: str, name: FeatureName, source: FeatureSource, ids: Tensor | None = None
+) -> FeatureFile:
+    """Write the rows of a feature of nodes or edges: all, or those of some ids, int64[n]."""
     of_type, own = (None, name) if isinstance(name, str) else name
-    num_rows = int(source.num_rows)
+    num_rows = int(source.num_rows) if ids is None else len(ids)
     rows = max(1, PIECE_BYTES // max(1, source.row_bytes))
     pieces = (
-        source.read(torch.arange(start, min(start + rows, num_rows), device="cpu")).rows.contiguous()
+        source.read(_ids(ids, start, min(start + rows, num_rows))).rows.contiguous()
         for start in range(0, num_rows, rows)
     )
     shape = (num_rows, *map(int, source.shape[1:]))
@@ -211,6 +208,10 @@ def _write_feature(writer: FolderWriter, of: str, name: Any, source: FeatureSour
     array = writer.write((of, *([label] if label else []), own), source.dtype, shape, pieces)
     how = source.quantization
     return FeatureFile(of, of_type, own, array, None if how is None else how.fields())
+
+
+def _ids(ids: Tensor | None, start: int, stop: int) -> Tensor:
+    return torch.arange(start, stop, device="cpu") if ids is None else ids[start:stop]
 
 
 def _name_of_items(name: object) -> str:
@@ -253,7 +254,8 @@ def _times(times: Any, items: ItemSet) -> Tensor | None:
     return found
 
 
-def _write_items(writer: FolderWriter, name: str, run: tuple[TypeName | None, Tensor, Any, Any]) -> ItemFiles:
+def write_items(writer: FolderWriter, name: str, run: tuple[TypeName | None, Tensor, Any, Any]) -> ItemFiles:
+    """Write items of one type, or of a graph without types: their ids, labels and times."""
     of_type, *arrays = run
     label = of_type if isinstance(of_type, str) else ",".join(of_type or ())
     parts = ("items", name, *([label] if label else []))

@@ -1,4 +1,4 @@
-"""The command `headrace`: shards that load, a report, and errors of one line."""
+"""The command `headrace`: parts that open, a report, and errors of one line."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ def test_every_method(data, tmp_path, capsys, method):
     assert run(data, tmp_path / "out", "--parts", 2, "--method", method) == 0
     printed = capsys.readouterr()
     assert "2 parts of 60 nodes and 1,801 edges" in printed.out
-    assert f"2 shards in {tmp_path / 'out'}, with features x, y, train_mask" in printed.out
+    assert f"2 parts in {tmp_path / 'out'}, with features x, y, train_mask" in printed.out
     assert printed.err == ""
-    shards = [hr.load_shards(tmp_path / "out", part) for part in range(2)]
+    shards = [hr.open_dataset(tmp_path / "out", rank=part) for part in range(2)]
     assert sum(one.graph.num_local_edges for one in shards) == 1801
     with np.load(data) as arrays:
         whole = hr.Graph.from_coo(*arrays["edge_index"])
         for one in shards:
-            owned = one.partition.owned(one.part)
+            owned = one.part.partition.owned(one.part.number)
             assert np.array_equal(one.store.node["x"].read(owned).rows, arrays["x"][owned])
             assert np.array_equal(one.store.node["y"].read(torch.arange(NUM_NODES)).rows, arrays["y"])
     if method in ("range", "metis", "louvain"):
-        assert shards[0].partition.report(whole).edges_cut == 1
+        assert shards[0].part.partition.report(whole).edges_cut == 1
 
 
 def test_it_ends_with_what_comes_next(data, tmp_path, capsys):
     """The last line is Python as it stands."""
     out = tmp_path / "it's out"
-    assert run(data, out, "--parts", 3) == 0
+    assert run(data, out, "--parts", 1) == 0
     *_, before, last = capsys.readouterr().out.splitlines()
     assert "torchrun" in before
-    assert "3 ranks" in before
-    assert last.startswith("shards = headrace.load_shards(")
+    assert "1 ranks" in before
+    assert last.startswith("data = headrace.open_dataset(")
     names = {"headrace": hr}
     exec(last, names)  # noqa: S102 - what a user types
-    assert names["shards"].part == 0
+    assert names["data"].graph.num_local_edges == 1801
 
 
 def test_version(capsys):
@@ -80,7 +80,7 @@ def test_version(capsys):
 def test_balance(data, tmp_path, capsys):
     pytest.importorskip("pymetis")
     assert run(data, tmp_path / "out", "--parts", 2, "--method", "metis", "--balance", "train_mask") == 0
-    labelled = hr.load_shards(tmp_path / "out").partition.owner(torch.arange(20))
+    labelled = hr.open_dataset(tmp_path / "out", rank=0).part.partition.owner(torch.arange(20))
     assert torch.bincount(labelled, minlength=2).tolist() == [10, 10]
     assert "labelled" in capsys.readouterr().out
     both = ("--method", "metis", "--balance", "train_mask", "--balance-edges", "--dry-run", "--json")
@@ -91,27 +91,27 @@ def test_balance(data, tmp_path, capsys):
 
 def test_features_and_what_is_whole(data, tmp_path):
     assert run(data, tmp_path / "out", "--parts", 2, "--features", "x,y", "--whole", "x,y") == 0
-    node = hr.load_shards(tmp_path / "out", 1).store.node
+    node = hr.open_dataset(tmp_path / "out", rank=1).store.node
     assert set(node) == {"x", "y"}
     assert not any(isinstance(node[name], hr.ShardedFeature) for name in node)
 
 
 @pytest.mark.parametrize("whole", [[], ["--whole", "y"]])
 def test_reorder(data, tmp_path, whole):
-    """Shards of the graph in the order of its parts, whose owners are ranges."""
+    """Parts of the graph in the order of its parts, whose owners are ranges."""
     assert run(data, tmp_path / "plain", "--parts", 3) == 0
     assert run(data, tmp_path / "out", "--parts", 3, "--reorder", *whole) == 0
-    owners = hr.load_shards(tmp_path / "plain").partition
+    owners = hr.open_dataset(tmp_path / "plain", rank=0).part.partition
     with np.load(data) as arrays:
         src, dst = arrays["edge_index"]
         x = torch.from_numpy(arrays["x"])
     for part in range(3):
-        shards = hr.load_shards(tmp_path / "out", part)
-        assert type(shards.partition) is type(hr.Partition.range(1, 1))
-        assert shards.partition == owners.ranges()
-        old_ids = shards.store.node["original_id"].read(torch.arange(NUM_NODES)).rows
+        shards = hr.open_dataset(tmp_path / "out", rank=part)
+        assert type(shards.part.partition) is type(hr.Partition.range(1, 1))
+        assert shards.part.partition == owners.ranges()
+        old_ids = torch.as_tensor(shards.ids["node"].external(torch.arange(NUM_NODES)))
         assert torch.equal(old_ids, owners.order())
-        ours = shards.partition.owned(part)
+        ours = shards.part.partition.owned(part)
         assert torch.equal(shards.store.node["x"].read(ours).rows, x[owners.owned(part)])
         ids = shards.graph.edge_ids.long()
         new_dst = torch.repeat_interleave(torch.arange(NUM_NODES), shards.graph.in_degrees())
@@ -128,15 +128,9 @@ def test_arrays_of_edges_are_taken_over_and_others_named(tmp_path, capsys, more)
     first, *_ = out = capsys.readouterr().out.splitlines()
     assert first == "left out x: float64[40, 4], which has no row for each of 48 nodes, or of 300 edges"
     assert any(line.endswith("and of edges edge_time") for line in out)
-    shards = hr.load_shards(tmp_path / "out", 0)
+    shards = hr.open_dataset(tmp_path / "out", rank=0)
     ids = shards.graph.edge_ids.long()
     assert torch.equal(shards.store.edge["edge_time"].read(ids).rows, ids)
-
-
-def test_a_name_that_reordering_needs(tmp_path, capsys):
-    np.savez(tmp_path / "graph.npz", src=[0, 1], dst=[1, 0], original_id=[0, 1])
-    assert run(tmp_path / "graph.npz", tmp_path / "out", "--parts", 2, "--reorder") == 2
-    assert "leave it out by --features" in capsys.readouterr().err
 
 
 def test_picture(data, tmp_path, capsys):
@@ -151,7 +145,7 @@ def test_overwrite(data, tmp_path, capsys):
     assert run(data, tmp_path / "out", "--parts", 3) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert run(data, tmp_path / "out", "--parts", 3, "--overwrite") == 0
-    assert hr.load_shards(tmp_path / "out").partition.num_parts == 3
+    assert hr.open_dataset(tmp_path / "out", rank=0).part.num_parts == 3
 
 
 @pytest.mark.parametrize(

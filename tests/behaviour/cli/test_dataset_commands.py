@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 from shell import answered, run
@@ -24,7 +26,7 @@ def test_info_names_parts(plain, capsys):
     assert run("partition", plain.path, "--parts", 2) == 0
     capsys.readouterr()
     assert answered(capsys, "info", plain.path)["parts"] == ["parts/hash-2"]
-    assert hr.load_shards(plain.path / "parts/hash-2", 0).graph.num_nodes == 40
+    assert hr.open_dataset(plain.path / "parts/hash-2", rank=0).graph.num_nodes == 40
 
 
 def test_head_of_a_graph_without_types(plain, capsys):
@@ -97,6 +99,33 @@ def test_verify(data, capsys):
     assert "graph.indices.npy" in capsys.readouterr().err
 
 
+def test_info_and_verify_of_parts(plain, capsys):
+    """Those that are here, of all that there are."""
+    folder = plain.path / "parts/range-3"
+    assert run("partition", plain.path, "--parts", 3, "--method", "range") == 0
+    capsys.readouterr()
+    found = answered(capsys, "info", folder)
+    assert (found["num_parts"], found["num_nodes"]) == (3, plain.graph.num_nodes)
+    assert sum(one["num_edges"] for one in found["parts"]) == plain.graph.num_edges
+    assert run("info", folder) == 0
+    assert "part-2: 13 nodes" in capsys.readouterr().out or "part-2: 14 nodes"
+    assert answered(capsys, "verify", folder)["parts"] == ["part-0", "part-1", "part-2"]
+    assert answered(capsys, "verify", folder / "part-1")["parts"] == ["part-1"]
+    shutil.rmtree(folder / "part-2")
+    assert run("verify", folder) == 0
+    printed = capsys.readouterr().out
+    assert "are as they were written" in printed
+    assert "not here: part-2" in printed
+    file = folder / "part-0/node.x.npy"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert run("verify", folder) == 2
+    assert "part-0/node.x.npy" in capsys.readouterr().err
+    assert run("head", folder / "part-1") == 2
+    assert "expected a data set, got a part of one" in capsys.readouterr().err
+
+
 def test_explain_reorder_and_partition_in_json(typed, tmp_path, capsys):
     found = answered(capsys, "explain", typed.path, "--fanouts", "3", "--batch-size", 4, "--measure", 2)
     assert found["items"] == "train"
@@ -111,7 +140,7 @@ def test_explain_reorder_and_partition_in_json(typed, tmp_path, capsys):
     assert found["folder"] == str(typed.path / "parts" / "range-2")
     assert sum(found["parts"]["nodes"]) == found["num_nodes"] == graph.num_nodes
     assert sum(found["parts"]["edges"]) == graph.num_edges
-    assert "items train" in found["left_out"]
+    assert found["left_out"] == {}
     assert "item.x" in found["features"]["node"]
 
 
@@ -177,7 +206,7 @@ def test_a_dry_run_of_parts_that_are_there(plain, capsys):
     assert run("partition", plain.path, "--parts", 2) == 2
     before = sorted((path, path.stat().st_mtime_ns) for path in plain.path.rglob("*"))
     assert run("partition", plain.path, "--parts", 2, "--dry-run") == 0
-    assert "would be 2 shards in" in capsys.readouterr().out
+    assert "would be 2 parts in" in capsys.readouterr().out
     assert sorted((path, path.stat().st_mtime_ns) for path in plain.path.rglob("*")) == before
     other = plain.path.parent / "other"
     other.mkdir()
@@ -190,14 +219,13 @@ def test_a_dry_run_of_parts_that_are_there(plain, capsys):
 def test_partition_takes_all_of_a_data_set(data, tmp_path, capsys, method):
     assert run("partition", data.path, tmp_path / "out", "--parts", 3, "--method", method) == 0
     printed = capsys.readouterr().out
-    for name in data.items:
-        assert f"left out items {name}: every rank reads it there" in printed
+    assert "left out" not in printed
     graph = data.graph
     for part in range(3):
-        shards = hr.load_shards(tmp_path / "out", part)
+        shards = hr.open_dataset(tmp_path / "out", rank=part)
         assert shards.graph.node_types == graph.node_types
         assert shards.graph.edge_types == graph.edge_types
-        owned = shards.partition.owned(part)
+        owned = shards.part.partition.owned(part)
         assert set(shards.store.node) == set(data.store.node)
         assert set(shards.store.edge) == set(data.store.edge)
         places = torch.cat([torch.arange(graph.indptr[node], graph.indptr[node + 1]) for node in owned])
@@ -212,39 +240,33 @@ def test_partition_takes_all_of_a_data_set(data, tmp_path, capsys, method):
             assert torch.equal(shards.store.edge[name].read(every).rows, source.read(every).rows)
 
 
-def test_reordered_shards_renumber_the_items_of_the_data_set(plain, tmp_path, capsys):
-    """The program that the command prints has the labels of the data set's items."""
+def test_reordered_parts_have_items_by_their_new_ids(plain, tmp_path, capsys):
+    """The program that the command prints has the labels of the data set's items, and the users' ids."""
     out = tmp_path / "out"
-    assert run("partition", plain.path, out, "--parts", 2, "--method", "stream", "--reorder") == 0
+    assert run("partition", plain.path, out, "--parts", 1, "--method", "stream", "--reorder") == 0
     printed = capsys.readouterr().out
-    assert "left out items train: every rank reads it there, by headrace.open_dataset(" in printed
-    assert "and gives it the ids of its shards, by shards.renumbered(items)" in printed
-    assert "left out ids of node:" in printed
-    assert "by the old ids, which are the feature original_id" in printed
+    assert 'nodes have other ids: data.ids["node"].ours(ids)' in printed
     names = {"headrace": hr}
-    exec("\n".join(printed.splitlines()[-3:]), names)  # noqa: S102 - what a user types
-    shards, items = names["shards"], names["items"]
-    labels = shards.store.node["y"]
+    exec(printed.splitlines()[-1], names)  # noqa: S102 - what a user types
+    data = names["data"]
+    labels = data.store.node["y"]
     for name, old in plain.items.items():
-        assert not torch.equal(items[name].ids, old.ids)
-        assert torch.equal(labels.read(items[name].ids).rows, plain.store.node["y"].read(old.ids).rows)
-        assert torch.equal(items[name].labels, old.labels)
-    pairs = torch.tensor([[0, 1], [2, 39]])
-    old_ids = shards.store.node["original_id"].read(shards.renumbered(pairs).reshape(-1)).rows
-    assert torch.equal(old_ids.reshape(-1), pairs.reshape(-1))
-    with pytest.raises(hr.InputError, match=r"Shards\.renumbered: expected ids from 0 to 39, got 3 to 40"):
-        shards.renumbered(torch.tensor([3, 40]))
-    with pytest.raises(hr.InputError, match=r"expected integer ids, got torch\.bool; pass mask\.nonzero"):
-        shards.renumbered(torch.ones(40, dtype=torch.bool))
-    assert run("partition", plain.path, tmp_path / "same", "--parts", 2) == 0
-    assert hr.load_shards(tmp_path / "same").renumbered(pairs) is pairs
+        new = data.items[name]
+        assert torch.equal(labels.read(new.ids).rows, plain.store.node["y"].read(old.ids).rows)
+        assert torch.equal(new.labels, old.labels)
+        assert data.ids["node"].external(new.ids) == plain.ids["node"].external(old.ids)
+    assert data.notes["order"] == {"by": "partition, stream", "of": plain.path.name}
+    assert run("partition", plain.path, tmp_path / "three", "--parts", 3, "--reorder") == 0
+    parts = [hr.open_dataset(tmp_path / "three", rank=rank) for rank in range(3)]
+    assert all(not torch.equal(one.items["train"].ids, plain.items["train"].ids) for one in parts)
+    assert all(torch.equal(one.items["train"].ids, parts[0].items["train"].ids) for one in parts)
 
 
 def test_features_of_types_to_partition(typed, tmp_path, capsys):
     out = tmp_path / "out"
     assert run("partition", typed.path, out, "--parts", 2, "--features", "item.x,item.y", "--whole", "item.x") == 0
     assert "left out feature user.x: --features does not name it" in capsys.readouterr().out
-    store = hr.load_shards(out, 1).store
+    store = hr.open_dataset(out, rank=1).store
     assert set(store.node) == {("item", "x"), ("item", "y")}
     assert not isinstance(store.node["item", "x"], hr.ShardedFeature)
     assert isinstance(store.node["item", "y"], hr.ShardedFeature)
@@ -254,7 +276,7 @@ def test_items_are_balanced(plain, tmp_path):
     pytest.importorskip("pymetis")
     out = tmp_path / "out"
     assert run("partition", plain.path, out, "--parts", 2, "--method", "metis", "--balance", "train") == 0
-    counts = torch.bincount(hr.load_shards(out, 0).partition.owner(plain.items["train"].ids))
+    counts = torch.bincount(hr.open_dataset(out, rank=0).part.partition.owner(plain.items["train"].ids))
     assert abs(int(counts[0]) - int(counts[1])) <= 1
 
 
@@ -302,14 +324,6 @@ def test_the_nearest_name_is_named(arguments, message, capsys):
         run(*arguments)
     assert end.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_feature_of_the_users_own_renumbers_nothing(tmp_path):
-    graph = hr.Graph.from_coo([0, 1, 2], [1, 2, 3], num_nodes=4)
-    store = hr.FeatureStore(node={"original_id": torch.tensor([9, 7, 5, 3])})
-    hr.write_shards(tmp_path / "shards", graph, hr.Partition.hash(4, 1), store)
-    shards = hr.load_shards(tmp_path / "shards", 0)
-    assert shards.renumbered(torch.tensor([0, 3])).tolist() == [0, 3]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_a_dry_run_writes_nothing(tmp_path, capsys):
     assert partition(data.path, "--parts", 2, "--dry-run") == 0
     printed = capsys.readouterr().out
     assert "2 parts of 21 nodes" in printed
-    assert "would be 2 shards in" in printed
+    assert "would be 2 parts in" in printed
     assert not (data.path / "parts").exists()
     assert partition(data.path, "--parts", 2, "--dry-run", "--json") == 0
     told = json.loads(capsys.readouterr().out)

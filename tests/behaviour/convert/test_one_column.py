@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from part_files import write
 from shell import main
 
 import headrace as hr
@@ -57,8 +58,8 @@ def of_objects(folder):
 
 def of_shards(folder):
     graph, store = of_csv(folder)
-    hr.write_shards(folder / "parts", graph, hr.Partition.hash(20, 1), store, progress=False)
-    shards = hr.load_shards(folder / "parts", 0)
+    write(folder / "parts", graph, hr.Partition.hash(20, 1), store)
+    shards = hr.open_dataset(folder / "parts", rank=0)
     return graph, shards.store
 
 

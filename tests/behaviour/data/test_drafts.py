@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from part_files import data
 
 import headrace as hr
 
 from copies import Process
-from plans import graph, store
+from plans import graph
 
 pytestmark = [
     pytest.mark.skipif(
@@ -24,7 +25,7 @@ pytestmark = [
 ]
 OWNERS = hr.Partition.hash(graph().num_nodes, 2)
 _WRITE = """
-import sys, time, torch, headrace as hr
+import dataclasses, sys, time, torch, headrace as hr
 
 class Slow(hr.FeatureSource):
     dtype, shape = torch.float32, (4,)
@@ -37,13 +38,13 @@ class Slow(hr.FeatureSource):
         return "slow"
 
 store = hr.FeatureStore(node={"x": Slow()})
-graph = hr.Graph.from_coo([0, 1], [1, 0], num_nodes=4)
-hr.write_shards(sys.argv[1], graph, hr.Partition.hash(4, 2), store, overwrite=True, progress=False)
+data = dataclasses.replace(hr.open_dataset(sys.argv[2]), store=store)
+data.partition(hr.Partition.hash(4, 2), sys.argv[1], overwrite=True, progress=False)
 """
 
 
 def write(path: Path, **options: object) -> None:
-    hr.write_shards(path, graph(), OWNERS, store(), progress=False, **options)
+    data().partition(OWNERS, path, progress=False, **options)
 
 
 def hidden(folder: Path) -> list[str]:
@@ -52,7 +53,10 @@ def hidden(folder: Path) -> list[str]:
 
 def start(path: Path) -> Process:
     """Start a process that is writing a folder."""
-    process = Process(_WRITE, path)
+    small = path.parent.parent / f"{path.parent.name}-data"
+    if not small.exists():
+        hr.save_dataset(small, hr.Graph.from_coo([0, 1], [1, 0], num_nodes=4), progress=False)
+    process = Process(_WRITE, path, small)
     while process.poll() is None and process.printed() != "writing\n":
         time.sleep(0.01)
     assert process.poll() is None, process.communicate()
@@ -71,7 +75,7 @@ def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
     with pytest.warns(UserWarning, match=rf"{path}: removed 2 unfinished drafts of ended runs, [1-9][0-9,]* bytes"):
         write(path)
     assert hidden(tmp_path) == [other.name]
-    hr.load_shards(path, 0)
+    hr.open_dataset(path, rank=0)
     process = start(path)
     try:
         with pytest.raises(hr.InputError, match=r"expected nobody else to write .*my-shards, but another run is writ"):
@@ -86,7 +90,7 @@ def test_drafts_of_killed_runs_are_removed_and_those_in_use_stay(tmp_path):
 
 @pytest.mark.slow
 def test_a_refused_run_clears_up_as_well(tmp_path):
-    path = tmp_path / "shards"
+    path = tmp_path / "parts"
     start(path).kill()
     path.mkdir()
     with pytest.warns(UserWarning, match="removed 1 unfinished"), pytest.raises(hr.InputError, match="or overwrite it"):
@@ -94,34 +98,32 @@ def test_a_refused_run_clears_up_as_well(tmp_path):
     assert not hidden(tmp_path)
 
 
-@pytest.mark.parametrize("name", [".shards.0123abcd", ".shards.0123abcd-0123456789ab", ".shards.0123abcd.replaced"])
+@pytest.mark.parametrize("name", [".parts.0123abcd", ".parts.0123abcd-0123456789ab", ".parts.0123abcd.replaced"])
 def test_drafts_that_may_be_in_use_elsewhere_are_told_of_and_stay(tmp_path, name):
     """Of another machine, of before a restart, or of a file system without locks."""
     (tmp_path / name).mkdir()
     with pytest.warns(UserWarning, match=rf"1 drafts are beside it \(.*{name}\) of other machines, .*; remove them if"):
-        write(tmp_path / "shards")
+        write(tmp_path / "parts")
     assert hidden(tmp_path) == [name]
 
 
-@pytest.mark.parametrize(
-    "name", [".shards.txt", ".shards.0123abcd.npy", ".shards.0123ABCD", "shards.0123abcd", ".shards"]
-)
+@pytest.mark.parametrize("name", [".parts.txt", ".parts.0123abcd.npy", ".parts.0123ABCD", "parts.0123abcd", ".parts"])
 def test_what_is_no_draft_is_nothing_to_tell(tmp_path, name):
     (tmp_path / name).mkdir()
-    write(tmp_path / "shards")
+    write(tmp_path / "parts")
     assert (tmp_path / name).is_dir()
 
 
 def test_files_and_links_that_are_named_like_drafts_stay(tmp_path):
-    start(tmp_path / "shards").kill()
+    start(tmp_path / "parts").kill()
     (draft,) = hidden(tmp_path)
     boot = draft.rpartition("-")[2]
     shutil.rmtree(tmp_path / draft)
     thesis = tmp_path / "thesis"
     thesis.mkdir()
-    (tmp_path / f".shards.0123abcd-{boot}").symlink_to(thesis)
-    (tmp_path / f".shards.1123abcd-{boot}").touch()
-    write(tmp_path / "shards")
+    (tmp_path / f".parts.0123abcd-{boot}").symlink_to(thesis)
+    (tmp_path / f".parts.1123abcd-{boot}").touch()
+    write(tmp_path / "parts")
     assert thesis.is_dir()
     assert len(hidden(tmp_path)) == 2
 
@@ -129,7 +131,7 @@ def test_files_and_links_that_are_named_like_drafts_stay(tmp_path):
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("there", [False, True])
 def test_a_full_disk_names_the_folder_and_what_was_needed(tmp_path, monkeypatch, number, there):
-    path = tmp_path / "deep" / "shards"
+    path = tmp_path / "deep" / "parts"
     if there:
         write(path)
     synced = []
@@ -153,8 +155,8 @@ def test_other_errors_of_the_system_name_the_folder(tmp_path, monkeypatch):
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(OSError, match=r"^\[Errno 5\] input/output error: '.*/shards'$"):
-        write(tmp_path / "shards")
+    with pytest.raises(OSError, match=r"^\[Errno 5\] input/output error: '.*/parts'$"):
+        write(tmp_path / "parts")
     assert not list(tmp_path.iterdir())
 
 

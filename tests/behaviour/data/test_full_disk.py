@@ -8,7 +8,7 @@ from copies import Process
 
 _WRITERS = {
     "save_dataset": "hr.save_dataset(path, graph, store, overwrite=True, progress=False)",
-    "write_shards": "hr.write_shards(path, graph, hr.Partition.hash(N, 2), store, overwrite=True, progress=False)",
+    "parts": "data.partition(hr.Partition.hash(N, 2), path, overwrite=True, progress=False)",
     "inference.npy": "hr.inference(torch.nn.Identity(), graph, store, layers=[layer], out=path, overwrite=True)",
     "profile.json": "loader.profile(path)",
     "report.png": "hr.Partition.hash(N, 2).report(graph).plot(path)",
@@ -21,6 +21,8 @@ from pathlib import Path
 N = 3000
 graph = hr.Graph.from_coo(torch.arange(N), torch.arange(N).roll(1))
 store = hr.FeatureStore(node={{"x": torch.rand(N, 8)}})
+hr.save_dataset(f"{{sys.argv[1]}}-data/data", graph, store, progress=False)
+data = hr.open_dataset(f"{{sys.argv[1]}}-data/data")
 layer = lambda h, block: h[: block.num_dst]
 path = Path(sys.argv[1])
 loader = hr.ItemSampler(N, batch_size=10).sample_neighbor(graph, [2]).loader()
@@ -45,7 +47,7 @@ except OSError as error:
     assert error.filename == str(path), error
     assert "raise that limit" in str(error), error
 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-assert os.listdir(path.parent) == [path.name], os.listdir(path.parent)
+assert sorted(os.listdir(path.parent)) == sorted([path.name, f"{{path.name}}-data"]), os.listdir(path.parent)
 assert contents() == before
 """
 

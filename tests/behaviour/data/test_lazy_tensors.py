@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from part_files import data
 
 import headrace as hr
 
@@ -76,7 +77,7 @@ def test_paths_with_a_nul(tmp_path, path):
     place = str(tmp_path / path)
     for call in (
         lambda: hr.save_dataset(place, GRAPH),
-        lambda: hr.write_shards(place, GRAPH, hr.Partition.hash(5, 2), store, progress=False),
+        lambda: data().partition(hr.Partition.hash(data().graph.num_nodes, 2), place),
         lambda: loader.profile(f"{place}.json"),
         lambda: infer(f"{place}.npy"),
         lambda: hr.open_dataset(place),
@@ -87,6 +88,6 @@ def test_paths_with_a_nul(tmp_path, path):
 
 def test_paths_that_no_system_has(tmp_path):
     long = str(tmp_path / ("a" * 5000))
-    for call in (hr.open_dataset, lambda path: hr.load_shards(path, 0)):
+    for call in (hr.open_dataset, lambda path: hr.open_dataset(path, rank=0)):
         with pytest.raises(hr.InputError, match=r"cannot be read|can be read"):
             call(long)

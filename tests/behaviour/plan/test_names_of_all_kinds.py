@@ -64,8 +64,6 @@ def test_surrogates_in_files(tmp_path):
     ):
         with pytest.raises(hr.InputError, match=r"to be Unicode, got .*a.udc80.*; replace its surrogates"):
             hr.save_dataset(tmp_path / "data", **{"graph": plain(), **arguments}, progress=False)
-    with pytest.raises(hr.InputError, match="to be Unicode"):
-        hr.write_shards(tmp_path / "shards", plain(), hr.Partition.hash(10, 2), store, progress=False)
 
 
 @pytest.mark.parametrize(

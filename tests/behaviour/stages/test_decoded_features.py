@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from part_files import write
 from ranks import run_ranks
 
 import headrace as hr
@@ -107,7 +108,7 @@ def test_files_are_read_by_windows_and_decoded(tmp_path, kind):
     assert counts["bytes_from_disk"] == 3 * kind.itemsize * counts["distinct_rows"] < counts["bytes"]
 
 
-@pytest.mark.parametrize("case", ["cooperative", "not fused", "shards"])
+@pytest.mark.parametrize("case", ["cooperative", "not fused", "parts"])
 def test_ranks_send_what_is_stored(case):
     """Cooperating ranks, and features in shards: the rows of one process, and a quarter of the bytes on the way."""
     generator = torch.Generator().manual_seed(1)
@@ -118,7 +119,7 @@ def test_ranks_send_what_is_stored(case):
 
     def batches(comm):
         part, switches = codes, {"cooperative": True, "partition": partition, "fuse_exchange": case != "not fused"}
-        if case == "shards":
+        if case == "parts":
             shard = hr.ShardedFeature.of(codes.codes.tensor, partition, comm.rank)
             part, switches = hr.QuantizedFeature(shard, how.scale, how.zero_point), {}
         store = hr.FeatureStore(node={"x": part})
@@ -246,8 +247,8 @@ def test_codes_and_their_scale_survive_files(tmp_path):
     hr.save_dataset(tmp_path / "set", small(), store, progress=False)
     opened = hr.open_dataset(tmp_path / "set")
     assert "of codes" in opened.info()
-    hr.write_shards(tmp_path / "shards", small(), hr.Partition.range(SIZE, 1), store, whole={"h"}, progress=False)
-    shards = hr.load_shards(tmp_path / "shards", 0)
+    write(tmp_path / "parts", small(), hr.Partition.range(SIZE, 1), store, whole={"h"})
+    shards = hr.open_dataset(tmp_path / "parts", rank=0)
     plan = hr.ItemSampler(SIZE, batch_size=10, seed=1)
     wanted = {"node": ["x", "h"], "edge": ["e"], "dtype": torch.float32}
     first, *others = (

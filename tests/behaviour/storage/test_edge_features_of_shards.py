@@ -8,7 +8,7 @@ from ranks import partition, run_ranks
 
 import headrace as hr
 
-from plans import graph, items, store
+from plans import graph, items
 
 
 def refused(comm: hr.Comm, one: hr.Graph, features: hr.FeatureStore) -> bool:
@@ -46,16 +46,5 @@ def test_edge_features_of_another_length_are_refused_over_shards(missing):
         shard = graph().shard(owners, comm.rank)
         rows = {"one": num_edges - 1, "those of other parts": shard.num_local_edges}.get(missing, num_edges + 1)
         return refused(comm, shard, hr.FeatureStore(edge={"e": torch.zeros(rows, 2)}))
-
-    assert run_ranks(3, work) == [True] * 3
-
-
-def test_edge_features_of_another_length_are_refused_over_shards_on_disk(tmp_path):
-    features = hr.FeatureStore(node={"y": store().node["y"]}, edge={"e": torch.zeros(graph().num_edges - 1)})
-    hr.write_shards(tmp_path / "shards", graph(), partition("range", 3), features, progress=False)
-
-    def work(comm: hr.Comm) -> bool:
-        shards = hr.load_shards(tmp_path / "shards", comm.rank)
-        return refused(comm, shards.graph, shards.store)
 
     assert run_ranks(3, work) == [True] * 3

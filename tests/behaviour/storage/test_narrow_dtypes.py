@@ -90,5 +90,5 @@ def test_the_command_takes_them_as_features(tmp_path):
     file.rename(arrays / "x.npy")
     np.save(arrays / "src.npy", np.arange(7))
     np.save(arrays / "dst.npy", np.arange(1, 8))
-    assert run("partition", arrays, tmp_path / "shards", "--parts", 1) == 0
-    assert torch.equal(hr.load_shards(tmp_path / "shards", 0).store.node["x"].read(torch.arange(8)).rows, rows)
+    assert run("partition", arrays, tmp_path / "parts", "--parts", 1) == 0
+    assert torch.equal(hr.open_dataset(tmp_path / "parts", rank=0).store.node["x"].read(torch.arange(8)).rows, rows)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from part_files import data
 from shell import main
 
 import headrace as hr
@@ -23,8 +24,8 @@ def saved(path: Path) -> None:
     hr.save_dataset(path, graph(), store(), overwrite=True, progress=False)
 
 
-def shards(path: Path) -> None:
-    hr.write_shards(path, graph(), OWNERS, store(), overwrite=True, progress=False)
+def parts(path: Path) -> None:
+    data().partition(OWNERS, path, overwrite=True, progress=False)
 
 
 def graph_alone(path: Path) -> None:
@@ -63,7 +64,7 @@ def inferred(path: Path) -> None:
     hr.inference(torch.nn.Identity(), TYPED, rows, layers=layers, out=path, overwrite=True)
 
 
-WRITERS = [saved, shards, graph_alone, generated, converted, reordered, partitioned, inferred]
+WRITERS = [saved, parts, graph_alone, generated, converted, reordered, partitioned, inferred]
 
 
 @pytest.mark.slow

@@ -35,6 +35,6 @@ def test_an_error_of_writing_names_the_folder(data, tmp_path, capsys, monkeypatc
     def write(*_, **__):
         raise OSError(errno.EFBIG, "File too large")
 
-    monkeypatch.setattr(cut, "write_shards", write)
+    monkeypatch.setattr(cut, "write_parts", write)
     assert run(data, tmp_path / "out", "--parts", 2) == 2
     assert f"File too large; nothing is kept of {tmp_path / 'out'}, which was being written" in capsys.readouterr().err

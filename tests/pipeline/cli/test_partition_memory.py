@@ -29,7 +29,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["hash", "range", "stream"])
 @pytest.mark.parametrize("kind", ["plain", "typed"])
-def test_shards_are_the_same_in_any_memory(kind, method, tmp_path, monkeypatch):
+def test_parts_are_the_same_in_any_memory(kind, method, tmp_path, monkeypatch):
     data = saved(tmp_path / "set", kind)[0]
     assert partition(data.path, tmp_path / "free", "--parts", 3, "--method", method) == 0
     monkeypatch.setattr(memory, "MARGIN", 1 << 40)  # pages are let go all the time

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from part_files import data
 
 import headrace as hr
 from headrace.pipeline.data.drafts import hold
 from headrace.pipeline.data.new_folder import new_folder
 
 from copies import Process
-from plans import graph, store
+from plans import graph
 
 pytestmark = [
     pytest.mark.skipif(
@@ -28,7 +29,7 @@ import os, signal, sys
 from pathlib import Path
 from headrace.pipeline.data import new_folder as module
 from headrace.pipeline.data.new_folder import new_folder
-from headrace.pipeline.storage.shard_meta import contents_of_shards
+from headrace.pipeline.storage.dataset.contents import contents_of_parts
 
 module._exchange = lambda *_: False  # as of a file system that cannot
 rename = Path.rename
@@ -37,13 +38,13 @@ def die_midway(self, target):
         os.kill(os.getpid(), signal.SIGKILL)
     return rename(self, target)
 Path.rename = die_midway
-with new_folder(Path(sys.argv[1]), overwrite=True, contents=contents_of_shards) as draft:
+with new_folder(Path(sys.argv[1]), overwrite=True, contents=contents_of_parts) as draft:
     (draft / "new").touch()
 """
 
 
 def write(path: Path, **options: object) -> None:
-    hr.write_shards(path, graph(), OWNERS, store(), progress=False, **options)
+    data().partition(OWNERS, path, progress=False, **options)
 
 
 def hidden(folder: Path) -> list[str]:
@@ -52,7 +53,7 @@ def hidden(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_run_killed_between_the_two_renames_loses_nothing(tmp_path):
-    path = tmp_path / "shards"
+    path = tmp_path / "parts"
     write(path)
     assert Process(_REPLACE, path).wait(120) == -signal.SIGKILL
     assert not path.exists()
@@ -62,22 +63,22 @@ def test_a_run_killed_between_the_two_renames_loses_nothing(tmp_path):
         pytest.raises(hr.InputError, match="or overwrite it"),
     ):
         write(path)
-    assert hr.load_shards(path, 1).partition == OWNERS
+    assert hr.open_dataset(path, rank=1).part.partition == OWNERS
     assert not hidden(tmp_path)
 
 
 def test_two_runs_do_not_replace_one_folder_at_a_time(tmp_path):
-    path = tmp_path / "shards"
+    path = tmp_path / "parts"
     write(path)
     held = hold(path)  # as another run does while it replaces
     try:
         with pytest.raises(
-            hr.InputError, match=r"expected nobody else to write .*shards, but another run is writing it"
+            hr.InputError, match=r"expected nobody else to write .*parts, but another run is writing it"
         ):
             write(path, overwrite=True)
     finally:
         held.let_go()
-    hr.load_shards(path, 1)
+    hr.open_dataset(path, rank=1)
     assert not hidden(tmp_path)
 
 
@@ -86,7 +87,7 @@ def test_without_locks_folders_are_written_and_drafts_are_told_of(tmp_path, monk
         raise OSError(errno.ENOLCK, "no locks here")
 
     monkeypatch.setattr("headrace.pipeline.data.drafts.fcntl.flock", no_lock)
-    path = tmp_path / "shards"
+    path = tmp_path / "parts"
     write(path)
     write(path, overwrite=True)
     assert not hidden(tmp_path)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from part_files import write
 from ranks import partition
-from regular_shards import two_writes  # noqa: F401 - a fixture
+from regular_parts import two_writes  # noqa: F401 - a fixture
 
 from plans import graph, store
-from shard_files import write
 
 
 @pytest.fixture
 def folder(tmp_path):
-    return write(tmp_path / "shards", graph(), partition("hash", 3), store())
+    return write(tmp_path / "parts", graph(), partition("hash", 3), store())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 import headrace as hr
 
@@ -60,10 +59,3 @@ def test_a_description_itself(tmp_path):
     (tmp_path / "metadata.yaml").touch()
     with pytest.raises(hr.InputError, match=rf"run `headrace convert {tmp_path} DATASET`"):
         hr.open_dataset(tmp_path / "metadata.yaml")
-
-
-def test_shards_are_loaded(tmp_path):
-    graph = hr.Graph.from_coo(torch.arange(8), torch.arange(8).roll(1))
-    hr.write_shards(tmp_path / "shards", graph, hr.Partition.hash(8, 2))
-    with pytest.raises(hr.InputError, match=r"hr\.load_shards\(folder\)"):
-        hr.open_dataset(tmp_path / "shards")

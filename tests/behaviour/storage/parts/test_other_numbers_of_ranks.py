@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from part_files import write
 
 import headrace as hr
 
@@ -15,14 +16,14 @@ def folder(tmp_path):
     ids = torch.arange(40)
     store = hr.FeatureStore(node={"x": torch.rand(40, 2)})
     graph, partition = hr.Graph.from_coo(ids, ids.roll(1)), hr.Partition.hash(40, 4)
-    hr.write_shards(tmp_path / "shards", graph, partition, store, progress=False)
-    return tmp_path / "shards"
+    write(tmp_path / "parts", graph, partition, store)
+    return tmp_path / "parts"
 
 
 @pytest.mark.parametrize("cooperative", [False, True])
 def test_a_part_that_was_named(folder, cooperative):
     """The graph is at fault, not a partition of items, which nobody gave."""
-    shards = hr.load_shards(folder, part=0)
+    shards = hr.open_dataset(folder, rank=0)
     plan = hr.ItemSampler(40).sample_neighbor(shards.graph, [2]).fetch_feature(shards.store, node=["x"])
     words = rf"^sample_neighbor: the shard of the graph has 4 parts, but there are 2 ranks; .*{AGAIN}"
     partition = {"partition": hr.Partition.hash(40, 2)} if cooperative else {}

@@ -1,20 +1,17 @@
-"""Types, times and features of types in shards on disk: what is loaded is what was cut."""
+"""Types, times and features of types in parts on disk: what is opened is what was cut."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from part_files import write
 from ranks import partition, run_ranks
 
 import headrace as hr
 
 from plans import RELATIONS, typed_graph, typed_items, typed_store, with_times
-from shard_files import write
 
 NODE = {"a": ["x"], "b": ["x"]}
 
@@ -26,9 +23,9 @@ def same_rows(found: hr.FeatureSource, expected: hr.FeatureSource, ids: torch.Te
 @pytest.mark.parametrize(("kind", "memory_map"), [("hash", True), ("range", False), ("table", True)])
 def test_what_is_loaded_is_what_was_cut(tmp_path, kind, memory_map):
     owners, one, features = partition(kind, 3), with_times(typed_graph()), typed_store()
-    path = write(tmp_path / "shards", one, owners, features)
+    path = write(tmp_path / "parts", one, owners, features)
     for part in range(3):
-        shards = hr.load_shards(path, part, memory_map=memory_map)
+        shards = hr.open_dataset(path, rank=part, memory_map=memory_map)
         cut = one.shard(owners, part)
         assert shards.graph == cut
         assert (shards.graph.node_types, shards.graph.edge_types) == (one.node_types, one.edge_types)
@@ -77,9 +74,9 @@ def test_any_types(tmp_path_factory, shapes, num_parts, named, seed):
     edge = {(name, "e"): torch.rand(count, 2) for name, count in edge_types.items()}
     features = hr.FeatureStore(node=node, edge=edge)
     owners = hr.Partition.hash(num_nodes, num_parts)
-    path = write(tmp_path_factory.mktemp("written") / "shards", one, owners, features, whole=[])
+    path = write(tmp_path_factory.mktemp("written") / "parts", one, owners, features, whole=[])
     for part in range(num_parts):
-        shards = hr.load_shards(path, part)
+        shards = hr.open_dataset(path, rank=part)
         assert shards.graph == one.shard(owners, part)
         assert shards.store.content_digest() == features.content_digest()
         for name in node:
@@ -95,7 +92,7 @@ def test_any_types(tmp_path_factory, shapes, num_parts, named, seed):
 def test_batches_and_checkpoints_are_those_of_shards_in_memory(tmp_path, times, cooperative):
     owners, features = partition("table", 3), typed_store()
     one = with_times(typed_graph()) if times else typed_graph()
-    path = write(tmp_path / "shards", one, owners, features)
+    path = write(tmp_path / "parts", one, owners, features)
     copies = {("b", "x"): torch.arange(0, 70, 3), ("a", "x"): torch.arange(0, 120, 4)}
 
     def run(comm: hr.Comm, over: hr.GraphShard, rows: hr.FeatureStore) -> tuple[list[str], dict, float]:
@@ -113,7 +110,7 @@ def test_batches_and_checkpoints_are_those_of_shards_in_memory(tmp_path, times, 
         return run(comm, one.shard(owners, comm.rank), hr.FeatureStore(node=node, edge=features.edge))
 
     def on_disk(comm: hr.Comm) -> object:
-        shards = hr.load_shards(path, comm.rank, cached=copies)
+        shards = hr.open_dataset(path, rank=comm.rank, cached=copies)
         return run(comm, shards.graph, shards.store)
 
     found = run_ranks(3, on_disk)
@@ -125,84 +122,27 @@ def test_names_with_commas_have_files_of_their_own(tmp_path):
     """Features whose types and names run together to one text."""
     one = hr.Graph.from_coo([0], [1], num_nodes=4, node_types={"u": 2, "u,v": 2})
     rows = {("u", "v,x"): torch.rand(2, 3), ("u,v", "x"): torch.rand(2, 3), "u,v,x": torch.rand(4, 3)}
-    path = write(tmp_path / "shards", one, hr.Partition.range(4, 2), hr.FeatureStore(node=rows), whole=list(rows))
-    found = hr.load_shards(path, 0).store.node
+    path = write(tmp_path / "parts", one, hr.Partition.range(4, 2), hr.FeatureStore(node=rows), whole=list(rows))
+    found = hr.open_dataset(path, rank=0).store.node
     assert all(torch.equal(found[name].read(torch.arange(len(x))).rows, x) for name, x in rows.items())
 
 
-def meta_of(path: Path) -> dict:
-    return json.loads((path / "meta.json").read_text())
-
-
-def test_versions_say_what_readers_have_to_know(tmp_path):
-    """Releases that know no edge types would load shards of version 1 without them, and do refuse version 2."""
-    owners = hr.Partition.hash(3, 2)
-    plain = {"src": [0, 1, 2], "dst": [1, 2, 0], "num_nodes": 3}
-    of_type = hr.FeatureStore(node={"u": {"x": torch.rand(2, 4)}})
-    for number, (version, options, features) in enumerate(
-        (
-            (1, {}, None),
-            (1, {"node_types": {"u": 2, "v": 1}}, None),
-            (2, {"edge_types": {"likes": 3}}, None),
-            (2, {"node_attrs": {"time": [1, 2, 3]}}, None),
-            (2, {"node_types": {"u": 2, "v": 1}}, of_type),
-        )
-    ):
-        path = write(tmp_path / str(number), hr.Graph.from_coo(**plain, **options), owners, features)
-        assert meta_of(path)["version"] == version
-        assert ("edge_types" in meta_of(path)) == (version == 2)
-        assert hr.load_shards(path, 1).graph == hr.Graph.from_coo(**plain, **options).shard(owners, 1)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"version": 1}, "version 1 has no edge_types, node_attrs, node_of_types, edge_of_types"),
-        ({"edge_types": [["likes", 3]]}, r"expected edge types that cover \d+ edges, got {'likes': 3}"),
-        ({"edge_types": [[["a", "to"], 3]]}, r"a type to be a name, or a source type.*got \['a', 'to'\]"),
-        ({"node_types": [["a", 200]]}, r"row of node feature \('a', 'x'\) for each of 200 nodes, got 120"),
-        ({"node_types": [["c", 200]]}, r"row of node feature \('a', 'x'\) for each of the nodes of a type that"),
-    ],
-)
-def test_fields_that_contradict_each_other_are_refused(tmp_path, fields, message):
-    path = write(tmp_path / "shards", with_times(typed_graph()), partition("hash", 2), typed_store())
-    meta = {name: value for name, value in meta_of(path).items() if name != "checksum"}
-    (path / "meta.json").write_text(json.dumps({**meta, **fields}))
-    with pytest.raises(hr.InputError, match=message):
-        hr.load_shards(path, 0)
-
-
-@pytest.mark.parametrize("file", ["part-0/node.b,x.npy", "whole/node_attribute.time.npy", "whole/edge.a,likes,a,e.npy"])
+@pytest.mark.parametrize("file", ["part-0/node.b.x.npy", "node_attribute.time.npy", "edge.a,likes,a.e.npy"])
 def test_files_of_another_write_are_refused(tmp_path, file):
-    path = write(tmp_path / "shards", with_times(typed_graph()), partition("hash", 2), typed_store())
+    path = write(tmp_path / "parts", with_times(typed_graph()), partition("hash", 2), typed_store())
     data = bytearray((path / file).read_bytes())
     data[-1] ^= 1
     (path / file).write_bytes(data)
-    with pytest.raises(hr.InputError, match=rf"expected in .*{file} what write_shards wrote there, got something else"):
-        hr.load_shards(path, 0)
-
-
-def test_features_that_cannot_be_cut_are_refused(tmp_path):
-    owners, path = partition("hash", 2), tmp_path / "shards"
-    x = torch.zeros(70, 2)
-    in_shards = hr.ShardedFeature.of(x, owners.of_type(typed_graph().node_types, "b"), 0)
-    for node, edge, kind, message in (
-        ({"b": {"x": torch.zeros(71, 2)}}, {}, hr.InputError, r"feature \('b', 'x'\) for each of 70 nodes, got 71"),
-        ({"b": {"x": in_shards}}, {}, hr.InputError, r"feature \('b', 'x'\) is in shards already"),
-        ({"c": {"x": x}}, {}, hr.InputError, r"there is no type 'c'; the types are \['a', 'b', 'lonely'\]"),
-        ({}, {"to": {"e": x}}, hr.InputError, "several types are called 'to'"),
-    ):
-        with pytest.raises(kind, match=message):
-            write(path, typed_graph(), owners, hr.FeatureStore(node=node, edge=edge))
-    assert not path.exists()
+    with pytest.raises(hr.InputError, match=rf"expected in .*{file} what was written there, got something else"):
+        hr.open_dataset(path, rank=0)
 
 
 def test_what_every_rank_reads_whole(tmp_path):
     owners = partition("hash", 2)
-    path = write(tmp_path / "shards", typed_graph(), owners, typed_store(), whole=[("b", "x"), ("b", "z"), ("a", "y")])
-    node = hr.load_shards(path, 1).store.node
+    path = write(tmp_path / "parts", typed_graph(), owners, typed_store(), whole=[("b", "x"), ("b", "z"), ("a", "y")])
+    node = hr.open_dataset(path, rank=1).store.node
     assert {name for name in node if isinstance(node[name], hr.ShardedFeature)} == {("a", "x"), "all"}
     with pytest.raises(hr.InputError, match=r"node features in shards, \[.*'all'.*\], got \('b', 'x'\)"):
-        hr.load_shards(path, 1, cached={("b", "x"): [0]})
+        hr.open_dataset(path, rank=1, cached={("b", "x"): [0]})
     with pytest.raises(hr.InputError, match="nodes below 120, got ids from 0 to 120"):
-        hr.load_shards(path, 1, cached={("a", "x"): [0, 120]})
+        hr.open_dataset(path, rank=1, cached={("a", "x"): [0, 120]})

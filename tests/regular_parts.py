@@ -1,4 +1,4 @@
-"""Shards of two graphs whose arrays have one shape."""
+"""Parts of two graphs whose arrays have one shape."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from part_files import write
 
 import headrace as hr
 
@@ -27,12 +28,12 @@ def regular(seed: int) -> tuple[hr.Graph, hr.FeatureStore]:
 
 @pytest.fixture(scope="module")
 def two_writes(tmp_path_factory):
-    """Shards of two graphs, cut alike, by kind of partition."""
+    """Parts of two graphs, cut alike, by kind of partition."""
     folder = tmp_path_factory.mktemp("two")
     for kind, seed in itertools.product(OWNERS, (0, 1)):
         one, features = regular(seed)
         owners = OWNERS[kind]
         if kind == "table" and seed:
             owners = hr.Partition.of(1 - np.arange(NUM_NODES) % 2, 2)
-        hr.write_shards(folder / kind / str(seed), one, owners, features, progress=False)
+        write(folder / kind / str(seed), one, owners, features)
     return folder

@@ -1,0 +1,145 @@
+"""What fields of manifests must be for each other: each check names the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import torch
+from torch import dtype as torch_dtype
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.storage.dataset.decode import leaves
+from headrace.pipeline.storage.dataset.files import ArrayFile, FeatureFile, GraphFiles, IdFiles, ItemFiles, PartRecord
+from headrace.pipeline.storage.json_fields import Counts, read_quantization
+
+_IDS = (torch.int32, torch.int64)
+
+
+def check_files(described: Any) -> None:
+    """Refuse arrays outside of the folder, in other files than ``.npy``, or of unknown dtypes.
+
+    Raises
+    ------
+    InputError, ValueError
+        The latter of a dtype that this torch lacks.
+    """
+    for path, array in leaves(described, ArrayFile):
+        _check_file(path, array)
+
+
+def check_types(num_nodes: int, num_edges: int, node_types: Counts | None, edge_types: Counts | None) -> None:
+    """Refuse types that do not cover the nodes or edges."""
+    if num_nodes < 1:
+        raise InputError(f"expected num_nodes of at least 1, got {num_nodes}")
+    _check_types("node_types", node_types, num_nodes, str)
+    _check_types("edge_types", edge_types, num_edges, (str, tuple))
+
+
+def check_graph(graph: GraphFiles, num_nodes: int, num_edges: int) -> None:
+    """Refuse arrays of a graph, or of a part, that have not one row per node or edge of it."""
+    _expect("graph.indptr", graph.indptr, (num_nodes + 1,), (torch.int64,))
+    _expect("graph.indices", graph.indices, (num_edges,), _IDS)
+    _expect("graph.edge_ids", graph.edge_ids, (num_edges,), _IDS)
+    _expect("graph.node_ids", graph.node_ids, (num_nodes,), (torch.int64,))
+    check_attributes("graph.edge_attrs", graph.edge_attrs, num_edges)
+    check_attributes("graph.node_attrs", graph.node_attrs, num_nodes)
+
+
+def check_attributes(path: str, attributes: Mapping[str, ArrayFile], num_rows: int) -> None:
+    """Refuse attributes of another number of rows."""
+    for name, array in attributes.items():
+        _expect_rows(f"{path}.{name}", array, num_rows)
+
+
+def check_items(items: Mapping[str, tuple[ItemFiles, ...]]) -> None:
+    """Refuse items of other dimensions or dtypes, or with another number of labels or times."""
+    for name, runs in items.items():
+        for place, run in enumerate(runs):
+            if len(run.ids.shape) not in (1, 2):
+                raise InputError(f"expected items of one or two dimensions, got {list(run.ids.shape)}")
+            _expect(f"items.{name}[{place}].ids", run.ids, run.ids.shape, _IDS)
+            for extra in ("labels", "times"):
+                _expect_rows(f"items.{name}[{place}].{extra}", getattr(run, extra), run.ids.shape[0])
+
+
+def check_ids(ids: tuple[IdFiles, ...], num_nodes: Mapping[Any, int]) -> None:
+    """Refuse ids of users of no type, or of another number than nodes; `num_nodes` is by type."""
+    for one in ids:
+        if one.type not in num_nodes:
+            raise InputError(f"expected ids of a node type, one of {list(num_nodes)}, got {one.type!r}")
+        count = num_nodes[one.type]
+        _expect(f"ids of {one.type!r}", one.starts, (count + 1,), (torch.int64,))
+        kind, shape = (torch.int64, (count,)) if one.starts is None else (torch.uint8, one.values.shape)
+        _expect(f"ids of {one.type!r}", one.values, shape, (kind,))
+        _expect(f"order of ids of {one.type!r}", one.order, (count,), (torch.int64,))
+
+
+def check_record(part: PartRecord, num_nodes: int, num_edges: int, node_types: Counts | None) -> None:
+    """Refuse a part of more than the whole graph, or of other types."""
+    if part.part >= part.num_parts:
+        raise InputError(f"expected part.part below {part.num_parts}, got {part.part}")
+    of_types = part.num_own_of_types
+    fits = of_types is None if node_types is None else of_types is not None and len(of_types) == len(node_types)
+    if not fits or (of_types is not None and sum(of_types) != part.num_own):
+        raise InputError(f"expected part.num_own_of_types to add up to part.num_own, type by type, got {of_types}")
+    if part.num_own > num_nodes or part.num_edges > num_edges:
+        raise InputError(
+            f"expected a part of at most {num_nodes} nodes and {num_edges} edges, got {part.num_own} and "
+            f"{part.num_edges}"
+        )
+
+
+def expect(path: str, array: ArrayFile | None, shape: tuple[int, ...], dtype: torch_dtype) -> None:
+    """Refuse an array of another shape or dtype, if there is one."""
+    _expect(path, array, shape, (dtype,))
+
+
+def _check_file(path: str, array: ArrayFile) -> None:
+    file = PurePosixPath(array.file)
+    is_odd = file.is_absolute() or ".." in file.parts or not file.parts or "\\" in array.file or "\0" in array.file
+    if is_odd or file.suffix != ".npy":
+        raise InputError(f"expected {path} in a .npy file below the folder, got {array.file[:200]!r}")
+    if array.sha256 is not None and len(array.sha256) != 64:
+        raise InputError(f"expected {path}.sha256 to be 64 hexadecimal digits or null, got {array.sha256[:80]!r}")
+    array.torch_dtype  # noqa: B018 - an unknown one is refused here
+
+
+def _check_types(path: str, counts: Counts | None, num_ids: int, kinds: type | tuple[type, ...]) -> None:
+    if counts is None:
+        return
+    names = [name for name, _ in counts]
+    if len(set(names)) < len(names) or not all(isinstance(name, kinds) for name in names):
+        raise InputError(f"expected different names of types as {path}, got {names[:5]}")
+    if (total := sum(count for _, count in counts)) != num_ids:
+        raise InputError(f"expected {path} of {num_ids} ids, got {total}")
+
+
+def check_features(features: tuple[FeatureFile, ...], num_rows: Mapping[str, Mapping[Any, int]]) -> None:
+    """Refuse features of what there is not, of another number of rows, or of one name; `num_rows` is by type."""
+    for feature in features:
+        if feature.of not in num_rows or feature.type not in num_rows[feature.of]:
+            raise InputError(
+                f"expected feature {feature.name!r} to be of nodes or edges of a type of the graph, got "
+                f"{feature.of!r}, {feature.type!r}"
+            )
+        _expect_rows(f"feature {feature.name!r}", feature.rows, num_rows[feature.of][feature.type])
+        read_quantization(feature.quantization)
+    names = [(one.of, one.type, one.name) for one in features]
+    if len(set(names)) < len(names):
+        raise InputError("expected features of different names, got one twice")
+
+
+def _expect(path: str, array: ArrayFile | None, shape: tuple[int, ...], dtypes: tuple[torch_dtype, ...]) -> None:
+    if array is None:
+        return
+    if array.torch_dtype not in dtypes:
+        raise InputError(f"expected {path} of {' or '.join(map(str, dtypes))}, got {array.dtype}")
+    if array.shape != shape:
+        raise InputError(f"expected {path} of {list(shape)}, got {list(array.shape)}")
+
+
+def _expect_rows(path: str, array: ArrayFile | None, num_rows: int) -> None:
+    if array is not None and array.shape[:1] != (num_rows,):
+        raise InputError(f"expected {path} of {num_rows} rows, got {list(array.shape)}")

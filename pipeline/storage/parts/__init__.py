@@ -1,0 +1,1 @@
+"""The parts of a graph on disk, each in a data-set folder of its own."""

@@ -1,0 +1,242 @@
+"""The parts of a graph and of its features written to a folder, each as a data set of its own."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch import dtype as torch_dtype
+
+from headrace.ops.features.gather import gather_rows
+from headrace.ops.graphs.rows import edge_positions, row_starts
+from headrace.pipeline.data import FeatureName, Graph, Items
+from headrace.pipeline.data.file_errors import DISK_FULL
+from headrace.pipeline.data.new_folder import new_folder
+from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
+from headrace.pipeline.partition.kinds import HashPartition, RangePartition
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.storage.array_file import PIECE_BYTES
+from headrace.pipeline.storage.dataset.contents import contents_of_parts
+from headrace.pipeline.storage.dataset.files import ArrayFile, FeatureFile, GraphFiles, PartRecord
+from headrace.pipeline.storage.dataset.folder_writer import FolderWriter
+from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
+from headrace.pipeline.storage.dataset.manifest import Manifest
+from headrace.pipeline.storage.dataset.write_dataset import write_feature, write_ids, write_items
+from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.features import FeatureStore
+from headrace.pipeline.storage.json_fields import counts_of
+from headrace.pipeline.storage.parts.part_set import Owners, PartFile, PartSet, checksum_of_manifest, folder_of_part
+from headrace.pipeline.storage.sharded_feature import owners_of_rows
+from headrace.pipeline.storage.terminal import progress_bar
+
+#: What such a folder holds, in messages.
+WHAT = "parts of a graph"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A graph, what belongs to it, and the owner of each node.
+
+    Parameters
+    ----------
+    graph, partition, store
+        A whole graph, the owners of its nodes, and features.
+    whole
+        Node features that every rank reads whole; None for those of one number per row.
+    items, ids, notes
+        As of a data set.
+    source
+        The checksum of the manifest of the data set that is cut, if it is one.
+    """
+
+    graph: Graph
+    partition: Partition
+    store: FeatureStore
+    whole: Collection[FeatureName] | None = None
+    items: Mapping[str, Items] = field(default_factory=dict)
+    ids: Mapping[str, IdMap] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        check_can_be_cut(self.graph, self.partition, "partition")
+        for name in self.whole or ():
+            self.store.node[name]  # an unknown one is refused with those that there are
+
+    def is_whole(self, name: FeatureName) -> bool:
+        """Whether every rank reads all rows of a node feature."""
+        if self.whole is None:
+            return math.prod(self.store.node[name].shape[1:]) == 1
+        return name in self.whole
+
+    def num_bytes(self) -> int:
+        """Return the bytes of all arrays of the parts."""
+        graph, kind = self.graph, kind_of(self.partition)
+        num_nodes, num_edges = graph.num_nodes, graph.num_edges
+        starts = 8 * (num_nodes + self.partition.num_parts)
+        owners = 4 * num_nodes if kind == "table" else 0
+        of_edge = graph.indices.element_size() + edge_id_dtype(num_edges).itemsize
+        of_edge += sum(rows[:1].numel() * rows.element_size() for rows in graph.edge_attrs_csc.values() if num_edges)
+        of_nodes = sum(rows.nbytes for rows in graph.node_attrs.values())
+        sources = [*self.store.node.values(), *self.store.edge.values()]
+        features = sum(source.row_bytes * source.num_rows for source in sources)
+        of_items = sum(
+            one.nbytes for items in self.items.values() for run in runs_of(items) for one in run[1:] if one is not None
+        )
+        of_ids = sum(
+            array.nbytes
+            for ids in self.ids.values()
+            if not isinstance(ids, RowNumbers)
+            for array in (ids.values, ids.starts, ids.order)
+            if array is not None
+        )
+        return starts + owners + of_edge * num_edges + of_nodes + features + of_items + of_ids
+
+
+def write_parts(path: Path, cut: Cut, *, overwrite: bool, progress: bool) -> None:
+    """Write the parts of a graph; `hr.Dataset.partition` documents it.
+
+    Raises
+    ------
+    InputError, OSError
+        As documented there.
+    """
+    total = cut.num_bytes()
+    try:
+        with (
+            new_folder(path, overwrite=overwrite, contents=contents_of_parts, what=WHAT) as folder,
+            progress_bar(shown=progress, total=total, desc="write parts", unit="B", unit_scale=True) as bar,
+        ):
+            parts = _write_shared(FolderWriter(folder, bar.update), cut).identified()
+            written = [_write_part(folder, bar.update, cut, parts, part) for part in range(parts.num_parts)]
+            replace(parts, parts=tuple(written)).write(folder)
+    except OSError as cause:
+        if cause.errno in DISK_FULL:
+            raise _disk_full(path, total, cause) from cause
+        raise
+
+
+def kind_of(partition: Partition) -> str:
+    """Return how the owners of a partition are told to those who open its parts."""
+    return {RangePartition: "range", HashPartition: "hash"}.get(type(partition), "table")
+
+
+def runs_of(items: Items) -> list[tuple[Any, Tensor, Tensor | None, Tensor | None]]:
+    """Return items of a data set type by type: their ids, labels and times."""
+    if not isinstance(items.ids, Mapping):
+        return [(None, items.ids, items.labels, items.times)]
+    return [
+        (name, ids, *(None if rows is None else rows[name] for rows in (items.labels, items.times)))
+        for name, ids in items.ids.items()
+    ]
+
+
+def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
+    """Write what all ranks read: owners in a table, node attributes, whole features, items and ids."""
+    graph, partition, kind = cut.graph, cut.partition, kind_of(cut.partition)
+    num_nodes, table = graph.num_nodes, None
+    if kind == "table":
+        owners = (partition.owner(ids) for ids in _ids(num_nodes, 8))
+        table = writer.write(("owners",), torch.int32, (num_nodes,), owners)
+    attributes = {}
+    for name, rows in graph.node_attrs.items():
+        pieces = (gather_rows(rows, ids) for ids in _ids(num_nodes, rows[:1].nbytes))
+        attributes[name] = writer.write(("node_attribute", name), rows.dtype, tuple(rows.shape), pieces)
+    features = [
+        *(
+            write_feature(writer, "node", name, _source(cut, "node", name))
+            for name in cut.store.node
+            if cut.is_whole(name)
+        ),
+        *(write_feature(writer, "edge", name, _source(cut, "edge", name)) for name in cut.store.edge),
+    ]
+    return PartSet(
+        cut.source,
+        partition.num_parts,
+        num_nodes,
+        graph.num_edges,
+        counts_of(graph.node_types),
+        counts_of(graph.edge_types),
+        graph.content_digest(),
+        Owners(kind, table),
+        attributes,
+        tuple(features),
+        {name: tuple(write_items(writer, name, run) for run in runs_of(one)) for name, one in cut.items.items()},
+        tuple(write_ids(writer, name, one) for name, one in cut.ids.items() if not isinstance(one, RowNumbers)),
+        dict(cut.notes),
+    )
+
+
+def _write_part(folder: Path, written: Any, cut: Cut, parts: PartSet, part: int) -> PartFile:
+    """Write one part."""
+    graph, owned = cut.graph, cut.partition.owned(part)
+    path = folder / folder_of_part(part)
+    path.mkdir()
+    writer, starts = FolderWriter(path, written), row_starts(graph.indptr, owned)
+    num_edges = int(starts[-1])
+
+    def write(name: tuple[str, ...], dtype: torch_dtype, row: tuple[int, ...], pieces: Iterator[Tensor]) -> ArrayFile:
+        return writer.write(name, dtype, (num_edges, *row), pieces)
+
+    def positions() -> Iterator[Tensor]:
+        # Found once for each file: that is cheaper than a second part's worth of memory.
+        return (piece for _, piece in edge_positions(graph.indptr, owned, starts))
+
+    id_dtype = edge_id_dtype(graph.num_edges)
+    files = GraphFiles(
+        writer.tensor(("graph", "indptr"), starts),
+        write(("graph", "indices"), graph.indices.dtype, (), (gather_rows(graph.indices, one) for one in positions())),
+        write(("graph", "edge_ids"), id_dtype, (), (graph.original_edge_ids(one).to(id_dtype) for one in positions())),
+        None,
+        {
+            name: write(
+                ("edge_attribute", name),
+                rows.dtype,
+                tuple(rows.shape[1:]),
+                (gather_rows(rows, one) for one in positions()),
+            )
+            for name, rows in graph.edge_attrs_csc.items()
+        },
+        {},
+    )
+    features = tuple(_write_own_rows(writer, cut, name, part) for name in cut.store.node if not cut.is_whole(name))
+    types = graph.node_types
+    of_types = None if types is None else tuple(types.numbers_of(owned).bincount(minlength=len(types.names)).tolist())
+    record = PartRecord(parts.identity, part, parts.num_parts, len(owned), of_types, num_edges)
+    sizes = parts.num_nodes, parts.num_edges, parts.node_types, parts.edge_types
+    Manifest(*sizes, files, features, {}, (), {}, record).write(path)
+    return PartFile(path.name, checksum_of_manifest(path), len(owned), num_edges)
+
+
+def _write_own_rows(writer: FolderWriter, cut: Cut, name: FeatureName, part: int) -> FeatureFile:
+    """Write the rows of a node feature that a part owns."""
+    source = _source(cut, "node", name)
+    owned = owners_of_rows(name, cut.partition, cut.graph).owned(part)
+    return replace(write_feature(writer, "node", name, source, owned), digest=source.content_digest())
+
+
+def _source(cut: Cut, of: str, name: FeatureName) -> FeatureSource:
+    return (cut.store.node if of == "node" else cut.store.edge).in_contract(name)
+
+
+def _ids(num_rows: int, row_bytes: int) -> Iterator[Tensor]:
+    """Yield the ids of all rows, some at a time."""
+    step = max(1, PIECE_BYTES // max(row_bytes, 8))
+    return (torch.arange(low, min(low + step, num_rows), device="cpu") for low in range(0, num_rows, step))
+
+
+def _disk_full(path: Path, total: int, cause: OSError) -> OSError:
+    above = next(one for one in path.absolute().parents if one.exists())
+    free = shutil.disk_usage(above).free  # the draft is gone by now
+    return OSError(
+        cause.errno,
+        f"partition: expected room for {total:,} bytes, but the disk is full ({cause.strerror}; {free:,} bytes "
+        "are free without them); make room, or name a folder on another disk",
+        str(path),
+    )

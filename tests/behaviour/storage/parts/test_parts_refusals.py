@@ -1,0 +1,132 @@
+"""Parts on disk that are refused: what cannot be cut, what is no parts, what is damaged, what there is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from ranks import partition
+
+import headrace as hr
+
+from plans import NUM_NODES, graph, store
+
+
+def saved(path: Path) -> hr.Dataset:
+    hr.save_dataset(path, graph(), store(), progress=False)
+    return hr.open_dataset(path)
+
+
+def test_what_cannot_be_cut_is_refused(tmp_path, folder):
+    path, owners, data = tmp_path / "other", partition("hash", 2), saved(tmp_path / "data")
+    for one, cut, options, message in (
+        (hr.open_dataset(folder, rank=0), owners, {}, "partition: this is part 0 of a graph already"),
+        (data, hr.Partition.hash(2, 2), {}, "partition: the partition has 2 nodes, the graph 200"),
+        (data, owners, {"whole": ["z"]}, "no node feature 'z'"),
+        (data, owners, {"features": ["x", "z"]}, "expected features among 'x', 'y', 'e', got 'z'"),
+    ):
+        with pytest.raises(hr.InputError, match=message):
+            one.partition(cut, path, **options)
+    assert not path.exists()
+
+
+def changed(folder: Path, file: str, **fields: object) -> Path:
+    described = json.loads((folder / file).read_text())
+    (folder / file).write_text(json.dumps({**described, **fields}))
+    return folder
+
+
+def test_what_is_no_parts_is_not_opened(tmp_path, folder):
+    for rank in (-1, 3, "0"):
+        with pytest.raises(hr.InputError, match=r"rank, of the parts in .* to be an integer from 0 to 2"):
+            hr.open_dataset(folder, rank=rank)
+    table, listed = {"kind": "table", "table": None}, json.loads((folder / "parts.json").read_text())["parts"]
+    for fields, message in (
+        ({"num_parts": 2}, r"expected parts to be those of 2 folders, part-0 on"),
+        ({"num_parts": 0}, r"expected num_parts from 1 to 65536, got 0"),
+        ({"features": {"x": 1}}, "expected features to be a list, got"),
+        ({"owners": {"kind": "metis", "table": None}}, "owners.kind to be range, hash or table, .*, got 'metis'"),
+        ({"owners": table}, "of tables alone a table, got 'table'"),
+        ({"num_edges": 7}, "expected feature 'e' of 7 rows"),
+        ({"parts": [{**part, "num_edges": 7} for part in listed]}, r"1500 edges together, got 200 and 21"),
+        ({"identity": "0"}, "expected fields as they were written, got others than those of the identity"),
+        ({"notes": {"a": 1}}, "expected fields as they were written, got others than those of the identity"),
+        ({"version": 3}, r"expected version 1 in .*parts\.json, got 3; make the parts anew, by headrace partition"),
+        ({"version": True}, r"expected version 1 in .*parts\.json, got True"),
+        ({"more": 1}, "expected no field 'more'"),
+        ({"format": "parquet"}, "expected the format 'headrace parts' in"),
+    ):
+        original = (folder / "parts.json").read_text()
+        with pytest.raises(hr.InputError, match=message):
+            hr.open_dataset(changed(folder, "parts.json", **fields), rank=1)
+        (folder / "parts.json").write_text(original)
+    (folder / "parts.json").write_text("{")
+    with pytest.raises(hr.InputError, match=r"expected JSON in .*parts\.json"):
+        hr.open_dataset(folder, rank=0)
+    (folder / "parts.json").unlink()
+    with pytest.raises(hr.InputError, match=r"expected a folder with parts\.json, but .* cannot be read"):
+        hr.open_dataset(folder, rank=0)
+
+
+def test_what_has_to_be_named(folder):
+    """One process that opens parts would have a third of the graph, and not know it."""
+    with pytest.raises(hr.InputError, match=r"as many ranks as there are parts in .*, 3, got one rank, .*name a part"):
+        hr.open_dataset(folder)
+
+
+def test_parts_of_a_data_set_that_was_replaced(tmp_path):
+    data = saved(tmp_path / "data")
+    data.partition(partition("hash", 2), tmp_path / "data/parts/two", progress=False)
+    shutil.copytree(tmp_path / "data/parts", tmp_path / "kept")
+    other = hr.FeatureStore(node={"x": torch.zeros(NUM_NODES, 2)})
+    hr.save_dataset(tmp_path / "data", graph(), other, overwrite=True, progress=False)
+    assert not (tmp_path / "data/parts").exists()
+    shutil.copytree(tmp_path / "kept", tmp_path / "data/parts")
+    with pytest.raises(hr.InputError, match=r"or of one that was replaced since; cut it again, .* --parts 2`"):
+        hr.open_dataset(tmp_path / "data/parts/two", rank=0)
+    assert hr.open_dataset(tmp_path / "kept/two", rank=0).store.node["x"].shape == store().node["x"].shape
+
+
+@pytest.mark.parametrize("memory_map", [False, True])
+@pytest.mark.parametrize(
+    "file", ["part-1/graph.indptr.npy", "part-1/graph.indices.npy", "part-1/node.x.npy", "edge.e.npy"]
+)
+def test_damaged_files_are_refused(folder, file, memory_map):
+    path = folder / file
+    content = path.read_bytes()
+    array = np.load(path)
+
+    def refused(message: str) -> None:
+        with pytest.raises(hr.InputError, match=message):
+            hr.open_dataset(folder, rank=1, memory_map=memory_map)
+
+    path.write_bytes(content[:-3])
+    refused("damaged file")
+    path.write_bytes(b"")
+    refused("damaged file")
+    np.save(path, array[:-1])
+    refused(f"expected .* in .*{path.name}, got")
+    np.save(path, array.astype(np.int16))
+    refused(f"expected {array.dtype}.* in .*{path.name}, got int16")
+    np.save(path, np.array([{}], dtype=object), allow_pickle=True)
+    refused("damaged file .*([Oo]bject|pickle)")
+    path.unlink()
+    refused("there is no such file")
+
+
+@pytest.mark.parametrize(
+    ("cached", "message"),
+    [
+        ({"y": [1]}, r"node features in shards, \['x'\], got 'y'"),
+        ({"z": [1]}, "in shards, .*, got 'z'"),
+        ({"x": [NUM_NODES]}, "cached to be nodes below 200, got ids from 200 to 200"),
+        ({"x": [0.5]}, "cached to be int32 or int64 ids"),
+    ],
+)
+def test_copies_of_what_there_is_not_are_refused(folder, cached, message):
+    with pytest.raises(hr.InputError, match=message):
+        hr.open_dataset(folder, rank=1, cached=cached)
