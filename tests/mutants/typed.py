@@ -10,6 +10,7 @@ _STAGES = "tests/behaviour/stages/test_types.py"
 _SHARDS = "tests/behaviour/storage/test_shards_of_types.py"
 _ON_DISK = "tests/behaviour/storage/parts/test_types_of_parts.py"
 _IDENTITY = "tests/behaviour/storage/parts/test_part_identity.py"
+_HOSTILE = "tests/behaviour/storage/parts/test_hostile_parts.py"
 _REFUSED = "tests/behaviour/storage/parts/test_parts_refusals.py"
 _MODELS = "tests/behaviour/models/test_types.py"
 
@@ -120,7 +121,7 @@ TYPED = (
         "pipeline/storage/parts/open_parts.py",
         "if checksum_of_manifest(path) != stated.sha256:",
         "if False:",
-        f"{_IDENTITY}::test_a_file_of_another_write_is_refused",
+        f"{_HOSTILE}::test_a_field_of_a_part_that_lies_is_refused[graph.edge_attrs-hash-as it was]",
     ),
     Mutant(
         "pipeline/storage/parts/open_parts.py",

@@ -97,11 +97,11 @@ class Dataset:
         """Write the parts of the data set to a folder, one for each rank: `open_dataset` opens the rank's own.
 
         Each part is a data-set folder: the in-edges of the nodes that it owns, with the attributes and ids of edges,
-        and the rows of node features. Beside the parts are data that every rank reads whole: edge features, features of
-        one number per node, attributes of nodes, items, ids and notes. The format is documented in
+        and the rows of node features. Beside the parts are data that every rank reads whole: edge features, features
+        of one number per node, attributes of nodes, items, ids and notes. The format is documented in
         `headrace.pipeline.storage.parts.part_set`. One process writes all parts, in pieces, so data sets larger than
-        memory can be cut. The folder appears when it is complete: a run that is killed leaves it as it was, and a hidden
-        draft beside it, which the next run with the same folder removes.
+        memory can be cut. The folder appears when it is complete: a run that is killed leaves it as it was, and a
+        hidden draft beside it, which the next run with the same folder removes.
 
         Parameters
         ----------
