@@ -9,9 +9,11 @@ from __future__ import annotations
 import errno
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+import signal
+import socket
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -64,12 +66,11 @@ class Database:
     def __init__(self, connection: Any, limit: int) -> None:
         self.limit = limit
         self._connection = connection
-        self._thread = ThreadPoolExecutor(1)
         self._fault: BaseException | None = None
 
     def execute(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a statement, and return its rows."""
-        found: list[Any] = self._run(lambda: self._connection.execute(query, list(parameters)).fetchall())
+        found: list[Any] = self._run(query, parameters).fetchall()
         return found
 
     def row(self, query: str, parameters: Sequence[Any] = ()) -> Any:
@@ -82,17 +83,13 @@ class Database:
 
     def arrays(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query that has few rows, none of which is null."""
-        found = self._run(lambda: self._connection.execute(query).fetchnumpy())
-        return {name: np.ma.getdata(rows) for name, rows in found.items()}
+        return {name: np.ma.getdata(rows) for name, rows in self._run(query, ()).fetchnumpy().items()}
 
     def batches(self, query: str, rows: int = BATCH_ROWS) -> Iterator[Any]:
         """Yield the rows of a query as record batches of pyarrow, in its order."""
-        relation = self._connection.sql(query)
+        reader = self._connection.sql(query)
         # Of versions before 2 the method has another name.
-        read = relation.to_arrow_reader if hasattr(relation, "to_arrow_reader") else relation.fetch_arrow_reader
-        reader = self._run(lambda: read(rows))
-        while (batch := self._run(lambda: next(reader, None))) is not None:
-            yield batch
+        yield from (reader.to_arrow_reader if hasattr(reader, "to_arrow_reader") else reader.fetch_arrow_reader)(rows)
 
     @contextmanager
     def feed(self, names: Sequence[str], kinds: Sequence[Any], batches: Iterable[Sequence[Any]]) -> Iterator[None]:
@@ -125,23 +122,13 @@ class Database:
             self._connection.unregister(INCOMING)
             self._fault = None
 
-    def _run(self, work: Callable[[], Any]) -> Any:
-        """Return what work of DuckDB returns, and end it at once if a signal comes: DuckDB may look for none."""
-        working = self._thread.submit(work)
+    def _run(self, query: str, parameters: Sequence[Any]) -> Any:
         try:
-            return working.result()
-        except BaseException as error:
-            while not working.done():  # again, as a query that begins forgets what interrupted it before
-                self._connection.interrupt()
-                wait([working], timeout=0.05)
-            if self._fault is not None and isinstance(error, Exception):
+            return self._connection.execute(query, list(parameters))
+        except Exception:
+            if self._fault is not None:
                 raise self._fault from None
             raise
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-        self._thread.shutdown()
 
 
 def has_database() -> bool:
@@ -211,8 +198,9 @@ def database(folder: Path, room: int) -> Iterator[Database]:
     base, pool = None, pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())  # others keep what was let go of
     try:
-        base = Database(_opened(folder / "tables.duckdb", config), limit)
-        yield base
+        base = _opened(folder / "tables.duckdb", config)
+        with _ended_by_signals(base):
+            yield Database(base, limit)
     except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as cause:
         _explain(cause, folder)
         raise
@@ -220,6 +208,39 @@ def database(folder: Path, room: int) -> Iterator[Database]:
         if base is not None:
             base.close()
         pa.set_memory_pool(pool)
+
+
+@contextmanager
+def _ended_by_signals(connection: Any) -> Iterator[None]:
+    """End statements in the block where Ctrl-C comes: DuckDB looks for signals between its tasks, which may take hours.
+
+    The byte that Python writes for each signal wakes a thread, whatever the main thread is in.
+    """
+    if threading.current_thread() is not threading.main_thread():  # to which signals come
+        yield
+        return
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    has_ended = threading.Event()
+
+    def watch() -> None:
+        while number := ours.recv(1):  # nothing once the other end is closed
+            if before >= 0:
+                os.write(before, number)
+            while number[0] == signal.SIGINT and not has_ended.wait(0.05):
+                connection.interrupt()  # again, as a query that begins forgets what interrupted it before
+
+    watcher = threading.Thread(target=watch, name="headrace-convert-signals", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        signal.set_wakeup_fd(before)
+        theirs.close()
+        watcher.join()
+        ours.close()
 
 
 def load_database(folder: Path) -> None:
@@ -234,8 +255,8 @@ def load_database(folder: Path) -> None:
     import duckdb
     import pyarrow as pa
 
-    config = {"threads": 1, "temp_directory": str(folder)}
-    with closing(Database(duckdb.connect(":memory:", config=config), LEAST_ROOM)) as base:
+    with duckdb.connect(":memory:", config={"threads": 1, "temp_directory": str(folder)}) as connection:
+        base = Database(connection, LEAST_ROOM)
         with base.feed(["key"], [pa.large_string()], [[pa.array(["a"], pa.large_string())]]):
             base.execute(f"CREATE TABLE one AS SELECT key FROM {INCOMING}")
         list(base.batches("SELECT key FROM one ORDER BY key"))
@@ -262,6 +283,8 @@ def _explain(cause: Exception, folder: Path) -> None:
     """Raise an error of DuckDB that a user can do something about as one of headrace's."""
     import duckdb
 
+    if isinstance(cause, duckdb.InterruptException) or "Query interrupted" in str(cause):
+        raise KeyboardInterrupt from None
     if isinstance(cause, duckdb.OutOfMemoryException) or "Out of Memory" in str(cause):
         raise InputError(f"convert: expected more memory for tables ({cause}); raise memory (--memory)") from cause
     told = str(cause).lower()
