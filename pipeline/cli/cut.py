@@ -29,7 +29,6 @@ from headrace.pipeline.storage.dataset.open_dataset import open_dataset
 from headrace.pipeline.storage.dataset.reordered import reordered
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
-from headrace.pipeline.storage.parts.part_set import checksum_of_manifest
 from headrace.pipeline.storage.parts.write_parts import WHAT, Cut, write_parts
 
 #: How often `--method stream` places every node: more passes gain little.
@@ -125,8 +124,7 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
         tell(f"picture of it in {options.report}")
     cut = Cut(files.graph, partition, files.store, whole)
     if data is not None:
-        source = checksum_of_manifest(data.path)
-        cut = replace(cut, items=data.items, ids=data.ids, notes=data.notes, source=source)
+        cut = replace(cut, items=data.items, ids=data.ids, notes=data.notes, source=data.checksum)
     if options.reorder:
         cut = _reordered(cut, partition, options)
     num_bytes = cut.num_bytes()
@@ -146,7 +144,7 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
         return
     say(f"{partition.num_parts} parts in {options.out}, {features}")
     if options.reorder:
-        say('nodes have other ids: data.ids["node"].ours(ids) returns those of the ids that they had before')
+        say('nodes have other numbers: data.ids["node"].ours(ids) returns them for your ids (or the old numbers)')
     say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, after init_process_group:")
     say(f"data = headrace.open_dataset({str(options.out)!r})")
 

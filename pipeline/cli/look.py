@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +15,7 @@ from headrace.pipeline.cli.cut_dataset import text_of_feature
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.data import FeatureName, TypeName, TypeOffsets, edge_types_of, node_types_of, whole_number
 from headrace.pipeline.data.type_attributes import ALWAYS, always_in, value_without
-from headrace.pipeline.storage.dataset.contents import MANIFEST, PART_SET, holds_parts
+from headrace.pipeline.storage.dataset.contents import PART_SET, holds_parts
 from headrace.pipeline.storage.dataset.dataset import Dataset, check_as_written
 from headrace.pipeline.storage.dataset.files import ArrayFile
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes
@@ -57,7 +57,7 @@ def _info_of_parts(options: argparse.Namespace) -> None:
     lines.append(f"  owners: {parts.owners.kind}")
     lines += [f"  read whole by every rank: {one.of} feature {text_of_feature(one.key)}" for one in parts.features]
     lines += [f"  {name}: {sum(run.ids.shape[0] for run in runs):,} items" for name, runs in parts.items.items()]
-    absent = [one.folder for one in parts.parts if not (options.folder / one.folder / MANIFEST).exists()]
+    absent = [one.folder for one in parts.parts if not (options.folder / one.folder).exists()]
     if absent:
         lines.append(f"  not here: {', '.join(absent)}")
     answer({"folder": str(options.folder), **asdict(parts), "absent": absent}, "\n".join(lines), as_json=options.json)
@@ -72,27 +72,36 @@ def verify(options: argparse.Namespace) -> None:
         If a file is not the one that was written.
         If an id of the graph is out of range.
     """
-    absent: list[str] = []
+    arrays, parts, absent = dict[str, ArrayFile](), list[str](), list[str]()
     if holds_parts(options.folder):
-        folders = [one.folder for one in PartSet.read(options.folder).parts]
-        absent = [one for one in folders if not (options.folder / one / MANIFEST).exists()]
-        opened = [open_dataset(options.folder, rank=rank) for rank, one in enumerate(folders) if one not in absent]
+        described = PartSet.read(options.folder)
+        arrays = {one.file: one for one in arrays_of(described)}
+        check_as_written(options.folder, arrays.values())
+        for rank, one in enumerate(described.parts):
+            if (options.folder / one.folder).exists():
+                arrays |= _verified(open_dataset(options.folder, rank=rank), arrays)
+                parts.append(one.folder)
+            else:
+                absent.append(one.folder)
     else:
-        opened = [open_dataset(options.folder)]
-    arrays: dict[str, ArrayFile] = {}
-    for data in opened:  # what all parts share is read once
-        own = {one.file: one for one in arrays_of(data.manifest) if one.file not in arrays}
-        check_as_written(data.path, own.values())
-        data.graph.content_digest()
-        arrays |= own
+        data = open_dataset(options.folder)
+        parts = [] if data.part is None else [f"part-{data.part.number}"]
+        arrays = _verified(data, {})
     unsigned = [name for name, one in arrays.items() if one.sha256 is None]
-    num = sum(map(num_bytes, arrays.values()))
-    fields = {"folder": str(options.folder), "arrays": len(arrays), "bytes": num, "without_checksum": unsigned}
-    parts = [f"part-{data.part.number}" for data in opened if data.part is not None]
-    text = f"{options.folder}: {len(arrays)} arrays of {num:,} bytes are as they were written"
+    num, folder = sum(map(num_bytes, arrays.values())), options.folder.resolve()
+    fields = {"folder": str(folder), "arrays": len(arrays), "bytes": num, "without_checksum": unsigned}
+    text = f"{folder}: {len(arrays)} arrays of {num:,} bytes are as they were written"
     text += f"; without a checksum: {', '.join(unsigned)}" if unsigned else ""
     text += f"; not here: {', '.join(absent)}" if absent else ""
     answer({**fields, "parts": parts, "absent": absent}, text, as_json=options.json)
+
+
+def _verified(data: Dataset, seen: Mapping[str, ArrayFile]) -> dict[str, ArrayFile]:
+    """Compare the arrays of a data set or a part, but for those seen before, with their checksums; return them."""
+    own = {one.file: one for one in arrays_of(data.manifest) if one.file not in seen}
+    check_as_written(data.path, own.values())
+    data.graph.content_digest()
+    return own
 
 
 def head(options: argparse.Namespace) -> None:

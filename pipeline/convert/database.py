@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -214,20 +214,23 @@ def database(folder: Path, room: int) -> Iterator[Database]:
 def _ended_by_signals(connection: Any) -> Iterator[None]:
     """End statements in the block where Ctrl-C comes: DuckDB looks for signals between its tasks, which may take hours.
 
-    The byte that Python writes for each signal wakes a thread, whatever the main thread is in.
+    The byte that Python writes for each signal wakes a thread, whatever the main thread is in. Of a program that has a
+    handler of its own DuckDB's looks have to do.
     """
-    if threading.current_thread() is not threading.main_thread():  # to which signals come
+    is_main = threading.current_thread() is threading.main_thread()  # to which signals come
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
     has_ended = threading.Event()
+    before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
 
     def watch() -> None:
         while number := ours.recv(1):  # nothing once the other end is closed
             if before >= 0:
-                os.write(before, number)
+                with suppress(OSError):  # it may be full, or closed
+                    os.write(before, number)
             while number[0] == signal.SIGINT and not has_ended.wait(0.05):
                 connection.interrupt()  # again, as a query that begins forgets what interrupted it before
 
@@ -236,9 +239,11 @@ def _ended_by_signals(connection: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        has_ended.set()
-        signal.set_wakeup_fd(before)
-        theirs.close()
+        try:
+            has_ended.set()
+        finally:
+            signal.set_wakeup_fd(before)
+            theirs.close()
         watcher.join()
         ours.close()
 
@@ -283,7 +288,8 @@ def _explain(cause: Exception, folder: Path) -> None:
     """Raise an error of DuckDB that a user can do something about as one of headrace's."""
     import duckdb
 
-    if isinstance(cause, duckdb.InterruptException) or "Query interrupted" in str(cause):
+    is_interrupted = isinstance(cause, RuntimeError | duckdb.Error) and "Query interrupted" in str(cause)
+    if is_interrupted or isinstance(cause, duckdb.InterruptException):
         raise KeyboardInterrupt from None
     if isinstance(cause, duckdb.OutOfMemoryException) or "Out of Memory" in str(cause):
         raise InputError(f"convert: expected more memory for tables ({cause}); raise memory (--memory)") from cause

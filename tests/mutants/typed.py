@@ -119,7 +119,7 @@ TYPED = (
     ),
     Mutant(
         "pipeline/storage/parts/open_parts.py",
-        "if checksum_of_manifest(path) != stated.sha256:",
+        "if checksum != stated.sha256:",
         "if False:",
         f"{_HOSTILE}::test_a_field_of_a_part_that_lies_is_refused[graph.edge_attrs-hash-as it was]",
     ),
@@ -155,7 +155,7 @@ TYPED = (
     ),
     Mutant(
         "pipeline/storage/parts/write_parts.py",
-        "digest=source.content_digest())",
+        "digest=digests[name])",
         "digest=None)",
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),

@@ -37,12 +37,20 @@ def check_types(num_nodes: int, num_edges: int, node_types: Counts | None, edge_
     _check_types("edge_types", edge_types, num_edges, (str, tuple))
 
 
+def rows_by_type(
+    num_nodes: int, num_edges: int, node_types: Counts | None, edge_types: Counts | None
+) -> dict[str, dict[Any, int]]:
+    """Return how many rows features of nodes and of edges have, by type, and for None those of all."""
+    of_nodes: dict[Any, int] = dict(node_types or (("node", num_nodes),))
+    return {"node": {None: num_nodes, **of_nodes}, "edge": {None: num_edges, **dict(edge_types or ())}}
+
+
 def check_graph(graph: GraphFiles, num_nodes: int, num_edges: int) -> None:
     """Refuse arrays of a graph, or of a part, that have not one row per node or edge of it."""
-    _expect("graph.indptr", graph.indptr, (num_nodes + 1,), (torch.int64,))
-    _expect("graph.indices", graph.indices, (num_edges,), _IDS)
-    _expect("graph.edge_ids", graph.edge_ids, (num_edges,), _IDS)
-    _expect("graph.node_ids", graph.node_ids, (num_nodes,), (torch.int64,))
+    expect_array("graph.indptr", graph.indptr, (num_nodes + 1,), (torch.int64,))
+    expect_array("graph.indices", graph.indices, (num_edges,), _IDS)
+    expect_array("graph.edge_ids", graph.edge_ids, (num_edges,), _IDS)
+    expect_array("graph.node_ids", graph.node_ids, (num_nodes,), (torch.int64,))
     check_attributes("graph.edge_attrs", graph.edge_attrs, num_edges)
     check_attributes("graph.node_attrs", graph.node_attrs, num_nodes)
 
@@ -59,21 +67,21 @@ def check_items(items: Mapping[str, tuple[ItemFiles, ...]]) -> None:
         for place, run in enumerate(runs):
             if len(run.ids.shape) not in (1, 2):
                 raise InputError(f"expected items of one or two dimensions, got {list(run.ids.shape)}")
-            _expect(f"items.{name}[{place}].ids", run.ids, run.ids.shape, _IDS)
+            expect_array(f"items.{name}[{place}].ids", run.ids, run.ids.shape, _IDS)
             for extra in ("labels", "times"):
                 _expect_rows(f"items.{name}[{place}].{extra}", getattr(run, extra), run.ids.shape[0])
 
 
 def check_ids(ids: tuple[IdFiles, ...], num_nodes: Mapping[Any, int]) -> None:
-    """Refuse ids of users of no type, or of another number than nodes; `num_nodes` is by type."""
+    """Refuse ids of users of no type, or of another number than nodes; `num_nodes` is by type, of all first."""
     for one in ids:
         if one.type not in num_nodes:
-            raise InputError(f"expected ids of a node type, one of {list(num_nodes)}, got {one.type!r}")
+            raise InputError(f"expected ids of a node type, one of {list(num_nodes)[1:]}, got {one.type!r}")
         count = num_nodes[one.type]
-        _expect(f"ids of {one.type!r}", one.starts, (count + 1,), (torch.int64,))
+        expect_array(f"ids of {one.type!r}", one.starts, (count + 1,), (torch.int64,))
         kind, shape = (torch.int64, (count,)) if one.starts is None else (torch.uint8, one.values.shape)
-        _expect(f"ids of {one.type!r}", one.values, shape, (kind,))
-        _expect(f"order of ids of {one.type!r}", one.order, (count,), (torch.int64,))
+        expect_array(f"ids of {one.type!r}", one.values, shape, (kind,))
+        expect_array(f"order of ids of {one.type!r}", one.order, (count,), (torch.int64,))
 
 
 def check_record(part: PartRecord, num_nodes: int, num_edges: int, node_types: Counts | None) -> None:
@@ -89,11 +97,6 @@ def check_record(part: PartRecord, num_nodes: int, num_edges: int, node_types: C
             f"expected a part of at most {num_nodes} nodes and {num_edges} edges, got {part.num_own} and "
             f"{part.num_edges}"
         )
-
-
-def expect(path: str, array: ArrayFile | None, shape: tuple[int, ...], dtype: torch_dtype) -> None:
-    """Refuse an array of another shape or dtype, if there is one."""
-    _expect(path, array, shape, (dtype,))
 
 
 def _check_file(path: str, array: ArrayFile) -> None:
@@ -131,7 +134,8 @@ def check_features(features: tuple[FeatureFile, ...], num_rows: Mapping[str, Map
         raise InputError("expected features of different names, got one twice")
 
 
-def _expect(path: str, array: ArrayFile | None, shape: tuple[int, ...], dtypes: tuple[torch_dtype, ...]) -> None:
+def expect_array(path: str, array: ArrayFile | None, shape: tuple[int, ...], dtypes: tuple[torch_dtype, ...]) -> None:
+    """Refuse an array of another shape or of other dtypes, if there is one."""
     if array is None:
         return
     if array.torch_dtype not in dtypes:

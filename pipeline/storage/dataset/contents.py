@@ -46,10 +46,10 @@ def contents_of_dataset(folder: Path) -> set[str] | None:
     fields = format_of(folder / MANIFEST, FORMAT)
     if fields is None or fields.get("part") is not None:
         return None
-    found = {MANIFEST, PARTS, *_files_named(fields)}
+    contents = {MANIFEST, PARTS, *_files_named(_without_notes(fields))}
     for inside in parts_inside(folder):
-        found |= {f"{inside}/{name}" for name in contents_of_parts(folder / inside) or ()}
-    return found
+        contents |= {f"{inside}/{name}" for name in contents_of_parts(folder / inside) or ()}
+    return contents
 
 
 def contents_of_parts(folder: Path) -> set[str] | None:
@@ -57,19 +57,25 @@ def contents_of_parts(folder: Path) -> set[str] | None:
     fields = format_of(folder / PART_SET, PARTS_FORMAT)
     if fields is None:
         return None
-    found = {PART_SET, *_files_named(fields)}
+    contents = {PART_SET, *_files_named(_without_notes(fields))}
     for part in folder.glob("part-*"):
         own = format_of(part / MANIFEST, FORMAT)
-        found |= {f"{part.name}/{name}" for name in (MANIFEST, *_files_named(own))} if own is not None else set()
-    return found
+        if own is not None:
+            contents |= {f"{part.name}/{name}" for name in (MANIFEST, *_files_named(_without_notes(own)))}
+    return contents
+
+
+def _without_notes(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a manifest but for its notes, which may hold anything."""
+    return {name: value for name, value in fields.items() if name != "notes"}
 
 
 def _files_named(value: Any) -> Iterator[str]:
-    """Yield the files that fields of JSON name, but for notes, which may hold anything."""
+    """Yield the files that fields of JSON name."""
     if isinstance(value, dict):
         if isinstance(value.get("file"), str):
             yield value["file"]
-        value = [one for name, one in value.items() if name != "notes"]
+        value = list(value.values())
     if isinstance(value, list):
         for one in value:
             yield from _files_named(one)

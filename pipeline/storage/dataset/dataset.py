@@ -12,7 +12,6 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data import FeatureName, Graph, Items
 from headrace.pipeline.data.registry import registered
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.storage.dataset.contents import MANIFEST
 from headrace.pipeline.storage.dataset.dataset_words import missing
 from headrace.pipeline.storage.dataset.files import ArrayFile
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes, sha256_of
@@ -64,6 +63,8 @@ class Dataset:
         Notes of the writer, such as the sources and counts of a conversion.
     part
         Of a part: its number and the owner of each node; None of a data set.
+    checksum
+        SHA-256 of ``dataset.json`` as it was read, of a part of its own one.
     """
 
     path: Path
@@ -74,6 +75,7 @@ class Dataset:
     notes: Mapping[str, Any]
     manifest: Manifest
     part: Part | None = None
+    checksum: str = ""
 
     @property
     def numbering(self) -> str | None:
@@ -219,7 +221,7 @@ def check_as_written(folder: Path, arrays: Iterable[ArrayFile]) -> None:
         path = folder / array.file
         if array.sha256 is not None and sha256_of(path) != array.sha256:
             raise InputError(
-                f"verify: expected in {path} the bytes of its checksum in {MANIFEST}, got others; copy it again"
+                f"verify: expected in {path} the bytes of its checksum in the manifest, got others; copy it again"
             )
 
 

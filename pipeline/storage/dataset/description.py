@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -40,8 +41,10 @@ class Format:
     copy: str
     documented: str
 
-    def read(self, kind: type[T], folder: Path, check: Callable[[T], None], instead: Callable[[Path], str | None]) -> T:
-        """Read the file of a folder as a dataclass, and check each field.
+    def read(
+        self, kind: type[T], folder: Path, check: Callable[[T], None], instead: Callable[[Path], str | None]
+    ) -> tuple[T, str]:
+        """Read the file of a folder as a dataclass, and check each field; return also the SHA-256 of what was read.
 
         Parameters
         ----------
@@ -61,7 +64,8 @@ class Format:
         """
         path = folder / self.file
         try:
-            fields = parse_json(read_limited(path))
+            content = read_limited(path)
+            fields = parse_json(content)
         except OSError as cause:
             is_absent = isinstance(cause, FileNotFoundError | NotADirectoryError)
             remedy = (instead(folder) if is_absent else None) or self.remedy
@@ -87,7 +91,7 @@ class Format:
             check(value)
         except (InputError, ValueError) as cause:
             raise InputError(f"open_dataset: {path}: {cause}; see {self.documented} for the format") from cause
-        return value
+        return value, hashlib.sha256(content).hexdigest()
 
     def write(self, folder: Path, value: Any) -> None:
         """Write a dataclass to the file of a folder.

@@ -91,7 +91,12 @@ class Manifest:
         InputError
             If there is none, it is of another format or version, or a field is not as documented.
         """
-        return _FORMAT.read(Manifest, folder, _check, instead_of_folder)
+        return read_manifest(folder)[0]
+
+
+def read_manifest(folder: Path) -> tuple[Manifest, str]:
+    """Read ``dataset.json`` as `Manifest.read` does, and return its SHA-256 as well."""
+    return _FORMAT.read(Manifest, folder, _check, instead_of_folder)
 
 
 def arrays_of(described: Any) -> list[ArrayFile]:
@@ -109,15 +114,15 @@ def _check(manifest: Manifest) -> None:
     """
     check_manifest.check_files(manifest)
     check_manifest.check_types(manifest.num_nodes, manifest.num_edges, manifest.node_types, manifest.edge_types)
-    of_nodes: dict[Any, int] = dict(manifest.node_types or (("node", manifest.num_nodes),))
-    of_edges: dict[Any, int] = dict(manifest.edge_types or ())
-    rows = {"node": {None: manifest.num_nodes, **of_nodes}, "edge": {None: manifest.num_edges, **of_edges}}
+    whole = rows = check_manifest.rows_by_type(
+        manifest.num_nodes, manifest.num_edges, manifest.node_types, manifest.edge_types
+    )
     part = manifest.part
     if part is not None:  # which has rows of its own nodes alone, and no features of edges
         check_manifest.check_record(part, manifest.num_nodes, manifest.num_edges, manifest.node_types)
-        own = zip(of_nodes, part.num_own_of_types or (part.num_own,), strict=True)
+        own = zip(list(whole["node"])[1:], part.num_own_of_types or (part.num_own,), strict=True)
         rows = {"node": {None: part.num_own, **dict(own)}, "edge": {None: part.num_edges}}
     check_manifest.check_graph(manifest.graph, rows["node"][None], rows["edge"][None])
     check_manifest.check_features(manifest.features, rows)
     check_manifest.check_items(manifest.items)
-    check_manifest.check_ids(manifest.ids, of_nodes)
+    check_manifest.check_ids(manifest.ids, whole["node"])

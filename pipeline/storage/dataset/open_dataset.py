@@ -19,7 +19,7 @@ from headrace.pipeline.data.registry import register
 from headrace.pipeline.storage.dataset.contents import parts_inside
 from headrace.pipeline.storage.dataset.dataset import Dataset, Part
 from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
-from headrace.pipeline.storage.dataset.manifest import Manifest
+from headrace.pipeline.storage.dataset.manifest import Manifest, read_manifest
 from headrace.pipeline.storage.dataset.opened_graph import OpenedGraph
 from headrace.pipeline.storage.dataset.reader import Reader, read_items
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
@@ -85,11 +85,18 @@ def open_dataset(
         folder = Path(os.path.realpath(path))
     except ValueError as cause:
         raise InputError(f"open_dataset: expected path to be a folder, got {path!r} ({cause})") from cause
-    own = None if holds_parts_of(folder) else Manifest.read(folder)
-    if own is not None and own.part is None:
-        return _whole(folder, own, Reader(folder, memory_map=memory_map), rank, cached)
-    if own is not None and own.part is not None:
-        folder, rank = folder.parent, own.part.part if rank is None else rank
+    if not holds_parts_of(folder):
+        own, checksum = read_manifest(folder)
+        if own.part is None:
+            data = _whole(folder, own, Reader(folder, memory_map=memory_map), rank, cached)
+            return replace(data, checksum=checksum)
+        if rank not in (None, own.part.part):
+            raise InputError(
+                f"open_dataset: expected the folder of part {rank} for rank={rank}, got that of part {own.part.part}, "
+                f"{folder}; leave out rank, or name the folder of all parts"
+            )
+        # A part may be a link, beside which its set is.
+        folder, rank = Path(os.path.realpath(Path(os.path.abspath(path)).parent)), own.part.part  # noqa: PTH100
     opened = open_part(folder, rank, memory_map=memory_map, cached=cached or {})
     graph, store = cast(Graph, opened.graph), opened.store  # its rows are those of a graph
     return _dataset(folder, graph, store, opened.manifest, opened.reader, opened.part)
@@ -100,10 +107,10 @@ def _whole(
 ) -> Dataset:
     """Return a data set that is no part."""
     if rank is not None or cached is not None:
-        given = "rank" if rank is not None else "cached"
+        option = "rank" if rank is not None else "cached"
         inside = parts_inside(folder)
         remedy = f"open one of the parts inside, {', '.join(inside)}" if inside else "make some by headrace partition"
-        raise InputError(f"open_dataset: expected parts of a graph for {given}=, got the data set {folder}; {remedy}")
+        raise InputError(f"open_dataset: expected parts of a graph for {option}=, got the data set {folder}; {remedy}")
     files = manifest.graph
     graph = OpenedGraph.of(
         f"open_dataset: {folder}",
@@ -151,4 +158,9 @@ def save_graph(graph: Graph, path: str | os.PathLike[str], overwrite: bool) -> N
 @register
 def load_graph(path: str | os.PathLike[str], memory_map: bool) -> Graph:
     """Return the graph of a data set; `hr.Graph.load` documents it."""
-    return open_dataset(path, memory_map=memory_map).graph
+    data = open_dataset(path, memory_map=memory_map)
+    if data.part is not None:
+        raise InputError(
+            f"Graph.load: expected a data set, got a part of one, {path}; write hr.open_dataset(path).graph"
+        )
+    return data.graph

@@ -38,5 +38,5 @@ def instead_of_folder(folder: Path) -> str | None:
     for pattern, library in _FOLDERS:
         if any(folder.glob(pattern)):
             return f"it is a folder of {library}: run `headrace convert {folder} DATASET`, and open DATASET"
-    found = sorted({one.parent.name for name in (MANIFEST, PART_SET) for one in folder.glob(f"*/{name}")})
-    return f"these below it have one: {', '.join(found[:5])}; name one of them" if found else None
+    below = sorted({one.parent.name for name in (MANIFEST, PART_SET) for one in folder.glob(f"*/{name}")})
+    return f"these below it have one: {', '.join(below[:5])}; name one of them" if below else None

@@ -41,8 +41,10 @@ class Reader:
 
     def path(self, described: ArrayFile) -> Path:
         """Return the file of an array, which must be below the folder."""
-        path = self._folder / described.file
-        if not Path(os.path.realpath(path)).is_relative_to(self._folder):
+        path, root = self._folder / described.file, self._folder
+        if self._compare and "/" in described.file:  # the folder of a part may be elsewhere, as on a disk of its rank
+            root = Path(os.path.realpath(self._folder / described.file.partition("/")[0]))
+        if not Path(os.path.realpath(path)).is_relative_to(root):
             raise InputError(
                 f"open_dataset: expected {path} to be below the folder, got a link to outside; copy the file there"
             )

@@ -198,7 +198,7 @@ def write_feature(
     """Write the rows of a feature of nodes or edges: all, or those of some ids, int64[n]."""
     of_type, own = (None, name) if isinstance(name, str) else name
     num_rows = int(source.num_rows) if ids is None else len(ids)
-    rows = max(1, PIECE_BYTES // max(1, source.row_bytes))
+    rows = max(1, PIECE_BYTES // max(8, source.row_bytes))  # whose ids take 8 bytes each
     pieces = (
         source.read(_ids(ids, start, min(start + rows, num_rows))).rows.contiguous()
         for start in range(0, num_rows, rows)

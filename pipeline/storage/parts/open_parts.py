@@ -24,7 +24,7 @@ from headrace.pipeline.storage.dataset.contents import MANIFEST, PART_SET, PARTS
 from headrace.pipeline.storage.dataset.dataset import Part
 from headrace.pipeline.storage.dataset.decode import replaced
 from headrace.pipeline.storage.dataset.files import ArrayFile, FeatureFile
-from headrace.pipeline.storage.dataset.manifest import Manifest
+from headrace.pipeline.storage.dataset.manifest import Manifest, read_manifest
 from headrace.pipeline.storage.dataset.reader import Reader
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.json_fields import offsets_of
@@ -99,7 +99,7 @@ def _number(folder: Path, parts: PartSet, rank: int | None) -> int:
     if rank is None:
         rank, world_size = rank_of_process(None, None)
         if world_size != parts.num_parts:
-            ranks = "one rank, and no process group of torch.distributed" if world_size == 1 else f"{world_size} ranks"
+            ranks = "one rank" if world_size == 1 else f"{world_size} ranks"
             raise InputError(
                 f"open_dataset: expected as many ranks as there are parts in {folder}, {parts.num_parts}, got {ranks}; "
                 f"cut it again, `headrace partition FOLDER OUT --parts {world_size}`, or name a part, rank=0"
@@ -129,7 +129,12 @@ def _read_part(folder: Path, parts: PartSet, number: int) -> Manifest:
     """
     name = folder_of_part(number)
     path = folder / name
-    own = Manifest.read(path)
+    if not os.path.lexists(path / MANIFEST):
+        raise InputError(
+            f"open_dataset: expected part {number}, that of rank {number}, but there is no {path / MANIFEST}; copy the "
+            "part there, or name one that is there, rank="
+        )
+    own, checksum = read_manifest(path)
     if own.part is None:
         raise InputError(f"open_dataset: expected part {number} in {path}, got a data set; {AGAIN}")
     if own.part.part != number:
@@ -138,7 +143,7 @@ def _read_part(folder: Path, parts: PartSet, number: int) -> Manifest:
             "of its own number"
         )
     stated = parts.parts[number]
-    if checksum_of_manifest(path) != stated.sha256:
+    if checksum != stated.sha256:
         raise InputError(
             f"open_dataset: expected {path / MANIFEST} to be of the cut {parts.identity[:8]} as {PART_SET} is, got "
             f"that of another, {own.part.identity[:8]}, or a changed one; {AGAIN}"
@@ -244,7 +249,13 @@ class _Others:
         """Return the rows of a feature that a part owns."""
         if part not in self._read:
             self._read[part] = _read_part(self._folder, self._parts, part)
-        return next(self._reader.needed_tensor(one.rows) for one in self._read[part].features if one.key == name)
+        own = [one for one in self._read[part].features if one.key == name]
+        if not own:
+            raise InputError(
+                f"open_dataset: expected rows of node feature {name!r} in {self._folder / folder_of_part(part)}, got "
+                f"none; {AGAIN}"
+            )
+        return self._reader.needed_tensor(own[0].rows)
 
 
 def _sharded(
@@ -265,7 +276,12 @@ def _sharded(
         copied = empty_rows((len(copies), *rows.shape[1:]), rows.dtype)
         for owner in torch.unique(owners).tolist():
             chosen = (owners == owner).nonzero().reshape(-1)
-            copied[chosen] = gather_rows(others.rows(owner, feature.key), partition.position(copies[chosen]))
+            theirs = others.rows(owner, feature.key)
+            if (theirs.dtype, theirs.shape[1:]) != (rows.dtype, rows.shape[1:]):
+                raise InputError(
+                    f"open_dataset: expected rows of {feature.key!r} alike in all parts, got others; {AGAIN}"
+                )
+            copied[chosen] = gather_rows(theirs, partition.position(copies[chosen]))
     return ShardedFeature(
         rows,
         partition,

@@ -14,8 +14,8 @@
 ``num_parts``       int; one part for each rank
 ``num_nodes`` …     ``num_edges``, ``node_types``, ``edge_types``: of the whole graph, as in a data set
 ``graph_digest``    the fingerprint of the whole graph, which checkpoints hold
-``owners``          ``{"kind": "range", "hash" or "table", "table": null or int32[num_nodes]}``: the owner of each node;
-                    the sizes of ranges are those of the parts
+``owners``          ``{"kind": "range", "hash" or "table", "sizes": null, or those of ranges, "table": null or
+                    int32[num_nodes]}``: the owner of each node
 ``node_attrs``      attributes of all nodes by name: the sources of a part's edges are anywhere
 ``features``        features that every rank reads whole, as in a data set: those of edges, and labels
 ``items`` …         ``ids``, ``notes``: as in a data set
@@ -60,9 +60,10 @@ _KINDS = ("range", "hash", "table")
 
 @dataclass(frozen=True)
 class Owners:
-    """Which part owns each node."""
+    """Which part owns each node; sizes are those of ranges."""
 
     kind: str
+    sizes: tuple[int, ...] | None
     table: ArrayFile | None
 
 
@@ -98,8 +99,8 @@ class PartSet:
 
     def identified(self) -> PartSet:
         """Return the set with the identity that its fields have."""
-        fields = {name: value for name, value in asdict(self).items() if name not in ("identity", "parts")}
         # As JSON gives it back, where tuples are lists and keys are texts.
+        fields = {name: value for name, value in asdict(self).items() if name not in ("identity", "parts")}
         return replace(self, identity=hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest())
 
     def write(self, folder: Path) -> None:
@@ -115,7 +116,7 @@ class PartSet:
         InputError
             If there is none, it is of another format or version, a field is not as documented or was changed.
         """
-        return _FORMAT.read(PartSet, folder, _check, instead_of_folder)
+        return _FORMAT.read(PartSet, folder, _check, instead_of_folder)[0]
 
 
 def folder_of_part(part: int) -> str:
@@ -140,18 +141,19 @@ def _check(parts: PartSet) -> None:
     check_manifest.check_types(parts.num_nodes, parts.num_edges, parts.node_types, parts.edge_types)
     if not 1 <= parts.num_parts <= MOST_PARTS:
         raise InputError(f"expected num_parts from 1 to {MOST_PARTS}, got {parts.num_parts}")
-    if parts.owners.kind not in _KINDS or (parts.owners.table is None) == (parts.owners.kind == "table"):
+    owners = parts.owners
+    has_fitting = (owners.table is None, owners.sizes is None) == (owners.kind != "table", owners.kind != "range")
+    if owners.kind not in _KINDS or not has_fitting:
         raise InputError(
-            f"expected owners.kind to be range, hash or table, and of tables alone a table, got {parts.owners.kind!r}"
+            "expected owners.kind to be range, hash or table, of tables alone a table, and of ranges alone sizes, got "
+            f"{owners.kind!r}"
         )
-    check_manifest.expect("owners.table", parts.owners.table, (parts.num_nodes,), torch.int32)
+    check_manifest.expect_array("owners.table", parts.owners.table, (parts.num_nodes,), (torch.int32,))
     check_manifest.check_attributes("node_attrs", parts.node_attrs, parts.num_nodes)
-    of_nodes: dict[Any, int] = dict(parts.node_types or (("node", parts.num_nodes),))
-    of_edges: dict[Any, int] = dict(parts.edge_types or ())
-    all_rows = {"node": {None: parts.num_nodes, **of_nodes}, "edge": {None: parts.num_edges, **of_edges}}
+    all_rows = check_manifest.rows_by_type(parts.num_nodes, parts.num_edges, parts.node_types, parts.edge_types)
     check_manifest.check_features(parts.features, all_rows)
     check_manifest.check_items(parts.items)
-    check_manifest.check_ids(parts.ids, of_nodes)
+    check_manifest.check_ids(parts.ids, all_rows["node"])
     folders = [part.folder for part in parts.parts]
     if folders != [folder_of_part(part) for part in range(parts.num_parts)]:
         raise InputError(f"expected parts to be those of {parts.num_parts} folders, part-0 on, got {folders[:5]}")
@@ -161,5 +163,7 @@ def _check(parts: PartSet) -> None:
             f"expected parts of {parts.num_nodes} nodes and {parts.num_edges} edges together, got {total[0]} and "
             f"{total[1]}"
         )
+    if owners.sizes is not None and owners.sizes != tuple(part.num_own for part in parts.parts):
+        raise InputError(f"expected owners.sizes to be those of the parts, got {owners.sizes[:5]}")
     if parts.identity != parts.identified().identity:
         raise InputError(f"expected fields as they were written, got others than those of the identity; {AGAIN}")

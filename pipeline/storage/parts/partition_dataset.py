@@ -13,7 +13,6 @@ from headrace.pipeline.data.registry import register
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.dataset.dataset import Dataset
 from headrace.pipeline.storage.features import FeatureStore
-from headrace.pipeline.storage.parts.part_set import checksum_of_manifest
 from headrace.pipeline.storage.parts.write_parts import Cut, write_parts
 
 
@@ -58,8 +57,7 @@ def cut_of(
                 known = ", ".join(map(listed, (*store.node, *store.edge)))
                 raise InputError(f"Dataset.partition: expected features among {known}, got {name!r}")
         store = FeatureStore(*({key: one[key] for key in one if key in names} for one in (store.node, store.edge)))
-    source = None if data.part is not None else checksum_of_manifest(data.path)
-    return Cut(data.graph, partition, store, _names(whole, "whole"), data.items, data.ids, data.notes, source)
+    return Cut(data.graph, partition, store, _names(whole, "whole"), data.items, data.ids, data.notes, data.checksum)
 
 
 def _names(names: str | Collection[FeatureName] | None, argument: str) -> list[FeatureName] | None:

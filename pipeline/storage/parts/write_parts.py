@@ -15,7 +15,7 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
-from headrace.pipeline.data import FeatureName, Graph, Items
+from headrace.pipeline.data import FeatureName, Graph, Items, edge_types_of, node_types_of
 from headrace.pipeline.data.file_errors import DISK_FULL
 from headrace.pipeline.data.new_folder import new_folder
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
@@ -68,6 +68,14 @@ class Cut:
         check_can_be_cut(self.graph, self.partition, "partition")
         for name in self.whole or ():
             self.store.node[name]  # an unknown one is refused with those that there are
+        self.store.check(
+            node=list(self.store.node),
+            edge=list(self.store.edge),
+            num_nodes=self.graph.num_nodes,
+            num_edges=self.graph.num_edges,
+            types=(node_types_of(self.graph), edge_types_of(self.graph)),
+            stage="partition",
+        )
 
     def is_whole(self, name: FeatureName) -> bool:
         """Whether every rank reads all rows of a node feature."""
@@ -114,7 +122,8 @@ def write_parts(path: Path, cut: Cut, *, overwrite: bool, progress: bool) -> Non
             progress_bar(shown=progress, total=total, desc="write parts", unit="B", unit_scale=True) as bar,
         ):
             parts = _write_shared(FolderWriter(folder, bar.update), cut).identified()
-            written = [_write_part(folder, bar.update, cut, parts, part) for part in range(parts.num_parts)]
+            digests = {name: _source(cut, "node", name).content_digest() for name in cut.store.node}
+            written = [_write_part(folder, bar.update, cut, parts, digests, part) for part in range(parts.num_parts)]
             replace(parts, parts=tuple(written)).write(folder)
     except OSError as cause:
         if cause.errno in DISK_FULL:
@@ -164,7 +173,7 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
         counts_of(graph.node_types),
         counts_of(graph.edge_types),
         graph.content_digest(),
-        Owners(kind, table),
+        Owners(kind, partition.sizes if kind == "range" else None, table),
         attributes,
         tuple(features),
         {name: tuple(write_items(writer, name, run) for run in runs_of(one)) for name, one in cut.items.items()},
@@ -173,7 +182,9 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
     )
 
 
-def _write_part(folder: Path, written: Any, cut: Cut, parts: PartSet, part: int) -> PartFile:
+def _write_part(
+    folder: Path, written: Any, cut: Cut, parts: PartSet, digests: Mapping[FeatureName, str], part: int
+) -> PartFile:
     """Write one part."""
     graph, owned = cut.graph, cut.partition.owned(part)
     path = folder / folder_of_part(part)
@@ -205,9 +216,13 @@ def _write_part(folder: Path, written: Any, cut: Cut, parts: PartSet, part: int)
         },
         {},
     )
-    features = tuple(_write_own_rows(writer, cut, name, part) for name in cut.store.node if not cut.is_whole(name))
+    features = tuple(
+        replace(_write_own_rows(writer, cut, name, part), digest=digests[name])
+        for name in cut.store.node
+        if not cut.is_whole(name)
+    )
     types = graph.node_types
-    of_types = None if types is None else tuple(types.numbers_of(owned).bincount(minlength=len(types.names)).tolist())
+    of_types = None if types is None else tuple(torch.searchsorted(owned, types.offsets).diff().tolist())
     record = PartRecord(parts.identity, part, parts.num_parts, len(owned), of_types, num_edges)
     sizes = parts.num_nodes, parts.num_edges, parts.node_types, parts.edge_types
     Manifest(*sizes, files, features, {}, (), {}, record).write(path)
@@ -216,9 +231,8 @@ def _write_part(folder: Path, written: Any, cut: Cut, parts: PartSet, part: int)
 
 def _write_own_rows(writer: FolderWriter, cut: Cut, name: FeatureName, part: int) -> FeatureFile:
     """Write the rows of a node feature that a part owns."""
-    source = _source(cut, "node", name)
     owned = owners_of_rows(name, cut.partition, cut.graph).owned(part)
-    return replace(write_feature(writer, "node", name, source, owned), digest=source.content_digest())
+    return write_feature(writer, "node", name, _source(cut, "node", name), owned)
 
 
 def _source(cut: Cut, of: str, name: FeatureName) -> FeatureSource:

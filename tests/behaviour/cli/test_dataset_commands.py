@@ -108,9 +108,17 @@ def test_info_and_verify_of_parts(plain, capsys):
     assert (found["num_parts"], found["num_nodes"]) == (3, plain.graph.num_nodes)
     assert sum(one["num_edges"] for one in found["parts"]) == plain.graph.num_edges
     assert run("info", folder) == 0
-    assert "part-2: 13 nodes" in capsys.readouterr().out or "part-2: 14 nodes"
+    sizes = [one["num_own"] for one in found["parts"]]
+    printed = capsys.readouterr().out
+    assert all(f"part-{part}: {size:,} nodes" in printed for part, size in enumerate(sizes))
     assert answered(capsys, "verify", folder)["parts"] == ["part-0", "part-1", "part-2"]
     assert answered(capsys, "verify", folder / "part-1")["parts"] == ["part-1"]
+    for path, kind in ((folder, "the parts of one"), (folder / "part-1", "a part of one")):
+        assert run("head", path) == 2
+        assert f"expected a data set, got {kind}" in capsys.readouterr().err
+    (folder / "part-2/dataset.json").unlink()  # half of it is here
+    assert run("verify", folder) == 2
+    assert "expected part 2, that of rank 2, but there is no" in capsys.readouterr().err
     shutil.rmtree(folder / "part-2")
     assert run("verify", folder) == 0
     printed = capsys.readouterr().out
@@ -122,8 +130,12 @@ def test_info_and_verify_of_parts(plain, capsys):
     file.write_bytes(content)
     assert run("verify", folder) == 2
     assert "part-0/node.x.npy" in capsys.readouterr().err
-    assert run("head", folder / "part-1") == 2
-    assert "expected a data set, got a part of one" in capsys.readouterr().err
+    shared = next(folder.glob("items.*.npy"))
+    shared.write_bytes(shared.read_bytes()[:-1] + b"\x7f")
+    for part in ("part-0", "part-1"):
+        shutil.rmtree(folder / part)
+    assert run("verify", folder) == 2
+    assert shared.name in capsys.readouterr().err
 
 
 def test_explain_reorder_and_partition_in_json(typed, tmp_path, capsys):
@@ -243,23 +255,18 @@ def test_partition_takes_all_of_a_data_set(data, tmp_path, capsys, method):
 def test_reordered_parts_have_items_by_their_new_ids(plain, tmp_path, capsys):
     """The program that the command prints has the labels of the data set's items, and the users' ids."""
     out = tmp_path / "out"
-    assert run("partition", plain.path, out, "--parts", 1, "--method", "stream", "--reorder") == 0
-    printed = capsys.readouterr().out
-    assert 'nodes have other ids: data.ids["node"].ours(ids)' in printed
-    names = {"headrace": hr}
-    exec(printed.splitlines()[-1], names)  # noqa: S102 - what a user types
-    data = names["data"]
-    labels = data.store.node["y"]
-    for name, old in plain.items.items():
-        new = data.items[name]
-        assert torch.equal(labels.read(new.ids).rows, plain.store.node["y"].read(old.ids).rows)
-        assert torch.equal(new.labels, old.labels)
-        assert data.ids["node"].external(new.ids) == plain.ids["node"].external(old.ids)
-    assert data.notes["order"] == {"by": "partition, stream", "of": plain.path.name}
-    assert run("partition", plain.path, tmp_path / "three", "--parts", 3, "--reorder") == 0
-    parts = [hr.open_dataset(tmp_path / "three", rank=rank) for rank in range(3)]
-    assert all(not torch.equal(one.items["train"].ids, plain.items["train"].ids) for one in parts)
-    assert all(torch.equal(one.items["train"].ids, parts[0].items["train"].ids) for one in parts)
+    assert run("partition", plain.path, out, "--parts", 3, "--reorder") == 0
+    assert 'nodes have other numbers: data.ids["node"].ours(ids)' in capsys.readouterr().out
+    for rank in range(3):
+        data = hr.open_dataset(out, rank=rank)
+        labels = data.store.node["y"]
+        for name, old in plain.items.items():
+            new = data.items[name]
+            assert not torch.equal(new.ids, old.ids)
+            assert torch.equal(labels.read(new.ids).rows, plain.store.node["y"].read(old.ids).rows)
+            assert torch.equal(new.labels, old.labels)
+            assert data.ids["node"].external(new.ids) == plain.ids["node"].external(old.ids)
+        assert data.notes["order"] == {"by": "partition, hash", "of": plain.path.name}
 
 
 def test_features_of_types_to_partition(typed, tmp_path, capsys):

@@ -158,3 +158,18 @@ def test_of_writers_that_begin_together_each_succeeds_or_is_told_why(tmp_path, o
     assert all(one is None or isinstance(one, hr.HeadraceError) for one in outcomes), outcomes
     hr.open_dataset(tmp_path / "d").verify()
     assert [one.name for one in tmp_path.iterdir()] == ["d"]
+
+
+def test_attributes_and_items_that_are_called_notes(tmp_path):
+    """Notes of the writer may hold anything, and name no file; others of that name do."""
+    one = hr.Graph.from_coo([0, 1], [1, 0], edge_attrs={"notes": [1, 2]}, node_attrs={"notes": [3, 4]})
+    for times in range(2):
+        hr.save_dataset(
+            tmp_path / "data",
+            one,
+            items={"notes": [0]},
+            notes={"file": "mine.npy"},
+            overwrite=times > 0,
+            progress=False,
+        )
+    assert hr.open_dataset(tmp_path / "data").items["notes"].ids.tolist() == [0]

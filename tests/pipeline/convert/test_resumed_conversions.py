@@ -127,6 +127,21 @@ def test_an_interruption_while_duckdb_reads_is_one(tmp_path):
         signal.signal(signal.SIGINT, before)
 
 
+def test_a_handler_of_the_program_goes_on(tmp_path):
+    """What does not raise ends no statement."""
+    pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+    try:
+        with database.database(tmp_path, 1 << 28) as base:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert base.value("SELECT count(*) FROM range(3000000) AS a WHERE a.range % 7 = 0") == 428572
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
+
+
 MEASURED = """
 import sys
 from pathlib import Path

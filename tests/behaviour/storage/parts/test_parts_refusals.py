@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,13 +45,16 @@ def test_what_is_no_parts_is_not_opened(tmp_path, folder):
     for rank in (-1, 3, "0"):
         with pytest.raises(hr.InputError, match=r"rank, of the parts in .* to be an integer from 0 to 2"):
             hr.open_dataset(folder, rank=rank)
-    table, listed = {"kind": "table", "table": None}, json.loads((folder / "parts.json").read_text())["parts"]
+    table, listed = (
+        {"kind": "table", "table": None, "sizes": None},
+        json.loads((folder / "parts.json").read_text())["parts"],
+    )
     for fields, message in (
         ({"num_parts": 2}, r"expected parts to be those of 2 folders, part-0 on"),
         ({"num_parts": 0}, r"expected num_parts from 1 to 65536, got 0"),
         ({"features": {"x": 1}}, "expected features to be a list, got"),
-        ({"owners": {"kind": "metis", "table": None}}, "owners.kind to be range, hash or table, .*, got 'metis'"),
-        ({"owners": table}, "of tables alone a table, got 'table'"),
+        ({"owners": {**table, "kind": "metis"}}, "owners.kind to be range, hash or table, .*, got 'metis'"),
+        ({"owners": table}, "of tables alone a table, .*, got 'table'"),
         ({"num_edges": 7}, "expected feature 'e' of 7 rows"),
         ({"parts": [{**part, "num_edges": 7} for part in listed]}, r"1500 edges together, got 200 and 21"),
         ({"identity": "0"}, "expected fields as they were written, got others than those of the identity"),
@@ -74,8 +78,46 @@ def test_what_is_no_parts_is_not_opened(tmp_path, folder):
 
 def test_what_has_to_be_named(folder):
     """One process that opens parts would have a third of the graph, and not know it."""
-    with pytest.raises(hr.InputError, match=r"as many ranks as there are parts in .*, 3, got one rank, .*name a part"):
+    with pytest.raises(hr.InputError, match=r"as many ranks as there are parts in .*, 3, got one rank; .*name a part"):
         hr.open_dataset(folder)
+
+
+def test_a_part_that_is_not_there(folder):
+    shutil.rmtree(folder / "part-1")
+    with pytest.raises(hr.InputError, match=r"expected part 1, that of rank 1, but there is no .*part-1/dataset\.json"):
+        hr.open_dataset(folder, rank=1)
+    with pytest.raises(hr.InputError, match=r"expected the folder of part 1 for rank=1, got that of part 0"):
+        hr.open_dataset(folder / "part-0", rank=1)
+    with pytest.raises(hr.InputError, match=r"Graph\.load: expected a data set, got a part"):
+        hr.Graph.load(folder / "part-0")
+
+
+def test_a_data_set_that_is_replaced_while_it_is_cut(tmp_path):
+    """The parts are those of what was opened, and say so."""
+    data = saved(tmp_path / "data")
+    other = hr.FeatureStore(node={"x": torch.zeros(NUM_NODES, 2)})
+    hr.save_dataset(tmp_path / "data", graph(), other, overwrite=True, progress=False)
+    data.partition(partition("hash", 2), tmp_path / "data/parts/two", progress=False)
+    with pytest.raises(hr.InputError, match=r"or of one that was replaced since"):
+        hr.open_dataset(tmp_path / "data/parts/two", rank=0)
+
+
+@pytest.mark.parametrize("more", [-5, 5])
+def test_features_of_another_number_of_rows(tmp_path, more):
+    rows = hr.FeatureStore(node={"x": torch.zeros(NUM_NODES + more, 2)})
+    with pytest.raises(hr.InputError, match=rf"'x'.* 200 nodes, got {NUM_NODES + more}|'x'.*{NUM_NODES + more}"):
+        replace(saved(tmp_path / "data"), store=rows).partition(
+            partition("hash", 2), tmp_path / "parts", progress=False
+        )
+    assert not (tmp_path / "parts").exists()
+
+
+def test_two_ranges_are_two_cuts(tmp_path):
+    data, identities = saved(tmp_path / "data"), set()
+    for number, sizes in enumerate(((50, 150), (150, 50))):
+        data.partition(hr.Partition.range_of(sizes), tmp_path / str(number), progress=False)
+        identities.add(hr.open_dataset(tmp_path / str(number), rank=0).part.identity)
+    assert len(identities) == 2
 
 
 def test_parts_of_a_data_set_that_was_replaced(tmp_path):
