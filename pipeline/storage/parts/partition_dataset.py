@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import FeatureName, check_kind, check_switches, describe
-from headrace.pipeline.data.feature_names import listed
+from headrace.pipeline.data.feature_names import is_name, listed
 from headrace.pipeline.data.registry import register
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.dataset.dataset import Dataset
@@ -69,4 +69,10 @@ def _names(names: str | Collection[FeatureName] | None, argument: str) -> list[F
             f"Dataset.partition: expected {argument} to be names of features, such as ['y'], got {describe(names)}; "
             "list them"
         )
+    for name in names:
+        if not is_name(name):
+            raise InputError(
+                f"Dataset.partition: expected {argument} to be names of features, such as 'y' or ('paper', 'y'), got "
+                f"{name!r} among them; list them"
+            )
     return list(names)
