@@ -244,7 +244,8 @@ def sources() -> None:
         "open_dataset, parts", hr.open_dataset, {"path": folder() / "parts", "rank": 0}, "rank", "memory_map", "cached"
     )
     right = {"partition": partition(), "folder": folder() / "other"}
-    each("Dataset.partition", data().partition, right, *right, "features", "whole", "overwrite", "progress")
+    names = ("partition", "features", "whole", "overwrite", "progress")
+    each("Dataset.partition", data().partition, right, *names)
 
 
 def scores_and_models() -> None:
