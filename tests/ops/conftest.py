@@ -16,7 +16,7 @@ from gpu.moved import moved_to_gpu
 from instruction_sets import SETS
 
 #: Marks of tests that are not run on the others: what takes long here would take forever there.
-CPU_ALONE = {"cpu", "slow", "law", "uninstrumented"}
+CPU_ALONE = {"cpu", "law", "uninstrumented"}
 
 #: CUDA's kernels are run on the CPU wherever there is no GPU, and where there is one as well.
 IMPLEMENTATIONS = ["cpu", "cuda_host", *(["gpu"] if torch.cuda.is_available() else [])]
