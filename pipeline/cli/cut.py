@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from headrace.pipeline.storage.dataset.open_dataset import open_dataset
 from headrace.pipeline.storage.dataset.reordered import reordered
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles, read_graph_files
+from headrace.pipeline.storage.parts.partition_dataset import cut_of
 from headrace.pipeline.storage.parts.write_parts import WHAT, Cut, write_parts
 
 #: How often `--method stream` places every node: more passes gain little.
@@ -122,9 +122,10 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     if options.report is not None:
         report.plot(options.report)
         tell(f"picture of it in {options.report}")
-    cut = Cut(files.graph, partition, files.store, whole)
-    if data is not None:
-        cut = replace(cut, items=data.items, ids=data.ids, notes=data.notes, source=data.checksum)
+    if data is None:
+        cut = Cut(files.graph, partition, files.store, whole)
+    else:
+        cut = cut_of(data, partition, {*files.store.node, *files.store.edge}, whole)
     if options.reorder:
         cut = _reordered(cut, partition, options)
     num_bytes = cut.num_bytes()

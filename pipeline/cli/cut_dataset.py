@@ -15,6 +15,7 @@ from headrace.pipeline.data import FeatureName, ItemSet, edge_types_of, node_typ
 from headrace.pipeline.storage.dataset.dataset import Dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.graph_files import GraphFiles
+from headrace.pipeline.storage.parts.partition_dataset import with_features
 
 
 def read_dataset(data: Dataset, options: argparse.Namespace) -> GraphFiles:
@@ -28,7 +29,7 @@ def read_dataset(data: Dataset, options: argparse.Namespace) -> GraphFiles:
     store = data.store
     if options.features is not None:
         keys = node_features(store, options.features, "--features", and_edges=True)
-        store = FeatureStore(*({key: one[key] for key in one if key in keys} for one in (store.node, store.edge)))
+        store = with_features(store, keys)
     taken = {*store.node, *store.edge}
     left_out = {
         f"feature {text_of_feature(key)}": "--features does not name it"

@@ -37,7 +37,7 @@ DECODED = (
         _STAGE + "test_ranks_send_what_is_stored[shards]",
     ),
     Mutant(
-        "pipeline/storage/parts/open_parts.py",
+        "pipeline/storage/dataset/reader.py",
         "with_scale(reader.array(one.rows), one.quantization)",
         "reader.array(one.rows)",
         _STAGE + "test_codes_and_their_scale_survive_files",

@@ -155,8 +155,8 @@ TYPED = (
     ),
     Mutant(
         "pipeline/storage/parts/write_parts.py",
-        "digest=digests[name])",
-        "digest=None)",
+        "digest=one) for name, one",
+        "digest=None) for name, one",
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),
     Mutant(

@@ -46,7 +46,7 @@ def contents_of_dataset(folder: Path) -> set[str] | None:
     fields = format_of(folder / MANIFEST, FORMAT)
     if fields is None or fields.get("part") is not None:
         return None
-    contents = {MANIFEST, PARTS, *_files_named(_without_notes(fields))}
+    contents = {MANIFEST, PARTS, *_files_of(fields)}
     for inside in parts_inside(folder):
         contents |= {f"{inside}/{name}" for name in contents_of_parts(folder / inside) or ()}
     return contents
@@ -57,17 +57,17 @@ def contents_of_parts(folder: Path) -> set[str] | None:
     fields = format_of(folder / PART_SET, PARTS_FORMAT)
     if fields is None:
         return None
-    contents = {PART_SET, *_files_named(_without_notes(fields))}
+    contents = {PART_SET, *_files_of(fields)}
     for part in folder.glob("part-*"):
         own = format_of(part / MANIFEST, FORMAT)
         if own is not None:
-            contents |= {f"{part.name}/{name}" for name in (MANIFEST, *_files_named(_without_notes(own)))}
+            contents |= {f"{part.name}/{name}" for name in (MANIFEST, *_files_of(own))}
     return contents
 
 
-def _without_notes(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a manifest but for its notes, which may hold anything."""
-    return {name: value for name, value in fields.items() if name != "notes"}
+def _files_of(fields: dict[str, Any]) -> Iterator[str]:
+    """Return the files that a manifest names, but for its notes, which may hold anything."""
+    return _files_named({name: value for name, value in fields.items() if name != "notes"})
 
 
 def _files_named(value: Any) -> Iterator[str]:

@@ -21,12 +21,11 @@ from headrace.pipeline.storage.dataset.dataset import Dataset, Part
 from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
 from headrace.pipeline.storage.dataset.manifest import Manifest, read_manifest
 from headrace.pipeline.storage.dataset.opened_graph import OpenedGraph
-from headrace.pipeline.storage.dataset.reader import Reader, read_items
+from headrace.pipeline.storage.dataset.reader import Reader, read_features, read_items
 from headrace.pipeline.storage.dataset.write_dataset import save_dataset
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.json_fields import offsets_of
-from headrace.pipeline.storage.parts.open_parts import holds_parts_of, open_part
-from headrace.pipeline.storage.quantized_feature import with_scale
+from headrace.pipeline.storage.parts.open_parts import may_hold_parts, open_part
 
 
 def open_dataset(
@@ -85,11 +84,10 @@ def open_dataset(
         folder = Path(os.path.realpath(path))
     except ValueError as cause:
         raise InputError(f"open_dataset: expected path to be a folder, got {path!r} ({cause})") from cause
-    if not holds_parts_of(folder):
+    if not may_hold_parts(folder):
         own, checksum = read_manifest(folder)
         if own.part is None:
-            data = _whole(folder, own, Reader(folder, memory_map=memory_map), rank, cached)
-            return replace(data, checksum=checksum)
+            return _whole(folder, own, checksum, Reader(folder, memory_map=memory_map), rank, cached)
         if rank not in (None, own.part.part):
             raise InputError(
                 f"open_dataset: expected the folder of part {rank} for rank={rank}, got that of part {own.part.part}, "
@@ -99,11 +97,11 @@ def open_dataset(
         folder, rank = Path(os.path.realpath(Path(os.path.abspath(path)).parent)), own.part.part  # noqa: PTH100
     opened = open_part(folder, rank, memory_map=memory_map, cached=cached or {})
     graph, store = cast(Graph, opened.graph), opened.store  # its rows are those of a graph
-    return _dataset(folder, graph, store, opened.manifest, opened.reader, opened.part)
+    return _dataset(folder, graph, store, opened.manifest, opened.reader, part=opened.part, checksum=opened.checksum)
 
 
 def _whole(
-    folder: Path, manifest: Manifest, reader: Reader, rank: int | None, cached: Mapping[Any, Any] | None
+    folder: Path, manifest: Manifest, checksum: str, reader: Reader, rank: int | None, cached: Mapping[Any, Any] | None
 ) -> Dataset:
     """Return a data set that is no part."""
     if rank is not None or cached is not None:
@@ -122,14 +120,20 @@ def _whole(
         {name: reader.needed_tensor(array) for name, array in files.node_attrs.items()},
         (offsets_of(manifest.node_types), offsets_of(manifest.edge_types)),
     )
-    features: dict[str, dict[Any, Any]] = {"node": {}, "edge": {}}
-    for one in manifest.features:
-        features[one.of][one.key] = with_scale(reader.array(one.rows), one.quantization)
-    return _dataset(folder, graph, FeatureStore(features["node"], features["edge"]), manifest, reader, None)
+    features = read_features(reader, manifest.features)
+    store = FeatureStore(features["node"], features["edge"])
+    return _dataset(folder, graph, store, manifest, reader, checksum=checksum)
 
 
 def _dataset(
-    folder: Path, graph: Graph, store: FeatureStore, manifest: Manifest, reader: Reader, part: Part | None
+    folder: Path,
+    graph: Graph,
+    store: FeatureStore,
+    manifest: Manifest,
+    reader: Reader,
+    *,
+    checksum: str,
+    part: Part | None = None,
 ) -> Dataset:
     numbering = manifest.numbering
     items = {name: replace(read_items(reader, runs), numbering=numbering) for name, runs in manifest.items.items()}
@@ -146,7 +150,7 @@ def _dataset(
     }
     reader.check_sizes()
     named = Named("Dataset.items", items), Named("Dataset.ids", ids), Named("Dataset.notes", manifest.notes)
-    return Dataset(folder, graph, store, *named, manifest, part)
+    return Dataset(folder, graph, store, *named, manifest, part, checksum)
 
 
 @register

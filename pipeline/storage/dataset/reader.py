@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.data import Items
+from headrace.pipeline.data import FeatureName, Items
 from headrace.pipeline.data.arrays import as_cpu_tensor
 from headrace.pipeline.storage.array_file import open_stored
-from headrace.pipeline.storage.dataset.files import ArrayFile, ItemFiles
+from headrace.pipeline.storage.dataset.files import ArrayFile, FeatureFile, ItemFiles
 from headrace.pipeline.storage.dataset.folder_writer import num_bytes, sha256_of
+from headrace.pipeline.storage.quantized_feature import with_scale
 
 #: Arrays of at most as many bytes are compared with their checksum where that is asked for when they are opened.
 SMALL_BYTES = 4 << 20
@@ -89,6 +90,14 @@ class Reader:
     def tensor(self, described: ArrayFile | None) -> Tensor | None:
         """Return an array as a tensor, if there is one."""
         return None if described is None else self.needed_tensor(described)
+
+
+def read_features(reader: Reader, files: tuple[FeatureFile, ...]) -> dict[str, dict[FeatureName, Any]]:
+    """Return whole features of nodes and of edges, by their keys."""
+    features: dict[str, dict[FeatureName, Any]] = {"node": {}, "edge": {}}
+    for one in files:
+        features[one.of][one.key] = with_scale(reader.array(one.rows), one.quantization)
+    return features
 
 
 def read_items(reader: Reader, runs: tuple[ItemFiles, ...]) -> Items:

@@ -25,7 +25,7 @@ from headrace.pipeline.storage.dataset.dataset import Part
 from headrace.pipeline.storage.dataset.decode import replaced
 from headrace.pipeline.storage.dataset.files import ArrayFile, FeatureFile
 from headrace.pipeline.storage.dataset.manifest import Manifest, read_manifest
-from headrace.pipeline.storage.dataset.reader import Reader
+from headrace.pipeline.storage.dataset.reader import Reader, read_features
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.json_fields import offsets_of
 from headrace.pipeline.storage.parts.part_set import AGAIN, PartSet, checksum_of_manifest, folder_of_part
@@ -34,16 +34,20 @@ from headrace.pipeline.storage.sharded_feature import ShardedFeature, nodes_to_c
 
 
 class OpenedPart(NamedTuple):
-    """A part, and the manifest of it and of what every rank reads whole, with the files of both below one folder."""
+    """A part, and the manifest of it and of what every rank reads whole, with the files of both below one folder.
+
+    The checksum is that of the part's own manifest.
+    """
 
     manifest: Manifest
     reader: Reader
     graph: GraphShard
     store: FeatureStore
     part: Part
+    checksum: str
 
 
-def holds_parts_of(folder: Path) -> bool:
+def may_hold_parts(folder: Path) -> bool:
     """Whether a folder is one of parts, also where the file that describes it is missing or is no file."""
     if os.path.lexists(folder / PART_SET):
         return True
@@ -66,9 +70,7 @@ def open_part(folder: Path, rank: int | None, *, memory_map: bool, cached: Mappi
     reader = Reader(folder, memory_map=memory_map, compare=True)
     partition = _owners(folder, parts, reader, number)
     graph = _graph(folder, parts, own, reader, partition)
-    features: dict[str, dict[Any, Any]] = {"node": {}, "edge": {}}
-    for one in parts.features:
-        features[one.of][one.key] = with_scale(reader.array(one.rows), one.quantization)
+    features = read_features(reader, parts.features)
     owners = {one.key: owners_of_rows(one.key, partition, graph) for one in own.features}
     for name in cached:
         if name not in owners:
@@ -91,7 +93,8 @@ def open_part(folder: Path, rank: int | None, *, memory_map: bool, cached: Mappi
         notes=parts.notes,
     )
     part = Part(number, parts.num_parts, partition, parts.identity)
-    return OpenedPart(merged, reader, graph, FeatureStore(features["node"], features["edge"]), part)
+    store = FeatureStore(features["node"], features["edge"])
+    return OpenedPart(merged, reader, graph, store, part, parts.parts[number].sha256)
 
 
 def _number(folder: Path, parts: PartSet, rank: int | None) -> int:

@@ -56,8 +56,13 @@ def cut_of(
             if name not in store.node and name not in store.edge:
                 known = ", ".join(map(listed, (*store.node, *store.edge)))
                 raise InputError(f"Dataset.partition: expected features among {known}, got {name!r}")
-        store = FeatureStore(*({key: one[key] for key in one if key in names} for one in (store.node, store.edge)))
+        store = with_features(store, names)
     return Cut(data.graph, partition, store, _names(whole, "whole"), data.items, data.ids, data.notes, data.checksum)
+
+
+def with_features(store: FeatureStore, names: Collection[FeatureName]) -> FeatureStore:
+    """Return a store with those of its features that are named."""
+    return FeatureStore(*({key: one[key] for key in one if key in names} for one in (store.node, store.edge)))
 
 
 def _names(names: str | Collection[FeatureName] | None, argument: str) -> list[FeatureName] | None:

@@ -28,7 +28,6 @@ from headrace.pipeline.storage.dataset.folder_writer import FolderWriter
 from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
 from headrace.pipeline.storage.dataset.manifest import Manifest
 from headrace.pipeline.storage.dataset.write_dataset import write_feature, write_ids, write_items
-from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.json_fields import counts_of
 from headrace.pipeline.storage.parts.part_set import Owners, PartFile, PartSet, checksum_of_manifest, folder_of_part
@@ -122,7 +121,8 @@ def write_parts(path: Path, cut: Cut, *, overwrite: bool, progress: bool) -> Non
             progress_bar(shown=progress, total=total, desc="write parts", unit="B", unit_scale=True) as bar,
         ):
             parts = _write_shared(FolderWriter(folder, bar.update), cut).identified()
-            digests = {name: _source(cut, "node", name).content_digest() for name in cut.store.node}
+            node = cut.store.node
+            digests = {name: node.in_contract(name).content_digest() for name in node if not cut.is_whole(name)}
             written = [_write_part(folder, bar.update, cut, parts, digests, part) for part in range(parts.num_parts)]
             replace(parts, parts=tuple(written)).write(folder)
     except OSError as cause:
@@ -151,20 +151,11 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
     graph, partition, kind = cut.graph, cut.partition, kind_of(cut.partition)
     num_nodes, table = graph.num_nodes, None
     if kind == "table":
-        owners = (partition.owner(ids) for ids in _ids(num_nodes, 8))
+        owners = (partition.owner(ids) for ids in _ids(num_nodes))
         table = writer.write(("owners",), torch.int32, (num_nodes,), owners)
-    attributes = {}
-    for name, rows in graph.node_attrs.items():
-        pieces = (gather_rows(rows, ids) for ids in _ids(num_nodes, rows[:1].nbytes))
-        attributes[name] = writer.write(("node_attribute", name), rows.dtype, tuple(rows.shape), pieces)
-    features = [
-        *(
-            write_feature(writer, "node", name, _source(cut, "node", name))
-            for name in cut.store.node
-            if cut.is_whole(name)
-        ),
-        *(write_feature(writer, "edge", name, _source(cut, "edge", name)) for name in cut.store.edge),
-    ]
+    node, edge = cut.store.node, cut.store.edge
+    of_nodes = [write_feature(writer, "node", name, node.in_contract(name)) for name in node if cut.is_whole(name)]
+    of_edges = [write_feature(writer, "edge", name, edge.in_contract(name)) for name in edge]
     return PartSet(
         cut.source,
         partition.num_parts,
@@ -174,8 +165,8 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
         counts_of(graph.edge_types),
         graph.content_digest(),
         Owners(kind, partition.sizes if kind == "range" else None, table),
-        attributes,
-        tuple(features),
+        {name: writer.tensor(("node_attribute", name), rows) for name, rows in graph.node_attrs.items()},
+        (*of_nodes, *of_edges),
         {name: tuple(write_items(writer, name, run) for run in runs_of(one)) for name, one in cut.items.items()},
         tuple(write_ids(writer, name, one) for name, one in cut.ids.items() if not isinstance(one, RowNumbers)),
         dict(cut.notes),
@@ -185,7 +176,7 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
 def _write_part(
     folder: Path, written: Any, cut: Cut, parts: PartSet, digests: Mapping[FeatureName, str], part: int
 ) -> PartFile:
-    """Write one part."""
+    """Write one part; `digests` are those of the features that are divided."""
     graph, owned = cut.graph, cut.partition.owned(part)
     path = folder / folder_of_part(part)
     path.mkdir()
@@ -216,11 +207,7 @@ def _write_part(
         },
         {},
     )
-    features = tuple(
-        replace(_write_own_rows(writer, cut, name, part), digest=digests[name])
-        for name in cut.store.node
-        if not cut.is_whole(name)
-    )
+    features = tuple(replace(_write_own_rows(writer, cut, name, part), digest=one) for name, one in digests.items())
     types = graph.node_types
     of_types = None if types is None else tuple(torch.searchsorted(owned, types.offsets).diff().tolist())
     record = PartRecord(parts.identity, part, parts.num_parts, len(owned), of_types, num_edges)
@@ -232,17 +219,13 @@ def _write_part(
 def _write_own_rows(writer: FolderWriter, cut: Cut, name: FeatureName, part: int) -> FeatureFile:
     """Write the rows of a node feature that a part owns."""
     owned = owners_of_rows(name, cut.partition, cut.graph).owned(part)
-    return write_feature(writer, "node", name, _source(cut, "node", name), owned)
+    return write_feature(writer, "node", name, cut.store.node.in_contract(name), owned)
 
 
-def _source(cut: Cut, of: str, name: FeatureName) -> FeatureSource:
-    return (cut.store.node if of == "node" else cut.store.edge).in_contract(name)
-
-
-def _ids(num_rows: int, row_bytes: int) -> Iterator[Tensor]:
-    """Yield the ids of all rows, some at a time."""
-    step = max(1, PIECE_BYTES // max(row_bytes, 8))
-    return (torch.arange(low, min(low + step, num_rows), device="cpu") for low in range(0, num_rows, step))
+def _ids(num_nodes: int) -> Iterator[Tensor]:
+    """Yield the ids of all nodes, some at a time."""
+    step = PIECE_BYTES // 8
+    return (torch.arange(low, min(low + step, num_nodes), device="cpu") for low in range(0, num_nodes, step))
 
 
 def _disk_full(path: Path, total: int, cause: OSError) -> OSError:
