@@ -61,7 +61,7 @@ test-quick: .venv/.installed ## the behaviour suite alone, but for slow tests an
 
 # Environments around a module that `make test-all` has looked at: what differs there is what crosses over, arguments, results
 # and errors, and what is installed; not the numbers that kernels find, nor the hundredth example.
-AGAIN := --hypothesis-profile quick -m "not slow and not law and not kernel"
+AGAIN := --hypothesis-profile few -m "not slow and not law and not kernel"
 
 docs: .venv/.installed ## build the site in build/docs: open build/docs/index.html; warnings are errors
 	.venv/bin/python -m sphinx --quiet --fail-on-warning --keep-going --jobs $(JOBS) -b html docs build/docs
@@ -113,7 +113,7 @@ SANITIZED = LD_PRELOAD="$$(for library in asan ubsan stdc++; do g++ -print-file-
 CACHES := $(patsubst %,tests/cuda_host/test_%.py,line_cache gpu_cached_feature gpu_cache)
 
 sanitize: .venv-sanitize/.installed ## run the tests of ops/ and of caches on GPUs, and a short fuzz on a build with AddressSanitizer and UBSan
-	$(SANITIZED) .venv-sanitize/bin/python -m pytest $(PARALLEL) -o timeout=900 --hypothesis-profile quick \
+	$(SANITIZED) .venv-sanitize/bin/python -m pytest $(PARALLEL) -o timeout=900 --hypothesis-profile few \
 		-m "not uninstrumented and not law" tests/ops tests/fuzz $(CACHES) $(ARGS)
 	$(SANITIZED) PYTHONPATH=tests .venv-sanitize/bin/python -m fuzz --seconds 20
 

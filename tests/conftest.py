@@ -18,7 +18,7 @@ SHARED_DATA = ROOT.parent / "shared" / "data"
 # Machines that run tests are shared, so a slow example says nothing; its seed, printed, does.
 # In CI a commit has one verdict: examples are new each time where people run the tests.
 hypothesis.settings.register_profile(
-    "headrace", deadline=None, print_blob=True, derandomize="CI" in os.environ, max_examples=30
+    "headrace", deadline=None, print_blob=True, derandomize="CI" in os.environ, max_examples=20
 )
 # For `make test-thorough`.
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("headrace"), max_examples=200)
@@ -31,7 +31,9 @@ hypothesis.settings.register_profile(
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
 # For `make test-quick`: who has just changed a line has found most of what there is by then.
-hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("headrace"), max_examples=25)
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("headrace"), max_examples=15)
+# Under another torch, or sanitizers: every path once, of code that has passed with more examples.
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("headrace"), max_examples=8)
 hypothesis.settings.load_profile("headrace")
 
 HAZARD = f"""the repository root is on sys.path: {ROOT}

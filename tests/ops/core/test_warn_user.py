@@ -117,6 +117,7 @@ def warned_lines(script: Path, imports: tuple[str, ...]) -> list[tuple[str, int]
 
 
 @pytest.mark.slow
+@pytest.mark.uninstrumented  # programs in which no kernel runs
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_warning_names_a_line_of_the_program(name, tmp_path):
     if "PyG" in name or "matrix" in name:
