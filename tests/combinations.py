@@ -19,8 +19,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+#: The names of all tests of the files that were read, those that do not run among them.
+COLLECTED = pytest.StashKey[set[str]]()
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what runs by `--thorough` alone."""
+    config.stash[COLLECTED] = {item.nodeid for item in items}
     if config.getoption("thorough") or any("::" in argument for argument in config.args):
         return
     chosen = {id(item) for _, of_one in groupby(items, _function) for item in _some(list(of_one))}

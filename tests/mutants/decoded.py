@@ -34,7 +34,7 @@ DECODED = (
         "pipeline/passes/fetch_at_owners.py",
         "stages.append(DecodeRows(at_owners))",
         "pass",
-        _STAGE + "test_ranks_send_what_is_stored[shards]",
+        _STAGE + "test_ranks_send_what_is_stored[parts]",
     ),
     Mutant(
         "pipeline/storage/dataset/reader.py",

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from combinations import COLLECTED
 
 from mutants.__main__ import Outcome, verdict
 from mutants.mutant import Mutant
@@ -18,6 +19,17 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_it_applies(mutant):
     assert not mutant.misfit(ROOT)
+
+
+def test_each_test_is_there_with_its_parameters(request):
+    """Of the files that this run has read as a whole."""
+    if any("::" in argument for argument in request.config.args):
+        pytest.skip("reads single tests of files")
+    collected = request.config.stash[COLLECTED]
+    functions = {name.partition("[")[0] for name in collected}
+    files = {name.partition("::")[0] for name in collected}
+    named = {mutant.test for mutant in MUTANTS if mutant.test.partition("::")[0] in files}
+    assert not {name for name in named if name not in (collected if name.endswith("]") else functions)}
 
 
 def test_there_are_no_two_alike():
