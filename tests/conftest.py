@@ -18,7 +18,7 @@ SHARED_DATA = ROOT.parent / "shared" / "data"
 # Machines that run tests are shared, so a slow example says nothing; its seed, printed, does.
 # In CI a commit has one verdict: examples are new each time where people run the tests.
 hypothesis.settings.register_profile(
-    "headrace", deadline=None, print_blob=True, derandomize="CI" in os.environ, max_examples=20
+    "headrace", deadline=None, print_blob=True, derandomize="CI" in os.environ, max_examples=30
 )
 # For `make test-thorough`.
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("headrace"), max_examples=200)
