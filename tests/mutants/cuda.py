@@ -73,7 +73,7 @@ CUDA = (
         "cuda/kernels/pick_uniform.cu",
         "position = starts[i] + last;",
         "position = starts[i] + last - 1;",
-        _PICKS + "test_without_replacement_edges_are_distinct",
+        _PICKS + "test_large_fanouts_use_another_duplicate_check",
     ),
     Mutant(
         "cuda/kernels/compact.cu",

@@ -98,7 +98,7 @@ GRAPH_FETCH = (
         "pipeline/passes/graph_cache.py",
         "cache = others[0] if others else GraphCache(",
         "cache = GraphCache(",
-        "tests/behaviour/passes/test_graph_cache.py::test_fires_on_rows_that_are_fetched",
+        "tests/pipeline/passes/test_graph_cache.py::test_hops_share_a_cache",
     ),
     Mutant(
         "pipeline/plan/verify.py",
