@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -99,3 +100,10 @@ def test_a_large_array_of_another_part_is_told_by_verify(tmp_path):
     with pytest.raises(hr.InputError, match=r"verify: expected in .*part-0/node\.x\.npy the bytes of its checksum"):
         data.verify()
     hr.open_dataset(tmp_path / "parts", rank=1).verify()
+
+
+def test_the_checksum_of_a_part_is_that_of_its_manifest(shards):
+    folder, _ = shards
+    for rank in range(2):
+        manifest = (folder / f"part-{rank}" / "dataset.json").read_bytes()
+        assert hr.open_dataset(folder, rank=rank).checksum == hashlib.sha256(manifest).hexdigest()
