@@ -31,7 +31,7 @@ hypothesis.settings.register_profile(
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
 # For `make test-quick`: who has just changed a line has found most of what there is by then.
-hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("headrace"), max_examples=15)
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("headrace"), max_examples=25)
 # Under another torch, or sanitizers: every path once, of code that has passed with more examples.
 hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("headrace"), max_examples=8)
 hypothesis.settings.load_profile("headrace")

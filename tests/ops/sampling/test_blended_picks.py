@@ -91,7 +91,6 @@ def keys_of(draw):
     return BlendedKey(stream_key(5, draw, 0, 0, 7), stream_key(5, draw, 1, 0, 7), 2, 4)
 
 
-@pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.law
 def test_every_subset_is_equally_likely():
@@ -104,7 +103,6 @@ def test_every_subset_is_equally_likely():
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
-@pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.law
 @pytest.mark.parametrize("weighted", [False, True], ids=["uniform", "weighted"])

@@ -73,7 +73,6 @@ def independent_law(probabilities):
 # --- the law ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.law
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
@@ -82,7 +81,6 @@ def test_one_of_three_edges_from_two_sources(dtype):
     assert_law(picks(SMALL, LaborRule(1), DRAWS, dtype=dtype), {(i,): 1 / 3 for i in range(3)})
 
 
-@pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.law
 def test_every_subset_of_a_richer_row_is_equally_likely():
@@ -91,7 +89,6 @@ def test_every_subset_of_a_richer_row_is_equally_likely():
     assert_law(picks(RICH, LaborRule(3), DRAWS), law)
 
 
-@pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.law
 @pytest.mark.parametrize(
@@ -105,7 +102,6 @@ def test_poisson_picks_are_independent(rule):
 WEIGHTS = torch.tensor([1.0, 3.0, 0.5, 2.0, 0.0, 1.5, 2.5], dtype=torch.float64)
 
 
-@pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.law
 def test_poisson_picks_by_weight_are_independent():
@@ -113,7 +109,6 @@ def test_poisson_picks_by_weight_are_independent():
     assert_law(picks(RICH, LaborRule(2, exact=False), DRAWS, WEIGHTS), law)
 
 
-@pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.law
 @pytest.mark.parametrize("rounds", [1, "*"])
@@ -126,7 +121,6 @@ def test_importance_picks_by_weight_are_independent(rounds):
     assert_law(picks(RICH, rule, DRAWS, WEIGHTS), independent_law(kept))
 
 
-@pytest.mark.cpu
 @pytest.mark.slow
 @pytest.mark.law
 def test_exact_picks_by_weight():
