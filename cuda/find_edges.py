@@ -30,12 +30,16 @@ class Rows(NamedTuple):
         int64[num_ranges, 5] on the device: rows of nodes by relation, as `TypedRows.ranges`; None where rows are nodes.
     edge_ids
         int32 or int64[num_edges], by which edges are meant; None for their positions.
+    ranks, num_rows
+        Of a part of a graph, as in `headrace.cuda.hop.GpuGraph`.
     """
 
     indptr: Tensor
     indices: Tensor
     ranges: Tensor | None = None
     edge_ids: Tensor | None = None
+    ranks: Tensor | None = None
+    num_rows: int | None = None
 
 
 class Pairs(NamedTuple):
@@ -87,20 +91,21 @@ def find_edges(graph: Rows, pairs: Pairs) -> Found:
         Of the kinds `FAULTS`.
     """
     device, num_pairs = pairs.sources.device, len(pairs.sources)
-    num_rows, num_edges = len(graph.indptr) - 1, len(graph.indices)
+    num_bounded, num_edges = len(graph.indptr) - 1, len(graph.indices)
+    num_rows = num_bounded if graph.num_rows is None else graph.num_rows
     faults = Faults(FAULTS, device)
     rows = torch.empty(num_pairs, dtype=torch.int64, device=device)
     num_ranges = 0 if graph.ranges is None else len(graph.ranges)
     launch(
-        "place_pairs", (), max(num_pairs, 1), graph.indptr, num_rows, num_edges, pairs.sources, pairs.destinations,
-        num_pairs, graph.ranges, num_ranges, pairs.relations, rows, faults.items, device=device,
+        "place_pairs", (), max(num_pairs, 1), graph.indptr, num_bounded, num_rows, num_edges, pairs.sources,
+        pairs.destinations, num_pairs, graph.ranges, num_ranges, pairs.relations, rows, faults.items, device=device,
     )  # fmt: skip
     by_group, groups = _grouped(rows, pairs.slots)
     order = _by(_by(by_group, pairs.sources), rows)
     wanted = None if pairs.wanted is None else pairs.wanted[order]
     ordered = _Sorted(rows[order], pairs.sources[order], groups[order], wanted)
     lengths = torch.empty_like(rows)
-    arguments = (graph.indptr, num_edges, ordered.rows, num_pairs, lengths, faults.items)
+    arguments = (graph.indptr, graph.ranks, num_edges, ordered.rows, num_pairs, lengths, faults.items)
     launch("measure_rows", (), num_pairs, *arguments, device=device)
     ends = torch.cumsum(lengths, 0)
     # Most pairs have an edge, and few have several.
@@ -145,8 +150,8 @@ def _match(graph: Rows, pairs: _Sorted, ends: Tensor, room: int) -> tuple[Tensor
     total = torch.zeros(1, dtype=torch.int64, device=device)
     id_type = torch.int64 if graph.edge_ids is None else graph.edge_ids.dtype
     launch(
-        "match_edges", (graph.indices.dtype, id_type), min(num_pairs, 1) * _READERS, graph.indptr, graph.indices,
-        graph.edge_ids, *pairs[:3], pairs.wanted, num_pairs, ends, room, positions, of_groups, counts, total,
-        device=device,
+        "match_edges", (graph.indices.dtype, id_type), min(num_pairs, 1) * _READERS, graph.indptr, graph.ranks,
+        graph.indices, graph.edge_ids, *pairs[:3], pairs.wanted, num_pairs, ends, room, positions, of_groups, counts,
+        total, device=device,
     )  # fmt: skip
     return positions, of_groups, counts, total

@@ -52,6 +52,10 @@ class GpuGraph(NamedTuple):
         Their running sums, as `headrace.cuda.pick_weighted` makes them, or None to make those of each frontier.
     relations
         Of a graph with types.
+    ranks
+        Of a part of a graph, int64: which rows indptr bounds, as `RankedRows.blocks`; None for all.
+    num_rows
+        Of a part of a graph, rows of the whole.
     """
 
     indptr: Tensor
@@ -61,11 +65,15 @@ class GpuGraph(NamedTuple):
     weights: Tensor | None = None
     sums: Tensor | None = None
     relations: Relations | None = None
+    ranks: Tensor | None = None
+    num_rows: int | None = None
 
     @property
     def num_nodes(self) -> int:
         """Number of nodes."""
-        return self.indptr.shape[0] - 1 if self.relations is None else self.relations.num_nodes
+        if self.relations is not None:
+            return self.relations.num_nodes
+        return self.indptr.shape[0] - 1 if self.num_rows is None else self.num_rows
 
 
 class Frontier(NamedTuple):
@@ -162,9 +170,9 @@ def find_segments(
     starts = torch.empty(num_dst, dtype=torch.int64, device=device)
     degrees = torch.empty_like(starts)
     launch(
-        "find_segments", (), max(num_dst, 1), graph.indptr, graph.num_nodes, graph.indices.shape[0], frontier.nodes,
-        num_dst, frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds, frontier.lows,
-        most, starts, degrees, counts, faults.items, device=device,
+        "find_segments", (), max(num_dst, 1), graph.indptr, graph.ranks, graph.num_nodes, graph.indices.shape[0],
+        frontier.nodes, num_dst, frontier.size, graph.times if frontier.bounds is not None else None, frontier.bounds,
+        frontier.lows, most, starts, degrees, counts, faults.items, device=device,
     )  # fmt: skip
     return Segments(frontier.nodes, frontier.slots, starts, degrees)
 

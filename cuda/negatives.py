@@ -75,12 +75,12 @@ class Pairs(NamedTuple):
 
 
 def draw_negatives(
-    indptr: Tensor, indices: Tensor, nodes: NegativeNodes, pairs: Pairs, key: int, total: int | None
+    indptr: Tensor, indices: Tensor, num_nodes: int, nodes: NegativeNodes, pairs: Pairs, key: int, total: int | None
 ) -> Tensor:
     """Return negatives, int64[sum of counts], pair by pair. Waits for the device once; twice without `total`, the sum.
 
     `indptr`, int64[num_nodes + 1], and `indices`, int32 or int64[num_edges], are on the device or in memory that it
-    reads, as are the arrays of nodes.
+    reads, as are the arrays of nodes. Where nobody is rejected, nor drawn by degree, indptr may be that of a part.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def draw_negatives(
     if total is None:
         total = int(ends[-1]) if num_pairs else 0
     launch(
-        "check_negatives", (), max(num_pairs, 1), indptr, len(indptr) - 1, num_edges, first, last, law, sums, size,
+        "check_negatives", (), max(num_pairs, 1), indptr, num_nodes, num_edges, first, last, law, sums, size,
         counts, ends, num_pairs, total, sources, prefix, faults.items, device=device,
     )  # fmt: skip
     if total < 0:

@@ -62,7 +62,7 @@ def _find_segments(graph: GpuGraph, frontier: Frontier, faults: Faults) -> tuple
     slots = None if frontier.slots is None else torch.empty_like(rows)
     times = None if frontier.bounds is None else graph.times
     launch(
-        "find_typed_segments", (), num_segments, graph.indptr, graph.num_nodes, len(graph.indices),
+        "find_typed_segments", (), num_segments, graph.indptr, graph.ranks, graph.num_nodes, len(graph.indices),
         graph.relations.ranges, num_relations, frontier.nodes, frontier.slots, num_dst, frontier.size, times,
         frontier.bounds, frontier.lows, rows, slots, starts, degrees, faults.items, device=device,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from headrace.ops.sampling.layer_reducer import LayerReducer
 
 Int64Array: TypeAlias = NDArray[np.int64]
 IdArray: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+Rows: TypeAlias = Int64Array | tuple[Int64Array, NDArray[np.uint64], int]
 WeightArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 Excluded: TypeAlias = tuple[Int64Array, Int64Array, Int64Array, Int64Array | None]
 Trees: TypeAlias = tuple[Int64Array, int, Int64Array | None, Int64Array | None, Int64Array | None]
@@ -54,7 +55,7 @@ class Relation:
 class FusedSampler:
     def __init__(
         self,
-        indptr: Int64Array,
+        indptr: Rows,
         indices: IdArray,
         edge_ids: IdArray | None,
         weights: WeightArray | None,
@@ -152,7 +153,7 @@ def feistel_range(num_items: int, start: int, stop: int, key: int) -> Int64Array
 def coo_to_csc(
     src: NDArray[Any], dst: NDArray[Any], num_nodes: int, num_threads: int
 ) -> tuple[Int64Array, IdArray, IdArray | None]: ...
-def check_csc(indptr: Int64Array, indices: IdArray, num_threads: int) -> None: ...
+def check_csc(indptr: Int64Array, indices: IdArray, num_ids: int, num_threads: int) -> None: ...
 def order_of_rows(indptr: Int64Array, keys: Int64Array, num_threads: int) -> Int64Array | None: ...
 def typed_rows(
     indptr: Int64Array,
@@ -165,8 +166,10 @@ def typed_rows(
 def has_parallel_edges(indptr: Int64Array, indices: IdArray, num_threads: int) -> bool: ...
 def check_weights(indptr: Int64Array, weights: WeightArray, num_threads: int) -> None: ...
 def compact(seen: Int64Array, neighbors: IdArray) -> tuple[Int64Array, IdArray]: ...
+def rank_rows(ids: Int64Array, num_ids: int) -> NDArray[np.uint64]: ...
+def find_rows(blocks: NDArray[np.uint64], num_ids: int, ids: Int64Array) -> Int64Array: ...
 def find_edges(
-    indptr: Int64Array,
+    indptr: Rows,
     indices: IdArray,
     sources: Int64Array,
     destinations: Int64Array,
@@ -174,7 +177,7 @@ def find_edges(
     slots: Int64Array | None = None,
 ) -> Excluded: ...
 def draw_negatives(
-    indptr: Int64Array,
+    indptr: Rows,
     indices: IdArray,
     first: int,
     last: int,
@@ -189,7 +192,7 @@ def draw_negatives(
     num_threads: int,
 ) -> Int64Array: ...
 def sample_hop(
-    indptr: Int64Array,
+    indptr: Rows,
     indices: IdArray,
     frontier: Int64Array,
     rules: Sequence[Rule],

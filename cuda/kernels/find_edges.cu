@@ -5,6 +5,7 @@
 
 #include "faults.cuh"
 #include "grid.cuh"
+#include "row_ranks.cuh"
 #include "segments.cuh"
 
 namespace headrace {
@@ -26,11 +27,11 @@ struct RelationRange {
 
 // The row that each pair is looked for in, -1 for none. With `ranges` it is that of the pair's relation, and a
 // destination that the relation does not end in has none.
-__global__ void place_pairs(const std::int64_t* indptr, std::int64_t num_rows, std::int64_t num_edges,
-                            const std::int64_t* sources, const std::int64_t* destinations, std::int64_t num_pairs,
+__global__ void place_pairs(const std::int64_t* indptr, std::int64_t num_bounded, std::int64_t num_rows,
+                            std::int64_t num_edges, const std::int64_t* sources, const std::int64_t* destinations, std::int64_t num_pairs,
                             const RelationRange* ranges, std::int64_t num_ranges, const std::int64_t* relations,
                             std::int64_t* rows, std::int64_t* faults) {
-  if (thread_of_grid() == 0 && (indptr[0] != 0 || indptr[num_rows] != num_edges)) report(faults, kWrongEnds, 0);
+  if (thread_of_grid() == 0 && (indptr[0] != 0 || indptr[num_bounded] != num_edges)) report(faults, kWrongEnds, 0);
   for_each_item(num_pairs, [&](std::int64_t i) {
     rows[i] = -1;
     if (sources[i] < 0 || sources[i] >= num_rows) return report(faults, kForeignSource, i);
@@ -49,13 +50,16 @@ __global__ void place_pairs(const std::int64_t* indptr, std::int64_t num_rows, s
 }
 
 // How many edges have to be read for each pair: those of its row for the first pair of a row, none for the others.
-__global__ void measure_rows(const std::int64_t* indptr, std::int64_t num_edges, const std::int64_t* rows,
+__global__ void measure_rows(const std::int64_t* indptr, const std::uint64_t* ranks, std::int64_t num_edges,
+                             const std::int64_t* rows,
                              std::int64_t num_pairs, std::int64_t* lengths, std::int64_t* faults) {
   for_each_item(num_pairs, [&](std::int64_t i) {
     lengths[i] = 0;
     if (rows[i] < 0 || (i > 0 && rows[i] == rows[i - 1])) return;
-    const std::int64_t start = indptr[rows[i]];
-    const std::int64_t stop = indptr[rows[i] + 1];
+    const std::int64_t place = RowRanks{ranks}.find(rows[i]);
+    if (place < 0) return;
+    const std::int64_t start = indptr[place];
+    const std::int64_t stop = indptr[place + 1];
     if (start < 0 || stop < start || stop > num_edges) return report(faults, kBrokenRow, i);
     lengths[i] = stop - start;
   });
@@ -88,7 +92,8 @@ struct SortedPairs {
 // List each edge of a row of pairs for each group that has a pair of it, in any order, as far as there is room; count
 // all of them, and those of each group.
 template <class Index, class EdgeId>
-__global__ void match_edges(const std::int64_t* indptr, const Index* indices, const EdgeId* edge_ids,
+__global__ void match_edges(const std::int64_t* indptr, const std::uint64_t* ranks, const Index* indices,
+                            const EdgeId* edge_ids,
                             const std::int64_t* rows, const std::int64_t* sources, const std::int64_t* groups,
                             const std::int64_t* wanted, std::int64_t num_pairs, const std::int64_t* ends,
                             std::int64_t room, std::int64_t* positions, std::int64_t* of_groups, std::int64_t* counts,
@@ -97,7 +102,7 @@ __global__ void match_edges(const std::int64_t* indptr, const Index* indices, co
   for_each_item(ends[num_pairs - 1], [&](std::int64_t item) {
     const std::int64_t first = count_until(ends, num_pairs, item);
     const std::int64_t before = first == 0 ? 0 : ends[first - 1];
-    const std::int64_t position = indptr[rows[first]] + (item - before);
+    const std::int64_t position = indptr[RowRanks{ranks}.find(rows[first])] + (item - before);
     const auto source = static_cast<std::int64_t>(indices[position]);
     const std::int64_t id = edge_ids == nullptr ? position : static_cast<std::int64_t>(edge_ids[position]);
     std::int64_t k = pairs.find(first, source);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "faults.cuh"
+#include "row_ranks.cuh"
 
 namespace headrace {
 
@@ -45,15 +46,18 @@ inline std::int64_t count_before(const std::int64_t* numbers, std::int64_t count
 // Rows of in-edges, and of each element of a frontier the bounds that cut its row; null for none.
 struct BoundedRows {
   const std::int64_t* indptr;
+  RowRanks ranks;  // which rows indptr bounds; all others are empty
   std::int64_t num_edges;
   const std::int64_t* times;
   const std::int64_t* bounds;
   const std::int64_t* lows;
 
-  // What element i may pick from of a row: `degree` edges from position `start` on.
+  // What element i may pick from of a row: `degree` edges from position `start` on. Of no row both stay as they are.
   void find(std::int64_t row, std::int64_t i, std::int64_t* start, std::int64_t* degree, std::int64_t* faults) const {
-    const std::int64_t first = indptr[row];
-    const std::int64_t stop = indptr[row + 1];
+    const std::int64_t place = ranks.find(row);
+    if (place < 0) return;
+    const std::int64_t first = indptr[place];
+    const std::int64_t stop = indptr[place + 1];
     if (first < 0 || stop < first || stop > num_edges) return report(faults, kNoRow, i);
     const std::int64_t count = bounds == nullptr ? stop - first : count_until(times + first, stop - first, bounds[i]);
     const std::int64_t early = lows == nullptr ? 0 : count_before(times + first, count, lows[i]);

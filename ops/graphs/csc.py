@@ -79,17 +79,21 @@ def coo_to_csc(src: Array, dst: Array, num_nodes: int, *, num_threads: int | Non
     )
 
 
-def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int | None = None) -> None:
+def check_csc(
+    indptr: Array, indices: Array, num_nodes: int, *, num_rows: int | None = None, num_threads: int | None = None
+) -> None:
     """Check a graph that was not built by coo_to_csc.
 
     Parameters
     ----------
     indptr : torch.Tensor or numpy.ndarray
-        int64[num_nodes + 1].
+        int64[num_rows + 1].
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     num_nodes : int
         Ids are in [0, num_nodes).
+    num_rows : int, optional
+        Rows of a part of a graph; by default those of all nodes.
     num_threads : int, optional
         Default: the cores this process may use.
 
@@ -102,10 +106,11 @@ def check_csc(indptr: Array, indices: Array, num_nodes: int, *, num_threads: int
     num_nodes = as_count(num_nodes, "num_nodes", stage=stage)
     starts = as_numpy(indptr, "indptr", stage=stage)
     sources = as_numpy(indices, "indices", stage=stage, dtypes=ID_DTYPES)
-    if starts.size != num_nodes + 1:
-        message = f"{stage}: expected indptr to have num_nodes + 1 = {num_nodes + 1} entries, got {starts.size}"
+    name, rows = ("num_nodes", num_nodes) if num_rows is None else ("num_rows", num_rows)
+    if starts.size != rows + 1:
+        message = f"{stage}: expected indptr to have {name} + 1 = {rows + 1} entries, got {starts.size}"
         raise InputError(message)
-    _native.check_csc(starts, sources, as_num_threads(num_threads, stage=stage))
+    _native.check_csc(starts, sources, num_nodes, as_num_threads(num_threads, stage=stage))
 
 
 def has_parallel_edges(indptr: Array, indices: Array, *, num_threads: int | None = None) -> bool:

@@ -58,7 +58,7 @@ def undirected(indptr: Array, indices: Array, *, num_threads: int | None = None)
     stage = "undirected"
     starts, sources = graph_arrays(indptr, indices, stage)
     threads = as_num_threads(num_threads, stage=stage)
-    _native.check_csc(starts, sources, threads)
+    _native.check_csc(starts, sources, starts.size - 1, threads)
     num_nodes = starts.size - 1
     destinations = np.repeat(np.arange(num_nodes, dtype=sources.dtype), np.diff(starts))
     kept = sources != destinations

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.ops.graphs.ranked_rows import RankedRows
 from headrace.ops.reference.hop import Hop, sample_hop
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def sample_typed_hop(
     lows: IntArray | None = None,
 ) -> Hop:
     """Sample each relation by itself, as a graph whose nodes are rows, and put the picks side by side."""
+    assert not isinstance(rows.row_ptr, RankedRows)  # of a whole graph
     row_ptr = rows.row_ptr.numpy()
     picks: list[list[tuple[int, int, np.float32]]] = [[] for _ in frontier]
     has_weights = False

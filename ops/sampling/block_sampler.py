@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, edge_array, graph_arrays, weight_array
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, edge_array, weight_array
 from headrace.ops.borrowed import Borrowed
 from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
+from headrace.ops.graphs.ranked_rows import RankedRows, bounds_of, row_arrays
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import fused_on_gpu
 from headrace.ops.sampling.edge_positions import EdgePositions, native_excluded
@@ -37,8 +38,9 @@ class BlockSampler:
 
     Parameters
     ----------
-    indptr : torch.Tensor or numpy.ndarray
-        int64[num_nodes + 1]. The graph's arrays are borrowed, not copied: do not change them.
+    indptr : torch.Tensor, numpy.ndarray or RankedRows
+        int64[num_nodes + 1]; of a part of a graph the rows of its own nodes. The graph's arrays are borrowed, not
+        copied: do not change them.
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     edge_ids : torch.Tensor or numpy.ndarray, optional
@@ -64,7 +66,7 @@ class BlockSampler:
 
     def __init__(
         self,
-        indptr: Array,
+        indptr: Array | RankedRows,
         indices: Array,
         edge_ids: Array | None = None,
         weights: Array | None = None,
@@ -75,12 +77,12 @@ class BlockSampler:
         rows: TypedRows | None = None,
     ) -> None:
         stage = "BlockSampler"
-        device = device_of(indptr) if device is None else device
+        device = device_of(bounds_of(indptr)) if device is None else device
         self._rows = rows
         self._on_gpu: fused_on_gpu.BlockSampler | None = None
         if device is not None:
             if weights is not None and trust_weights is not True and device.type != "cpu":
-                check_weights(*(torch.as_tensor(one, device="cpu") for one in (indptr, weights)))
+                check_weights(*(torch.as_tensor(one, device="cpu") for one in (bounds_of(indptr), weights)))
             self._on_gpu = fused_on_gpu.BlockSampler(device, indptr, indices, edge_ids, weights, times, rows, stage)
         self._by_weight = weights is not None
         self._known_rules: tuple[Sequence[HopRule], list[list[_native.Rule]]] = (), []
@@ -88,7 +90,7 @@ class BlockSampler:
         on_cpu = device is None or device.type == "cpu"
         self._arrays = (indptr, indices, edge_ids, weights, times) if on_cpu else None
         if on_cpu and weights is not None and trust_weights is not True:  # nothing else is a promise
-            check_weights(indptr, weights)
+            check_weights(bounds_of(indptr), weights)
         self._bound = self._bind() if on_cpu else None
 
     def _bind(self) -> tuple[_native.FusedSampler, Borrowed]:
@@ -97,19 +99,19 @@ class BlockSampler:
         stage = "BlockSampler"
         indptr, indices, edge_ids, weights, times = self._arrays
         rows = self._rows
-        borrowed = Borrowed((*self._arrays, None if rows is None else rows.row_ptr))  # before the kernel has them
-        starts, sources = graph_arrays(indptr, indices, stage)
+        bounds = indptr if rows is None else rows.row_ptr
+        of_rows = (bounds.starts, bounds.blocks) if isinstance(bounds, RankedRows) else (bounds,)
+        borrowed = Borrowed((*of_rows, *self._arrays[1:]))  # before the kernel has them
+        starts, sources = row_arrays(bounds, indices, stage)
         ids = None
         if edge_ids is not None:
             ids = edge_array(edge_ids, "edge_ids", sources.size, stage, dtypes=ID_DTYPES)
         values = None if weights is None else weight_array(weights, sources.size, stage)
         of_edges = None if times is None else edge_array(times, "times", sources.size, stage)
-        if rows is None:
-            return _native.FusedSampler(starts, sources, ids, values, times=of_edges), borrowed
-        row_ptr, _ = graph_arrays(rows.row_ptr, sources, stage)
-        relations = rows.native[0]
-        made = _native.FusedSampler(row_ptr, sources, ids, values, relations, rows.num_nodes, times=of_edges)
-        return made, borrowed
+        options: dict[str, Any] = {} if rows is None else {"relations": rows.native[0], "num_nodes": rows.num_nodes}
+        if isinstance(bounds, RankedRows):  # of a part nothing has an entry for each node of the whole graph
+            options["most_slots"] = 0
+        return _native.FusedSampler(starts, sources, ids, values, times=of_edges, **options), borrowed
 
     def _native_sampler(self) -> _native.FusedSampler | None:
         """Return the kernel, made anew where torch has moved the arrays that it reads."""

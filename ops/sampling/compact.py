@@ -138,6 +138,8 @@ class Compactor:
     ----------
     num_nodes : int
         Nodes of the graph.
+    dense : bool
+        False takes memory by the size of calls for graphs of any size, as for a part of a graph.
 
     Raises
     ------
@@ -145,9 +147,9 @@ class Compactor:
         For a negative number, or another type.
     """
 
-    def __init__(self, num_nodes: int) -> None:
+    def __init__(self, num_nodes: int, *, dense: bool = True) -> None:
         self._num_nodes = as_count(num_nodes, "num_nodes", stage="Compactor")
-        self._native = _native.Compactor(self._num_nodes)
+        self._native = _native.Compactor(self._num_nodes, **({} if dense else {"most_slots": 0}))
 
     @property
     def scratch_bytes(self) -> int:

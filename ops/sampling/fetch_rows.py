@@ -11,6 +11,7 @@ from headrace.ops._arrays import Array, as_numpy, graph_arrays
 from headrace.ops.cache.line_cache import LineCache, LineCounts
 from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of, on_device
+from headrace.ops.graphs.ranked_rows import RankedRows, bounds_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
 from headrace.ops.sampling.rules import Rule
@@ -38,7 +39,9 @@ class FetchedRows(NamedTuple):
     counts: LineCounts | None = None
 
 
-def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCache | None = None) -> FetchedRows:
+def fetch_rows(
+    indptr: Array | RankedRows, indices: Array, frontier: Array, *, cache: LineCache | None = None
+) -> FetchedRows:
     """Copy the in-edges of every node of a frontier to the device of the frontier.
 
     On a GPU neighbouring threads copy lines of 32 sources, from pinned host memory or from a cache in GPU memory. The
@@ -48,8 +51,8 @@ def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCac
 
     Parameters
     ----------
-    indptr : torch.Tensor or numpy.ndarray
-        int64[num_nodes + 1].
+    indptr : torch.Tensor, numpy.ndarray or RankedRows
+        int64[num_nodes + 1]; of a part of a graph the rows of its own nodes.
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
     frontier : torch.Tensor or numpy.ndarray
@@ -79,16 +82,21 @@ def fetch_rows(indptr: Array, indices: Array, frontier: Array, *, cache: LineCac
         cache.check_is_for(indices, device, stage)
     if device is not None:
         return FetchedRows(*on_gpu.fetch_rows(device, indptr, indices, frontier, cache, stage))
-    starts, sources = graph_arrays(indptr, indices, stage)
+    starts, sources = graph_arrays(bounds_of(indptr), indices, stage)
     nodes = as_numpy(frontier, "frontier", stage=stage)
-    foreign = (nodes < 0) | (nodes >= starts.size - 1)
+    num_nodes = indptr.num_ids if isinstance(indptr, RankedRows) else starts.size - 1
+    foreign = (nodes < 0) | (nodes >= num_nodes)
     if foreign.any():
         item = int(foreign.argmax())
         raise InputError(
             f"{stage}: frontier[{item}] = {nodes[item]} is not a node of the graph: expected 0 <= id < num_nodes = "
-            f"{starts.size - 1}"
+            f"{num_nodes}"
         )
-    begins, ends = starts[nodes], starts[nodes + 1]
+    if isinstance(indptr, RankedRows):
+        places = indptr.find(torch.from_numpy(nodes)).numpy()
+        begins, ends = (np.where(places < 0, 0, starts[places + more]) for more in (0, 1))
+    else:
+        begins, ends = starts[nodes], starts[nodes + 1]
     unsound = (begins < 0) | (ends < begins) | (ends > sources.size)
     if unsound.any():
         node = int(nodes[unsound.argmax()])

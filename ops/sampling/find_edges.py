@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy, graph_arrays
+from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
 from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
+from headrace.ops.graphs.ranked_rows import RankedRows, row_arrays
 from headrace.ops.sampling import find_edges_on_gpu
 from headrace.ops.sampling.edge_positions import EdgePositions
 from headrace.ops.sampling.typed_rows import TypedRows
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def find_edges(
-    indptr: Array,
+    indptr: Array | RankedRows,
     indices: Array,
     sources: Array,
     destinations: Array,
@@ -41,8 +42,8 @@ def find_edges(
 
     Parameters
     ----------
-    indptr : torch.Tensor or numpy.ndarray
-        int64[num_nodes + 1]; with `rows` that of the rows.
+    indptr : torch.Tensor, numpy.ndarray or RankedRows
+        int64[num_nodes + 1]; with `rows` that of the rows. Of a part of a graph the rows of its own nodes.
     indices : torch.Tensor or numpy.ndarray
         int32[num_graph_edges] or int64[num_graph_edges].
     sources, destinations : torch.Tensor or numpy.ndarray
@@ -78,7 +79,7 @@ def find_edges(
         return find_edges_on_gpu.find_edges(
             device, indptr, indices, edge_ids, sources, destinations, of_pairs, rows, stage
         )
-    starts, neighbors = graph_arrays(indptr, indices, stage)
+    starts, neighbors = row_arrays(indptr, indices, stage)
     src, dst = (
         as_numpy(array, name, stage=stage) for name, array in (("sources", sources), ("destinations", destinations))
     )

@@ -11,6 +11,7 @@ from headrace.ops._arrays import Array
 from headrace.ops.errors import InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.gpu import device_errors, on_device
+from headrace.ops.graphs.ranked_rows import RankedRows, bounds_of
 from headrace.ops.sampling.edge_positions import EdgePositions, FoundOnGpu, check_excluded
 from headrace.ops.sampling.typed_rows import TypedRows
 
@@ -23,7 +24,7 @@ _IDS = (torch.int32, torch.int64)
 
 def find_edges(
     device: torch.device,
-    indptr: Array,
+    indptr: Array | RankedRows,
     indices: Array,
     edge_ids: Array | None,
     sources: Array,
@@ -37,7 +38,8 @@ def find_edges(
     from headrace.cuda.find_edges import Pairs, Rows
     from headrace.cuda.find_edges import find_edges as find
 
-    starts = on_device(indptr, "indptr", device, stage=stage, in_place=True)
+    starts = on_device(bounds_of(indptr), "indptr", device, stage=stage, in_place=True)
+    part = (indptr.blocks, indptr.num_ids) if isinstance(indptr, RankedRows) else (None, None)
     neighbors = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, in_place=True)
     if len(starts) == 0:
         raise InputError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
@@ -60,7 +62,7 @@ def find_edges(
     ranges = None if rows is None else rows.ranges_on(device)
     try:
         with device_errors():
-            return FoundOnGpu(*find(Rows(starts, neighbors, ranges, ids), Pairs(src, dst, **columns)))
+            return FoundOnGpu(*find(Rows(starts, neighbors, ranges, ids, *part), Pairs(src, dst, **columns)))
     except Fault as fault:
         _refuse(fault, src, dst, starts, len(neighbors), stage)
         raise

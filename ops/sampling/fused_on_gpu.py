@@ -10,6 +10,7 @@ import torch
 from headrace.ops._arrays import Array
 from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_errors, on_device
+from headrace.ops.graphs.ranked_rows import RankedRows
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling.edge_positions import EdgePositions
 from headrace.ops.sampling.find_edges_on_gpu import gaps_of
@@ -69,7 +70,7 @@ class BlockSampler:
     def __init__(
         self,
         device: torch.device,
-        indptr: Array,
+        indptr: Array | RankedRows,
         indices: Array,
         edge_ids: Array | None,
         weights: Array | None,

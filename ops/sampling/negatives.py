@@ -11,11 +11,12 @@ from headrace.ops import _native
 from headrace.ops._arrays import Array, as_key, as_num_threads, as_numpy, graph_arrays, is_int
 from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
+from headrace.ops.graphs.ranked_rows import RankedRows, row_arrays
 from headrace.ops.sampling import negatives_on_gpu
 
 
 def draw_negatives(
-    indptr: Array,
+    indptr: Array | RankedRows,
     indices: Array,
     counts: Array,
     *,
@@ -37,7 +38,7 @@ def draw_negatives(
 
     Parameters
     ----------
-    indptr : torch.Tensor or numpy.ndarray
+    indptr : torch.Tensor, numpy.ndarray or RankedRows
         int64[num_nodes + 1].
     indices : torch.Tensor or numpy.ndarray
         int32[num_edges] or int64[num_edges].
@@ -83,7 +84,7 @@ def draw_negatives(
     """
     stage = "draw_negatives"
     device = device_of(counts)
-    num_nodes = len(indptr) - 1
+    num_nodes = indptr.num_ids if isinstance(indptr, RankedRows) else len(indptr) - 1
     first, last = (0, num_nodes) if nodes is None else nodes
     if not (is_int(first) and is_int(last) and 0 <= first < last <= num_nodes):
         message = (
@@ -102,7 +103,7 @@ def draw_negatives(
             device, indptr, indices, counts, (int(first), int(last)), weight, reject, order, prefix,
             int(first_pair), as_key(key, stage=stage), total, stage,
         )  # fmt: skip
-    starts, sources = graph_arrays(indptr, indices, stage)
+    starts, sources = row_arrays(indptr, indices, stage)
     laws = _native.NegativeLaw
     sums = None
     if weight is None:

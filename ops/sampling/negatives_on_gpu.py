@@ -9,6 +9,7 @@ import torch
 from headrace.ops._arrays import Array
 from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_errors, on_device
+from headrace.ops.graphs.ranked_rows import RankedRows, bounds_of
 
 if TYPE_CHECKING:
     from headrace.cuda.faults import Fault
@@ -19,7 +20,7 @@ _IDS = (torch.int32, torch.int64)
 
 def draw_negatives(
     device: torch.device,
-    indptr: Array,
+    indptr: Array | RankedRows,
     indices: Array,
     counts: Array,
     nodes: tuple[int, int],
@@ -36,7 +37,8 @@ def draw_negatives(
     from headrace.cuda import negatives as twin
     from headrace.cuda.faults import Fault
 
-    starts = on_device(indptr, "indptr", device, stage=stage, in_place=True)
+    starts = on_device(bounds_of(indptr), "indptr", device, stage=stage, in_place=True)
+    num_nodes = indptr.num_ids if isinstance(indptr, RankedRows) else len(starts) - 1
     sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, in_place=True)
     of_pairs = on_device(counts, "counts", device, stage=stage)
     laws = {type(None): twin.UNIFORM, str: twin.IN_DEGREE}
@@ -61,7 +63,7 @@ def draw_negatives(
     pairs = twin.Pairs(of_pairs, reject, prefix, first_pair)
     try:
         with device_errors():
-            return twin.draw_negatives(starts, sources, drawn_from, pairs, key, total)
+            return twin.draw_negatives(starts, sources, num_nodes, drawn_from, pairs, key, total)
     except Fault as fault:
         raise _error_of(fault, drawn_from, pairs, starts, sources, total, stage) from fault
 

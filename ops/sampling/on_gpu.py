@@ -11,6 +11,7 @@ import torch
 from headrace.ops._arrays import Array
 from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_errors, on_device
+from headrace.ops.graphs.ranked_rows import RankedRows, bounds_of
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling.edge_positions import EdgePositions
 from headrace.ops.sampling.find_edges_on_gpu import gaps_of
@@ -33,7 +34,7 @@ _WEIGHTS = (torch.float32, torch.float64)
 
 def graph_on(
     device: torch.device,
-    indptr: Array,
+    indptr: Array | RankedRows,
     indices: Array,
     stage: str,
     *,
@@ -45,7 +46,7 @@ def graph_on(
     """Return the arrays of a graph as kernels on a device read them; with types `indptr` is that of the rows."""
     from headrace.cuda.hop import GpuGraph, Relations
 
-    starts = on_device(indptr, "indptr", device, stage=stage, in_place=True)
+    starts = on_device(bounds_of(indptr), "indptr", device, stage=stage, in_place=True)
     sources = on_device(indices, "indices", device, stage=stage, dtypes=_IDS, in_place=True)
     if len(starts) == 0:
         raise InputError(f"{stage}: expected indptr to have num_nodes + 1 entries, got none")
@@ -68,7 +69,8 @@ def graph_on(
     if rows is not None:
         ranges = torch.tensor([one[1:] for one in rows.ranges], dtype=torch.int64, device=device).view(-1, 4)
         relations = Relations(ranges, rows.num_nodes)
-    return GpuGraph(starts, sources, **views, relations=relations)
+    part = (indptr.blocks, indptr.num_ids) if isinstance(indptr, RankedRows) else (None, None)
+    return GpuGraph(starts, sources, **views, relations=relations, ranks=part[0], num_rows=part[1])
 
 
 def hop_of(rule: HopRule, key: int | BlendedKey, rows: TypedRows | None, by_weight: bool, stage: str) -> HopSpec:
@@ -185,7 +187,12 @@ def check_elements(
 
 
 def fetch_rows(
-    device: torch.device, indptr: Array, indices: Array, frontier: Array, cache: LineCache | None, stage: str
+    device: torch.device,
+    indptr: Array | RankedRows,
+    indices: Array,
+    frontier: Array,
+    cache: LineCache | None,
+    stage: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, LineCounts | None]:
     """Copy the rows of a frontier to the device, through a cache if there is one; errors are those of the CPU."""
     from headrace.cuda.faults import Fault, Faults

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from headrace.ops import _native
-from headrace.ops._arrays import Array, as_num_threads, as_numpy, graph_arrays, weight_array
+from headrace.ops._arrays import Array, as_num_threads, as_numpy, weight_array
 from headrace.ops.errors import InputError
 from headrace.ops.gpu import device_of
+from headrace.ops.graphs.ranked_rows import RankedRows, row_arrays
 from headrace.ops.random.dependency import BlendedKey
 from headrace.ops.sampling import on_gpu
 from headrace.ops.sampling.edge_positions import EdgePositions, native_excluded
@@ -47,7 +48,7 @@ class Hop(NamedTuple):
 
 
 def sample_hop(
-    indptr: Array,
+    indptr: Array | RankedRows,
     indices: Array,
     frontier: Array,
     rule: HopRule,
@@ -76,8 +77,9 @@ def sample_hop(
 
     Parameters
     ----------
-    indptr : torch.Tensor or numpy.ndarray
-        int64[num_nodes + 1]; with `rows`, their `row_ptr`.
+    indptr : torch.Tensor, numpy.ndarray or RankedRows
+        int64[num_nodes + 1]; with `rows`, their `row_ptr`. Of a part of a graph the rows of its own nodes; those of all
+        others are empty.
     indices : torch.Tensor or numpy.ndarray
         int32[num_graph_edges] or int64[num_graph_edges].
     frontier : torch.Tensor or numpy.ndarray
@@ -133,7 +135,7 @@ def sample_hop(
         graph = on_gpu.graph_on(device, indptr, indices, stage, times=times, weights=weights, rows=rows)
         arguments = (graph, device, frontier, rule, key, slots, bounds, lows, may_repeat, stage)
         return Hop(*on_gpu.sample_hop(*arguments, rows=rows, excluded=excluded))
-    starts, sources = graph_arrays(indptr, indices, stage)
+    starts, sources = row_arrays(indptr, indices, stage)
     of_slots, of_bounds, of_lows = (
         None if array is None else as_numpy(array, name, stage=stage)
         for name, array in (("slots", slots), ("bounds", bounds), ("lows", lows))

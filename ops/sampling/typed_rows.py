@@ -12,6 +12,7 @@ from headrace.ops import _native
 from headrace.ops._arrays import ID_DTYPES, Array, as_num_threads, as_numpy
 from headrace.ops.errors import InputError
 from headrace.ops.forks import cached_property
+from headrace.ops.graphs.ranked_rows import RankedRows
 from headrace.ops.memory_limit import check_fits_memory
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class TypedRows:
 
     Attributes
     ----------
-    row_ptr : torch.Tensor
-        int64[num_rows + 1], the bounds of rows among the graph's edges.
+    row_ptr : torch.Tensor or RankedRows
+        int64[num_rows + 1], the bounds of rows among the graph's edges; of a part of a graph the rows of its own nodes.
     num_nodes : int
         Nodes of the graph.
     first_nodes : tuple of int
@@ -39,7 +40,7 @@ class TypedRows:
         For each relation the node types in which it may end; empty for a relation without such a type.
     """
 
-    row_ptr: torch.Tensor
+    row_ptr: torch.Tensor | RankedRows
     num_nodes: int
     first_nodes: tuple[int, ...]
     relations: tuple[tuple[int, ...], ...]
@@ -47,7 +48,28 @@ class TypedRows:
     @property
     def num_rows(self) -> int:
         """Rows."""
-        return len(self.row_ptr) - 1
+        return self.row_ptr.num_ids if isinstance(self.row_ptr, RankedRows) else len(self.row_ptr) - 1
+
+    def of_part(self, own_nodes: torch.Tensor, first_nodes: Sequence[int]) -> TypedRows:
+        """Return these rows by the numbers that they have in a graph of which they are a part.
+
+        Parameters
+        ----------
+        own_nodes : torch.Tensor
+            int64[num_nodes], ascending, the nodes of the whole graph whose rows these are.
+        first_nodes : sequence of int
+            Those of the whole graph.
+        """
+        strides = _strides(len(first_nodes) - 1, self.relations)
+        first_rows = torch.tensor(_first_rows(first_nodes, strides), device="cpu")
+        firsts, stride = torch.tensor(first_nodes, device="cpu"), torch.tensor(strides, device="cpu")
+        kinds = torch.searchsorted(firsts, own_nodes, right=True) - 1
+        counts = stride[kinds]
+        rows = first_rows[kinds] + (own_nodes - firsts[kinds]) * counts
+        places = torch.arange(int(counts.sum()), device="cpu") - (counts.cumsum(0) - counts).repeat_interleave(counts)
+        assert isinstance(self.row_ptr, torch.Tensor)  # of a graph of its own
+        ranked = RankedRows.of(rows.repeat_interleave(counts) + places, self.row_ptr, int(first_rows[-1]))
+        return TypedRows(ranked, first_nodes[-1], tuple(first_nodes), self.relations)
 
     @cached_property
     def ranges(self) -> tuple[tuple[int, int, int, int, int], ...]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from headrace.ops import InputError, check_weights
 from headrace.ops.borrowed import check_memory
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.graph_rows import destinations_of
 from headrace.pipeline.data.seen import Seen, note, of_weight
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _wrong_edge(graph: GraphView, name: str, values: Tensor) -> str | None:
     first = int(edges.argmin())
     position, edge = positions[first], int(edges[first])
     source = int(graph.indices[position])
-    destination = int(torch.searchsorted(graph.indptr, position, right=True)) - 1
+    destination = int(destinations_of(graph, position))
     more = "" if len(positions) == 1 else f" (and {len(positions) - 1} more edges have such weights)"
     return (
         f"Graph: expected edge attribute {name!r} to hold finite weights that are 0 or at least {_SMALLEST:.2g}, got "

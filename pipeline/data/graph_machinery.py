@@ -13,6 +13,7 @@ from headrace.ops import BlockSampler, TypedRows
 from headrace.ops.borrowed import Borrowed
 from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import has_room, placed
+from headrace.ops.graphs.ranked_rows import RankedRows
 from headrace.pipeline.data.graph_types import rows_of
 
 if TYPE_CHECKING:
@@ -85,6 +86,14 @@ def table(graph: GraphView, name: str, make: Callable[[], Table]) -> Table:
     return tables.setdefault(name, make()) if known is None else known  # another thread may have been faster
 
 
+def rows_of_nodes(graph: GraphView) -> Tensor | RankedRows:
+    """Return where the in-edges of each node are, as kernels take it: an indptr of all, or rows of a part's nodes."""
+    own = graph._own_nodes  # noqa: SLF001 - of this module, which the graph holds
+    if own is None:
+        return graph.indptr
+    return table(graph, "rows of own nodes", lambda: RankedRows.of(own, graph.indptr, graph.num_nodes))
+
+
 def typed_rows_of(graph: GraphView) -> TypedRows:
     """Return the rows of nodes and edge types, computed when a graph with types is first sampled: 8 bytes for each.
 
@@ -110,8 +119,8 @@ class HopArrays(NamedTuple):
 
     Parameters
     ----------
-    indptr: int64[num_nodes + 1]
-        With types that of `rows`.
+    indptr: int64[num_nodes + 1] or RankedRows
+        With types that of `rows`; of a part the rows of its own nodes.
     indices: int32[num_edges] or int64[num_edges]
     edge_ids: int32[num_edges] or int64[num_edges], optional
     times: int64[num_edges], optional
@@ -120,22 +129,33 @@ class HopArrays(NamedTuple):
         Those of a graph with types.
     """
 
-    indptr: Tensor
+    indptr: Tensor | RankedRows
     indices: Tensor
     edge_ids: Tensor | None
     times: Tensor | None
     rows: TypedRows | None
 
     @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """All arrays: bounds of rows, which nodes these are of, sources, ids and times of edges."""
+        bounds = (
+            (self.indptr.starts, self.indptr.blocks) if isinstance(self.indptr, RankedRows) else (self.indptr, None)
+        )
+        return (*bounds, self.indices, self.edge_ids, self.times)
+
+    @property
     def num_bytes(self) -> int:
         """Bytes that they take."""
-        return sum(array.nbytes for array in self[:4] if array is not None)
+        return sum(array.nbytes for array in self.tensors if array is not None)
 
     def on(self, device: torch.device) -> HopArrays:
         """Return them where a GPU reads them: there if they fit, else pinned in CPU memory."""
-        indptr, indices, edge_ids, times = placed(self[:4], device)
-        assert indptr is not None
+        starts, blocks, indices, edge_ids, times = placed(self.tensors, device)
+        assert starts is not None
         assert indices is not None
+        indptr: Tensor | RankedRows = starts
+        if isinstance(self.indptr, RankedRows) and blocks is not None:
+            indptr = RankedRows(starts, blocks, self.indptr.num_ids)
         rows = None if self.rows is None else replace(self.rows, row_ptr=indptr)
         return HopArrays(indptr, indices, edge_ids, times, rows)
 
@@ -148,17 +168,18 @@ def arrays_on(graph: GraphView, device: torch.device | None) -> HopArrays:
     if device is not None:
         return _placed_once(graph, f"arrays on {device}", lambda: arrays_on(graph, None).on(device))
     rows = typed_rows_of(graph) if graph.is_typed else None
-    indptr = graph.indptr if rows is None else rows.row_ptr
+    indptr = rows_of_nodes(graph) if rows is None else rows.row_ptr
     return HopArrays(indptr, graph.indices, graph.edge_permutation, graph.edge_times, rows)
 
 
-def csc_on(graph: GraphView, device: torch.device | None, *, edges: bool) -> tuple[Tensor, Tensor]:
-    """Return indptr of nodes, int64[num_nodes + 1], and indices for a GPU, or without a device in CPU memory.
+def csc_on(graph: GraphView, device: torch.device | None, *, edges: bool) -> tuple[Tensor | RankedRows, Tensor]:
+    """Return indptr of nodes, as `rows_of_nodes`, and indices for a GPU, or without a device in CPU memory.
 
     Without `edges` a GPU gets no indices, as nobody reads them: graphs are large.
     """
+    rows = rows_of_nodes(graph)
     if device is None:
-        return graph.indptr, graph.indices
+        return rows, graph.indices
     if edges:
         arrays = arrays_on(graph, device)
         if arrays.rows is None:
@@ -166,7 +187,8 @@ def csc_on(graph: GraphView, device: torch.device | None, *, edges: bool) -> tup
         indices = arrays.indices
     else:
         indices = torch.empty(0, dtype=torch.int64, device=device)
-    return placed_once(graph, "indptr of nodes", graph.indptr, device), indices
+    starts = placed_once(graph, "indptr of nodes", graph.indptr, device)
+    return rows.replaced(starts) if isinstance(rows, RankedRows) else starts, indices
 
 
 def weights_on(graph: GraphView, name: str, device: torch.device | None) -> Tensor:
@@ -192,7 +214,7 @@ def _placed_once(graph: GraphView, name: str, place: Callable[[], Arrays]) -> Ar
         addresses: Borrowed | None = tables.get(f"addresses of {name}")
         if known is None or (addresses is not None and addresses.moved()):
             known = tables[name] = place()
-            tables[f"addresses of {name}"] = Borrowed(known)
+            tables[f"addresses of {name}"] = Borrowed(known.tensors if isinstance(known, HopArrays) else known)
     return known
 
 

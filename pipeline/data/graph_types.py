@@ -47,13 +47,16 @@ def rows_of(graph: GraphView) -> TypedRows:
         If they are not, or an edge ends in a node of another type than its own says.
     """
     node_types, edge_types = node_types_of(graph), edge_types_of(graph)
-    return typed_rows(
+    own = graph._own_nodes  # noqa: SLF001 - of this wing
+    offsets = node_types.offsets if own is None else torch.searchsorted(own, node_types.offsets)
+    rows = typed_rows(
         graph.indptr,
         edge_types.offsets,
         graph.edge_permutation,
-        tuple(node_types.offsets.tolist()),
+        tuple(offsets.tolist()),
         ends_of(node_types, edge_types),
     )
+    return rows if own is None else rows.of_part(own, tuple(node_types.offsets.tolist()))
 
 
 def order_by_type(indptr: Tensor, edge_ids: Tensor, edge_types: TypeOffsets) -> Tensor | None:

@@ -76,7 +76,7 @@ class GraphView(metaclass=_GraphType):
             raise InputError(
                 f"Graph: expected indptr of int64[num_nodes + 1], got {describe(self.indptr)}; convert it with .long()"
             )
-        if self.indptr.numel() < 2:
+        if self.num_nodes < 1:
             raise InputError(
                 "Graph: expected at least one node, got none; a graph may be without edges, but not without nodes"
             )
@@ -96,7 +96,8 @@ class GraphView(metaclass=_GraphType):
                 f"Graph: expected indptr to run from 0 to the number of indices, {self.num_local_edges}, "
                 f"got {first} to {last}; {_OTHER_FORMS}"
             )
-        check_csc(self.indptr, self.indices, self.num_nodes)
+        own = self._own_nodes
+        check_csc(self.indptr, self.indices, self.num_nodes, num_rows=None if own is None else len(own))
         attributes = as_attributes(self.edge_attrs_csc, self.num_local_edges)
         object.__setattr__(self, "edge_attrs_csc", attributes_by_name(attributes))
         of_nodes = as_attributes(self.node_attrs, self.num_nodes, "node")
@@ -119,6 +120,11 @@ class GraphView(metaclass=_GraphType):
     def num_nodes(self) -> int:
         """Return the number of nodes."""
         return self.indptr.numel() - 1
+
+    @property
+    def _own_nodes(self) -> Tensor | None:
+        """The nodes whose rows `indptr` bounds, int64[num_own] ascending; None where these are all nodes."""
+        return None
 
     @property
     def num_local_edges(self) -> int:
@@ -276,6 +282,7 @@ class GraphView(metaclass=_GraphType):
             return NotImplemented
         return self is other or (
             equal(self.indptr, other.indptr)
+            and equal(self._own_nodes, other._own_nodes)
             and equal(self.indices, other.indices)
             and equal(self.edge_permutation, other.edge_permutation)
             and self.edge_attrs_csc.keys() == other.edge_attrs_csc.keys()

@@ -17,6 +17,7 @@ from headrace.ops import InputError, gather_rows
 from headrace.ops.forks import cached_property
 from headrace.ops.gpu import device_of, placed
 from headrace.ops.graphs.csc import order_of_rows
+from headrace.ops.graphs.ranked_rows import bounds_of
 from headrace.ops.sampling.negatives import count_below
 from headrace.pipeline.data.arrays import as_cpu_tensor, as_number, check_kind, describe
 from headrace.pipeline.data.graph_machinery import Table, kept, table, typed_rows_of
@@ -239,7 +240,7 @@ def sorted_by_time(graph: View, name: str) -> View:
     assert of_edges is not None  # one of the two is there
     keys = ordered(of_edges)
     rows = typed_rows_of(graph).row_ptr if graph.is_typed else graph.indptr
-    order = order_of_rows(rows, keys)
+    order = order_of_rows(bounds_of(rows), keys)
     if order is None:
         return _with_seen(replace(graph, edge_times=keys), graph)
     edge_ids = graph.edge_permutation

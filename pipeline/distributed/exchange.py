@@ -19,7 +19,7 @@ from headrace.ops.sampling.compact import element_keys, nodes_and_slots
 from headrace.pipeline.data import FeatureName, MiniBatch, TypedIds, type_number
 from headrace.pipeline.data.feature_names import types_of
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.partition.partition import compactor_of
+from headrace.pipeline.partition.node_owners import compactor_of
 from headrace.pipeline.partition.router import RankRouter
 
 

@@ -16,6 +16,9 @@ from headrace.pipeline.data.registry import register
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.partition import Partition
 
+#: Fields of a part beside those of a graph.
+_OF_PART = ("own_nodes", "partition", "part", "whole_num_edges", "whole_digest")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphShard(GraphView):
@@ -25,6 +28,10 @@ class GraphShard(GraphView):
 
     Parameters
     ----------
+    indptr: int64[num_own + 1]
+        Where the in-edges of each of `own_nodes` begin.
+    own_nodes: int64[num_own]
+        The nodes that the part owns, ascending.
     node_attrs
         Those of all nodes: the sources of a rank's edges are anywhere.
     partition
@@ -37,10 +44,34 @@ class GraphShard(GraphView):
         Fingerprint of the whole graph: checkpoints do not depend on who owns what.
     """
 
+    own_nodes: Tensor = field(kw_only=True)
     partition: Partition = field(kw_only=True)
     part: int = field(kw_only=True)
     whole_num_edges: int = field(kw_only=True)
     whole_digest: str = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.own_nodes) != len(self.indptr) - 1:
+            raise InputError(
+                f"GraphShard: expected a row for each of {len(self.own_nodes)} nodes of the part, got "
+                f"{len(self.indptr) - 1}"
+            )
+
+    @property
+    def num_nodes(self) -> int:
+        """Return the number of nodes of the whole graph."""
+        return self.partition.num_nodes
+
+    @property
+    def _own_nodes(self) -> Tensor | None:
+        return None if len(self.own_nodes) == self.num_nodes else self.own_nodes
+
+    def in_degrees(self) -> Tensor:
+        """Return the number of in-neighbours of each node, int64[num_nodes]; 0 of nodes of other parts."""
+        degrees = torch.zeros(self.num_nodes, dtype=torch.int64, device="cpu")
+        degrees[self.own_nodes] = self.indptr.diff()
+        return degrees
 
     @property
     def num_edges(self) -> int:
@@ -88,7 +119,7 @@ class GraphShard(GraphView):
         raise InputError(f"Graph.reordered: this is part {self.part} of a graph; reorder the whole graph, then cut it")
 
     def __reduce__(self) -> Any:
-        fields = {name: getattr(self, name) for name in ("partition", "part", "whole_num_edges", "whole_digest")}
+        fields = {name: getattr(self, name) for name in _OF_PART}
         arrays = (
             self.indptr,
             self.indices,
@@ -125,13 +156,14 @@ def shard(graph: Graph, partition: Partition, part: int | None) -> GraphShard:
         for name, rows in graph.edge_attrs_csc.items():
             gather_rows(rows, positions, out=edge_attrs[name][piece])
     return GraphShard(
-        whole_indptr(graph.num_nodes, owned, starts),
+        starts,
         indices,
         edge_ids,
         edge_attrs,
         graph.node_types,
         graph.edge_types,
         node_attrs=graph.node_attrs,
+        own_nodes=owned,
         partition=partition,
         part=part,
         whole_num_edges=graph.num_edges,
@@ -162,27 +194,6 @@ def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None
 def edge_id_dtype(num_edges: int) -> torch.dtype:
     """Return the narrowest dtype of the ids of a whole graph's edges."""
     return torch.int32 if num_edges <= torch.iinfo(torch.int32).max else torch.int64
-
-
-def whole_indptr(num_nodes: int, owned: Tensor, starts: Tensor) -> Tensor:
-    """Return the indptr of a graph in which owned nodes alone have edges.
-
-    Parameters
-    ----------
-    num_nodes
-        Nodes of the graph.
-    owned: int64[num_owned]
-        Nodes, ascending.
-    starts: int64[num_owned + 1]
-        Where their edges start, from 0 to num_edges.
-
-    Returns
-    -------
-    int64[num_nodes + 1]
-    """
-    indptr = torch.zeros(num_nodes + 1, dtype=torch.int64, device="cpu")
-    indptr[1:][owned] = starts.diff()
-    return indptr.cumsum_(0)
 
 
 def _remade(arrays: tuple[Any, ...], fields: dict[str, Any]) -> GraphShard:

@@ -13,7 +13,7 @@ from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_shard import EdgeShard
 from headrace.pipeline.distributed.exchange import Traffic
 from headrace.pipeline.distributed.mirrors import Mirrors, to_masters, to_mirrors
-from headrace.pipeline.partition.partition import compactor_of
+from headrace.pipeline.partition.node_owners import compactor_of
 
 
 class FoundEdges(NamedTuple):

@@ -13,6 +13,7 @@ from headrace.ops import InputError, gather_rows
 from headrace.ops.forks import cached_property
 from headrace.ops.gpu import placed
 from headrace.pipeline.data import GraphView, edge_types_of, type_number
+from headrace.pipeline.data.graph_rows import destinations_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,7 +163,7 @@ def _check_ends(graph: GraphView, ids: Tensor, pairs: Tensor, refusal: Callable[
     there = numbers[graph.original_edge_ids(positions)].long() - 1
     ends = torch.full((2, int(numbers[-1]) if len(numbers) else 0), -1, device="cpu")
     ends[0, there] = gather_rows(graph.indices, positions).to(torch.int64)
-    ends[1, there] = torch.searchsorted(graph.indptr, positions, right=True) - 1
+    ends[1, there] = destinations_of(graph, positions)
     items = named.nonzero().squeeze(1)
     found = ends[:, numbers[ids[items]].long() - 1]
     others = (found[0] >= 0) & (found.t() != own[items]).any(1)

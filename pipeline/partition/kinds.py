@@ -15,6 +15,7 @@ from headrace.pipeline.data import as_cpu_tensor, as_list, whole_number
 from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.integers import as_int64, is_whole
 from headrace.pipeline.partition.limits import MOST_CLUSTERS, MOST_NODES
+from headrace.pipeline.partition.node_owners import num_before, places_of
 from headrace.pipeline.partition.partition import Partition
 
 #: Nodes whose owners are computed at a time where there is no table of them.
@@ -161,7 +162,17 @@ class TypePartition(Partition):
         nodes = ids + self.nodes.start
         return self.whole.position(nodes) - self._copies.beside(ids, self._before)[self.whole.owner(nodes)]
 
+    def _places(self, ids: Tensor) -> Tensor:
+        """Return the places of nodes in their part, as far as they are known."""
+        nodes = ids + self.nodes.start
+        places = places_of(self.whole, nodes)
+        return torch.where(places < 0, places, places - self._copies.beside(ids, self._before)[self.whole.owner(nodes)])
+
+    def _num_owned(self, part: int) -> int:
+        """Return how many nodes a part owns."""
+        return len(self.owned(part))
+
     @cached_property
     def _before(self) -> Tensor:
         """How many nodes before the type each part owns, int64[num_parts]."""
-        return torch.bincount(self.whole.owner(torch.arange(self.nodes.start, device="cpu")), minlength=self.num_parts)
+        return num_before(self.whole, self.nodes.start)

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import Compactor, InputError, group_by_owner, positions_in_parts
-from headrace.ops.forks import cached_property
+from headrace.ops import InputError, group_by_owner
 from headrace.ops.partition.louvain import louvain_owners
 from headrace.ops.partition.metis import metis_owners
 from headrace.ops.partition.stream import stream_owners
-from headrace.pipeline.data.arrays import as_node_mask, describe, whole_number
+from headrace.pipeline.data.arrays import as_node_mask, whole_number
 from headrace.pipeline.data.checks import check_switches
-from headrace.pipeline.data.digest import exact_digest
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
 from headrace.pipeline.data.types import TypeOffsets
-from headrace.pipeline.partition.device_copies import DeviceCopies
-from headrace.pipeline.partition.limits import MOST_NODES, MOST_PARTS, MOST_SEED
+from headrace.pipeline.partition.limits import MOST_PARTS, MOST_SEED
+from headrace.pipeline.partition.node_owners import NodeOwners
 from headrace.pipeline.partition.report import PartitionReport, report_nodes
 
 
-class Partition(ABC):
+class Partition(NodeOwners):
     """Assign every node of a graph to one of `num_parts` owners.
 
     ==================  ===========================================================================================
@@ -59,12 +56,6 @@ class Partition(ABC):
     InputError
         For numbers that are not integers, are negative, or for no part.
     """
-
-    _most_parts: ClassVar[int] = MOST_PARTS
-
-    def __init__(self, num_nodes: int, num_parts: int) -> None:
-        self.num_nodes = whole_number(num_nodes, "Partition: num_nodes", 0, InputError, MOST_NODES)
-        self.num_parts = whole_number(num_parts, "Partition: num_parts", 1, InputError, self._most_parts)
 
     @staticmethod
     def range(num_nodes: int, num_parts: int) -> Partition:
@@ -237,39 +228,6 @@ class Partition(ABC):
         )
         return _of(owners, parts)
 
-    @abstractmethod
-    def owner(self, ids: Tensor) -> Tensor:
-        """Return the owners, int32[n], of the nodes ``ids``, int64[n] in [0, num_nodes)."""
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of nodes that each part owns."""
-        return tuple(self.bounds.diff().tolist())
-
-    @cached_property
-    def bounds(self) -> Tensor:
-        """Where the nodes of each part begin and end in `order`, int64[num_parts + 1]."""
-        counts = torch.bincount(self._owners, minlength=self.num_parts)
-        return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-
-    def owned(self, part: int) -> Tensor:
-        """Return the nodes that a part owns, int64[sizes[part]] ascending."""
-        part = whole_number(part, "Partition.owned: part", 0, InputError, self.num_parts - 1)
-        return (self._owners == part).nonzero().reshape(-1)
-
-    def position(self, ids: Tensor) -> Tensor:
-        """Return the positions of nodes, int64[n], among the nodes of their owner: ``owned(owner)[position]``."""
-        try:
-            return self._copies.beside(ids, self._positions)[ids]
-        except (AttributeError, IndexError, TypeError) as cause:
-            raise InputError(
-                f"Partition.position: expected ids of nodes in [0, {self.num_nodes}), int64[n], got {describe(ids)}"
-            ) from cause
-
-    @cached_property
-    def _copies(self) -> DeviceCopies:
-        return DeviceCopies()
-
     def of_type(self, types: TypeOffsets, name: str) -> Partition:
         """Return the partition of the nodes of one type, by their ids within it, for features of the type in shards.
 
@@ -313,29 +271,6 @@ class Partition(ABC):
 
         return RangePartition(self.sizes)
 
-    @property
-    def _deciding(self) -> tuple[int, ...] | None:
-        """Numbers that decide all owners, so that comparing these is enough; None if there are none but the owners."""
-        return None
-
-    @property
-    def _owners(self) -> Tensor:
-        """The owners of all nodes, int32[num_nodes]."""
-        return self.owner(torch.arange(self.num_nodes, device="cpu"))
-
-    @cached_property
-    def _positions(self) -> Tensor:
-        return positions_in_parts(self._owners, self.num_parts)
-
-    @cached_property
-    def _compactor(self) -> Compactor:
-        return Compactor(self.num_nodes)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What can be made again need not travel, and the compactor cannot.
-        made_again = ("_compactor", "sizes", "_positions", "_content_digest")
-        return {name: value for name, value in self.__dict__.items() if name not in made_again}
-
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
         """Return the costs of the partition on a graph: edges cut, balance, copies of nodes.
 
@@ -354,31 +289,6 @@ class Partition(ABC):
         """
         return report_nodes(graph, self._owners, self.num_parts, labelled)
 
-    def content_digest(self) -> str:
-        """Return a fingerprint of the assignment."""
-        return self._content_digest
-
-    @cached_property
-    def _content_digest(self) -> str:
-        return exact_digest([("owners", self._owners)])
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Partition):
-            return NotImplemented
-        if (self.num_nodes, self.num_parts) != (other.num_nodes, other.num_parts):
-            return False
-        if type(self) is type(other) and self._deciding is not None:
-            return self._deciding == other._deciding
-        return torch.equal(self._owners, other._owners)
-
-    def __hash__(self) -> int:
-        return hash((self.num_nodes, self.num_parts))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.num_nodes:,} nodes, {self.num_parts} parts)"
-
 
 def _settings(num_parts: int, seed: int, what: str) -> tuple[int, int]:
     parts = whole_number(num_parts, f"{what}: num_parts", 1, InputError, MOST_PARTS)
@@ -390,8 +300,3 @@ def _of(owners: Tensor, num_parts: int | None) -> Partition:
     from headrace.pipeline.partition.kinds import TablePartition
 
     return TablePartition(owners, num_parts, copy=False)
-
-
-def compactor_of(partition: Partition) -> Compactor:
-    """Return the kernel that renumbers nodes that ranks exchange; exchanges by one partition share its memory."""
-    return partition._compactor  # noqa: SLF001 - of this module

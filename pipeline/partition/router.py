@@ -11,6 +11,7 @@ from torch import Tensor
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.partition.device_copies import DeviceCopies
+from headrace.pipeline.partition.node_owners import places_of
 from headrace.pipeline.partition.partition import Partition
 
 
@@ -22,7 +23,7 @@ class Located(NamedTuple):
     place: int32[num_ids]
         Which of the router's places has the row of each id.
     row: int64[num_ids]
-        Which row it is there.
+        Which row it is there; -1 of another rank whose rows are not known here.
     """
 
     place: Tensor
@@ -69,7 +70,7 @@ class RankRouter(Router):
 
     def locate(self, ids: Tensor) -> Located:
         """Return where rows are: in a copy if there is one, else at their owner, in the order of what it owns."""
-        owners, positions = self.partition.owner(ids), self.partition.position(ids)
+        owners, positions = self.partition.owner(ids), places_of(self.partition, ids)
         if self._copies is None:
             return Located(owners, positions)
         slots, copied = self._find(ids)

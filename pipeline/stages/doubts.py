@@ -15,6 +15,7 @@ from headrace.ops.errors import PlanWarning
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import Graph, Items, ItemSet, edge_types_of, node_types_of, type_number
 from headrace.pipeline.data.graph_machinery import ITEMS_BESIDE, kept
+from headrace.pipeline.data.graph_rows import destinations_of, in_edges
 from headrace.pipeline.data.split_shares import PARTS
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.data.typed_items import LinkTypes
@@ -175,7 +176,7 @@ class _Seeds:
             return
         rows = self.graph.to_graph_ids(self.ids.flatten()).view_as(self.ids)
         for nodes, time in zip(rows.tolist(), times, strict=True):
-            edges = [slice(*self.graph.indptr[node : node + 2].tolist()) for node in nodes]
+            edges = [in_edges(self.graph, node) for node in nodes]
             found = any(
                 (of_edges is not None and bool(compare(of_edges[one], time).any()))
                 or (of_nodes is not None and bool(compare(of_nodes[self.graph.indices[one].long()], time).any()))
@@ -255,7 +256,7 @@ class _Seeds:
             order = self.graph.edge_permutation
             ids = positions if order is None else order[positions].long()
             positions = positions[edge_types_of(self.graph).numbers_of(ids) == of_type]
-        edges = [self.graph.indices[positions], torch.searchsorted(self.graph.indptr, positions, right=True) - 1]
+        edges = [self.graph.indices[positions], destinations_of(self.graph, positions)]
         wanted = list(self.graph.to_graph_ids(pairs.flatten()).view_as(pairs).t())
         if time is not None:
             times = times_of(self.graph, time)

@@ -30,6 +30,7 @@ from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES, WHOLE_BELOW_BYTES
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.kinds import TypePartition
+from headrace.pipeline.partition.node_owners import num_owned
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.storage.feature_source import FeatureSource
@@ -98,10 +99,10 @@ class ShardedFeature(FeatureSource):
         self._rows = as_cpu_tensor(rows, "rows")
         self._partition = partition
         self._part = whole_number(part, "ShardedFeature: part", 0, InputError, partition.num_parts - 1)
-        num_owned = partition.sizes[self._part]
-        if self._rows.dim() == 0 or len(self._rows) != num_owned:
+        num_rows = num_owned(partition, self._part)
+        if self._rows.dim() == 0 or len(self._rows) != num_rows:
             raise InputError(
-                f"ShardedFeature: expected rows of the {num_owned} nodes that part {part} owns, got shape "
+                f"ShardedFeature: expected rows of the {num_rows} nodes that part {part} owns, got shape "
                 f"{list(self._rows.shape)}; give the rows of partition.owned(part)"
             )
         self._cached = torch.empty(0, dtype=torch.int64, device="cpu")

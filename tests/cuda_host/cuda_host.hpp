@@ -146,6 +146,7 @@ inline int __any_sync(unsigned mask, int predicate, CUDA_HOST_CALLER) {
   return __ballot_sync(mask, predicate, file, line) != 0 ? 1 : 0;
 }
 inline int __popc(unsigned value) { return __builtin_popcount(value); }
+inline int __popcll(unsigned long long value) { return __builtin_popcountll(value); }
 inline int __ffs(int value) { return __builtin_ffs(value); }
 // A read of memory that no thread of the launch writes.
 template <class Value>

@@ -118,6 +118,36 @@ TYPED = (
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),
     Mutant(
+        "ops/native/graphs/row_ranks.hpp",
+        "if ((bits & bit) == 0) return -1;",
+        "",
+        "tests/ops/graphs/test_ranked_rows.py::test_places_are_those_in_the_list",
+    ),
+    Mutant(
+        "ops/native/graphs/row_ranks.hpp",
+        "static_cast<std::int64_t>(block[0] + before)",
+        "static_cast<std::int64_t>(before)",
+        "tests/ops/graphs/test_ranked_rows.py::test_places_are_those_in_the_list",
+    ),
+    Mutant(
+        "ops/sampling/typed_rows.py",
+        "rows = first_rows[kinds] + (own_nodes - firsts[kinds]) * counts",
+        "rows = first_rows[kinds] + (own_nodes - firsts[kinds])",
+        f"{_ON_DISK}::test_any_types",
+    ),
+    Mutant(
+        "pipeline/partition/part_owners.py",
+        "counts[self._part] = int(torch.searchsorted(self._own_nodes, node))",
+        "pass",
+        "tests/pipeline/partition/test_part_owners.py::test_nodes_of_a_type_are_as_those_of_all",
+    ),
+    Mutant(
+        "pipeline/storage/parts/open_parts.py",
+        "if counts != sizes:",
+        "if False:",
+        f"{_HOSTILE}::test_sources_and_owners_out_of_range",
+    ),
+    Mutant(
         "pipeline/storage/parts/open_parts.py",
         "if checksum != stated.sha256:",
         "if False:",

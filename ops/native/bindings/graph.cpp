@@ -9,6 +9,7 @@
 #include "graphs/csc.hpp"
 #include "graphs/csc_buckets.hpp"
 #include "graphs/row_order.hpp"
+#include "graphs/row_ranks.hpp"
 #include "graphs/spread.hpp"
 #include "sampling/compact.hpp"
 #include "sampling/parallel_edges.hpp"
@@ -153,6 +154,18 @@ OutArray<double> reached_by(const InArray<std::int64_t>& indptr, const InArray<I
 }  // namespace
 
 void bind_graph(nb::module_& m) {
+  m.def(
+      "rank_rows",
+      [](const InArray<std::int64_t>& ids, std::size_t num_ids) {
+        return to_numpy(unlocked([&] { return rank_rows(ids.data(), ids.shape(0), num_ids); }));
+      },
+      "ids"_array, "num_ids"_a);
+  m.def(
+      "find_rows",
+      [](const InArray<std::uint64_t>& blocks, std::size_t num_ids, const InArray<std::int64_t>& ids) {
+        return to_numpy(unlocked([&] { return find_rows(blocks.data(), blocks.shape(0), num_ids, ids.data(), ids.shape(0)); }));
+      },
+      "blocks"_array, "num_ids"_a, "ids"_array);
   m.def("order_of_rows", &order_of_rows, "indptr"_array, "keys"_array, "num_threads"_a);
   m.def("typed_rows", &typed_rows, "indptr"_array, "edge_ids"_array.none(), "first_edges"_array, "first_nodes"_array,
         "ends"_array, "num_threads"_a);
@@ -166,10 +179,10 @@ void bind_graph(nb::module_& m) {
     m.def("coo_to_csc", &coo_to_csc<Id>, "src"_array, "dst"_array, "num_nodes"_a, "num_threads"_a);
     m.def(
         "check_csc",
-        [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {
-          check_csc(view(indptr, indices), num_threads);
+        [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, std::size_t num_ids, int num_threads) {
+          check_csc(view(indptr, indices), num_ids, num_threads);
         },
-        "indptr"_array, "indices"_array, "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
+        "indptr"_array, "indices"_array, "num_ids"_a, "num_threads"_a, nb::call_guard<nb::gil_scoped_release>());
     m.def(
         "has_parallel_edges",
         [](const InArray<std::int64_t>& indptr, const InArray<Id>& indices, int num_threads) {

@@ -14,7 +14,7 @@ namespace headrace {
 namespace {
 
 template <class Index>
-nb::tuple edges_of_pairs(const InArray<std::int64_t>& indptr, const InArray<Index>& indices,
+nb::tuple edges_of_pairs(const AnyRows& indptr, const InArray<Index>& indices,
                          const InArray<std::int64_t>& sources, const InArray<std::int64_t>& destinations,
                          int num_threads, const MaybeArray<std::int64_t>& slots) {
   check_length("find_edges: destinations", destinations.shape(0), sources.shape(0), "source");
@@ -29,7 +29,7 @@ nb::tuple edges_of_pairs(const InArray<std::int64_t>& indptr, const InArray<Inde
 }
 
 template <class Index>
-OutArray<std::int64_t> negatives(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, std::int64_t first,
+OutArray<std::int64_t> negatives(const AnyRows& indptr, const InArray<Index>& indices, std::int64_t first,
                                  std::int64_t last, NegativeNodes::Law law, const MaybeArray<double>& sums,
                                  const InArray<std::int64_t>& counts, const MaybeArray<std::int64_t>& sources,
                                  const MaybeArray<std::int64_t>& order, const MaybeArray<std::int64_t>& prefix,

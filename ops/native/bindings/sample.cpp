@@ -63,7 +63,7 @@ Frontier elements_of(const InArray<std::int64_t>& frontier, const MaybeArray<std
 }
 
 template <class Index>
-nb::tuple hop(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
+nb::tuple hop(const AnyRows& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& frontier,
               const std::vector<Rule>& rules, const VariateKeys& keys, const AnyWeights& weights, int num_threads,
               nb::object reducer, bool parallel_edges, const MaybeArray<std::int64_t>& slots,
               const MaybeArray<std::int64_t>& times, const MaybeArray<std::int64_t>& bounds,
@@ -111,7 +111,7 @@ std::optional<Trees> trees_of(const AnyTrees& trees, std::size_t num_seeds) {
 // Owns references to the graph's arrays, so that the kernels may borrow them.
 class BoundSampler {
  public:
-  BoundSampler(InArray<std::int64_t> indptr, AnyIds indices, AnyIds edge_ids, AnyWeights weights,
+  BoundSampler(AnyRows indptr, AnyIds indices, AnyIds edge_ids, AnyWeights weights,
                const std::vector<Relation>& relations, std::optional<std::size_t> num_nodes, std::uint32_t first_number,
                std::size_t most_slots, MaybeArray<std::int64_t> times)
       : indptr_(std::move(indptr)),
@@ -119,8 +119,8 @@ class BoundSampler {
         edge_ids_(std::move(edge_ids)),
         weights_(std::move(weights)),
         times_(std::move(times)),
-        typing_(relations, num_nodes, num_nodes_of(indptr_), !relations.empty()) {
-    if (relations.empty() && typing_.num_nodes != num_nodes_of(indptr_)) {
+        typing_(relations, num_nodes, num_rows_of(indptr_), !relations.empty()) {
+    if (relations.empty() && typing_.num_nodes != num_rows_of(indptr_)) {
       throw InputError("a graph without relations has a row for each node");
     }
     std::visit(
@@ -171,7 +171,7 @@ class BoundSampler {
   }
 
  private:
-  InArray<std::int64_t> indptr_;
+  AnyRows indptr_;
   AnyIds indices_;
   AnyIds edge_ids_;
   AnyWeights weights_;
@@ -269,7 +269,7 @@ void bind_sample(nb::module_& m) {
           "num_nodes"_a = nb::none());
   });
   nb::class_<BoundSampler>(m, "FusedSampler")
-      .def(nb::init<InArray<std::int64_t>, AnyIds, AnyIds, AnyWeights, const std::vector<Relation>&,
+      .def(nb::init<AnyRows, AnyIds, AnyIds, AnyWeights, const std::vector<Relation>&,
                     std::optional<std::size_t>, std::uint32_t, std::size_t, MaybeArray<std::int64_t>>(),
            "indptr"_array, "indices"_array.none(), "edge_ids"_array.none(), "weights"_array.none(),
            "relations"_a = std::vector<Relation>(), "num_nodes"_a = nb::none(), "first_number"_a = 1,

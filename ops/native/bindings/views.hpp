@@ -47,6 +47,26 @@ CscView<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& i
   return {indptr.data(), num_nodes_of(indptr), indices.data(), indices.shape(0)};
 }
 
+// The rows of some of many nodes: their bounds, and the blocks of RowRanks. Made in Python, which checks lengths.
+using RankedRows = std::tuple<InArray<std::int64_t>, InArray<std::uint64_t>, std::size_t>;
+using AnyRows = std::variant<InArray<std::int64_t>, RankedRows>;
+
+template <class Index>
+CscView<Index> view(const AnyRows& rows, const InArray<Index>& indices) {
+  if (const auto* whole = std::get_if<InArray<std::int64_t>>(&rows)) return view(*whole, indices);
+  const auto& [indptr, blocks, num_ids] = std::get<RankedRows>(rows);
+  if (blocks.shape(0) != RowRanks::num_blocks(num_ids) * RowRanks::kBlock) {
+    throw InputError("expected blocks of " + std::to_string(num_ids) + " ids");
+  }
+  return {indptr.data(), num_ids, indices.data(), indices.shape(0), {blocks.data(), num_nodes_of(indptr)}};
+}
+
+// The rows that there may be: all that `rows` bounds, or all ids of ranks.
+inline std::size_t num_rows_of(const AnyRows& rows) {
+  const auto* ranked = std::get_if<RankedRows>(&rows);
+  return ranked == nullptr ? num_nodes_of(std::get<InArray<std::int64_t>>(rows)) : std::get<2>(*ranked);
+}
+
 // For kernels that give every edge a number: rows that leave out edges would leave out theirs.
 inline void check_ends(const InArray<std::int64_t>& indptr, std::size_t num_edges) {
   const std::int64_t first = indptr.data()[0];
@@ -57,7 +77,7 @@ inline void check_ends(const InArray<std::int64_t>& indptr, std::size_t num_edge
 }
 
 template <class Index>
-HopGraph<Index> view(const InArray<std::int64_t>& indptr, const InArray<Index>& indices, const AnyIds& edge_ids,
+HopGraph<Index> view(const AnyRows& indptr, const InArray<Index>& indices, const AnyIds& edge_ids,
                      const AnyWeights& weights, const MaybeArray<std::int64_t>& times = {}) {
   const CscView<Index> csc = view(indptr, indices);
   if (edge_ids.index() != 0) check_length("edge_ids", size(edge_ids), csc.num_edges);

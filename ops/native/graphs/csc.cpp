@@ -118,7 +118,7 @@ void place_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, 
 }
 
 template <class Index>
-void check_csc(const CscView<Index>& graph, int num_threads) {
+void check_csc(const CscView<Index>& graph, std::size_t num_ids, int num_threads) {
   if (graph.indptr[0] != 0 || graph.indptr[graph.num_nodes] != static_cast<std::int64_t>(graph.num_edges)) {
     throw InputError("check_csc: indptr runs from " + std::to_string(graph.indptr[0]) + " to " +
                      std::to_string(graph.indptr[graph.num_nodes]) +
@@ -134,7 +134,7 @@ void check_csc(const CscView<Index>& graph, int num_threads) {
   });
   parallel_for(num_threads, num_parts, [&](std::size_t part) {
     check_ids(StridedIds<Index>{graph.indices, 1}, part_bound(graph.num_edges, num_parts, part),
-              part_bound(graph.num_edges, num_parts, part + 1), graph.num_nodes, "check_csc: indices");
+              part_bound(graph.num_edges, num_parts, part + 1), num_ids, "check_csc: indices");
   });
 }
 
@@ -158,7 +158,7 @@ HEADRACE_INSTANTIATE(std::int32_t)
 HEADRACE_INSTANTIATE(std::int64_t)
 #undef HEADRACE_INSTANTIATE
 
-template void check_csc<std::int32_t>(const CscView<std::int32_t>&, int);
-template void check_csc<std::int64_t>(const CscView<std::int64_t>&, int);
+template void check_csc<std::int32_t>(const CscView<std::int32_t>&, std::size_t, int);
+template void check_csc<std::int64_t>(const CscView<std::int64_t>&, std::size_t, int);
 
 }  // namespace headrace

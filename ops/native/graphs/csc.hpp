@@ -34,6 +34,6 @@ void place_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, 
 
 // Throws InputError for the first fault of a CSC: wrong ends, a decreasing indptr, an id outside [0, num_nodes).
 template <class Index>
-void check_csc(const CscView<Index>& graph, int num_threads);
+void check_csc(const CscView<Index>& graph, std::size_t num_ids, int num_threads);
 
 }  // namespace headrace

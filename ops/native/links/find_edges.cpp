@@ -94,7 +94,7 @@ template <class Index>
 std::vector<Wanted> by_row(const CscView<Index>& csc, const Buffer<Pair>& pairs) {
   std::vector<Wanted> rows;
   visit_prefetched(
-      pairs.size(), kPrefetchDistance, [&](std::size_t i) { prefetch_read(csc.indptr + pairs[i].row); },
+      pairs.size(), kPrefetchDistance, [&](std::size_t i) { csc.prefetch(pairs[i].row); },
       [&](std::size_t i) {
         if (i == 0 || pairs[i].row != pairs[i - 1].row) rows.push_back({csc.row(pairs[i].row), &pairs[i], 0});
         ++rows.back().count;

@@ -103,7 +103,7 @@ class ExcludedEdges {
   // Where it has what is left from a position of row `number` on.
   std::int64_t packed_start(std::int64_t number, std::int64_t position) const {
     const auto i = static_cast<std::size_t>(number);
-    return packed_starts_[i] + of_row(number).pack(csc_.indptr[excluded_.rows[i]], position);
+    return packed_starts_[i] + of_row(number).pack(csc_.row(excluded_.rows[i]).start, position);
   }
 
  private:

@@ -154,16 +154,16 @@ HopGraph<Index> FusedSampler<Index>::graph_for(const std::vector<HopSpec>& hops,
   const bool wants_variates = any_rule([](const Rule& rule) { return rule.has_edge_variates(); });
   const bool wants_sums =
       !graph_.weights.none() && any_rule([](const Rule& rule) { return rule.by_weight && rule.draws_edges(); });
-  const CscView<Index>& csc = graph_.csc;
+  const CscView<Index> rows = graph_.csc.rows();
   HopGraph<Index> graph = graph_;
   if (wants_variates) {
-    graph.known_parallel_edges = &parallel_edges_.get([&] { return find_parallel_edges(csc, num_threads); });
+    graph.known_parallel_edges = &parallel_edges_.get([&] { return find_parallel_edges(rows, num_threads); });
     graph.parallel_edges = graph.known_parallel_edges->any();
   }
   if (wants_sums) {
     const Buffer<double>& sums = sums_.get([&] {
-      auto made = Buffer<double>::long_lived(sums_in_graph(csc.num_edges));
-      sum_rows(csc.indptr, csc.num_nodes, csc.num_edges, graph.weights, made.data(), num_threads);
+      auto made = Buffer<double>::long_lived(sums_in_graph(rows.num_edges));
+      sum_rows(rows.indptr, rows.num_nodes, rows.num_edges, graph.weights, made.data(), num_threads);
       return made;
     });
     graph.weights.sums = sums.data();

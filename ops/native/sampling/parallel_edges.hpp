@@ -135,32 +135,34 @@ template <class Index>
 class RowRepeats {
  public:
   explicit RowRepeats(const HopGraph<Index>& graph)
-      : indptr_(graph.csc.indptr),
-        indices_(graph.csc.indices),
+      : csc_(graph.csc),
         may_repeat_(graph.parallel_edges),
         known_(graph.known_parallel_edges) {}
 
   // Valid until the next call.
   Repeats of(std::int64_t node, Row row) {
     if (!may_repeat_) return {};
-    if (known_ != nullptr) {
-      const Repeats repeats = known_->of(node);
+    const std::int64_t place = known_ == nullptr ? -1 : csc_.place(node);
+    if (place >= 0) {
+      const Repeats repeats = known_->of(place);
       if (repeats.empty()) return {};
       // Those of a row that lower bounds cut are counted from where it begins now.
-      if (row.start == indptr_[node] && is_in(row, *repeats.begin(), *(repeats.end() - 1))) return repeats;
+      if (row.start == csc_.indptr[place] && is_in(row, *repeats.begin(), *(repeats.end() - 1))) return repeats;
     }
-    return counter_.find(indices_, row);
+    return counter_.find(csc_.indices, row);
   }
 
   // A node that will be prefetched.
   void prefetch_early(std::int64_t node) const {
-    if (may_repeat_ && known_ != nullptr) prefetch_far(known_->start_of(node));
+    if (may_repeat_ && known_ != nullptr && csc_.ranks.all()) prefetch_far(known_->start_of(node));
   }
 
   // A node that will be asked for.
   void prefetch(std::int64_t node) const {
     if (!may_repeat_ || known_ == nullptr) return;
-    const Repeats repeats = known_->of(node);
+    const std::int64_t place = csc_.place(node);
+    if (place < 0) return;
+    const Repeats repeats = known_->of(place);
     if (!repeats.empty()) prefetch_array(repeats.begin(), std::min(repeats.size(), kRepeatsAhead));
   }
 
@@ -172,8 +174,7 @@ class RowRepeats {
 
   static constexpr std::size_t kRepeatsAhead = kLinesAhead * kCacheLineBytes / sizeof(Repeat);
 
-  const std::int64_t* indptr_;
-  const Index* indices_;
+  CscView<Index> csc_;
   bool may_repeat_;             // whether any row may hold a source twice
   const ParallelEdges* known_;  // or null
   RepeatCounter<Index> counter_;

@@ -56,11 +56,7 @@ class SegmentFinder {
     prefetch_far(times_ + row.start + row.degree - row.degree / 4 - 1);
   }
 
-  void prefetch(std::size_t i) const {
-    const std::int64_t* const start = csc_.indptr + frontier_.nodes[i];
-    prefetch_far(start);
-    prefetch_far(start + 1);  // may be on the next cache line
-  }
+  void prefetch(std::size_t i) const { csc_.prefetch(frontier_.nodes[i]); }
 
  private:
   // Edges of the row at the bound or earlier.

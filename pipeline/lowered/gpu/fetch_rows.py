@@ -15,7 +15,7 @@ from headrace.ops.gpu import device_of
 from headrace.ops.memory_promises import Promise
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import GraphView, MiniBatch
-from headrace.pipeline.data.graph_machinery import arrays_on
+from headrace.pipeline.data.graph_machinery import arrays_on, rows_of_nodes
 from headrace.pipeline.lowered._finders import SampledHop
 from headrace.pipeline.lowered.sample_hop import Expand, RuleHop, frontier_of
 from headrace.pipeline.plan.checks import check_expand, check_graph
@@ -124,10 +124,11 @@ class FetchRows(PlainStage):
     def run(self, batch: MiniBatch) -> tuple[FetchedHop, Counts]:
         nodes = frontier_of(batch, self.expand)
         device = device_of(nodes)
-        arrays = self.graph if device is None else arrays_on(self.graph, device)
-        cache = None if device is None or self.cache is None else self.cache.of(arrays.indices, device)
+        arrays = None if device is None else arrays_on(self.graph, device)
+        indptr, indices = (rows_of_nodes(self.graph), self.graph.indices) if arrays is None else arrays[:2]
+        cache = None if device is None or self.cache is None else self.cache.of(indices, device)
         try:
-            rows = fetch_rows(arrays.indptr, arrays.indices, nodes, cache=cache)
+            rows = fetch_rows(indptr, indices, nodes, cache=cache)
         except torch.cuda.OutOfMemoryError as error:
             why = str(error).partition(". ")[0]
             warn_user(f"split_sample: rows are sampled in place, as {why}")

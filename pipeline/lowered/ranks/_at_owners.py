@@ -14,6 +14,7 @@ from headrace.ops import NeighborRule, sample_hop, unique_and_inverse
 from headrace.ops.graphs.rows import starts_of
 from headrace.ops.sampling.induced_trees import induced_in_trees
 from headrace.pipeline.data import Block, GraphView, MiniBatch, trusted
+from headrace.pipeline.data.graph_machinery import rows_of_nodes
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_exchange import SampledEdges, return_edges
 from headrace.pipeline.distributed.exchange import Exchange, Traffic, exchange_ids
@@ -84,7 +85,7 @@ class AtOwners(Finder):
         keeps those that begin and end in one tree.
         """
         comm, _ = settings.channels()
-        graph, threads = stage.graph, settings.num_threads
+        graph, rows, threads = stage.graph, rows_of_nodes(stage.graph), settings.num_threads
         router = _router(graph)
         excluded = excluder(stage.exclude, graph, settings)
 
@@ -92,7 +93,7 @@ class AtOwners(Finder):
             assert batch.slot is not None  # the pass makes it of trees
             nodes, node_of = unique_and_inverse(batch.n_id)
             exchange = exchange_ids(nodes, router, comm)
-            hop = sample_hop(graph.indptr, graph.indices, exchange.owned, NeighborRule(-1), 0, num_threads=threads)
+            hop = sample_hop(rows, graph.indices, exchange.owned, NeighborRule(-1), 0, num_threads=threads)
             degrees, neighbors, positions = hop.indptr.diff(), hop.neighbors, hop.positions
             left_out = excluded(batch)
             if left_out is not None:

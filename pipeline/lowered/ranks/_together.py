@@ -12,6 +12,7 @@ from headrace.ops import Hop, NeighborRule, group_by_owner, sample_hop, unique_a
 from headrace.ops.graphs.rows import starts_of
 from headrace.ops.sampling.compact import element_keys
 from headrace.pipeline.data.batch import MiniBatch
+from headrace.pipeline.data.graph_machinery import rows_of_nodes
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.rank_reducer import RankReducer
 from headrace.pipeline.lowered._excluded import excluder, is_left_out
@@ -79,11 +80,11 @@ class Together(Finder):
         of the sources and of a byte for each in answer. Of trees, edges are kept that begin and end in one.
         """
         comm, _ = settings.channels()
-        graph, everything = stage.graph, NeighborRule(-1)
+        graph, rows, everything = stage.graph, rows_of_nodes(stage.graph), NeighborRule(-1)
         excluded = excluder(stage.exclude, graph, settings)
 
         def run(batch: MiniBatch) -> tuple[SampledHop, Counts]:
-            hop = sample_hop(graph.indptr, graph.indices, batch.n_id, everything, 0, num_threads=settings.num_threads)
+            hop = sample_hop(rows, graph.indices, batch.n_id, everything, 0, num_threads=settings.num_threads)
             owned, elements, of_edges = batch.n_id, hop.neighbors.long(), None
             if batch.slot is not None:
                 owned = element_keys(owned, batch.slot, graph.num_nodes)

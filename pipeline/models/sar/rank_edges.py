@@ -80,14 +80,14 @@ class RankEdges:
             words = f"{part!r} of {part.content_digest()}, {part.partition.content_digest()}, {mode}, {prefetch}"
             check_same(comm, words, "ShardedGraph: expected one graph, partition, mode and prefetch on all ranks")
         shards, wanted = cut(part)
-        owned = part.partition.owned(rank)
+        owned = part.own_nodes
         sends = exchange_wanted(wanted, len(owned), comm)
         receives = tuple(shard.num_sources for shard in shards)
         gathered = [len(rows) for rows in sends if rows is not None]
         most = [max(gathered, default=0), max(receives)]
         most_gathered, most_rows = most if comm is None else [max(comm.all_gather(number)) for number in most]
         transfer = Transfer(comm, rank, sends, len(owned), receives, prefetch > 0, most_rows, most_gathered, counts)
-        in_degrees = part.indptr.diff()[owned]
+        in_degrees = part.indptr.diff()
         num_without = int((in_degrees == 0).sum())
         each_has_edges = not any([num_without] if comm is None else comm.all_gather(num_without))
         return RankEdges(

@@ -70,7 +70,7 @@ def cut(graph: GraphShard) -> tuple[tuple[Shard, ...], tuple[Tensor, ...]]:
         at hand.
     """
     partition, rank = graph.partition, graph.part
-    degrees = graph.indptr.diff()[partition.owned(rank)]
+    degrees = graph.indptr.diff()
     destinations = torch.arange(len(degrees), device="cpu").repeat_interleave(degrees)
     sources = graph.indices.long()
     grouped = group_by_owner(torch.arange(len(sources), device="cpu"), partition.owner(sources), partition.num_parts)

@@ -16,9 +16,10 @@ from headrace.ops.errors import InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
 from headrace.pipeline.data import CPU, DISK, FeatureName, whole_number
-from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype, whole_indptr
+from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype
 from headrace.pipeline.distributed.job import rank_of_process
-from headrace.pipeline.partition.kinds import TablePartition
+from headrace.pipeline.partition.kinds import HashPartition, RangePartition
+from headrace.pipeline.partition.part_owners import Owning, PackedOwners, PartOwners, counts_of_owners, owned_by
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.dataset.contents import MANIFEST, PART_SET, PARTS
 from headrace.pipeline.storage.dataset.dataset import Part
@@ -167,20 +168,24 @@ def _below(folder: str, array: ArrayFile) -> ArrayFile:
 def _owners(folder: Path, parts: PartSet, reader: Reader, number: int) -> Partition:
     """Return the owner of each node, as far as the sizes of the parts do not contradict it."""
     check_fits_memory(
-        8 * (parts.num_nodes + 1),
-        f"open_dataset: {folder / PART_SET} asks for {parts.num_nodes} nodes, and an indptr of them",
+        parts.num_nodes // 6,
+        f"open_dataset: {folder / PART_SET} asks for {parts.num_nodes} nodes, and a bit for each",
         AGAIN,
     )
     sizes = [part.num_own for part in parts.parts]
     if parts.owners.table is not None:
-        table = reader.needed_tensor(parts.owners.table)
-        try:
-            partition: Partition = TablePartition(table, parts.num_parts, copy=False)
-        except InputError as cause:
+        owners: Owning = PackedOwners(reader.needed_tensor(parts.owners.table), parts.num_parts)
+        counts = counts_of_owners(owners, parts.num_nodes, parts.num_parts).tolist()
+        if counts != sizes:
             path = folder / parts.owners.table.file
-            raise InputError(f"open_dataset: {path} is damaged: {cause}; copy it once more") from cause
+            raise InputError(
+                f"open_dataset: {path} is damaged: expected {sizes[number]} nodes of part {number}, and as many of the "
+                f"others as {PART_SET} says, got {counts[number]}; copy it once more"
+            )
+        own = owned_by(owners, parts.num_nodes, number)
     elif parts.owners.kind == "range":
-        partition = Partition.range_of(sizes)
+        owners = RangePartition(sizes)
+        own = owners.owned(number)
     # Hashing more nodes than there can be takes hours; a part of a hash is never that far from its share.
     elif parts.num_nodes > 2 * parts.num_parts * (sizes[number] + 64):
         raise InputError(
@@ -188,13 +193,14 @@ def _owners(folder: Path, parts: PartSet, reader: Reader, number: int) -> Partit
             f"{number} of {folder}, got {sizes[number]}; {AGAIN}"
         )
     else:
-        partition = Partition.hash(parts.num_nodes, parts.num_parts)
-    if partition.sizes[number] != sizes[number]:
+        owners = HashPartition(parts.num_nodes, parts.num_parts)
+        own = owners.owned(number)
+    if len(own) != sizes[number]:
         raise InputError(
-            f"open_dataset: expected {sizes[number]} nodes of part {number} by the owners in {folder}, got "
-            f"{partition.sizes[number]}; {AGAIN}"
+            f"open_dataset: expected {sizes[number]} nodes of part {number} by the owners in {folder}, got {len(own)}; "
+            f"{AGAIN}"
         )
-    return partition
+    return PartOwners(owners, number, own, sizes, parts.owners.digest)
 
 
 def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partition: Partition) -> GraphShard:
@@ -224,13 +230,14 @@ def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partitio
     of_nodes = {name: reader.needed_tensor(array) for name, array in parts.node_attrs.items()}
     try:
         return GraphShard(
-            whole_indptr(parts.num_nodes, partition.owned(number), starts),
+            starts,
             indices,
             ids,
             of_edges,
             offsets_of(parts.node_types),
             offsets_of(parts.edge_types),
             node_attrs=of_nodes,
+            own_nodes=partition.owned(number),
             partition=partition,
             part=number,
             whole_num_edges=parts.num_edges,
@@ -284,7 +291,8 @@ def _sharded(
                 raise InputError(
                     f"open_dataset: expected rows of {feature.key!r} alike in all parts, got others; {AGAIN}"
                 )
-            copied[chosen] = gather_rows(theirs, partition.position(copies[chosen]))
+            places = torch.searchsorted(partition.owned(owner), copies[chosen])
+            copied[chosen] = gather_rows(theirs, places)
     return ShardedFeature(
         rows,
         partition,

@@ -14,8 +14,9 @@
 ``num_parts``       int; one part for each rank
 ``num_nodes`` …     ``num_edges``, ``node_types``, ``edge_types``: of the whole graph, as in a data set
 ``graph_digest``    the fingerprint of the whole graph, which checkpoints hold
-``owners``          ``{"kind": "range", "hash" or "table", "sizes": null, or those of ranges, "table": null or
-                    int32[num_nodes]}``: the owner of each node
+``owners``          ``{"kind": "range", "hash" or "table", "digest": "…", "table": null or an array}``: the owner of
+                    each node; the sizes of ranges are those of the parts, a table is packed in words of int64, see
+                    `headrace.pipeline.partition.part_owners.PackedOwners`
 ``node_attrs``      attributes of all nodes by name: the sources of a part's edges are anywhere
 ``features``        features that every rank reads whole, as in a data set: those of edges, and labels
 ``items`` …         ``ids``, ``notes``: as in a data set
@@ -36,6 +37,7 @@ import torch
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.partition.limits import MOST_PARTS
+from headrace.pipeline.partition.part_owners import num_words
 from headrace.pipeline.storage.dataset import check_manifest
 from headrace.pipeline.storage.dataset.contents import MANIFEST, PART_SET, PARTS_FORMAT
 from headrace.pipeline.storage.dataset.description import Format
@@ -60,10 +62,10 @@ _KINDS = ("range", "hash", "table")
 
 @dataclass(frozen=True)
 class Owners:
-    """Which part owns each node; sizes are those of ranges."""
+    """Which part owns each node; the digest is `Partition.content_digest`."""
 
     kind: str
-    sizes: tuple[int, ...] | None
+    digest: str
     table: ArrayFile | None
 
 
@@ -142,13 +144,12 @@ def _check(parts: PartSet) -> None:
     if not 1 <= parts.num_parts <= MOST_PARTS:
         raise InputError(f"expected num_parts from 1 to {MOST_PARTS}, got {parts.num_parts}")
     owners = parts.owners
-    has_fitting = (owners.table is None, owners.sizes is None) == (owners.kind != "table", owners.kind != "range")
-    if owners.kind not in _KINDS or not has_fitting:
+    if owners.kind not in _KINDS or (owners.table is None) == (owners.kind == "table"):
         raise InputError(
-            "expected owners.kind to be range, hash or table, of tables alone a table, and of ranges alone sizes, got "
-            f"{owners.kind!r}"
+            f"expected owners.kind to be range, hash or table, and of tables alone a table, got {owners.kind!r}"
         )
-    check_manifest.expect_array("owners.table", parts.owners.table, (parts.num_nodes,), (torch.int32,))
+    words = num_words(parts.num_nodes, parts.num_parts)
+    check_manifest.expect_array("owners.table", owners.table, (words,), (torch.int64,))
     check_manifest.check_attributes("node_attrs", parts.node_attrs, parts.num_nodes)
     all_rows = check_manifest.rows_by_type(parts.num_nodes, parts.num_edges, parts.node_types, parts.edge_types)
     check_manifest.check_features(parts.features, all_rows)
@@ -163,7 +164,5 @@ def _check(parts: PartSet) -> None:
             f"expected parts of {parts.num_nodes} nodes and {parts.num_edges} edges together, got {total[0]} and "
             f"{total[1]}"
         )
-    if owners.sizes is not None and owners.sizes != tuple(part.num_own for part in parts.parts):
-        raise InputError(f"expected owners.sizes to be those of the parts, got {owners.sizes[:5]}")
     if parts.identity != parts.identified().identity:
         raise InputError(f"expected fields as they were written, got others than those of the identity; {AGAIN}")

@@ -20,6 +20,7 @@ from headrace.pipeline.data.file_errors import DISK_FULL
 from headrace.pipeline.data.new_folder import new_folder
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
+from headrace.pipeline.partition.part_owners import num_words, packed
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.array_file import PIECE_BYTES
 from headrace.pipeline.storage.dataset.contents import contents_of_parts
@@ -87,7 +88,7 @@ class Cut:
         graph, kind = self.graph, kind_of(self.partition)
         num_nodes, num_edges = graph.num_nodes, graph.num_edges
         starts = 8 * (num_nodes + self.partition.num_parts)
-        owners = 4 * num_nodes if kind == "table" else 0
+        owners = 8 * num_words(num_nodes, self.partition.num_parts) if kind == "table" else 0
         of_edge = graph.indices.element_size() + edge_id_dtype(num_edges).itemsize
         of_edge += sum(rows[:1].numel() * rows.element_size() for rows in graph.edge_attrs_csc.values() if num_edges)
         of_nodes = sum(rows.nbytes for rows in graph.node_attrs.values())
@@ -151,8 +152,8 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
     graph, partition, kind = cut.graph, cut.partition, kind_of(cut.partition)
     num_nodes, table = graph.num_nodes, None
     if kind == "table":
-        owners = (partition.owner(ids) for ids in _ids(num_nodes))
-        table = writer.write(("owners",), torch.int32, (num_nodes,), owners)
+        words = num_words(num_nodes, partition.num_parts)
+        table = writer.write(("owners",), torch.int64, (words,), packed(partition))
     node, edge = cut.store.node, cut.store.edge
     of_nodes = [write_feature(writer, "node", name, node.in_contract(name)) for name in node if cut.is_whole(name)]
     of_edges = [write_feature(writer, "edge", name, edge.in_contract(name)) for name in edge]
@@ -164,7 +165,7 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
         counts_of(graph.node_types),
         counts_of(graph.edge_types),
         graph.content_digest(),
-        Owners(kind, partition.sizes if kind == "range" else None, table),
+        Owners(kind, partition.content_digest(), table),
         {name: writer.tensor(("node_attribute", name), rows) for name, rows in graph.node_attrs.items()},
         (*of_nodes, *of_edges),
         {name: tuple(write_items(writer, name, run) for run in runs_of(one)) for name, one in cut.items.items()},

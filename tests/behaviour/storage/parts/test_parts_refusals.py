@@ -46,7 +46,7 @@ def test_what_is_no_parts_is_not_opened(tmp_path, folder):
         with pytest.raises(hr.InputError, match=r"rank, of the parts in .* to be an integer from 0 to 2"):
             hr.open_dataset(folder, rank=rank)
     table, listed = (
-        {"kind": "table", "table": None, "sizes": None},
+        {"kind": "table", "table": None, "digest": ""},
         json.loads((folder / "parts.json").read_text())["parts"],
     )
     for fields, message in (
@@ -54,7 +54,7 @@ def test_what_is_no_parts_is_not_opened(tmp_path, folder):
         ({"num_parts": 0}, r"expected num_parts from 1 to 65536, got 0"),
         ({"features": {"x": 1}}, "expected features to be a list, got"),
         ({"owners": {**table, "kind": "metis"}}, "owners.kind to be range, hash or table, .*, got 'metis'"),
-        ({"owners": table}, "of tables alone a table, .*, got 'table'"),
+        ({"owners": table}, "of tables alone a table, got 'table'"),
         ({"num_edges": 7}, "expected feature 'e' of 7 rows"),
         ({"parts": [{**part, "num_edges": 7} for part in listed]}, r"1500 edges together, got 200 and 21"),
         ({"identity": "0"}, "expected fields as they were written, got others than those of the identity"),
