@@ -112,8 +112,11 @@ def positives_first(rows: list[torch.Tensor], shares: list[hr.MiniBatch]) -> tor
 
 def assert_same_union(whole: hr.MiniBatch, shares: list[hr.MiniBatch], owners: hr.Partition) -> None:
     """The ranks' shares hold each node and edge of the whole batch once, at every layer."""
-    assert torch.equal(positives_first([share.seeds for share in shares], shares), whole.seeds)
-    assert torch.equal(positives_first([share.item_index for share in shares], shares), whole.item_index)
+    by_item = positives_first([share.item_index for share in shares], shares).argsort(stable=True)
+    expected_by_item = whole.item_index.argsort(stable=True)  # ranks have contiguous shares, or the seeds that they own
+    for name in ("seeds", "item_index"):
+        found = positives_first([getattr(share, name) for share in shares], shares)
+        assert torch.equal(found[by_item], getattr(whole, name)[expected_by_item])
     num_layers = len(whole.blocks)
     assert all(len(share.exchanges) == num_layers + 1 for share in shares)
     for layer in range(num_layers + 1):

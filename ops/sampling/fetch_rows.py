@@ -93,7 +93,7 @@ def fetch_rows(
             f"{num_nodes}"
         )
     if isinstance(indptr, RankedRows):
-        places = indptr.find(torch.from_numpy(nodes)).numpy()
+        places = indptr.ranks.find(torch.from_numpy(nodes)).numpy()
         begins, ends = (np.where(places < 0, 0, starts[places + more]) for more in (0, 1))
     else:
         begins, ends = starts[nodes], starts[nodes + 1]

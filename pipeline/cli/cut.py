@@ -37,6 +37,9 @@ STREAM_PASSES = 3
 #: Bytes that are held for each node of a graph in files: owners, an order and marks, or the nodes of a part.
 NODE_BYTES = 24
 
+#: ... and for each edge of a part: its id.
+EDGE_BYTES = 8
+
 
 def cut(options: argparse.Namespace) -> None:
     """Cut, report, write.
@@ -102,7 +105,8 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     files = read_graph_files(options.data, options.features) if data is None else read_dataset(data, options)
     if memory is not None:
         let_pages_go()
-        room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes, what="partition")
+        of_part = files.graph.num_edges * 5 // (4 * options.parts)
+        room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes + EDGE_BYTES * of_part, what="partition")
     if options.reorder and files.graph.node_types is not None:
         types = ", ".join(map(str, files.graph.node_types.names))
         raise InputError(

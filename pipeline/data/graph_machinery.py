@@ -14,6 +14,7 @@ from headrace.ops.borrowed import Borrowed
 from headrace.ops.forks import ProcessLock
 from headrace.ops.gpu import has_room, placed
 from headrace.ops.graphs.ranked_rows import RankedRows
+from headrace.ops.graphs.ranks import Ranks
 from headrace.pipeline.data.graph_types import rows_of
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class HopArrays(NamedTuple):
         assert indices is not None
         indptr: Tensor | RankedRows = starts
         if isinstance(self.indptr, RankedRows) and blocks is not None:
-            indptr = RankedRows(starts, blocks, self.indptr.num_ids)
+            indptr = RankedRows(starts, Ranks(blocks, self.indptr.num_ids))
         rows = None if self.rows is None else replace(self.rows, row_ptr=indptr)
         return HopArrays(indptr, indices, edge_ids, times, rows)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def in_edges(graph: GraphView, node: int) -> slice:
     """Return the positions of the in-edges of a node; none of one of another part."""
     rows = rows_of_nodes(graph)
-    place = node if isinstance(rows, Tensor) else int(rows.find(torch.tensor([node], device="cpu")))
+    place = node if isinstance(rows, Tensor) else int(rows.ranks.find(torch.tensor([node], device="cpu")))
     return slice(0, 0) if place < 0 else slice(*graph.indptr[place : place + 2].tolist())
 
 

@@ -12,8 +12,10 @@ from torch import Tensor
 from headrace.ops import InputError, gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data import Graph, GraphView, check_kind, check_known_by_own_ids, whole_number
+from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.data.registry import register
 from headrace.pipeline.distributed.job import rank_of_process
+from headrace.pipeline.partition.part_edges import PartEdges
 from headrace.pipeline.partition.partition import Partition
 
 #: Fields of a part beside those of a graph.
@@ -66,6 +68,13 @@ class GraphShard(GraphView):
     @property
     def _own_nodes(self) -> Tensor | None:
         return None if len(self.own_nodes) == self.num_nodes else self.own_nodes
+
+    @property
+    def edges(self) -> PartEdges:
+        """The edges of the part among all, by which `hr.ShardedFeature` takes rows of edges: those of its own nodes."""
+        return table(
+            self, "own edges", lambda: PartEdges(self.partition, self.part, self.edge_ids, self.whole_num_edges)
+        )
 
     def in_degrees(self) -> Tensor:
         """Return the number of in-neighbours of each node, int64[num_nodes]; 0 of nodes of other parts."""

@@ -170,7 +170,7 @@ class TypePartition(Partition):
 
     def _num_owned(self, part: int) -> int:
         """Return how many nodes a part owns."""
-        return len(self.owned(part))
+        return int(num_before(self.whole, self.nodes.stop)[part] - self._before[part])
 
     @cached_property
     def _before(self) -> Tensor:

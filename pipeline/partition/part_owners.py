@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headrace.ops import InputError
 from headrace.ops.forks import cached_property
-from headrace.ops.graphs.ranked_rows import RankedRows
+from headrace.ops.graphs.ranks import Ranks
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.partition.device_copies import DeviceCopies
 from headrace.pipeline.partition.kinds import TablePartition
@@ -120,7 +120,7 @@ class PartOwners(Partition):
         if self._ranks.blocks.device == ids.device:
             return self._ranks.find(ids)
         blocks = self._copies.beside(ids, self._ranks.blocks)
-        return RankedRows(self._ranks.starts, blocks, self.num_nodes).find(ids)
+        return Ranks(blocks, self.num_nodes).find(ids)
 
     def _num_before(self, node: int) -> Tensor:
         """Return how many nodes before one this part owns, and 0 for others, int64[num_parts]."""
@@ -129,9 +129,8 @@ class PartOwners(Partition):
         return counts
 
     @cached_property
-    def _ranks(self) -> RankedRows:
-        rows = torch.zeros(len(self._own_nodes) + 1, dtype=torch.int64, device="cpu")
-        return RankedRows.of(self._own_nodes, rows, self.num_nodes)
+    def _ranks(self) -> Ranks:
+        return Ranks.of(self._own_nodes, self.num_nodes)
 
     def content_digest(self) -> str:
         """Return a fingerprint of the assignment."""

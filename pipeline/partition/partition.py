@@ -17,7 +17,7 @@ from headrace.pipeline.data.arrays import as_node_mask, whole_number
 from headrace.pipeline.data.checks import check_switches
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.data.node_ids import check_known_by_own_ids
-from headrace.pipeline.data.types import TypeOffsets
+from headrace.pipeline.data.types import TypeName, TypeOffsets
 from headrace.pipeline.partition.limits import MOST_PARTS, MOST_SEED
 from headrace.pipeline.partition.node_owners import NodeOwners
 from headrace.pipeline.partition.report import PartitionReport, report_nodes
@@ -228,7 +228,7 @@ class Partition(NodeOwners):
         )
         return _of(owners, parts)
 
-    def of_type(self, types: TypeOffsets, name: str) -> Partition:
+    def of_type(self, types: TypeOffsets, name: TypeName) -> Partition:
         """Return the partition of the nodes of one type, by their ids within it, for features of the type in shards.
 
         >>> import headrace as hr

@@ -18,7 +18,7 @@ from headrace.pipeline.lowered.ranks.plant_trees_together import PlantTreesToget
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
-from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition
+from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition, of_owners, owners_of_features
 from headrace.pipeline.passes.shared_edges import share_edges
 from headrace.pipeline.plan import PADDED, Facts, Machine, PlanError, Rule, Stage, Window, graphs_of
 from headrace.pipeline.stages.copy_to import CopyTo
@@ -49,7 +49,7 @@ def _insert(stages: Window, facts: Sequence[Facts], machine: Machine) -> Window 
     if isinstance(machine.partition, EdgePartition):
         return share_edges(stages, machine.partition, _fetches(stages, machine))
     partition = _partition(stages, machine.partition, machine.world_size)
-    stages = _together(stages, Together(partition))
+    stages = _together(_with_owned_seeds(stages, partition), Together(partition))
     for stage in stages:
         if not stage.ranks.cooperates:
             raise PlanError(
@@ -159,6 +159,14 @@ def _together(stages: Window, finder: Together) -> Window:
             made = (replace(stage, keep="nodes"),) if by_rule else made
         rewritten += made if made[0] is stage else [one.made_of(stage) for one in made]
     return tuple(rewritten)
+
+
+def _with_owned_seeds(stages: Window, partition: Partition) -> Window:
+    """Give each rank the seeds that it owns, where the graph or features are in shards: it has their rows."""
+    fetches = [stage for stage in stages if isinstance(stage, FetchFeature)]
+    in_shards = graph_partition(stages) is not None or any(owners_of_features(one) is not None for one in fetches)
+    owned = of_owners(stages[0], partition) if in_shards else None
+    return stages if owned is None else (owned, *stages[1:])
 
 
 def _refuse_ahead(

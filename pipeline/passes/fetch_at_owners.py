@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.pipeline.data import CPU, FeatureName
 from headrace.pipeline.lowered.ranks.decode_rows import DecodeRows
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
+from headrace.pipeline.lowered.ranks.fetch_edges import FetchEdges
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
-from headrace.pipeline.passes.shards import sharded_features
+from headrace.pipeline.partition.part_edges import PartEdges
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.passes.shards import sharded_edges, sharded_features
 from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
@@ -14,10 +19,13 @@ from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 
 def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None:
-    """Put an exchange of ids before each fetch from shards, and an exchange of rows after it."""
-    del facts
+    """Put an exchange of ids before each fetch from shards, and an exchange of rows after it.
+
+    Ranks that share batches have found the edges of their own nodes, whose rows they have.
+    """
     features = sharded_features(fetch)
-    if machine.world_size == 1 or not features:
+    edges = {} if facts.shares_layers else sharded_edges(fetch)
+    if machine.world_size == 1 or not (features or edges):
         return None
     stages: list[Stage] = []
     for names in _by_owners(features):
@@ -25,9 +33,11 @@ def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None
         owned = fetch.wanted.of_nodes(names).as_stored()
         stages += [ids, FetchOwned(owned), ExchangeRows(names), ReturnIds(keep=False)]
     at_owners = fetch.wanted.of_nodes(features)
-    if fetch.dtype is not None:
+    if features and fetch.dtype is not None:
         stages.append(DecodeRows(at_owners))
-    return (*stages, *fetch.rest(at_owners))
+    for nodes, names in _by_nodes(edges):
+        stages.append(FetchEdges(fetch.wanted.of_edges(names), nodes))
+    return (*stages, *fetch.rest(replace(at_owners, edge=tuple(edges))))
 
 
 def _copy_behind(copy: CopyTo, between: Window, fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None:
@@ -38,7 +48,7 @@ def _copy_behind(copy: CopyTo, between: Window, fetch: FetchFeature, facts: Fact
     del facts
     called = any(stage.calls_users for stage in between)
     stays = called or copy.moves_to == CPU or machine.exchanges_at(copy.moves_to)
-    in_shards = machine.world_size > 1 and sharded_features(fetch)
+    in_shards = machine.world_size > 1 and (sharded_features(fetch) or sharded_edges(fetch))
     return (*between, fetch, copy) if in_shards and not stays else None
 
 
@@ -55,10 +65,22 @@ def _by_owners(features: dict[FeatureName, ShardedFeature]) -> list[tuple[Featur
     return groups
 
 
+def _by_nodes(edges: dict[FeatureName, PartEdges]) -> list[tuple[Partition, list[FeatureName]]]:
+    """Return the names of edge features, grouped by equal owners of the destinations."""
+    groups: list[tuple[Partition, list[FeatureName]]] = []
+    for name, of_part in edges.items():
+        known = next((names for nodes, names in groups if nodes is of_part.nodes or nodes == of_part.nodes), None)
+        if known is None:
+            groups.append((of_part.nodes, [name]))
+        else:
+            known.append(name)
+    return groups
+
+
 RULES = (
     Rule("rows are exchanged on the CPU: copy_to behind the fetch", (CopyTo, ..., FetchFeature), _copy_behind),
     Rule(
-        "fetch from shards -> exchange_ids, fetch_owned, exchange_rows, return_ids",
+        "fetch from shards -> exchange_ids, fetch_owned, exchange_rows, return_ids; of edges -> fetch_edges",
         (FetchFeature,),
         _route,
     ),

@@ -7,9 +7,11 @@ from dataclasses import replace
 from headrace.pipeline.data.place import CPU
 from headrace.pipeline.lowered import HERE, Compact, HopStage, SampleHop
 from headrace.pipeline.lowered.ranks._at_owners import AtOwners
-from headrace.pipeline.passes.shards import owners_of
-from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Window
+from headrace.pipeline.partition.partition import Partition
+from headrace.pipeline.passes.shards import of_owners, owners_of, owners_of_features
+from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Window, graphs_of
 from headrace.pipeline.stages.copy_to import CopyTo
+from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceInTrees, InduceSubgraph
 from headrace.pipeline.stages.item_sampler import ItemSampler
 
@@ -23,11 +25,25 @@ def _take_owned_seeds(
     source: ItemSampler, between: Window, hop: SampleHop, facts: Facts, machine: Machine
 ) -> Window | None:
     """Give each rank the seeds that it owns, because it has their adjacency."""
-    together = any(stage.ranks.shares_layers for stage in between)
     # A partition other than that of the graph is refused with the plan.
-    if together or source.gives_pairs or source.partition is not None or not _is_apart(hop, facts, machine):
-        return None
-    return (replace(source, partition=owners_of(hop)).made_of(source), *between, hop)
+    owners = owners_of(hop) if _is_apart(hop, facts, machine) else None
+    return _owned(source, between, hop, owners)
+
+
+def _take_seeds_with_rows(
+    source: ItemSampler, between: Window, fetch: FetchFeature, facts: Facts, machine: Machine
+) -> Window | None:
+    """Give each rank the seeds whose rows it has, where the graph is whole and features are in shards."""
+    owners = None if machine.world_size == 1 or facts.shares_layers else owners_of_features(fetch)
+    # Owners of other nodes than those of a graph are refused with the fetch.
+    fits = owners is not None and all(graph.num_nodes == owners.num_nodes for _, graph in graphs_of(between))
+    return _owned(source, between, fetch, owners if fits else None)
+
+
+def _owned(source: ItemSampler, between: Window, last: Stage, owners: Partition | None) -> Window | None:
+    together = any(stage.ranks.shares_layers for stage in between)
+    owned = None if owners is None or together else of_owners(source, owners)
+    return None if owned is None else (owned, *between, last)
 
 
 def _copy_behind(copy: CopyTo, hop: HopStage, compact: Compact, facts: Facts, machine: Machine) -> Window | None:
@@ -76,6 +92,7 @@ def _refuse(stage: Stage, facts: Facts, machine: Machine) -> Window | None:
 RULES = (
     Rule("samplers of a graph in shards", (Stage,), _refuse),
     Rule("item_sampler over shards -> seeds that each rank owns", (ItemSampler, ..., SampleHop), _take_owned_seeds),
+    Rule("features in shards -> seeds with rows here", (ItemSampler, ..., FetchFeature), _take_seeds_with_rows),
     Rule("copy_to behind hops at owners", (CopyTo, HopStage, Compact), _copy_behind),
     Rule("copy_to behind subgraphs at owners", (CopyTo, ..., InduceSubgraph), _copy_behind_subgraph),
     Rule("sample_hop over shards -> sample_hop at owners", (SampleHop, Compact), _route),

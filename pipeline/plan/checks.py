@@ -110,11 +110,11 @@ def graphs_of_edges(stages: Iterable[Stage]) -> list[GraphView]:
 
 
 def divided_features(wanted: Wanted) -> tuple[Divided, ...]:
-    """Return the node features in shards."""
+    """Return the features in shards."""
     return tuple(
-        Divided(f"the shard of {name!r}", shard.router.partition, shard.part)
-        for name in (*wanted.node, *wanted.of_seeds)
-        if (shard := shard_of_rows(wanted.store.node[name])) is not None
+        Divided(f"the shard of {name!r}", shard.owners, shard.part)
+        for (_, name), source in zip(wanted.features, wanted.sources(), strict=True)
+        if (shard := shard_of_rows(source)) is not None
     )
 
 

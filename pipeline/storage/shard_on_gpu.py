@@ -70,8 +70,9 @@ class ShardOnGpu:
 
 
 def elsewhere_at(row: int, rank: int, part: int) -> InputError:
-    """Return the error for a row that is at another rank than the one that reads it."""
+    """Return the error for a row that is at another rank than the one that reads it; -1 where nobody knows at which."""
+    where = "another rank" if rank < 0 else f"rank {rank}"
     return InputError(
-        f"ShardedFeature: row {row} is at rank {rank}, this is rank {part}; labels and edge features are read where "
-        "they are needed, so keep those whole on every rank"
+        f"ShardedFeature: row {row} is at {where}, this is rank {part}; labels are read where they are needed, so keep "
+        "those whole on every rank"
     )

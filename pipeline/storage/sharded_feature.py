@@ -15,7 +15,6 @@ from headrace.ops import InputError, gather_rows
 from headrace.ops.features.pinned import is_readable_in_place
 from headrace.pipeline.data.arrays import (
     as_cpu_tensor,
-    as_ids,
     check_kind,
     refuse_gradient,
     version_of_tensor,
@@ -23,17 +22,16 @@ from headrace.pipeline.data.arrays import (
     whole_number,
 )
 from headrace.pipeline.data.digest import content_mark, sampled_digest
-from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.graph_types import node_types_of
-from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.data.place import CPU, Place
 from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES, WHOLE_BELOW_BYTES
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.kinds import TypePartition
 from headrace.pipeline.partition.node_owners import num_owned
+from headrace.pipeline.partition.part_edges import PartEdges
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.storage.feature_source import FeatureSource
+from headrace.pipeline.storage.part_rows import check_cached, edges_of_part, nodes_to_copy
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, read_by_writing
 from headrace.pipeline.storage.shard_on_gpu import ShardOnGpu, elsewhere_at
 
@@ -55,12 +53,20 @@ class ShardedFeature(FeatureSource):
     >>> store.node["paper", "x"].read(papers.owned(1)).rows.tolist()
     [[8.0]]
 
+    Rows of an edge are at the owner of its destination, and a part of the graph knows which these are:
+
+    >>> part = graph.shard(hr.Partition.range_of([3, 1]), 1)
+    >>> weights = hr.ShardedFeature.of(torch.tensor([0.5, 0.25]), part.edges)
+    >>> weights.read(part.edges.owned(1)).rows.tolist()
+    [0.25]
+
     Parameters
     ----------
     rows: [num_owned, ...]
         The rows of ``partition.owned(part)``, in that order. They are kept by reference.
     partition
-        The owner of each node; of a feature of a type that of its nodes, `Partition.of_type`.
+        The owner of each node; of a feature of a type that of its nodes, `Partition.of_type`. Of edges those of a part,
+        ``graph.shard(partition, part).edges``.
     part
         Whose rows these are.
     digest
@@ -110,7 +116,7 @@ class ShardedFeature(FeatureSource):
         if (cached is None) != (cached_rows is None):
             raise InputError("ShardedFeature: expected cached and cached_rows together, got one of them")
         if cached is not None and cached_rows is not None:
-            _check_cached(cached, partition, self._part)
+            check_cached(cached, partition, self._part)
             copies = as_cpu_tensor(cached_rows, "cached_rows")
             if copies.dtype != self._rows.dtype or copies.shape != (len(cached), *self._rows.shape[1:]):
                 raise InputError(
@@ -147,11 +153,12 @@ class ShardedFeature(FeatureSource):
         Parameters
         ----------
         array: [num_nodes, ...]
-            All rows.
+            All rows; of edges in input order.
         partition
-            The owner of each node; of a feature of a type that of its nodes, `Partition.of_type`.
+            The owner of each node; of a feature of a type that of its nodes, `Partition.of_type`. Of edges those of a
+            part, ``graph.shard(partition, part).edges``, or of a type of these.
         part
-            Whose rows to take; by default those of this process in torch.distributed.
+            Whose rows to take; by default those of this process in torch.distributed, or of that part.
         cached: integer[n], optional
             Nodes whose rows to copy; nodes of this part are left out.
 
@@ -167,8 +174,11 @@ class ShardedFeature(FeatureSource):
             raise InputError(
                 f"ShardedFeature.of: expected a row for each of {partition.num_nodes} nodes, got {list(whole.shape)}"
             )
+        of_part = edges_of_part(partition)
+        if of_part is not None and cached is not None:
+            raise InputError("ShardedFeature.of: expected cached of nodes alone, got it for edges; leave it out")
         if part is None:
-            part, _ = rank_of_process(None, None)
+            part = rank_of_process(None, None)[0] if of_part is None else of_part.part
         part = whole_number(part, "ShardedFeature.of: part", 0, InputError, partition.num_parts - 1)
         asked = None if cached is None else nodes_to_copy(cached, partition)
         ids = (
@@ -191,6 +201,12 @@ class ShardedFeature(FeatureSource):
         Ids are those in the id space of all types, also for a feature of a type.
         """
         return self._batch_router
+
+    @property
+    def owners(self) -> Partition:
+        """The owners of the nodes by which rows were divided, those of edges by their destinations."""
+        whole = self._batch_router.partition
+        return whole.nodes if isinstance(whole, PartEdges) else whole
 
     @property
     def nodes(self) -> range:
@@ -364,38 +380,6 @@ def _written() -> InputError:
     )
 
 
-def owners_of_rows(name: FeatureName, partition: Partition, graph: GraphView) -> Partition:
-    """Return the owners of the rows of a node feature that is cut as a graph's nodes are."""
-    return partition if isinstance(name, str) else partition.of_type(node_types_of(graph), str(name[0]))
-
-
-def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
-    """Return the nodes that are named, int64[n] ascending.
-
-    Raises
-    ------
-    InputError
-        If `cached` holds other than integers in [0, num_nodes).
-    """
-    ids: Tensor = torch.unique(as_ids(cached, "cached").to(torch.int64))
-    if len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < partition.num_nodes:
-        raise InputError(
-            f"expected cached to be nodes below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"
-        )
-    return ids
-
-
 def _check_partition(partition: object, function: str) -> None:
     advice = "pass that by which the rows were cut"
     check_kind(partition, Partition, f"{function}: expected partition to be an hr.Partition", advice, InputError)
-
-
-def _check_cached(cached: Tensor, partition: Partition, part: int) -> None:
-    """Refuse copies of rows that there are not, that come twice, or that this rank owns."""
-    in_range = not len(cached) or (int(cached.min()) >= 0 and int(cached.max()) < partition.num_nodes)
-    if not in_range or len(torch.unique(cached)) != len(cached):
-        raise InputError(
-            f"ShardedFeature: expected cached to be distinct nodes below {partition.num_nodes}, got repeats or others"
-        )
-    if bool((partition.owner(cached.to(torch.int64)) == part).any()):
-        raise InputError(f"ShardedFeature: cached holds nodes that part {part} owns itself; leave them out")

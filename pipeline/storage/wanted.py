@@ -161,6 +161,10 @@ class Wanted:
         node = self.node if names is None else tuple(name for name in self.node if name in names)
         return replace(self, node=node, edge=(), labels=None)
 
+    def of_edges(self, names: Collection[FeatureName]) -> Wanted:
+        """Return the edge features of some names alone."""
+        return replace(self, node=(), edge=tuple(name for name in self.edge if name in names), labels=None)
+
     def without(self, other: Wanted) -> Wanted:
         """Return what is wanted here and not there."""
         return replace(

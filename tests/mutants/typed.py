@@ -121,13 +121,13 @@ TYPED = (
         "ops/native/graphs/row_ranks.hpp",
         "if ((bits & bit) == 0) return -1;",
         "",
-        "tests/ops/graphs/test_ranked_rows.py::test_places_are_those_in_the_list",
+        "tests/ops/graphs/test_ranks.py::test_places_are_those_in_the_list",
     ),
     Mutant(
         "ops/native/graphs/row_ranks.hpp",
         "static_cast<std::int64_t>(block[0] + before)",
         "static_cast<std::int64_t>(before)",
-        "tests/ops/graphs/test_ranked_rows.py::test_places_are_those_in_the_list",
+        "tests/ops/graphs/test_ranks.py::test_places_are_those_in_the_list",
     ),
     Mutant(
         "ops/sampling/typed_rows.py",

@@ -84,19 +84,25 @@ def check_ids(ids: tuple[IdFiles, ...], num_nodes: Mapping[Any, int]) -> None:
         expect_array(f"order of ids of {one.type!r}", one.order, (count,), (torch.int64,))
 
 
-def check_record(part: PartRecord, num_nodes: int, num_edges: int, node_types: Counts | None) -> None:
+def check_record(
+    part: PartRecord, num_nodes: int, num_edges: int, node_types: Counts | None, edge_types: Counts | None
+) -> None:
     """Refuse a part of more than the whole graph, or of other types."""
     if part.part >= part.num_parts:
         raise InputError(f"expected part.part below {part.num_parts}, got {part.part}")
-    of_types = part.num_own_of_types
-    fits = of_types is None if node_types is None else of_types is not None and len(of_types) == len(node_types)
-    if not fits or (of_types is not None and sum(of_types) != part.num_own):
-        raise InputError(f"expected part.num_own_of_types to add up to part.num_own, type by type, got {of_types}")
+    _check_adds_up("num_own", part.num_own, part.num_own_of_types, node_types)
+    _check_adds_up("num_edges", part.num_edges, part.num_edges_of_types, edge_types)
     if part.num_own > num_nodes or part.num_edges > num_edges:
         raise InputError(
             f"expected a part of at most {num_nodes} nodes and {num_edges} edges, got {part.num_own} and "
             f"{part.num_edges}"
         )
+
+
+def _check_adds_up(name: str, total: int, of_types: tuple[int, ...] | None, types: Counts | None) -> None:
+    fits = of_types is None if types is None else of_types is not None and len(of_types) == len(types)
+    if not fits or (of_types is not None and sum(of_types) != total):
+        raise InputError(f"expected part.{name}_of_types to add up to part.{name}, type by type, got {of_types}")
 
 
 def _check_file(path: str, array: ArrayFile) -> None:

@@ -52,7 +52,7 @@ class Dataset:
         The graph, in memory maps. Its arrays are checked when they are first read. Of a part these are the in-edges of
         the nodes that it owns, as `Graph.shard` returns them.
     store
-        The features, in memory maps. Of a part node features are `ShardedFeature`, but for those that every rank reads
+        The features, in memory maps. Of a part they are `ShardedFeature`, but for those of nodes that every rank reads
         whole.
     items
         Items by name, such as ``items["train"]``, for `ItemSampler`.
@@ -99,8 +99,8 @@ class Dataset:
         """Write the parts of the data set to a folder, one for each rank: `open_dataset` opens the rank's own.
 
         Each part is a data-set folder: the in-edges of the nodes that it owns, with the attributes and ids of edges,
-        and the rows of node features. Beside the parts are data that every rank reads whole: edge features, features
-        of one number per node, attributes of nodes, items, ids and notes. The format is documented in
+        and the rows of features of these nodes and edges. Beside the parts are data that every rank reads whole:
+        features of one number per node, attributes of nodes, items, ids and notes. The format is documented in
         `headrace.pipeline.storage.parts.part_set`. One process writes all parts, in pieces, so data sets larger than
         memory can be cut. The folder appears when it is complete: a run that is killed leaves it as it was, and a
         hidden draft beside it, which the next run with the same folder removes.

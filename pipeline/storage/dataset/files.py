@@ -32,7 +32,8 @@ class ArrayFile:
 class FeatureFile:
     """A feature of nodes or of edges, of all or of one type.
 
-    In a part `digest` is the fingerprint of the rows of all parts, `FeatureSource.content_digest`.
+    In a part `digest` is the fingerprint of the rows of all parts, `FeatureSource.content_digest`, and rows of edges
+    are in the order of their ids.
     """
 
     of: str
@@ -92,8 +93,8 @@ class PartRecord:
         The number of the part, and how many there are.
     num_own, num_own_of_types
         Nodes that the part owns, and those of each node type, in order.
-    num_edges
-        In-edges of these nodes.
+    num_edges, num_edges_of_types
+        In-edges of these nodes, and those of each edge type, in order.
     """
 
     identity: str
@@ -102,3 +103,4 @@ class PartRecord:
     num_own: int
     num_own_of_types: tuple[int, ...] | None
     num_edges: int
+    num_edges_of_types: tuple[int, ...] | None

@@ -118,10 +118,12 @@ def _check(manifest: Manifest) -> None:
         manifest.num_nodes, manifest.num_edges, manifest.node_types, manifest.edge_types
     )
     part = manifest.part
-    if part is not None:  # which has rows of its own nodes alone, and no features of edges
-        check_manifest.check_record(part, manifest.num_nodes, manifest.num_edges, manifest.node_types)
-        own = zip(list(whole["node"])[1:], part.num_own_of_types or (part.num_own,), strict=True)
-        rows = {"node": {None: part.num_own, **dict(own)}, "edge": {None: part.num_edges}}
+    if part is not None:  # which has rows of its own nodes, and of their in-edges, alone
+        types = manifest.node_types, manifest.edge_types
+        check_manifest.check_record(part, manifest.num_nodes, manifest.num_edges, *types)
+        nodes = zip(list(whole["node"])[1:], part.num_own_of_types or (part.num_own,), strict=True)
+        edges = zip(list(whole["edge"])[1:], part.num_edges_of_types or (), strict=True)
+        rows = {"node": {None: part.num_own, **dict(nodes)}, "edge": {None: part.num_edges, **dict(edges)}}
     check_manifest.check_graph(manifest.graph, rows["node"][None], rows["edge"][None])
     check_manifest.check_features(manifest.features, rows)
     check_manifest.check_items(manifest.items)

@@ -29,9 +29,10 @@ from headrace.pipeline.storage.dataset.manifest import Manifest, read_manifest
 from headrace.pipeline.storage.dataset.reader import Reader, read_features
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.json_fields import offsets_of
+from headrace.pipeline.storage.part_rows import edges_of_rows, nodes_to_copy, owners_of_rows
 from headrace.pipeline.storage.parts.part_set import AGAIN, PartSet, checksum_of_manifest, folder_of_part
 from headrace.pipeline.storage.quantized_feature import with_scale
-from headrace.pipeline.storage.sharded_feature import ShardedFeature, nodes_to_copy, owners_of_rows
+from headrace.pipeline.storage.sharded_feature import ShardedFeature
 
 
 class OpenedPart(NamedTuple):
@@ -72,7 +73,7 @@ def open_part(folder: Path, rank: int | None, *, memory_map: bool, cached: Mappi
     partition = _owners(folder, parts, reader, number)
     graph = _graph(folder, parts, own, reader, partition)
     features = read_features(reader, parts.features)
-    owners = {one.key: owners_of_rows(one.key, partition, graph) for one in own.features}
+    owners = {one.key: owners_of_rows(one.key, partition, graph) for one in own.features if one.of == "node"}
     for name in cached:
         if name not in owners:
             in_shards = sorted(owners, key=str)
@@ -82,9 +83,10 @@ def open_part(folder: Path, rank: int | None, *, memory_map: bool, cached: Mappi
     asked = {name: nodes_to_copy(ids, owners[name]) for name, ids in cached.items()}
     others = _Others(folder, parts, reader)
     for one in own.features:
-        rows, copies = reader.needed_tensor(one.rows), asked.get(one.key)
-        source = _sharded(rows, one, owners[one.key], number, copies, others, on_disk=memory_map)
-        features["node"][one.key] = with_scale(source, one.quantization)
+        rows, copies = reader.needed_tensor(one.rows), asked.get(one.key) if one.of == "node" else None
+        divided = owners[one.key] if one.of == "node" else _edges(folder, one, graph)
+        source = _sharded(rows, one, divided, number, copies, others, on_disk=memory_map)
+        features[one.of][one.key] = with_scale(source, one.quantization)
     merged = replace(
         own,
         graph=replace(own.graph, node_attrs=parts.node_attrs),
@@ -246,6 +248,15 @@ def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partitio
     except InputError as cause:
         path = folder / folder_of_part(number)
         raise InputError(f"open_dataset: {path} is damaged: {cause}; copy the part once more") from cause
+
+
+def _edges(folder: Path, feature: FeatureFile, graph: GraphShard) -> Partition:
+    """Return the edges of a part that have rows of a feature there."""
+    try:
+        return edges_of_rows(feature.key, graph)
+    except InputError as cause:  # of ids that come twice
+        path = folder / folder_of_part(graph.part)
+        raise InputError(f"open_dataset: {path} is damaged: edge ids: {cause}; copy the part once more") from cause
 
 
 class _Others:

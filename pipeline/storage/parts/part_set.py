@@ -18,7 +18,7 @@
                     each node; the sizes of ranges are those of the parts, a table is packed in words of int64, see
                     `headrace.pipeline.partition.part_owners.PackedOwners`
 ``node_attrs``      attributes of all nodes by name: the sources of a part's edges are anywhere
-``features``        features that every rank reads whole, as in a data set: those of edges, and labels
+``features``        features of nodes that every rank reads whole, as in a data set, such as labels
 ``items`` …         ``ids``, ``notes``: as in a data set
 ``parts``           ``[{"folder": "part-0", "sha256": "…", "num_own": 5, "num_edges": 12}, …]``
 ==================  ==================================================================================================

@@ -15,7 +15,7 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.graphs.rows import edge_positions, row_starts
-from headrace.pipeline.data import FeatureName, Graph, Items, edge_types_of, node_types_of
+from headrace.pipeline.data import FeatureName, Graph, Items, TypeOffsets, edge_types_of, node_types_of
 from headrace.pipeline.data.file_errors import DISK_FULL
 from headrace.pipeline.data.new_folder import new_folder
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
@@ -24,16 +24,17 @@ from headrace.pipeline.partition.part_owners import num_words, packed
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.array_file import PIECE_BYTES
 from headrace.pipeline.storage.dataset.contents import contents_of_parts
-from headrace.pipeline.storage.dataset.files import ArrayFile, FeatureFile, GraphFiles, PartRecord
+from headrace.pipeline.storage.dataset.files import ArrayFile, GraphFiles, PartRecord
 from headrace.pipeline.storage.dataset.folder_writer import FolderWriter
 from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
 from headrace.pipeline.storage.dataset.manifest import Manifest
 from headrace.pipeline.storage.dataset.write_dataset import write_feature, write_ids, write_items
+from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.json_fields import counts_of
 from headrace.pipeline.storage.parts.part_set import Owners, PartFile, PartSet, checksum_of_manifest, folder_of_part
-from headrace.pipeline.storage.sharded_feature import owners_of_rows
 from headrace.pipeline.storage.terminal import progress_bar
+from headrace.pipeline.storage.wanted import Feature
 
 #: What such a folder holds, in messages.
 WHAT = "parts of a graph"
@@ -83,6 +84,16 @@ class Cut:
             return math.prod(self.store.node[name].shape[1:]) == 1
         return name in self.whole
 
+    def source_of(self, feature: Feature) -> FeatureSource:
+        """Return the source of a feature."""
+        of, name = feature
+        return (self.store.node if of == "node" else self.store.edge).in_contract(name)
+
+    def divided(self) -> list[Feature]:
+        """Return the features of which each part has the rows of its own nodes, or of their in-edges."""
+        of_nodes = [("node", name) for name in self.store.node if not self.is_whole(name)]
+        return [*of_nodes, *(("edge", name) for name in self.store.edge)]
+
     def num_bytes(self) -> int:
         """Return the bytes of all arrays of the parts."""
         graph, kind = self.graph, kind_of(self.partition)
@@ -122,8 +133,7 @@ def write_parts(path: Path, cut: Cut, *, overwrite: bool, progress: bool) -> Non
             progress_bar(shown=progress, total=total, desc="write parts", unit="B", unit_scale=True) as bar,
         ):
             parts = _write_shared(FolderWriter(folder, bar.update), cut).identified()
-            node = cut.store.node
-            digests = {name: node.in_contract(name).content_digest() for name in node if not cut.is_whole(name)}
+            digests = {feature: cut.source_of(feature).content_digest() for feature in cut.divided()}
             written = [_write_part(folder, bar.update, cut, parts, digests, part) for part in range(parts.num_parts)]
             replace(parts, parts=tuple(written)).write(folder)
     except OSError as cause:
@@ -154,9 +164,8 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
     if kind == "table":
         words = num_words(num_nodes, partition.num_parts)
         table = writer.write(("owners",), torch.int64, (words,), packed(partition))
-    node, edge = cut.store.node, cut.store.edge
-    of_nodes = [write_feature(writer, "node", name, node.in_contract(name)) for name in node if cut.is_whole(name)]
-    of_edges = [write_feature(writer, "edge", name, edge.in_contract(name)) for name in edge]
+    node = cut.store.node
+    features = [write_feature(writer, "node", name, node.in_contract(name)) for name in node if cut.is_whole(name)]
     return PartSet(
         cut.source,
         partition.num_parts,
@@ -167,7 +176,7 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
         graph.content_digest(),
         Owners(kind, partition.content_digest(), table),
         {name: writer.tensor(("node_attribute", name), rows) for name, rows in graph.node_attrs.items()},
-        (*of_nodes, *of_edges),
+        tuple(features),
         {name: tuple(write_items(writer, name, run) for run in runs_of(one)) for name, one in cut.items.items()},
         tuple(write_ids(writer, name, one) for name, one in cut.ids.items() if not isinstance(one, RowNumbers)),
         dict(cut.notes),
@@ -175,7 +184,7 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
 
 
 def _write_part(
-    folder: Path, written: Any, cut: Cut, parts: PartSet, digests: Mapping[FeatureName, str], part: int
+    folder: Path, written: Any, cut: Cut, parts: PartSet, digests: Mapping[Feature, str], part: int
 ) -> PartFile:
     """Write one part; `digests` are those of the features that are divided."""
     graph, owned = cut.graph, cut.partition.owned(part)
@@ -208,19 +217,45 @@ def _write_part(
         },
         {},
     )
-    features = tuple(replace(_write_own_rows(writer, cut, name, part), digest=one) for name, one in digests.items())
-    types = graph.node_types
-    of_types = None if types is None else tuple(torch.searchsorted(owned, types.offsets).diff().tolist())
-    record = PartRecord(parts.identity, part, parts.num_parts, len(owned), of_types, num_edges)
+    of_edges = _ascending(positions(), num_edges, graph) if graph.edge_types or cut.store.edge else owned[:0]
+    own = {"node": (owned, node_types_of(graph)), "edge": (of_edges, edge_types_of(graph))}
+    features = []
+    for (of, name), digest in digests.items():
+        ids, types = own[of]
+        if not isinstance(name, str):
+            of_type = types.id_range(name[0])
+            low, high = torch.searchsorted(ids, torch.tensor([of_type.start, of_type.stop], device="cpu")).tolist()
+            ids = ids[low:high] - of_type.start
+        features.append(replace(write_feature(writer, of, name, cut.source_of((of, name)), ids), digest=digest))
+    record = PartRecord(
+        parts.identity,
+        part,
+        parts.num_parts,
+        len(owned),
+        _counts_of_types(owned, graph.node_types),
+        num_edges,
+        _counts_of_types(of_edges, graph.edge_types),
+    )
     sizes = parts.num_nodes, parts.num_edges, parts.node_types, parts.edge_types
-    Manifest(*sizes, files, features, {}, (), {}, record).write(path)
+    Manifest(*sizes, files, tuple(features), {}, (), {}, record).write(path)
     return PartFile(path.name, checksum_of_manifest(path), len(owned), num_edges)
 
 
-def _write_own_rows(writer: FolderWriter, cut: Cut, name: FeatureName, part: int) -> FeatureFile:
-    """Write the rows of a node feature that a part owns."""
-    owned = owners_of_rows(name, cut.partition, cut.graph).owned(part)
-    return write_feature(writer, "node", name, cut.store.node.in_contract(name), owned)
+def _ascending(positions: Iterator[Tensor], num_edges: int, graph: Graph) -> Tensor:
+    """Return the ids of edges by their positions, int64[num_edges] ascending."""
+    ids = torch.empty(num_edges, dtype=torch.int64, device="cpu")
+    start = 0
+    for piece in positions:
+        ids[start : start + len(piece)] = graph.original_edge_ids(piece)
+        start += len(piece)
+    if graph.edge_permutation is not None:
+        ids.numpy().sort()  # in place, as parts are large
+    return ids
+
+
+def _counts_of_types(ids: Tensor, types: TypeOffsets | None) -> tuple[int, ...] | None:
+    """Return how many of some ids, int64[n] ascending, are of each type."""
+    return None if types is None else tuple(torch.searchsorted(ids, types.offsets).diff().tolist())
 
 
 def _ids(num_nodes: int) -> Iterator[Tensor]:

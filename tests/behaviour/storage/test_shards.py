@@ -81,7 +81,8 @@ def test_a_shard_is_not_cut_again():
 def test_hybrid_features_in_shards(sampler, kind, world_size):
     owners = partition(kind, world_size)
     plan = SAMPLERS[sampler](items(batch_size=40), graph())
-    expected = batches_of_shares(plan.fetch_feature(store(), node=["x"], labels="y"), world_size)
+    of_owners = SAMPLERS[sampler](items(batch_size=40, partition=owners), graph())
+    expected = batches_of_shares(of_owners.fetch_feature(store(), node=["x"], labels="y"), world_size)
 
     def work(comm: hr.Comm) -> list[hr.MiniBatch]:
         mine = in_shards(owners, comm.rank, torch.arange(0, NUM_NODES, 3))
@@ -298,7 +299,9 @@ def test_several_features_in_shards():
     x = store().node["x"].rows_in_place
     names = ["a", "b", "whole", "c"]
     plain = (
-        items().sample_neighbor(graph(), [3]).fetch_feature(hr.FeatureStore(node=dict.fromkeys(names, x)), node=names)
+        items(partition=by_hash)
+        .sample_neighbor(graph(), [3])
+        .fetch_feature(hr.FeatureStore(node=dict.fromkeys(names, x)), node=names)
     )
     expected = batches_of_shares(plain, 2)
 

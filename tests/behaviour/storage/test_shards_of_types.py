@@ -109,7 +109,8 @@ def test_owners_of_types_of_another_graph_are_refused():
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_whole_graph_and_features_in_shards(sampler, kind, copies):
     owners = partition(kind, 3)
-    expected = [digests(fetched(typed(), whole_store(), sampler), rank=rank, world_size=3) for rank in range(3)]
+    of_owners = fetched(typed(), whole_store(), sampler, partition=owners)
+    expected = [digests(of_owners, rank=rank, world_size=3) for rank in range(3)]
 
     def work(comm: hr.Comm) -> list[str]:
         return digests(fetched(typed(), in_shards(owners, comm.rank, copies), sampler), comm=comm)
@@ -146,7 +147,7 @@ def test_ranks_that_make_batches_together(sampler, kind, fuse):
     alone = list(fetched(typed(), whole_store(), sampler).loader())
 
     def work(comm: hr.Comm) -> tuple[list[str], list[hr.MiniBatch]]:
-        expected = digests(fetched(typed(), whole_store(), sampler), comm=comm, **options)
+        expected = digests(fetched(typed(), whole_store(), sampler, partition=owners), comm=comm, **options)
         plan = fetched(typed().shard(owners, comm.rank), in_shards(owners, comm.rank), sampler)
         with plan.loader(comm=comm, **options) as loader:
             return expected, list(loader)

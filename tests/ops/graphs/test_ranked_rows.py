@@ -1,4 +1,4 @@
-"""The rows of some of many nodes: found as a dictionary finds them, and sampled as the whole graph with empty rows."""
+"""The rows of some of many nodes are sampled as the whole graph with empty rows."""
 
 from __future__ import annotations
 
@@ -14,56 +14,10 @@ from headrace.ops.graphs.ranked_rows import RankedRows
 
 from strategies import edge_lists
 
-#: Sizes around words and blocks, of which one has the bits of 384 ids.
-SIZES = (1, 63, 64, 65, 383, 384, 385, 767, 768, 1000)
 
-
-@st.composite
-def sets_of_ids(draw) -> tuple[int, list[int]]:
-    size = draw(st.sampled_from(SIZES))
-    return size, sorted(draw(st.sets(st.integers(0, size - 1))))
-
-
-def ranked(ids: list[int], size: int) -> RankedRows:
-    return RankedRows.of(torch.tensor(ids, dtype=torch.int64), torch.zeros(len(ids) + 1, dtype=torch.int64), size)
-
-
-@pytest.mark.parametrize("device", ["cpu", "by operations of torch"])
-@given(given_set=sets_of_ids())
-def test_places_are_those_in_the_list(given_set, device):
-    size, ids = given_set
-    rows, every = ranked(ids, size), torch.arange(size)
-    place = {one: number for number, one in enumerate(ids)}
-    found = rows.find(every) if device == "cpu" else rows.find_by_torch(every)
-    assert found.tolist() == [place.get(one, -1) for one in range(size)]
-
-
-def test_sets_of_all_and_of_none():
-    for size in SIZES:
-        assert ranked(list(range(size)), size).find(torch.arange(size)).tolist() == list(range(size))
-        assert ranked([], size).find(torch.arange(size)).unique().tolist() == [-1]
-
-
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        ([0, 0], "ids that ascend in .0, 9., got 0 behind 0"),
-        ([3, 2], "got 2 behind 3"),
-        ([9], "got 9 behind -1"),
-        ([-1], "got -1 behind -1"),
-    ],
-)
-def test_ids_that_are_no_set_are_refused(ids, message):
-    with pytest.raises(InputError, match=message):
-        ranked(ids, 9)
-
-
-def test_other_arguments_are_refused():
+def test_other_bounds_are_refused():
     with pytest.raises(InputError, match="expected 3 bounds of rows, got 2"):
         RankedRows.of(torch.tensor([1, 2]), torch.zeros(2, dtype=torch.int64), 9)
-    for node in (-1, 9, 1 << 40):
-        with pytest.raises(InputError, match=rf"expected ids in \[0, 9\), got {node}"):
-            ranked([1], 9).find(torch.tensor([node]))
 
 
 def split(edges, owners: list[int], part: int) -> tuple[ops.Array, RankedRows, torch.Tensor, torch.Tensor]:

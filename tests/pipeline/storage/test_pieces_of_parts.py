@@ -24,7 +24,7 @@ def test_pieces_make_up_the_whole(tmp_path, monkeypatch):
     assert shards.part.partition == owners
     assert shards.store.node["x"] == hr.ShardedFeature.of(store().node["x"].rows_in_place, owners, 0)
     assert shards.store.node["y"] == store().node["y"]
-    assert shards.store.edge["e"] == store().edge["e"]
+    assert shards.store.edge["e"] == hr.ShardedFeature.of(store().edge["e"].rows_in_place, shards.graph.edges)
 
 
 def test_a_file_that_is_still_being_copied_is_refused(tmp_path, monkeypatch):

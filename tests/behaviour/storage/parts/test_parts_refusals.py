@@ -55,7 +55,7 @@ def test_what_is_no_parts_is_not_opened(tmp_path, folder):
         ({"features": {"x": 1}}, "expected features to be a list, got"),
         ({"owners": {**table, "kind": "metis"}}, "owners.kind to be range, hash or table, .*, got 'metis'"),
         ({"owners": table}, "of tables alone a table, got 'table'"),
-        ({"num_edges": 7}, "expected feature 'e' of 7 rows"),
+        ({"num_edges": 7}, "expected parts of 200 nodes and 7 edges together, got 200 and 1500"),
         ({"parts": [{**part, "num_edges": 7} for part in listed]}, r"1500 edges together, got 200 and 21"),
         ({"identity": "0"}, "expected fields as they were written, got others than those of the identity"),
         ({"notes": {"a": 1}}, "expected fields as they were written, got others than those of the identity"),
@@ -135,7 +135,7 @@ def test_parts_of_a_data_set_that_was_replaced(tmp_path):
 
 @pytest.mark.parametrize("memory_map", [False, True])
 @pytest.mark.parametrize(
-    "file", ["part-1/graph.indptr.npy", "part-1/graph.indices.npy", "part-1/node.x.npy", "edge.e.npy"]
+    "file", ["part-1/graph.indptr.npy", "part-1/graph.indices.npy", "part-1/node.x.npy", "part-1/edge.e.npy"]
 )
 def test_damaged_files_are_refused(folder, file, memory_map):
     path = folder / file

@@ -42,7 +42,9 @@ def test_what_is_loaded_is_what_was_cut(tmp_path, kind, memory_map):
             assert found.nodes == one.node_types.id_range(name)
         for name in (("a", "y"), "all"):
             assert shards.store.node[name] == features.node[name]
-        assert shards.store.edge[RELATIONS[1], "e"] == features.edge[RELATIONS[1], "e"]
+        of_type = cut.edges.of_type(one.edge_types, RELATIONS[1])
+        rows = features.edge[RELATIONS[1], "e"].rows_in_place
+        assert shards.store.edge[RELATIONS[1], "e"] == hr.ShardedFeature.of(rows, of_type)
 
 
 @st.composite
@@ -82,8 +84,9 @@ def test_any_types(tmp_path_factory, shapes, num_parts, named, seed):
         for name in node:
             own = shards.store.node[name].partition.owned(part)
             assert same_rows(shards.store.node[name], features.node[name], own)
-        for name, rows in edge.items():
-            assert same_rows(shards.store.edge[name], features.edge[name], torch.arange(len(rows)))
+        for name in edge:
+            own = shards.store.edge[name].partition.owned(part)
+            assert same_rows(shards.store.edge[name], features.edge[name], own)
 
 
 @pytest.mark.slow
@@ -107,7 +110,9 @@ def test_batches_and_checkpoints_are_those_of_shards_in_memory(tmp_path, times, 
         for name, ids in copies.items():
             of_type = owners.of_type(one.node_types, name[0])
             node[name] = hr.ShardedFeature.of(features.node[name].rows_in_place, of_type, comm.rank, cached=ids)
-        return run(comm, one.shard(owners, comm.rank), hr.FeatureStore(node=node, edge=features.edge))
+        shard, rows = one.shard(owners, comm.rank), features.edge[RELATIONS[1], "e"].rows_in_place
+        e = hr.ShardedFeature.of(rows, shard.edges.of_type(one.edge_types, RELATIONS[1]))
+        return run(comm, shard, hr.FeatureStore(node=node, edge={(RELATIONS[1], "e"): e}))
 
     def on_disk(comm: hr.Comm) -> object:
         shards = hr.open_dataset(path, rank=comm.rank, cached=copies)
@@ -127,7 +132,7 @@ def test_names_with_commas_have_files_of_their_own(tmp_path):
     assert all(torch.equal(found[name].read(torch.arange(len(x))).rows, x) for name, x in rows.items())
 
 
-@pytest.mark.parametrize("file", ["part-0/node.b.x.npy", "node_attribute.time.npy", "edge.a,likes,a.e.npy"])
+@pytest.mark.parametrize("file", ["part-0/node.b.x.npy", "node_attribute.time.npy", "part-0/edge.a,likes,a.e.npy"])
 def test_files_of_another_write_are_refused(tmp_path, file):
     path = write(tmp_path / "parts", with_times(typed_graph()), partition("hash", 2), typed_store())
     data = bytearray((path / file).read_bytes())

@@ -1,0 +1,60 @@
+"""By which nodes or edges rows of features are divided among parts, and of which a part holds copies."""
+
+from __future__ import annotations
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from headrace.ops import InputError
+from headrace.pipeline.data.arrays import as_ids
+from headrace.pipeline.data.feature_names import FeatureName
+from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
+from headrace.pipeline.data.graph_view import GraphView
+from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.partition.kinds import TypePartition
+from headrace.pipeline.partition.part_edges import PartEdges
+from headrace.pipeline.partition.partition import Partition
+
+
+def edges_of_part(partition: Partition) -> PartEdges | None:
+    """Return the edges by which rows of edges, or of one type of them, are divided; None for rows of nodes."""
+    whole = partition.whole if isinstance(partition, TypePartition) else partition
+    return whole if isinstance(whole, PartEdges) else None
+
+
+def owners_of_rows(name: FeatureName, partition: Partition, graph: GraphView) -> Partition:
+    """Return the owners of the rows of a node feature that is cut as a graph's nodes are."""
+    return partition if isinstance(name, str) else partition.of_type(node_types_of(graph), str(name[0]))
+
+
+def edges_of_rows(name: FeatureName, graph: GraphShard) -> Partition:
+    """Return the edges of a part, or those of a type, which have rows of an edge feature there."""
+    return graph.edges if isinstance(name, str) else graph.edges.of_type(edge_types_of(graph), name[0])
+
+
+def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
+    """Return the nodes that are named, int64[n] ascending.
+
+    Raises
+    ------
+    InputError
+        If `cached` holds other than integers in [0, num_nodes).
+    """
+    ids: Tensor = torch.unique(as_ids(cached, "cached").to(torch.int64))
+    if len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < partition.num_nodes:
+        raise InputError(
+            f"expected cached to be nodes below {partition.num_nodes}, got ids from {int(ids[0])} to {int(ids[-1])}"
+        )
+    return ids
+
+
+def check_cached(cached: Tensor, partition: Partition, part: int) -> None:
+    """Refuse copies of rows that there are not, that come twice, or that this rank owns."""
+    in_range = not len(cached) or (int(cached.min()) >= 0 and int(cached.max()) < partition.num_nodes)
+    if not in_range or len(torch.unique(cached)) != len(cached):
+        raise InputError(
+            f"ShardedFeature: expected cached to be distinct nodes below {partition.num_nodes}, got repeats or others"
+        )
+    if bool((partition.owner(cached.to(torch.int64)) == part).any()):
+        raise InputError(f"ShardedFeature: cached holds nodes that part {part} owns itself; leave them out")
