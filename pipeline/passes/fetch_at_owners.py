@@ -35,8 +35,8 @@ def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None
     at_owners = fetch.wanted.of_nodes(features)
     if features and fetch.dtype is not None:
         stages.append(DecodeRows(at_owners))
-    for nodes, names in _by_nodes(edges):
-        stages.append(FetchEdges(fetch.wanted.of_edges(names), nodes))
+    for nodes, of_edges in _by_nodes(edges):
+        stages.append(FetchEdges(fetch.wanted.of_edges(of_edges), nodes))
     return (*stages, *fetch.rest(replace(at_owners, edge=tuple(edges))))
 
 

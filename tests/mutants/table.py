@@ -23,6 +23,7 @@ from mutants.links_on_gpu import LINKS_ON_GPU
 from mutants.misfits import MISFITS
 from mutants.order import ORDER
 from mutants.padding import PADDING
+from mutants.parts import PARTS
 from mutants.pyg import PYG
 from mutants.ranks import RANKS
 from mutants.sar import SAR
@@ -37,6 +38,7 @@ MUTANTS = (
     *DATA,
     *RANKS,
     *HYBRID,
+    *PARTS,
     *SAR,
     *INFERENCE,
     *LAWS,

@@ -118,18 +118,6 @@ TYPED = (
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),
     Mutant(
-        "ops/native/graphs/row_ranks.hpp",
-        "if ((bits & bit) == 0) return -1;",
-        "",
-        "tests/ops/graphs/test_ranks.py::test_places_are_those_in_the_list",
-    ),
-    Mutant(
-        "ops/native/graphs/row_ranks.hpp",
-        "static_cast<std::int64_t>(block[0] + before)",
-        "static_cast<std::int64_t>(before)",
-        "tests/ops/graphs/test_ranks.py::test_places_are_those_in_the_list",
-    ),
-    Mutant(
         "ops/sampling/typed_rows.py",
         "rows = first_rows[kinds] + (own_nodes - firsts[kinds]) * counts",
         "rows = first_rows[kinds] + (own_nodes - firsts[kinds])",

@@ -61,7 +61,7 @@ class FetchEdges(FetchStage):
                 for name in names:
                     source, decoding = read_by[name]
                     came = _rows(source, asked, comm, counts, settings.num_threads)
-                    rows[name] = decoded(came, decoding, settings.num_threads).split(asked.of_blocks)
+                    rows[name] = torch.split(decoded(came, decoding, settings.num_threads), asked.of_blocks)
             return wanted.filled(batch, [rows[name] for name in wanted.edge]), counts
 
         return run

@@ -125,6 +125,31 @@ def test_ranks_that_cooperate_have_the_rows_of_the_edges_that_they_find(tmp_path
     assert sum(run_ranks(3, work)) > 0
 
 
+def test_ranks_that_cooperate_take_the_seeds_that_they_own(tmp_path):
+    """So labels may be cut as well: each rank reads those of its own seeds."""
+    owners = partition("hash", 3)
+    parts = write(tmp_path / "parts", graph(), owners, store(), whole=[])
+
+    def work(comm: hr.Comm) -> list[torch.Tensor]:
+        data = hr.open_dataset(parts, rank=comm.rank)
+        plan = fetched(items(batch_size=40).sample_neighbor(data.graph, [4, 3]), data.store)
+        with plan.loader(comm=comm, cooperative=True) as loader:
+            batches = list(loader)
+        for batch in batches:
+            assert (owners.owner(batch.seeds) == comm.rank).all()
+            assert torch.equal(batch.y, store().node["y"].read(batch.seeds).rows)
+        return [batch.seeds for batch in batches]
+
+    found = torch.cat([seeds for shares in run_ranks(3, work) for seeds in shares])
+    assert found.sort().values.tolist() == list(range(0, NUM_NODES, 2))
+
+
+def test_parts_of_two_cuts_differ():
+    edges = [graph().shard(owners, 0).edges for owners in (partition("hash", 2), partition("range", 2))]
+    assert edges[0] == graph().shard(partition("hash", 2), 0).edges != edges[1]
+    assert edges[0] != graph().shard(partition("hash", 2), 1).edges
+
+
 def test_a_round_for_ids_and_one_for_rows_of_each_feature():
     owners, whole = partition("hash", 2), graph()
     one, other = torch.rand(whole.num_edges, 3), torch.arange(whole.num_edges)

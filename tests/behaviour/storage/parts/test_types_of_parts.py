@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -140,6 +142,16 @@ def test_files_of_another_write_are_refused(tmp_path, file):
     (path / file).write_bytes(data)
     with pytest.raises(hr.InputError, match=rf"expected in .*{file} what was written there, got something else"):
         hr.open_dataset(path, rank=0)
+
+
+@pytest.mark.parametrize("field", ["num_own_of_types", "num_edges_of_types"])
+def test_counts_of_types_that_do_not_add_up(tmp_path, field):
+    path = write(tmp_path / "parts", typed_graph(), partition("hash", 2), typed_store()) / "part-0" / "dataset.json"
+    manifest = json.loads(path.read_text())
+    manifest["part"][field][0] += 1
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(hr.InputError, match=rf"expected part\.{field} to add up to part\.num_"):
+        hr.open_dataset(tmp_path / "parts", rank=0)
 
 
 def test_what_every_rank_reads_whole(tmp_path):

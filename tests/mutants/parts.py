@@ -1,0 +1,79 @@
+"""Faults in parts of graphs: whose edges are whose, where their rows are, and which seeds a rank gets."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_EDGES = "tests/behaviour/storage/parts/test_edge_features.py::"
+_RANKS = "tests/ops/graphs/test_ranks.py::"
+_SHARDS = "tests/behaviour/storage/test_shards.py::"
+
+PARTS = (
+    Mutant(
+        "ops/native/graphs/row_ranks.hpp",
+        "if ((bits & bit) == 0) return -1;",
+        "",
+        _RANKS + "test_places_are_those_in_the_list",
+    ),
+    Mutant(
+        "ops/native/graphs/row_ranks.hpp",
+        "static_cast<std::int64_t>(block[0] + before)",
+        "static_cast<std::int64_t>(before)",
+        _RANKS + "test_places_are_those_in_the_list",
+    ),
+    Mutant(
+        "ops/graphs/ranks.py",
+        "bits & ((1 << (bound - block * _IDS)) - 1)",
+        "bits",
+        _RANKS + "test_members_and_counts_are_those_of_the_list",
+    ),
+    Mutant("pipeline/partition/part_edges.py", "self._ranks.num_below(node)", "0", _EDGES + "test_types[2]"),
+    Mutant(
+        "pipeline/partition/part_edges.py",
+        "(self.part, self.num_nodes, self.nodes) == (other.part, other.num_nodes, other.nodes)",
+        "True",
+        _EDGES + "test_parts_of_two_cuts_differ",
+    ),
+    Mutant(
+        "pipeline/lowered/ranks/fetch_edges.py",
+        "take_rows(torch.cat([own, came]), asked.places)",
+        "torch.cat([own, came])",
+        _EDGES + "test_a_round_for_ids_and_one_for_rows_of_each_feature",
+    ),
+    Mutant(
+        "pipeline/passes/fetch_at_owners.py",
+        "{} if facts.shares_layers else sharded_edges(fetch)",
+        "sharded_edges(fetch)",
+        _EDGES + "test_ranks_that_cooperate_have_the_rows_of_the_edges_that_they_find",
+    ),
+    Mutant(
+        "pipeline/passes/cooperative.py",
+        "of_owners(stages[0], partition) if in_shards else None",
+        "None",
+        _EDGES + "test_ranks_that_cooperate_take_the_seeds_that_they_own",
+    ),
+    Mutant(
+        "pipeline/passes/sample_at_owners.py",
+        "owners if fits else None",
+        "None",
+        _SHARDS + "test_several_features_in_shards",
+    ),
+    Mutant(
+        "pipeline/storage/parts/write_parts.py",
+        "ids = ids[low:high] - of_type.start",
+        "ids = ids[low:high]",
+        _EDGES + "test_types[2]",
+    ),
+    Mutant(
+        "pipeline/storage/parts/write_parts.py",
+        "        ids.numpy().sort()  # in place, as parts are large\n",
+        "        pass\n",
+        _EDGES + "test_pairs_without_their_own_edges[2]",
+    ),
+    Mutant(
+        "pipeline/storage/dataset/check_manifest.py",
+        '_check_adds_up("num_edges", part.num_edges, part.num_edges_of_types, edge_types)',
+        "pass",
+        "tests/behaviour/storage/parts/test_types_of_parts.py::test_counts_of_types_that_do_not_add_up",
+    ),
+)
