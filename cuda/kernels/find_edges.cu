@@ -28,9 +28,9 @@ struct RelationRange {
 // The row that each pair is looked for in, -1 for none. With `ranges` it is that of the pair's relation, and a
 // destination that the relation does not end in has none.
 __global__ void place_pairs(const std::int64_t* indptr, std::int64_t num_bounded, std::int64_t num_rows,
-                            std::int64_t num_edges, const std::int64_t* sources, const std::int64_t* destinations, std::int64_t num_pairs,
-                            const RelationRange* ranges, std::int64_t num_ranges, const std::int64_t* relations,
-                            std::int64_t* rows, std::int64_t* faults) {
+                            std::int64_t num_edges, const std::int64_t* sources, const std::int64_t* destinations,
+                            std::int64_t num_pairs, const RelationRange* ranges, std::int64_t num_ranges,
+                            const std::int64_t* relations, std::int64_t* rows, std::int64_t* faults) {
   if (thread_of_grid() == 0 && (indptr[0] != 0 || indptr[num_bounded] != num_edges)) report(faults, kWrongEnds, 0);
   for_each_item(num_pairs, [&](std::int64_t i) {
     rows[i] = -1;
@@ -51,8 +51,8 @@ __global__ void place_pairs(const std::int64_t* indptr, std::int64_t num_bounded
 
 // How many edges have to be read for each pair: those of its row for the first pair of a row, none for the others.
 __global__ void measure_rows(const std::int64_t* indptr, const std::uint64_t* ranks, std::int64_t num_edges,
-                             const std::int64_t* rows,
-                             std::int64_t num_pairs, std::int64_t* lengths, std::int64_t* faults) {
+                             const std::int64_t* rows, std::int64_t num_pairs, std::int64_t* lengths,
+                             std::int64_t* faults) {
   for_each_item(num_pairs, [&](std::int64_t i) {
     lengths[i] = 0;
     if (rows[i] < 0 || (i > 0 && rows[i] == rows[i - 1])) return;
@@ -93,11 +93,10 @@ struct SortedPairs {
 // all of them, and those of each group.
 template <class Index, class EdgeId>
 __global__ void match_edges(const std::int64_t* indptr, const std::uint64_t* ranks, const Index* indices,
-                            const EdgeId* edge_ids,
-                            const std::int64_t* rows, const std::int64_t* sources, const std::int64_t* groups,
-                            const std::int64_t* wanted, std::int64_t num_pairs, const std::int64_t* ends,
-                            std::int64_t room, std::int64_t* positions, std::int64_t* of_groups, std::int64_t* counts,
-                            std::int64_t* total) {
+                            const EdgeId* edge_ids, const std::int64_t* rows, const std::int64_t* sources,
+                            const std::int64_t* groups, const std::int64_t* wanted, std::int64_t num_pairs,
+                            const std::int64_t* ends, std::int64_t room, std::int64_t* positions,
+                            std::int64_t* of_groups, std::int64_t* counts, std::int64_t* total) {
   const SortedPairs pairs{rows, sources, groups, wanted, num_pairs};
   for_each_item(ends[num_pairs - 1], [&](std::int64_t item) {
     const std::int64_t first = count_until(ends, num_pairs, item);

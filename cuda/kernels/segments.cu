@@ -13,10 +13,10 @@ namespace headrace {
 // There is room for `room` elements; behind `count` of them, if that is given, all are empty. With `counts` comes to
 // counts[i + 1] how many edges that are, but no more than `most`, and 0 to counts[0].
 __global__ void find_segments(const std::int64_t* indptr, const std::uint64_t* ranks, std::int64_t num_nodes,
-                              std::int64_t num_edges, const std::int64_t* frontier, std::int64_t room, const std::int64_t* count,
-                              const std::int64_t* times, const std::int64_t* bounds, const std::int64_t* lows,
-                              std::int64_t most, std::int64_t* starts, std::int64_t* degrees, std::int64_t* counts,
-                              std::int64_t* faults) {
+                              std::int64_t num_edges, const std::int64_t* frontier, std::int64_t room,
+                              const std::int64_t* count, const std::int64_t* times, const std::int64_t* bounds,
+                              const std::int64_t* lows, std::int64_t most, std::int64_t* starts, std::int64_t* degrees,
+                              std::int64_t* counts, std::int64_t* faults) {
   const BoundedRows rows{indptr, {ranks}, num_edges, times, bounds, lows};
   const std::int64_t num_dst = count_of(count, room);
   if (counts != nullptr && thread_of_grid() == 0) counts[0] = 0;

@@ -22,11 +22,11 @@ struct Relation {
 // As find_segments, of each element and relation: those of element i are segments i * num_relations and behind it, in
 // the order of relations. Segments of relations that do not end in a node are empty. `rows` key the draws.
 __global__ void find_typed_segments(const std::int64_t* indptr, const std::uint64_t* ranks, std::int64_t num_nodes,
-                                    std::int64_t num_edges, const Relation* relations, std::int64_t num_relations, const std::int64_t* frontier,
-                                    const std::int64_t* slots, std::int64_t room, const std::int64_t* count,
-                                    const std::int64_t* times, const std::int64_t* bounds, const std::int64_t* lows,
-                                    std::int64_t* rows, std::int64_t* slots_of_rows, std::int64_t* starts,
-                                    std::int64_t* degrees, std::int64_t* faults) {
+                                    std::int64_t num_edges, const Relation* relations, std::int64_t num_relations,
+                                    const std::int64_t* frontier, const std::int64_t* slots, std::int64_t room,
+                                    const std::int64_t* count, const std::int64_t* times, const std::int64_t* bounds,
+                                    const std::int64_t* lows, std::int64_t* rows, std::int64_t* slots_of_rows,
+                                    std::int64_t* starts, std::int64_t* degrees, std::int64_t* faults) {
   const BoundedRows bounded{indptr, {ranks}, num_edges, times, bounds, lows};
   const std::int64_t num_dst = count_of(count, room);
   for_each_item(room * num_relations, [&](std::int64_t s) {

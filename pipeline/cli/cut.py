@@ -105,7 +105,8 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     files = read_graph_files(options.data, options.features) if data is None else read_dataset(data, options)
     if memory is not None:
         let_pages_go()
-        of_part = files.graph.num_edges * 5 // (4 * options.parts)
+        lists_edges = bool(files.store.edge or files.graph.edge_types)
+        of_part = lists_edges * files.graph.num_edges * 5 // (4 * options.parts)
         room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes + EDGE_BYTES * of_part, what="partition")
     if options.reorder and files.graph.node_types is not None:
         types = ", ".join(map(str, files.graph.node_types.names))

@@ -13,8 +13,9 @@ from headrace.pipeline.data import GraphView, MiniBatch
 from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.lowered._finders import SampledHop
 from headrace.pipeline.lowered.sample_hop import HopStage
-from headrace.pipeline.plan import Counts, Runner, RunSettings, check_weight, make_positive
+from headrace.pipeline.plan import Counts, PlanError, Runner, RunSettings, Stage, check_weight, make_positive
 from headrace.pipeline.plan.checks import check_probability, check_steps
+from headrace.pipeline.plan.traits import shard_of_graph
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +50,15 @@ class WalkHop(HopStage):
         make_positive(self, "num_neighbors", "num_walks", "walk_length")
         check_steps(self.name, self.num_walks, self.walk_length)
         check_probability(self.name, "restart", self.restart)
+
+    def check(self, before: tuple[Stage, ...]) -> None:
+        super().check(before)
+        shard = shard_of_graph(self.graph)
+        if shard is not None and shard.partition.num_parts > 1:
+            raise PlanError(
+                f"{self.origin.name} cannot walk a graph in shards: walks lead to nodes of other ranks. Use the whole "
+                "graph on every rank, or another sampler"
+            )
 
     def runner(self, settings: RunSettings) -> Runner:
         weights = None if self.weight is None else walk_weights(self.graph, self.weight)

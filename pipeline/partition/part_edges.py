@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops import InputError
+from headrace.ops.forks import cached_property
 from headrace.ops.graphs.ranks import Ranks
 from headrace.pipeline.data import whole_number
 from headrace.pipeline.partition.partition import Partition
@@ -32,10 +33,18 @@ class PartEdges(Partition):
         super().__init__(num_edges, nodes.num_parts)
         self.nodes = nodes
         self.part = part
-        self._num_own = len(edge_ids)
-        ascending = edge_ids.to(torch.int64, copy=True).numpy()
+        self._edge_ids = edge_ids
+
+    @cached_property
+    def _ranks(self) -> Ranks:
+        ascending = self._edge_ids.to(torch.int64, copy=True).numpy()
         ascending.sort()  # in place, as parts are large
-        self._ranks = Ranks.of(ascending, num_edges)
+        return Ranks.of(ascending, self.num_nodes)
+
+    @property
+    def _needs_entries(self) -> bool:
+        """Whether something may have an entry for each edge."""
+        return False
 
     def owner(self, ids: Tensor) -> Tensor:
         """Return the owners of edges: this part, or -1 for edges of others."""
@@ -78,7 +87,7 @@ class PartEdges(Partition):
     def _num_owned(self, part: int) -> int:
         """Return how many edges this part has."""
         self._check_is_own(part)
-        return self._num_own
+        return len(self._edge_ids)
 
     def _num_before(self, node: int) -> Tensor:
         """Return how many edges before one this part has, and 0 for others, int64[num_parts]."""
@@ -100,9 +109,8 @@ class PartEdges(Partition):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PartEdges):
             return NotImplemented
-        return (self.part, self.num_nodes, self.nodes) == (other.part, other.num_nodes, other.nodes) and torch.equal(
-            self._ranks.blocks, other._ranks.blocks
-        )
+        known = (self.part, self.num_nodes, self.nodes) == (other.part, other.num_nodes, other.nodes)
+        return known and torch.equal(self._ranks.blocks, other._ranks.blocks)
 
     def __hash__(self) -> int:
         return hash((self.num_nodes, self.nodes))

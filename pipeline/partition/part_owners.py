@@ -69,7 +69,7 @@ class PartOwners(Partition):
     def __init__(self, owners: Owning, part: int, own_nodes: Tensor, sizes: Sequence[int], digest: str) -> None:
         super().__init__(sum(sizes), len(sizes))
         self._by = owners
-        self._part = part
+        self.part = part
         self._own_nodes = own_nodes
         self._sizes = tuple(sizes)
         self._digest = digest
@@ -96,7 +96,7 @@ class PartOwners(Partition):
     def owned(self, part: int) -> Tensor:
         """Return the nodes of a part."""
         part = whole_number(part, "Partition.owned: part", 0, InputError, self.num_parts - 1)
-        return self._own_nodes if part == self._part else owned_by(self._by, self.num_nodes, part)
+        return self._own_nodes if part == self.part else owned_by(self._by, self.num_nodes, part)
 
     def position(self, ids: Tensor) -> Tensor:
         """Return the places of nodes in their part.
@@ -110,7 +110,7 @@ class PartOwners(Partition):
         if len(places) and int(places.min()) < 0:
             foreign = int(ids[int((places < 0).nonzero()[0])])
             raise InputError(
-                f"Partition.position: expected nodes of part {self._part}, got node {foreign} of another part, whose "
+                f"Partition.position: expected nodes of part {self.part}, got node {foreign} of another part, whose "
                 "place that part alone knows"
             )
         return places
@@ -125,7 +125,7 @@ class PartOwners(Partition):
     def _num_before(self, node: int) -> Tensor:
         """Return how many nodes before one this part owns, and 0 for others, int64[num_parts]."""
         counts = torch.zeros(self.num_parts, dtype=torch.int64, device="cpu")
-        counts[self._part] = int(torch.searchsorted(self._own_nodes, node))
+        counts[self.part] = int(torch.searchsorted(self._own_nodes, node))
         return counts
 
     @cached_property

@@ -24,7 +24,7 @@ def _route(fetch: FetchFeature, facts: Facts, machine: Machine) -> Window | None
     Ranks that share batches have found the edges of their own nodes, whose rows they have.
     """
     features = sharded_features(fetch)
-    edges = {} if facts.shares_layers else sharded_edges(fetch)
+    edges = {} if facts.shares_layers else sharded_edges(fetch.wanted)
     if machine.world_size == 1 or not (features or edges):
         return None
     stages: list[Stage] = []
@@ -48,7 +48,7 @@ def _copy_behind(copy: CopyTo, between: Window, fetch: FetchFeature, facts: Fact
     del facts
     called = any(stage.calls_users for stage in between)
     stays = called or copy.moves_to == CPU or machine.exchanges_at(copy.moves_to)
-    in_shards = machine.world_size > 1 and (sharded_features(fetch) or sharded_edges(fetch))
+    in_shards = machine.world_size > 1 and (sharded_features(fetch) or sharded_edges(fetch.wanted))
     return (*between, fetch, copy) if in_shards and not stays else None
 
 

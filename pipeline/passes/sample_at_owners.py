@@ -34,7 +34,7 @@ def _take_seeds_with_rows(
     source: ItemSampler, between: Window, fetch: FetchFeature, facts: Facts, machine: Machine
 ) -> Window | None:
     """Give each rank the seeds whose rows it has, where the graph is whole and features are in shards."""
-    owners = None if machine.world_size == 1 or facts.shares_layers else owners_of_features(fetch)
+    owners = None if machine.world_size == 1 or facts.shares_layers else owners_of_features(fetch.wanted)
     # Owners of other nodes than those of a graph are refused with the fetch.
     fits = owners is not None and all(graph.num_nodes == owners.num_nodes for _, graph in graphs_of(between))
     return _owned(source, between, fetch, owners if fits else None)

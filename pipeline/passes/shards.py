@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.ops.errors import InputError
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.lowered.ranks.decode_rows import DecodeRows
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
@@ -16,6 +15,7 @@ from headrace.pipeline.plan.traits import shard_of_graph
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.item_sampler import ItemSampler
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
+from headrace.pipeline.storage.wanted import Wanted
 
 
 def owners_of(stage: Stage) -> Partition | None:
@@ -54,37 +54,22 @@ def sharded_features(stage: FetchFeature) -> dict[FeatureName, ShardedFeature]:
     return {name: shard for name, source in sources if (shard := shard_of_rows(source)) is not None}
 
 
-def owners_of_features(stage: FetchFeature) -> Partition | None:
+def owners_of_features(wanted: Wanted) -> Partition | None:
     """Return the owners of the nodes whose rows are in shards, or to which edges lead; None if all rows are whole."""
-    shards = (shard_of_rows(source) for source in stage.wanted.sources())
+    shards = (shard_of_rows(source) for source in wanted.sources())
     return next((shard.owners for shard in shards if shard is not None), None)
 
 
 def of_owners(source: Stage, owners: Partition) -> Stage | None:
-    """Return a source of nodes of which each rank gets those that it owns; None for pairs, and where it has owners."""
-    if not isinstance(source, ItemSampler) or source.gives_pairs or source.partition is not None:
-        return None
-    return replace(source, partition=owners).made_of(source)
+    """Return a source of nodes with those that each rank owns; None for pairs, and where shares are given."""
+    match source:
+        case ItemSampler(gives_pairs=False, partition=None, items_per_rank=False):
+            return replace(source, partition=owners).made_of(source)
+    return None
 
 
-def sharded_edges(stage: FetchFeature) -> dict[FeatureName, PartEdges]:
-    """Return the edges of the edge features in shards that a stage fetches.
-
-    Raises
-    ------
-    InputError
-        For features that were cut as nodes are.
-    """
-    found: dict[FeatureName, PartEdges] = {}
-    for name in stage.wanted.edge:
-        shard = shard_of_rows(stage.wanted.source(("edge", name)))
-        if shard is None:
-            continue
-        edges = shard.router.partition
-        if not isinstance(edges, PartEdges):
-            raise InputError(
-                f"fetch_feature: expected the shard of edge feature {name!r} to have the edges of a part, got one by "
-                f"{edges!r}; make it by hr.ShardedFeature.of(rows, shard.edges), where shard is graph.shard(partition)"
-            )
-        found[name] = edges
-    return found
+def sharded_edges(wanted: Wanted) -> dict[FeatureName, PartEdges]:
+    """Return the edges of the edge features in shards that a stage fetches."""
+    shards = {name: shard_of_rows(wanted.source(("edge", name))) for name in wanted.edge}
+    of_parts = {name: shard.edges for name, shard in shards.items() if shard is not None}
+    return {name: edges for name, edges in of_parts.items() if edges is not None}

@@ -9,7 +9,7 @@ from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds
 from headrace.pipeline.lowered.sample_hop import HopStage
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.router import RankRouter
-from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition
+from headrace.pipeline.passes.shards import fetched_at_owners, graph_partition, sharded_edges
 from headrace.pipeline.plan import CONVERTED, HOP, PlanError, Stage, Window
 from headrace.pipeline.stages.induce_subgraph import InduceSubgraph
 
@@ -35,6 +35,12 @@ def share_edges(stages: Window, partition: EdgePartition, fetches: range) -> Win
         raise PlanError(
             "cooperative: expected whole graphs where ranks share edges, got shards, which are cut by nodes; give each "
             "rank the whole graph, or a partition of nodes"
+        )
+    in_shards = [name for stage in stages if stage.wants is not None for name in sharded_edges(stage.wants)]
+    if in_shards:
+        raise PlanError(
+            f"cooperative: expected edge features {in_shards} whole where ranks share edges, got shards, which are at "
+            "the owners of destinations; give each rank whole features, or a partition of nodes"
         )
     if all(stage.first_hop is None for stage in stages):
         raise PlanError(

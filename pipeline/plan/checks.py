@@ -133,6 +133,27 @@ def check_shards_of_types(store: FeatureStore, names: Iterable[FeatureName], typ
             )
 
 
+def check_shards_of_edges(store: FeatureStore, names: Iterable[FeatureName], types: TypeOffsets) -> None:
+    """Refuse features of edges in shards that were cut as nodes are, or by the edges of another type."""
+    for name in names:
+        source = shard_of_rows(store.edge[name])
+        if source is None:
+            continue
+        if source.edges is None:
+            raise InputError(
+                f"fetch_feature: expected the shard of edge feature {name!r} to have the edges of a part, got one by "
+                f"{source.partition!r}; make it by hr.ShardedFeature.of(rows, shard.edges), where shard is "
+                "graph.shard(partition)"
+            )
+        edges = range(types.num_ids) if isinstance(name, str) else types.id_range(name[0])
+        if source.nodes != edges:
+            raise InputError(
+                f"fetch_feature: expected the shard of {name!r} to have rows of edges {edges.start} to "
+                f"{edges.stop - 1}, got those of edges {source.nodes.start} to {source.nodes.stop - 1}; cut it by "
+                "shard.edges, or by shard.edges.of_type(graph.edge_types, name)"
+            )
+
+
 def tables_of(stages: Iterable[Stage]) -> tuple[Seen, ...]:
     """Return the arrays of users that stages have tables of, each once."""
     return tuple({id(one): one for stage in stages for one in stage.tables_of()}.values())

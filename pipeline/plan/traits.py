@@ -33,6 +33,8 @@ class RankTraits:
         For a stage that rewrites ids: whether features fetched earlier still match the batch.
     same_parameters
         Whether the parameters of the stage must be the same on ranks that make batches together.
+    reverses_edges
+        Whether edges of the batch may then lead to the source of the edge whose id they have.
     """
 
     collective: bool = False
@@ -40,6 +42,7 @@ class RankTraits:
     shares_layers: bool = False
     keeps_rows: bool = False
     same_parameters: bool = True
+    reverses_edges: bool = False
 
 
 @dataclass(frozen=True)

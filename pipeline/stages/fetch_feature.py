@@ -14,7 +14,7 @@ from headrace.pipeline.data import FeatureName, GraphView, edge_types_of, is_nam
 from headrace.pipeline.data.feature_names import LabelNames, seeds_of_others
 from headrace.pipeline.lowered._fetch_stage import FetchStage
 from headrace.pipeline.plan import PlanError, Runner, RunSettings, SourceStage, Stage, graphs_of, verb
-from headrace.pipeline.plan.checks import check_shards_of_types, graphs_of_edges
+from headrace.pipeline.plan.checks import check_shards_of_edges, check_shards_of_types, graphs_of_edges
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.wanted import Wanted
 
@@ -116,6 +116,7 @@ class FetchFeature(FetchStage):
         for graph in graphs_of_edges(before):
             types = (node_types_of(graph), edge_types_of(graph))
             self.store.check(edge=self.edge, num_nodes=graph.num_nodes, num_edges=graph.num_edges, types=types)
+            check_shards_of_edges(self.store, self.edge, edge_types_of(graph))
         source = before[0]
         fetched = any(stage.wants is not None and stage.wants.labels is not None for stage in before)
         if labels and (fetched or (isinstance(source, SourceStage) and source.gives_labels)):

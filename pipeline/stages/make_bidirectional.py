@@ -43,7 +43,7 @@ class MakeBidirectional(PlainStage):
         If the sampled graph has an edge type between two node types.
     """
 
-    ranks: ClassVar[RankTraits] = RankTraits(cooperates=False)
+    ranks: ClassVar[RankTraits] = RankTraits(cooperates=False, reverses_edges=True)
     reads: ClassVar[frozenset[str]] = frozenset({"n_id", "blocks", "num_sampled_nodes"})
     writes: ClassVar[frozenset[str]] = frozenset({"blocks", "num_sampled_nodes", "num_sampled_edges"})
 

@@ -14,6 +14,7 @@ from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.partition.kinds import TypePartition
 from headrace.pipeline.partition.part_edges import PartEdges
+from headrace.pipeline.partition.part_owners import PartOwners
 from headrace.pipeline.partition.partition import Partition
 
 
@@ -21,6 +22,28 @@ def edges_of_part(partition: Partition) -> PartEdges | None:
     """Return the edges by which rows of edges, or of one type of them, are divided; None for rows of nodes."""
     whole = partition.whole if isinstance(partition, TypePartition) else partition
     return whole if isinstance(whole, PartEdges) else None
+
+
+def check_knows(partition: Partition, part: int) -> None:
+    """Refuse owners as another part of a graph knows them, which has the places of its own nodes alone.
+
+    Raises
+    ------
+    InputError
+        If so.
+    """
+    whole = partition.whole if isinstance(partition, TypePartition) else partition
+    if isinstance(whole, PartOwners) and whole.part != part:
+        raise InputError(
+            f"ShardedFeature: expected owners that know the places of part {part}, got those of part {whole.part}, "
+            f"which knows its own alone; take hr.open_dataset(parts, rank={part}).part.partition"
+        )
+
+
+def refuse_copies_of_edges(partition: Partition, cached: object) -> None:
+    """Refuse copies of rows of edges, of which ranks ask the owners of the destinations."""
+    if cached is not None and edges_of_part(partition) is not None:
+        raise InputError("ShardedFeature: expected cached of nodes alone, got it for edges; leave it out")
 
 
 def owners_of_rows(name: FeatureName, partition: Partition, graph: GraphView) -> Partition:

@@ -71,8 +71,12 @@ class ShardOnGpu:
 
 def elsewhere_at(row: int, rank: int, part: int) -> InputError:
     """Return the error for a row that is at another rank than the one that reads it; -1 where nobody knows at which."""
-    where = "another rank" if rank < 0 else f"rank {rank}"
+    if rank < 0:
+        return InputError(
+            f"ShardedFeature: the row of edge {row} is at another rank, that of its destination, this is rank {part}; "
+            "let a loader ask for it, or keep the feature whole on every rank"
+        )
     return InputError(
-        f"ShardedFeature: row {row} is at {where}, this is rank {part}; labels are read where they are needed, so keep "
-        "those whole on every rank"
+        f"ShardedFeature: row {row} is at rank {rank}, this is rank {part}; labels are read where they are needed, so "
+        "keep those whole on every rank"
     )

@@ -31,7 +31,13 @@ from headrace.pipeline.partition.part_edges import PartEdges
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.storage.feature_source import FeatureSource
-from headrace.pipeline.storage.part_rows import check_cached, edges_of_part, nodes_to_copy
+from headrace.pipeline.storage.part_rows import (
+    check_cached,
+    check_knows,
+    edges_of_part,
+    nodes_to_copy,
+    refuse_copies_of_edges,
+)
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, read_by_writing
 from headrace.pipeline.storage.shard_on_gpu import ShardOnGpu, elsewhere_at
 
@@ -105,6 +111,7 @@ class ShardedFeature(FeatureSource):
         self._rows = as_cpu_tensor(rows, "rows")
         self._partition = partition
         self._part = whole_number(part, "ShardedFeature: part", 0, InputError, partition.num_parts - 1)
+        check_knows(partition, self._part)
         num_rows = num_owned(partition, self._part)
         if self._rows.dim() == 0 or len(self._rows) != num_rows:
             raise InputError(
@@ -113,6 +120,7 @@ class ShardedFeature(FeatureSource):
             )
         self._cached = torch.empty(0, dtype=torch.int64, device="cpu")
         self._cached_rows = self._rows[:0]
+        refuse_copies_of_edges(partition, cached)
         if (cached is None) != (cached_rows is None):
             raise InputError("ShardedFeature: expected cached and cached_rows together, got one of them")
         if cached is not None and cached_rows is not None:
@@ -175,8 +183,7 @@ class ShardedFeature(FeatureSource):
                 f"ShardedFeature.of: expected a row for each of {partition.num_nodes} nodes, got {list(whole.shape)}"
             )
         of_part = edges_of_part(partition)
-        if of_part is not None and cached is not None:
-            raise InputError("ShardedFeature.of: expected cached of nodes alone, got it for edges; leave it out")
+        refuse_copies_of_edges(partition, cached)
         if part is None:
             part = rank_of_process(None, None)[0] if of_part is None else of_part.part
         part = whole_number(part, "ShardedFeature.of: part", 0, InputError, partition.num_parts - 1)
@@ -209,8 +216,13 @@ class ShardedFeature(FeatureSource):
         return whole.nodes if isinstance(whole, PartEdges) else whole
 
     @property
+    def edges(self) -> PartEdges | None:
+        """The edges by whose destinations rows were divided; None for rows of nodes."""
+        return edges_of_part(self._partition)
+
+    @property
     def nodes(self) -> range:
-        """The nodes with a row, on any rank, by their ids in the id space of all types."""
+        """The nodes with a row, or the edges, on any rank, by their ids in the id space of all types."""
         return self._nodes
 
     def lies_as(self, other: ShardedFeature) -> bool:

@@ -47,7 +47,7 @@ DATA = (
     ),
     Mutant(
         "ops/sampling/block_sampler.py",
-        "Borrowed((*self._arrays, None if rows is None else rows.row_ptr))",
+        "Borrowed((*of_rows, *self._arrays[1:]))",
         "Borrowed(())",
         _SHARED + "test_batches_stay_where_memory_is_moved[typed]",
     ),

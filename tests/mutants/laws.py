@@ -135,7 +135,7 @@ LAWS = (
     ),
     Mutant(
         "ops/native/sampling/parallel_edges.hpp",
-        "if (row.start == indptr_[node] && is_in",
+        "if (row.start == csc_.indptr[place] && is_in",
         "if (is_in",
         _TREES + "test_repeats_are_counted_from_where_a_window_begins",
     ),

@@ -42,8 +42,8 @@ PARTS = (
     ),
     Mutant(
         "pipeline/passes/fetch_at_owners.py",
-        "{} if facts.shares_layers else sharded_edges(fetch)",
-        "sharded_edges(fetch)",
+        "{} if facts.shares_layers else sharded_edges(fetch.wanted)",
+        "sharded_edges(fetch.wanted)",
         _EDGES + "test_ranks_that_cooperate_have_the_rows_of_the_edges_that_they_find",
     ),
     Mutant(

@@ -107,8 +107,8 @@ TYPED = (
     ),
     Mutant(
         "pipeline/storage/parts/write_parts.py",
-        "owned = owners_of_rows(name, cut.partition, cut.graph).owned(part)",
-        "owned = cut.partition.owned(part)",
+        "if not isinstance(name, str):\n            of_type",
+        "if of == 'edge' and not isinstance(name, str):\n            of_type",
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),
     Mutant(
@@ -125,7 +125,7 @@ TYPED = (
     ),
     Mutant(
         "pipeline/partition/part_owners.py",
-        "counts[self._part] = int(torch.searchsorted(self._own_nodes, node))",
+        "counts[self.part] = int(torch.searchsorted(self._own_nodes, node))",
         "pass",
         "tests/pipeline/partition/test_part_owners.py::test_nodes_of_a_type_are_as_those_of_all",
     ),
@@ -173,8 +173,8 @@ TYPED = (
     ),
     Mutant(
         "pipeline/storage/parts/write_parts.py",
-        "digest=one) for name, one",
-        "digest=None) for name, one",
+        "digest=digest)",
+        "digest=None)",
         f"{_ON_DISK}::test_what_is_loaded_is_what_was_cut",
     ),
     Mutant(

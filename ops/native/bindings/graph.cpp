@@ -163,7 +163,8 @@ void bind_graph(nb::module_& m) {
   m.def(
       "find_rows",
       [](const InArray<std::uint64_t>& blocks, std::size_t num_ids, const InArray<std::int64_t>& ids) {
-        return to_numpy(unlocked([&] { return find_rows(blocks.data(), blocks.shape(0), num_ids, ids.data(), ids.shape(0)); }));
+        return to_numpy(
+            unlocked([&] { return find_rows(blocks.data(), blocks.shape(0), num_ids, ids.data(), ids.shape(0)); }));
       },
       "blocks"_array, "num_ids"_a, "ids"_array);
   m.def("order_of_rows", &order_of_rows, "indptr"_array, "keys"_array, "num_threads"_a);

@@ -14,9 +14,9 @@ namespace headrace {
 namespace {
 
 template <class Index>
-nb::tuple edges_of_pairs(const AnyRows& indptr, const InArray<Index>& indices,
-                         const InArray<std::int64_t>& sources, const InArray<std::int64_t>& destinations,
-                         int num_threads, const MaybeArray<std::int64_t>& slots) {
+nb::tuple edges_of_pairs(const AnyRows& indptr, const InArray<Index>& indices, const InArray<std::int64_t>& sources,
+                         const InArray<std::int64_t>& destinations, int num_threads,
+                         const MaybeArray<std::int64_t>& slots) {
   check_length("find_edges: destinations", destinations.shape(0), sources.shape(0), "source");
   check_length("find_edges: slots", slots, sources.shape(0), "source");
   FoundEdges found = unlocked([&] {

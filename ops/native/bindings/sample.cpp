@@ -269,8 +269,8 @@ void bind_sample(nb::module_& m) {
           "num_nodes"_a = nb::none());
   });
   nb::class_<BoundSampler>(m, "FusedSampler")
-      .def(nb::init<AnyRows, AnyIds, AnyIds, AnyWeights, const std::vector<Relation>&,
-                    std::optional<std::size_t>, std::uint32_t, std::size_t, MaybeArray<std::int64_t>>(),
+      .def(nb::init<AnyRows, AnyIds, AnyIds, AnyWeights, const std::vector<Relation>&, std::optional<std::size_t>,
+                    std::uint32_t, std::size_t, MaybeArray<std::int64_t>>(),
            "indptr"_array, "indices"_array.none(), "edge_ids"_array.none(), "weights"_array.none(),
            "relations"_a = std::vector<Relation>(), "num_nodes"_a = nb::none(), "first_number"_a = 1,
            "most_slots"_a = NodeMap::kMostSlots, "times"_array = nb::none())

@@ -20,7 +20,7 @@ Buffer<std::uint64_t> rank_rows(const std::int64_t* ids, std::size_t count, std:
     last = ids[i];
     const auto id = static_cast<std::uint64_t>(last);
     blocks.data()[id / RowRanks::kIds * RowRanks::kBlock + 2 + id % RowRanks::kIds / 64] |= std::uint64_t{1}
-                                                                                              << (id % 64);
+                                                                                            << (id % 64);
   }
   std::uint64_t before = 0;
   for (std::size_t b = 0; b < num_blocks; ++b) {

@@ -36,9 +36,7 @@ struct RowRanks {
     return static_cast<std::int64_t>(block[0] + before) + __builtin_popcountll(bits & (bit - 1));
   }
 
-  void prefetch(std::int64_t id) const {
-    prefetch_far(blocks + static_cast<std::uint64_t>(id) / kIds * kBlock);
-  }
+  void prefetch(std::int64_t id) const { prefetch_far(blocks + static_cast<std::uint64_t>(id) / kIds * kBlock); }
 };
 
 // The blocks of a set of ids below `num_ids`, ascending. Throws InputError for other ids, and for any order but that.

@@ -135,9 +135,7 @@ template <class Index>
 class RowRepeats {
  public:
   explicit RowRepeats(const HopGraph<Index>& graph)
-      : csc_(graph.csc),
-        may_repeat_(graph.parallel_edges),
-        known_(graph.known_parallel_edges) {}
+      : csc_(graph.csc), may_repeat_(graph.parallel_edges), known_(graph.known_parallel_edges) {}
 
   // Valid until the next call.
   Repeats of(std::int64_t node, Row row) {

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops import group_by_owner
+from headrace.ops.errors import PlanError
 from headrace.pipeline.data import FeatureName, MiniBatch, type_number
 from headrace.pipeline.data.feature_names import edge_blocks, edge_ids_of, types_of
 from headrace.pipeline.data.relation_block import places_of_type
@@ -17,7 +18,7 @@ from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.exchange import take_rows
 from headrace.pipeline.lowered._fetch_stage import FetchStage, IdsHere, decoded, rows_on
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.plan import Counts, RankTraits, Runner, RunSettings
+from headrace.pipeline.plan import Counts, RankTraits, Runner, RunSettings, Stage
 from headrace.pipeline.storage.feature_source import FeatureSource
 from headrace.pipeline.storage.rows import read_rows
 from headrace.pipeline.storage.wanted import Wanted
@@ -48,6 +49,14 @@ class FetchEdges(FetchStage):
     def reads(self) -> frozenset[str]:
         return self.wanted.reads | {"n_id"}
 
+    def check(self, before: tuple[Stage, ...]) -> None:
+        if any(stage.ranks.reverses_edges for stage in before):
+            raise PlanError(
+                f"fetch_feature: expected edge features {list(self.wanted.edge)} whole behind make_bidirectional, got "
+                "shards, whose rows are with the destinations, while edges that lead back have the sources for these; "
+                f"keep them whole on every rank: data.partition(partition, folder, whole={list(self.wanted.edge)})"
+            )
+
     def runner(self, settings: RunSettings) -> Runner:
         comm, _ = settings.channels()
         wanted = self.wanted
@@ -74,6 +83,8 @@ class _Asked(NamedTuple):
     ----------
     own, of_others: int64[num_own] and int64[sum(send_counts)]
         Edges whose rows this rank has: those that it wants itself, and those that others do, rank by rank.
+    here
+        Copies of these in CPU memory, for all features.
     send_counts, receive_counts
         Rows for each rank, and rows that come from each: none of this one.
     places: int64[num_wanted]
@@ -84,6 +95,7 @@ class _Asked(NamedTuple):
 
     own: Tensor
     of_others: Tensor
+    here: IdsHere
     send_counts: list[int]
     receive_counts: list[int]
     places: Tensor
@@ -113,14 +125,14 @@ def _ask(batch: MiniBatch, name: FeatureName, nodes: Partition, comm: Comm, coun
     counts["collectives"] += 2
     counts["sent_bytes"] += 8 * sum(receive_counts)
     of_blocks = [len(one) for one in ids]
-    return _Asked(grouped.ids[:num_own], of_others, send_counts, receive_counts, grouped.places, of_blocks)
+    own = grouped.ids[:num_own]
+    return _Asked(own, of_others, IdsHere(), send_counts, receive_counts, grouped.places, of_blocks)
 
 
 def _rows(source: FeatureSource, asked: _Asked, comm: Comm, counts: dict[str, int], num_threads: int) -> Tensor:
     """Return the rows of a feature in the order of the batch: its own, and those that come."""
-    here = IdsHere()
     own, sent = (
-        rows_on(read_rows(source, here.of(ids), counts, num_threads=num_threads), ids.device)
+        rows_on(read_rows(source, asked.here.of(ids), counts, num_threads=num_threads), ids.device)
         for ids in (asked.own, asked.of_others)
     )
     came = comm.all_to_all(sent, asked.send_counts, asked.receive_counts)

@@ -114,8 +114,8 @@ class Dataset:
         features
             The features to take, by name, or by type and name: all by default.
         whole
-            Node features that every rank reads whole, as labels must be: "y", or a list of names such as
-            ``[("paper", "y")]``. By default those with one number per row.
+            Features that every rank reads whole: "y", or a list of names such as ``[("paper", "y")]``. By default
+            those of nodes with one number per row. Labels of seeds that a rank does not own must be whole.
         overwrite
             Replace parts at `folder`, at once when the new ones are complete; anything else that is there stays, and
             is an error with its name.

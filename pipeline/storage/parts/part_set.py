@@ -8,7 +8,7 @@
 
 ==================  ==================================================================================================
 ``format``          "headrace parts"
-``version``         1; another version is refused by its number
+``version``         2; another version is refused by its number
 ``identity``        SHA-256 of all other fields but ``parts``, in JSON with sorted keys; the record of each part has it
 ``source``          SHA-256 of the ``dataset.json`` that was cut, or null: parts inside a data set belong to that one
 ``num_parts``       int; one part for each rank
@@ -18,7 +18,7 @@
                     each node; the sizes of ranges are those of the parts, a table is packed in words of int64, see
                     `headrace.pipeline.partition.part_owners.PackedOwners`
 ``node_attrs``      attributes of all nodes by name: the sources of a part's edges are anywhere
-``features``        features of nodes that every rank reads whole, as in a data set, such as labels
+``features``        features that every rank reads whole, as in a data set, such as labels
 ``items`` …         ``ids``, ``notes``: as in a data set
 ``parts``           ``[{"folder": "part-0", "sha256": "…", "num_own": 5, "num_edges": 12}, …]``
 ==================  ==================================================================================================
@@ -51,7 +51,7 @@ AGAIN = "copy all files of one cut once more"
 _FORMAT = Format(
     PART_SET,
     PARTS_FORMAT,
-    1,
+    2,
     remedy="name a folder that headrace partition made",
     anew="make the parts anew, by headrace partition",
     copy=AGAIN,

@@ -49,7 +49,7 @@ class Cut:
     graph, partition, store
         A whole graph, the owners of its nodes, and features.
     whole
-        Node features that every rank reads whole; None for those of one number per row.
+        Features that every rank reads whole; None for those of nodes of one number per row.
     items, ids, notes
         As of a data set.
     source
@@ -68,7 +68,8 @@ class Cut:
     def __post_init__(self) -> None:
         check_can_be_cut(self.graph, self.partition, "partition")
         for name in self.whole or ():
-            self.store.node[name]  # an unknown one is refused with those that there are
+            if name not in self.store.edge:
+                self.store.node[name]  # an unknown one is refused with those that there are
         self.store.check(
             node=list(self.store.node),
             edge=list(self.store.edge),
@@ -78,11 +79,17 @@ class Cut:
             stage="partition",
         )
 
-    def is_whole(self, name: FeatureName) -> bool:
-        """Whether every rank reads all rows of a node feature."""
+    def is_whole(self, feature: Feature) -> bool:
+        """Whether every rank reads all rows of a feature."""
+        of, name = feature
         if self.whole is None:
-            return math.prod(self.store.node[name].shape[1:]) == 1
+            return of == "node" and math.prod(self.store.node[name].shape[1:]) == 1
         return name in self.whole
+
+    @property
+    def features(self) -> list[Feature]:
+        """All features, of nodes and of edges."""
+        return [*(("node", name) for name in self.store.node), *(("edge", name) for name in self.store.edge)]
 
     def source_of(self, feature: Feature) -> FeatureSource:
         """Return the source of a feature."""
@@ -91,8 +98,7 @@ class Cut:
 
     def divided(self) -> list[Feature]:
         """Return the features of which each part has the rows of its own nodes, or of their in-edges."""
-        of_nodes = [("node", name) for name in self.store.node if not self.is_whole(name)]
-        return [*of_nodes, *(("edge", name) for name in self.store.edge)]
+        return [feature for feature in self.features if not self.is_whole(feature)]
 
     def num_bytes(self) -> int:
         """Return the bytes of all arrays of the parts."""
@@ -164,8 +170,7 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
     if kind == "table":
         words = num_words(num_nodes, partition.num_parts)
         table = writer.write(("owners",), torch.int64, (words,), packed(partition))
-    node = cut.store.node
-    features = [write_feature(writer, "node", name, node.in_contract(name)) for name in node if cut.is_whole(name)]
+    whole = [feature for feature in cut.features if cut.is_whole(feature)]
     return PartSet(
         cut.source,
         partition.num_parts,
@@ -176,7 +181,7 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
         graph.content_digest(),
         Owners(kind, partition.content_digest(), table),
         {name: writer.tensor(("node_attribute", name), rows) for name, rows in graph.node_attrs.items()},
-        tuple(features),
+        tuple(write_feature(writer, *feature, cut.source_of(feature)) for feature in whole),
         {name: tuple(write_items(writer, name, run) for run in runs_of(one)) for name, one in cut.items.items()},
         tuple(write_ids(writer, name, one) for name, one in cut.ids.items() if not isinstance(one, RowNumbers)),
         dict(cut.notes),

@@ -282,7 +282,7 @@ def refused(plan: hr.Plan, message: str, **options: object) -> None:
 def test_shards_of_others_are_refused():
     by_range, by_hash = partition("range", 2), partition("hash", 2)
     features = items().sample_neighbor(graph(), [2]).fetch_feature(in_shards(by_range, 0), node=["x"])
-    refused(features, "other owners", cooperative=True)
+    refused(features, "other owners", cooperative=True, partition=by_hash)
     topology = items().sample_neighbor(graph().shard(by_hash, 0), [2])
     refused(topology, "other owners", cooperative=True, partition=by_range)
     for part_of_another in (

@@ -192,7 +192,7 @@ def test_what_is_refused():
     e, shard = torch.rand(whole.num_edges, 2), graph().shard(owners, 0)
     feature = hr.ShardedFeature.of(e, shard.edges)
     foreign = whole.shard(owners, 1).edges.owned(1)[:1]
-    with pytest.raises(hr.InputError, match="is at another rank, this is rank 0"):
+    with pytest.raises(hr.InputError, match=r"row of edge \d+ is at another rank, .* this is rank 0"):
         feature.read(foreign)
     with pytest.raises(hr.InputError, match=f"got edge {int(foreign)} of another part"):
         shard.edges.position(foreign)
@@ -213,3 +213,100 @@ def test_rows_that_were_cut_as_nodes_are_refused():
         return True
 
     assert all(run_ranks(2, work))
+
+
+def test_edges_that_lead_back_need_whole_rows(tmp_path):
+    parts = write(tmp_path / "parts", graph(), partition("hash", 2), store())
+    whole = write(tmp_path / "whole", graph(), partition("hash", 2), store(), whole=["y", "e"])
+
+    def plan(data: hr.Dataset) -> hr.Plan:
+        sampled = items(batch_size=40).sample_neighbor(data.graph, [3, 2], expand="new").make_bidirectional()
+        return sampled.fetch_feature(data.store, edge=["e"])
+
+    def work(comm: hr.Comm) -> int:
+        with pytest.raises(hr.PlanError, match=r"\['e'\] whole behind make_bidirectional, .* whole=\['e'\]"):
+            plan(hr.open_dataset(parts, rank=comm.rank)).loader(comm=comm)
+        with plan(hr.open_dataset(whole, rank=comm.rank)).loader(comm=comm) as loader:
+            return sum(len(rows) for batch in loader for rows in batch.edge["e"])
+
+    assert all(run_ranks(2, work))
+
+
+def test_ranks_that_share_edges_need_whole_rows():
+    edges, owners = hr.EdgePartition.by_source(graph(), 2), partition("hash", 2)
+
+    def work(comm: hr.Comm) -> bool:
+        rows = hr.ShardedFeature.of(store().edge["e"].rows_in_place, graph().shard(owners, comm.rank).edges)
+        plan = (
+            items().sample_in_subgraph(graph(), num_hops=1).fetch_feature(hr.FeatureStore(edge={"e": rows}), edge=["e"])
+        )
+        with pytest.raises(hr.PlanError, match=r"expected edge features \['e'\] whole where ranks share edges"):
+            plan.loader(comm=comm, cooperative=True, partition=edges)
+        return True
+
+    assert all(run_ranks(2, work))
+
+
+@pytest.mark.parametrize("cooperative", [False, True])
+def test_items_of_each_rank_stay_where_they_are(tmp_path, cooperative):
+    owners = partition("hash", 2)
+    parts = write(tmp_path / "parts", graph(), owners, store(), whole=["y"])
+    e = store().edge["e"].rows_in_place
+
+    def work(comm: hr.Comm) -> int:
+        data = hr.open_dataset(parts, rank=comm.rank)
+        mine = torch.arange(comm.rank * 50, comm.rank * 50 + 50)
+        source = hr.ItemSampler(mine, batch_size=20, items_per_rank=True)
+        plan = fetched(source.sample_neighbor(data.graph, [4, 3]), data.store)
+        with plan.loader(comm=comm, cooperative=cooperative) as loader:
+            batches = list(loader)
+        assert torch.equal(torch.cat([batch.seeds for batch in batches]), mine)
+        for batch in batches:
+            for block, rows in zip(batch.blocks, batch.edge["e"], strict=True):
+                assert torch.equal(rows, e[block.edge_ids])
+        return len(batches)
+
+    assert all(run_ranks(2, work))
+
+
+def test_walks_over_shards_are_refused():
+    def work(comm: hr.Comm) -> bool:
+        one = graph().shard(partition("hash", 2), comm.rank)
+        plan = items().sample_pinsage(one, num_layers=1, num_neighbors=3, num_walks=3, walk_length=2)
+        with pytest.raises(hr.PlanError, match="cannot walk a graph in shards"):
+            plan.loader(comm=comm, cooperative=True)
+        return True
+
+    assert all(run_ranks(2, work))
+
+
+def test_owners_of_another_part_are_refused(tmp_path):
+    parts = write(tmp_path / "parts", graph(), partition("table", 2), store())
+    owners = hr.open_dataset(parts, rank=0).part.partition
+    with pytest.raises(hr.InputError, match=r"places of part 1, got those of part 0, .* rank=1\).part.partition"):
+        hr.ShardedFeature.of(store().node["x"].rows_in_place, owners, 1)
+    assert owners == partition("table", 2)
+    assert partition("table", 2) == owners
+    assert owners != partition("hash", 2)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float16])
+def test_rows_are_decoded_where_they_are_wanted(dtype):
+    """Codes and halves travel as they are stored."""
+    whole, owners = graph(), partition("hash", 2)
+    codes = hr.QuantizedFeature.of(store().edge["e"].rows_in_place)
+    how = codes.quantization
+    alone = hr.FeatureStore(edge={"e": codes})
+
+    def plan(features: hr.FeatureStore, **of_source: object) -> hr.Plan:
+        sampled = hr.ItemSampler(NUM_NODES, batch_size=50, **of_source).sample_neighbor(whole, [4, 3])
+        return sampled.fetch_feature(features, edge=["e"], dtype=dtype or torch.float32)
+
+    def work(comm: hr.Comm) -> list[str]:
+        rows = hr.ShardedFeature.of(codes.codes.tensor, whole.shard(owners, comm.rank).edges)
+        return digests(
+            plan(hr.FeatureStore(edge={"e": hr.QuantizedFeature(rows, how.scale, how.zero_point)})), comm=comm
+        )
+
+    for rank, found in enumerate(run_ranks(2, work)):
+        assert found == digests(plan(alone, partition=owners), rank=rank, world_size=2)
