@@ -163,8 +163,7 @@ def _together(stages: Window, finder: Together) -> Window:
 
 def _with_owned_seeds(stages: Window, partition: Partition) -> Window:
     """Give each rank the seeds that it owns, where the graph or features are in shards: it has their rows."""
-    of_rows = [owners_of_features(stage.wants) for stage in stages if stage.wants is not None]
-    in_shards = any(owners is not None for owners in (graph_partition(stages), *of_rows))
+    in_shards = (graph_partition(stages) or owners_of_features(stages)) is not None
     owned = of_owners(stages[0], partition) if in_shards else None
     return stages if owned is None else (owned, *stages[1:])
 
@@ -184,11 +183,9 @@ def _refuse_ahead(
 
 def _partition(stages: Window, given: Partition | None, world_size: int) -> Partition:
     """Return the owners: the given ones, those of a graph or of features in shards, or owners by hash."""
-    of_rows = (owners_of_features(stage.wants) for stage in stages if stage.wants is not None)
-    owners = (given, graph_partition(stages), *of_rows)
-    known = next((one for one in owners if one is not None), None)
-    if known is not None:
-        return known
+    found = given or graph_partition(stages) or owners_of_features(stages)
+    if found is not None:
+        return found
     graphs = graphs_of(stages)
     if graphs:
         return Partition.hash(graphs[0][1].num_nodes, world_size)

@@ -9,7 +9,7 @@ from headrace.pipeline.lowered import HERE, Compact, HopStage, SampleHop
 from headrace.pipeline.lowered.ranks._at_owners import AtOwners
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes.shards import of_owners, owners_of, owners_of_features
-from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Window, graphs_of
+from headrace.pipeline.plan import Facts, Machine, PlanError, Rule, Stage, Window
 from headrace.pipeline.stages.copy_to import CopyTo
 from headrace.pipeline.stages.fetch_feature import FetchFeature
 from headrace.pipeline.stages.induce_subgraph import InduceInTrees, InduceSubgraph
@@ -34,10 +34,8 @@ def _take_seeds_with_rows(
     source: ItemSampler, between: Window, fetch: FetchFeature, facts: Facts, machine: Machine
 ) -> Window | None:
     """Give each rank the seeds whose rows it has, where the graph is whole and features are in shards."""
-    owners = None if machine.world_size == 1 or facts.shares_layers else owners_of_features(fetch.wanted)
-    # Owners of other nodes than those of a graph are refused with the fetch.
-    fits = owners is not None and all(graph.num_nodes == owners.num_nodes for _, graph in graphs_of(between))
-    return _owned(source, between, fetch, owners if fits else None)
+    is_apart = machine.world_size > 1 and not facts.shares_layers
+    return _owned(source, between, fetch, owners_of_features((*between, fetch)) if is_apart else None)
 
 
 def _owned(source: ItemSampler, between: Window, last: Stage, owners: Partition | None) -> Window | None:

@@ -54,10 +54,16 @@ def sharded_features(stage: FetchFeature) -> dict[FeatureName, ShardedFeature]:
     return {name: shard for name, source in sources if (shard := shard_of_rows(source)) is not None}
 
 
-def owners_of_features(wanted: Wanted) -> Partition | None:
-    """Return the owners of the nodes whose rows are in shards, or to which edges lead; None if all rows are whole."""
-    shards = (shard_of_rows(source) for source in wanted.sources())
-    return next((shard.owners for shard in shards if shard is not None), None)
+def owners_of_features(stages: Window) -> Partition | None:
+    """Return the owners of the nodes whose rows are in shards, or to which edges lead; None if all rows are whole.
+
+    Owners of other nodes than those of the graphs are left to the stage that fetches, which refuses them.
+    """
+    sources = (source for stage in stages if stage.wants is not None for source in stage.wants.sources())
+    shards = (shard_of_rows(source) for source in sources)
+    sizes = {graph.num_nodes for _, graph in graphs_of(stages)}
+    owners = (shard.owners for shard in shards if shard is not None)
+    return next((one for one in owners if sizes <= {one.num_nodes}), None)
 
 
 def of_owners(source: Stage, owners: Partition) -> Stage | None:

@@ -54,7 +54,7 @@ PARTS = (
     ),
     Mutant(
         "pipeline/passes/sample_at_owners.py",
-        "owners if fits else None",
+        "owners_of_features((*between, fetch)) if is_apart else None",
         "None",
         _SHARDS + "test_several_features_in_shards",
     ),
