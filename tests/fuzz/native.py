@@ -96,11 +96,17 @@ def _check_csc_arguments(draw: Draw) -> list[Any]:
     return [graph.indptr, graph.indices, draw.threads()]
 
 
+def _check_csc_of_ids(draw: Draw) -> list[Any]:
+    graph = draw.graph()
+    num_ids = draw.one_of(-1, 0, 1 << 63, 1 << 64, 1.5) if draw.chance(0.05) else graph.num_nodes
+    return [graph.indptr, graph.indices, num_ids, draw.threads()]
+
+
 def check_sound(arguments: list[Any], answer: Any) -> None:
     """What passes check_csc is a graph."""
-    indptr, indices = values(arguments[0]), values(arguments[1])
+    indptr, indices, num_ids = values(arguments[0]), values(arguments[1]), int(arguments[2])
     check_rows(indptr, len(indptr) - 1, len(indices))
-    assert ((indices >= 0) & (indices < len(indptr) - 1)).all()
+    assert ((indices >= 0) & (indices < num_ids)).all()
 
 
 def check_parallel(arguments: list[Any], answer: Any) -> None:
@@ -308,7 +314,7 @@ ENTRIES = {
     "shuffled_range": Entry(_native.shuffled_range, _range_arguments, check_range, frozenset({1, 2})),
     "feistel_range": Entry(_native.feistel_range, _range_arguments, check_range, frozenset({1, 2})),
     "coo_to_csc": Entry(_native.coo_to_csc, edge_list_arguments, check_csc_answer, frozenset({2, 3}), aligned=True),
-    "check_csc": Entry(_native.check_csc, _check_csc_arguments, check_sound, frozenset({2}), aligned=True),
+    "check_csc": Entry(_native.check_csc, _check_csc_of_ids, check_sound, frozenset({2, 3}), aligned=True),
     "has_parallel_edges": Entry(
         _native.has_parallel_edges, _check_csc_arguments, check_parallel, frozenset({2}), aligned=True
     ),

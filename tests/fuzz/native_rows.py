@@ -151,7 +151,52 @@ def check_dropout(arguments: list[Any], answer: Any) -> None:
     assert np.array_equal(values(answer).reshape(expected.shape), expected)
 
 
+def _num_ids(draw: Draw) -> Any:
+    """How many ids there may be: a few blocks of 384, rarely no such number. 2**32 of them would be honest work."""
+    return draw.one_of(1 << 61, 1 << 63, 1 << 64, -1, 1.5) if draw.chance(0.05) else draw.integer(0, 1_000)
+
+
+def _set(draw: Draw, num_ids: Any) -> np.ndarray:
+    """Ids of a set, ascending but for one that is none."""
+    below = num_ids if isinstance(num_ids, int) and 0 <= num_ids < 1 << 20 else 1_000
+    return np.unique(draw.ids(draw.integer(0, 400), below, np.int64))
+
+
+def _rank_arguments(draw: Draw) -> list[Any]:
+    num_ids = _num_ids(draw)
+    return [_set(draw, num_ids), num_ids]
+
+
+def _check_ranks(arguments: list[Any], answer: Any) -> None:
+    """Each id of the set is where it is in the set; others are not in it."""
+    ids, num_ids = values(arguments[0]), int(arguments[1])
+    expected = np.full(num_ids, -1, np.int64)
+    expected[ids] = np.arange(len(ids))
+    assert np.array_equal(_native.find_rows(answer, num_ids, np.arange(num_ids)), expected)
+
+
+def _find(ids: np.ndarray, cut: int, num_ids: Any, asked: Any) -> Any:
+    """The blocks are right, as no function can test them, but for their number."""
+    blocks = _native.rank_rows(ids, 1_000)
+    return _native.find_rows(blocks[: len(blocks) - cut], num_ids, asked)
+
+
+def _find_arguments(draw: Draw) -> list[Any]:
+    ids = np.unique(np.random.default_rng(draw.key()).integers(0, 1_000, draw.integer(0, 400)))
+    num_ids = draw.one_of(0, 384, 1_152, 1_153, 1 << 62, -1) if draw.chance(0.1) else 1_000
+    return [ids, draw.one_of(0, 0, 0, 0, 0, 1, 8), num_ids, draw.ids(draw.integer(0, 40), 1_000, np.int64)]
+
+
+def _check_find(arguments: list[Any], answer: Any) -> None:
+    ids, _, _, asked = arguments
+    expected = np.full(1_152, -1, np.int64)  # those of whole blocks
+    expected[ids] = np.arange(len(ids))
+    assert np.array_equal(answer, expected[values(asked)])
+
+
 ENTRIES = {
+    "rank_rows": Entry(_native.rank_rows, _rank_arguments, _check_ranks, frozenset({1}), aligned=True),
+    "find_rows": Entry(_find, _find_arguments, _check_find, frozenset({0, 1, 2}), aligned=True),
     "hash_owners": Entry(_native.hash_owners, hash_arguments, check_hash, aligned=True),
     "group_by_owner": Entry(_native.group_by_owner, group_arguments, check_group, aligned=True),
     "dropout_mask": Entry(_native.dropout_mask, dropout_arguments, check_dropout, frozenset({2}), aligned=True),
