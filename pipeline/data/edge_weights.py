@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.ops import InputError, check_weights
 from headrace.ops.borrowed import check_memory
 from headrace.pipeline.data.arrays import describe
-from headrace.pipeline.data.graph_rows import destinations_of
+from headrace.pipeline.data.graph_machinery import destinations_of
 from headrace.pipeline.data.seen import Seen, note, of_weight
 
 if TYPE_CHECKING:

@@ -95,6 +95,20 @@ def rows_of_nodes(graph: GraphView) -> Tensor | RankedRows:
     return table(graph, "rows of own nodes", lambda: RankedRows.of(own, graph.indptr, graph.num_nodes))
 
 
+def in_edges(graph: GraphView, node: int) -> slice:
+    """Return the positions of the in-edges of a node; none of one of another part."""
+    rows = rows_of_nodes(graph)
+    place = node if isinstance(rows, Tensor) else int(rows.ranks.find(torch.tensor([node], device="cpu")))
+    return slice(0, 0) if place < 0 else slice(*graph.indptr[place : place + 2].tolist())
+
+
+def destinations_of(graph: GraphView, positions: Tensor) -> Tensor:
+    """Return the nodes to which edges lead, int64[n], by their positions, int64[n]."""
+    rows = torch.searchsorted(graph.indptr, positions, right=True) - 1
+    own = graph._own_nodes  # noqa: SLF001 - of this wing
+    return rows if own is None else own[rows]
+
+
 def typed_rows_of(graph: GraphView) -> TypedRows:
     """Return the rows of nodes and edge types, computed when a graph with types is first sampled: 8 bytes for each.
 

@@ -15,7 +15,7 @@ from headrace.pipeline.data import Graph, GraphView, check_kind, check_known_by_
 from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.data.registry import register
 from headrace.pipeline.distributed.job import rank_of_process
-from headrace.pipeline.partition.part_edges import PartEdges
+from headrace.pipeline.partition.part_owners import PartEdges
 from headrace.pipeline.partition.partition import Partition
 
 #: Fields of a part beside those of a graph.

@@ -13,7 +13,7 @@ from headrace.ops import InputError, gather_rows
 from headrace.ops.forks import cached_property
 from headrace.ops.gpu import placed
 from headrace.pipeline.data import GraphView, edge_types_of, type_number
-from headrace.pipeline.data.graph_rows import destinations_of
+from headrace.pipeline.data.graph_machinery import destinations_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)

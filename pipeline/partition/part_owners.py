@@ -1,9 +1,10 @@
-"""The owners of all nodes as one part of a graph knows them: no array has an entry for each node."""
+"""The owners of nodes and edges as one part of a graph knows them: no array has an entry for each node or edge."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -51,8 +52,68 @@ class PackedOwners:
         return ((words[places >> 6] >> (places & 63)) & ((1 << self._bits) - 1)).int()
 
 
-class PartOwners(Partition):
-    """The owners of all nodes, of which a part knows the places of its own alone.
+class _KnownByPart(Partition):
+    """Owners of which one part knows the places of its own alone.
+
+    Parameters
+    ----------
+    num_ids
+        The number of nodes, or edges, of all parts.
+    num_parts
+        Parts.
+    part
+        The part that knows.
+    """
+
+    #: What has owners, for messages.
+    _WHAT: ClassVar[str]
+
+    def __init__(self, num_ids: int, num_parts: int, part: int) -> None:
+        super().__init__(num_ids, num_parts)
+        self.part = part
+
+    @property
+    @abstractmethod
+    def _ranks(self) -> Ranks:
+        """Which ids are those of this part."""
+
+    @property
+    def _needs_entries(self) -> bool:
+        """Whether something may have an entry for each id."""
+        return False
+
+    def position(self, ids: Tensor) -> Tensor:
+        """Return the places of nodes, or edges, in this part.
+
+        Raises
+        ------
+        InputError
+            For those of other parts, whose places are not known here.
+        """
+        places = self._places(ids)
+        if len(places) and int(places.min()) < 0:
+            foreign = int(ids[int((places < 0).nonzero()[0])])
+            raise InputError(
+                f"Partition.position: expected {self._WHAT}s of part {self.part}, got {self._WHAT} {foreign} of "
+                "another part, whose place that part alone knows"
+            )
+        return places
+
+    def _places(self, ids: Tensor) -> Tensor:
+        """Return the places of ids in this part, int64[n]; -1 for those of other parts."""
+        if ids.device == self._ranks.blocks.device:
+            return self._ranks.find(ids)
+        return Ranks(self._copies.beside(ids, self._ranks.blocks), self.num_nodes).find(ids)
+
+    def _num_before(self, node: int) -> Tensor:
+        """Return how many ids before one this part has, and 0 for others, int64[num_parts]."""
+        counts = torch.zeros(self.num_parts, dtype=torch.int64, device="cpu")
+        counts[self.part] = self._ranks.num_below(node)
+        return counts
+
+
+class PartOwners(_KnownByPart):
+    """The owners of all nodes.
 
     Parameters
     ----------
@@ -66,18 +127,14 @@ class PartOwners(Partition):
         The fingerprint of all owners, `Partition.content_digest`.
     """
 
+    _WHAT = "node"
+
     def __init__(self, owners: Owning, part: int, own_nodes: Tensor, sizes: Sequence[int], digest: str) -> None:
-        super().__init__(sum(sizes), len(sizes))
+        super().__init__(sum(sizes), len(sizes), part)
         self._by = owners
-        self.part = part
         self._own_nodes = own_nodes
         self._sizes = tuple(sizes)
         self._digest = digest
-
-    @property
-    def _needs_entries(self) -> bool:
-        """Whether something may have an entry for each node."""
-        return False
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -98,36 +155,6 @@ class PartOwners(Partition):
         part = whole_number(part, "Partition.owned: part", 0, InputError, self.num_parts - 1)
         return self._own_nodes if part == self.part else owned_by(self._by, self.num_nodes, part)
 
-    def position(self, ids: Tensor) -> Tensor:
-        """Return the places of nodes in their part.
-
-        Raises
-        ------
-        InputError
-            For nodes of other parts, whose places are not known here.
-        """
-        places = self._places(ids)
-        if len(places) and int(places.min()) < 0:
-            foreign = int(ids[int((places < 0).nonzero()[0])])
-            raise InputError(
-                f"Partition.position: expected nodes of part {self.part}, got node {foreign} of another part, whose "
-                "place that part alone knows"
-            )
-        return places
-
-    def _places(self, ids: Tensor) -> Tensor:
-        """Return the places of nodes in this part, int64[n]; -1 of nodes of other parts."""
-        if self._ranks.blocks.device == ids.device:
-            return self._ranks.find(ids)
-        blocks = self._copies.beside(ids, self._ranks.blocks)
-        return Ranks(blocks, self.num_nodes).find(ids)
-
-    def _num_before(self, node: int) -> Tensor:
-        """Return how many nodes before one this part owns, and 0 for others, int64[num_parts]."""
-        counts = torch.zeros(self.num_parts, dtype=torch.int64, device="cpu")
-        counts[self.part] = int(torch.searchsorted(self._own_nodes, node))
-        return counts
-
     @cached_property
     def _ranks(self) -> Ranks:
         return Ranks.of(self._own_nodes, self.num_nodes)
@@ -140,6 +167,81 @@ class PartOwners(Partition):
         # As of the partition that was cut by, wherever its parts are.
         kind = type(self._by).__name__ if isinstance(self._by, Partition) else TablePartition.__name__
         return f"{kind}({self.num_nodes:,} nodes, {self.num_parts} parts)"
+
+
+class PartEdges(_KnownByPart):
+    """The owners of edges, which are those of their destinations, as one part of a graph knows them.
+
+    A part knows which edges are its own. Whose another one is, its destination tells: `nodes` has the owners of these.
+
+    Parameters
+    ----------
+    nodes
+        The owner of each node.
+    part
+        The part.
+    edge_ids: int32[num_own] or int64[num_own]
+        Its edges, in any order. Their places in the part are those of their ids in ascending order.
+    num_edges
+        The number of edges of all parts.
+    """
+
+    _WHAT = "edge"
+
+    def __init__(self, nodes: Partition, part: int, edge_ids: Tensor, num_edges: int) -> None:
+        super().__init__(num_edges, nodes.num_parts, part)
+        self.nodes = nodes
+        self._edge_ids = edge_ids
+
+    @cached_property
+    def _ranks(self) -> Ranks:
+        ascending = self._edge_ids.to(torch.int64, copy=True).numpy()
+        ascending.sort()  # in place, as parts are large
+        return Ranks.of(ascending, self.num_nodes)
+
+    def owner(self, ids: Tensor) -> Tensor:
+        """Return the owners of edges: this part, or -1 for edges of others."""
+        return torch.where(self._places(ids) < 0, -1, self.part).int()
+
+    def owned(self, part: int) -> Tensor:
+        """Return the edges of this part, ascending.
+
+        Raises
+        ------
+        InputError
+            For another part.
+        """
+        part = whole_number(part, "Partition.owned: part", 0, InputError, self.num_parts - 1)
+        self._check_is_own(part)
+        return self._ranks.members()
+
+    def _num_owned(self, part: int) -> int:
+        """Return how many edges this part has."""
+        self._check_is_own(part)
+        return len(self._edge_ids)
+
+    def _check_is_own(self, part: int) -> None:
+        if part != self.part:
+            raise InputError(
+                f"ShardedFeature: expected part {self.part}, whose edges these are, got {part}; take the edges of that "
+                "part, shard.edges"
+            )
+
+    def content_digest(self) -> str:
+        """Return a fingerprint that is the same for all parts of one cut."""
+        return f"{self.num_nodes} edges at {self.nodes.content_digest()}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PartEdges):
+            return NotImplemented
+        known = (self.part, self.num_nodes, self.nodes) == (other.part, other.num_nodes, other.nodes)
+        return known and torch.equal(self._ranks.blocks, other._ranks.blocks)
+
+    def __hash__(self) -> int:
+        return hash((self.num_nodes, self.nodes))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.num_nodes:,} edges, {self.num_parts} parts)"
 
 
 def bits_of_owner(num_parts: int) -> int:

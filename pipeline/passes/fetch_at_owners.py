@@ -9,7 +9,7 @@ from headrace.pipeline.lowered.ranks.decode_rows import DecodeRows
 from headrace.pipeline.lowered.ranks.exchange_ids import ExchangeIds, ReturnIds
 from headrace.pipeline.lowered.ranks.fetch_edges import FetchEdges
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
-from headrace.pipeline.partition.part_edges import PartEdges
+from headrace.pipeline.partition.part_owners import PartEdges
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.passes.shards import sharded_edges, sharded_features
 from headrace.pipeline.plan import Facts, Machine, Rule, Stage, Window

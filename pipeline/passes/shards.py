@@ -7,7 +7,7 @@ from dataclasses import replace
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.lowered.ranks.decode_rows import DecodeRows
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
-from headrace.pipeline.partition.part_edges import PartEdges
+from headrace.pipeline.partition.part_owners import PartEdges
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan import Stage, Window, graphs_of
 from headrace.pipeline.plan.checks import shard_of_rows

@@ -14,8 +14,7 @@ from torch import Tensor
 from headrace.ops.errors import PlanWarning
 from headrace.ops.warn_user import warn_user
 from headrace.pipeline.data import Graph, Items, ItemSet, edge_types_of, node_types_of, type_number
-from headrace.pipeline.data.graph_machinery import ITEMS_BESIDE, kept
-from headrace.pipeline.data.graph_rows import destinations_of, in_edges
+from headrace.pipeline.data.graph_machinery import ITEMS_BESIDE, destinations_of, in_edges, kept
 from headrace.pipeline.data.split_shares import PARTS
 from headrace.pipeline.data.times import times_of
 from headrace.pipeline.data.typed_items import LinkTypes

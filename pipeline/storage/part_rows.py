@@ -13,8 +13,7 @@ from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
 from headrace.pipeline.data.graph_view import GraphView
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.partition.kinds import TypePartition
-from headrace.pipeline.partition.part_edges import PartEdges
-from headrace.pipeline.partition.part_owners import PartOwners
+from headrace.pipeline.partition.part_owners import PartEdges, PartOwners
 from headrace.pipeline.partition.partition import Partition
 
 
@@ -40,12 +39,6 @@ def check_knows(partition: Partition, part: int) -> None:
         )
 
 
-def refuse_copies_of_edges(partition: Partition, cached: object) -> None:
-    """Refuse copies of rows of edges, of which ranks ask the owners of the destinations."""
-    if cached is not None and edges_of_part(partition) is not None:
-        raise InputError("ShardedFeature: expected cached of nodes alone, got it for edges; leave it out")
-
-
 def owners_of_rows(name: FeatureName, partition: Partition, graph: GraphView) -> Partition:
     """Return the owners of the rows of a node feature that is cut as a graph's nodes are."""
     return partition if isinstance(name, str) else partition.of_type(node_types_of(graph), str(name[0]))
@@ -62,8 +55,9 @@ def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
     Raises
     ------
     InputError
-        If `cached` holds other than integers in [0, num_nodes).
+        If `cached` holds other than integers in [0, num_nodes), or for edges.
     """
+    _refuse_edges(partition)
     ids: Tensor = torch.unique(as_ids(cached, "cached").to(torch.int64))
     if len(ids) and not 0 <= int(ids[0]) <= int(ids[-1]) < partition.num_nodes:
         raise InputError(
@@ -73,7 +67,8 @@ def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:
 
 
 def check_cached(cached: Tensor, partition: Partition, part: int) -> None:
-    """Refuse copies of rows that there are not, that come twice, or that this rank owns."""
+    """Refuse copies of rows that there are not, that come twice, or that this rank owns, and of those of edges."""
+    _refuse_edges(partition)
     in_range = not len(cached) or (int(cached.min()) >= 0 and int(cached.max()) < partition.num_nodes)
     if not in_range or len(torch.unique(cached)) != len(cached):
         raise InputError(
@@ -81,3 +76,9 @@ def check_cached(cached: Tensor, partition: Partition, part: int) -> None:
         )
     if bool((partition.owner(cached.to(torch.int64)) == part).any()):
         raise InputError(f"ShardedFeature: cached holds nodes that part {part} owns itself; leave them out")
+
+
+def _refuse_edges(partition: Partition) -> None:
+    """Refuse copies of rows of edges, of which ranks ask the owners of the destinations."""
+    if edges_of_part(partition) is not None:
+        raise InputError("ShardedFeature: expected cached of nodes alone, got it for edges; leave it out")

@@ -27,17 +27,11 @@ from headrace.pipeline.data.seen import STRUCTURE_BELOW_BYTES, WHOLE_BELOW_BYTES
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.kinds import TypePartition
 from headrace.pipeline.partition.node_owners import num_owned
-from headrace.pipeline.partition.part_edges import PartEdges
+from headrace.pipeline.partition.part_owners import PartEdges
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.router import RankRouter
 from headrace.pipeline.storage.feature_source import FeatureSource
-from headrace.pipeline.storage.part_rows import (
-    check_cached,
-    check_knows,
-    edges_of_part,
-    nodes_to_copy,
-    refuse_copies_of_edges,
-)
+from headrace.pipeline.storage.part_rows import check_cached, check_knows, edges_of_part, nodes_to_copy
 from headrace.pipeline.storage.rows import Rows, add_counts, check_to, read_by_writing
 from headrace.pipeline.storage.shard_on_gpu import ShardOnGpu, elsewhere_at
 
@@ -120,7 +114,6 @@ class ShardedFeature(FeatureSource):
             )
         self._cached = torch.empty(0, dtype=torch.int64, device="cpu")
         self._cached_rows = self._rows[:0]
-        refuse_copies_of_edges(partition, cached)
         if (cached is None) != (cached_rows is None):
             raise InputError("ShardedFeature: expected cached and cached_rows together, got one of them")
         if cached is not None and cached_rows is not None:
@@ -183,7 +176,6 @@ class ShardedFeature(FeatureSource):
                 f"ShardedFeature.of: expected a row for each of {partition.num_nodes} nodes, got {list(whole.shape)}"
             )
         of_part = edges_of_part(partition)
-        refuse_copies_of_edges(partition, cached)
         if part is None:
             part = rank_of_process(None, None)[0] if of_part is None else of_part.part
         part = whole_number(part, "ShardedFeature.of: part", 0, InputError, partition.num_parts - 1)

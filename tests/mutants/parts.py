@@ -27,9 +27,9 @@ PARTS = (
         "bits",
         _RANKS + "test_members_and_counts_are_those_of_the_list",
     ),
-    Mutant("pipeline/partition/part_edges.py", "self._ranks.num_below(node)", "0", _EDGES + "test_types[2]"),
+    Mutant("pipeline/partition/part_owners.py", "self._ranks.num_below(node)", "0", _EDGES + "test_types[2]"),
     Mutant(
-        "pipeline/partition/part_edges.py",
+        "pipeline/partition/part_owners.py",
         "(self.part, self.num_nodes, self.nodes) == (other.part, other.num_nodes, other.nodes)",
         "True",
         _EDGES + "test_parts_of_two_cuts_differ",

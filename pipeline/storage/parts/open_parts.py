@@ -182,7 +182,7 @@ def _owners(folder: Path, parts: PartSet, reader: Reader, number: int) -> Partit
             path = folder / parts.owners.table.file
             raise InputError(
                 f"open_dataset: {path} is damaged: expected {sizes[number]} nodes of part {number}, and as many of the "
-                f"others as {PART_SET} says, got {counts[number]}; copy it once more"
+                f"others as {PART_SET} has, got {counts[number]}; copy it once more"
             )
         own = owned_by(owners, parts.num_nodes, number)
     elif parts.owners.kind == "range":

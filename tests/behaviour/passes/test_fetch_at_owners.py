@@ -18,8 +18,8 @@ def in_shards(rank: int, **others: hr.ShardedFeature) -> hr.FeatureStore:
     return hr.FeatureStore(node={"x": x, "y": store().node["y"], **others})
 
 
-def plan(features: hr.FeatureStore, **named: object):
-    return items(batch_size=40).sample_neighbor(graph(), [3]).fetch_feature(features, **named)
+def plan(features: hr.FeatureStore, partition: hr.Partition | None = None, **named: object) -> hr.Plan:
+    return items(batch_size=40, partition=partition).sample_neighbor(graph(), [3]).fetch_feature(features, **named)
 
 
 def final_names(plan, world_size=2):
@@ -52,6 +52,6 @@ def test_same_result_as_whole_features():
         with plan(in_shards(comm.rank), node=["x"], labels="y").loader(comm=comm) as loader:
             return [batch.digest() for batch in loader]
 
-    whole = plan(store(), node=["x"], labels="y")
+    whole = plan(store(), partition("hash", 2), node=["x"], labels="y")
     expected = [[batch.digest() for batch in whole.loader(rank=rank, world_size=2)] for rank in range(2)]
     assert run_ranks(2, work) == expected

@@ -28,8 +28,8 @@ class Slow:
         return "slow"
 
 
-def sampled() -> hr.Plan:
-    return items(batch_size=40).sample_neighbor(graph(), [4, 3])
+def sampled(**options: object) -> hr.Plan:
+    return items(batch_size=40, **options).sample_neighbor(graph(), [4, 3])
 
 
 SHOWN = ("fetch", "exchange_rows", "return_ids")
@@ -147,7 +147,7 @@ def test_same_result_as_whole_features_without_cooperation(copies, world_size):
             name: hr.ShardedFeature.of(rows, owners, comm.rank, cached=copies) for name, rows in (("x", X), ("z", Z))
         }
         features = hr.FeatureStore(node=cut) if shards else whole
-        plan = sampled().fetch_feature(features, node=["x", "z"])
+        plan = sampled(partition=owners).fetch_feature(features, node=["x", "z"])
         where = {"comm": comm} if shards else {"rank": comm.rank, "world_size": world_size}
         with plan.loader(fuse_exchange=fuse, **where) as loader:
             return [batch.digest() for batch in loader]

@@ -76,13 +76,14 @@ def test_same_union_over_ranks(data):
 
 
 def fetched_at_owners(data: st.DataObject) -> tuple[object, object]:
-    """Features in shards against whole ones, on each rank."""
+    """Features in shards against whole ones, on each rank with the seeds that it owns."""
     world_size, kind = data.draw(WORLD_SIZES, label="ranks"), data.draw(KINDS, label="owners")
     plan = data.draw(random_plans(ranks=True, node=True), label="plan")
     owners = partition(kind, world_size)
     shards = [in_shards(owners, rank, data) for rank in range(world_size)]
     found = each_rank(lambda rank: plan.build(features=shards[rank]), world_size)
-    expected = [list(plan.build().loader(rank=rank, world_size=world_size)) for rank in range(world_size)]
+    whole = with_owned_seeds(plan, owners)
+    expected = [list(whole.loader(rank=rank, world_size=world_size)) for rank in range(world_size)]
     return digests_of_ranks(found), digests_of_ranks(expected)
 
 
