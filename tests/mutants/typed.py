@@ -125,7 +125,7 @@ TYPED = (
     ),
     Mutant(
         "pipeline/partition/part_owners.py",
-        "counts[self.part] = int(torch.searchsorted(self._own_nodes, node))",
+        "counts[self.part] = self._ranks.num_below(node)",
         "pass",
         "tests/pipeline/partition/test_part_owners.py::test_nodes_of_a_type_are_as_those_of_all",
     ),
