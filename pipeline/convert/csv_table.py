@@ -184,8 +184,12 @@ class CsvTable(Table):
         import pyarrow.csv  # noqa: F401
 
     def where(self, row: int) -> str:
-        """Return the file, and the row as an editor counts lines, but for comments and empty ones among the rows."""
-        return self._rows.where(row, 1 + self._lines_before[self._rows.file_of(row)])
+        """Return the file, and the line at which the row begins, as an editor counts lines."""
+        path, before = self._rows.place_of(row)
+        with closing(self._numbered_rows(path)) as rows:
+            at_least = before + 1 + self._lines_before[path]
+            line, fields = next(islice(rows, before + self._has_header, None), (at_least, []))
+        return f"{path}, row {line - sum(one.count(chr(10)) for one in fields)}"
 
     def file_of(self, row: int) -> Path:
         """Return the file that a row is in, of rows that were read."""
@@ -210,7 +214,11 @@ class CsvTable(Table):
         return CsvText(path, self._separator, self._comment)
 
     def _plain_rows(self, path: Path) -> Iterator[list[str]]:
-        """Yield the rows of a file, the header among them, as Python reads them.
+        """Yield the rows of a file, the header among them, as Python reads them."""
+        return (row for _, row in self._numbered_rows(path))
+
+    def _numbered_rows(self, path: Path) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows of a file, the header among them, as Python reads them, with the line at which each ends.
 
         Raises
         ------
@@ -226,8 +234,9 @@ class CsvTable(Table):
                     next(text, None)
                 width, empty = None if self._has_header else len(self._names), None
                 for row in reader:
+                    line = stream.line_of(self._skip + reader.line_num)
                     if not row:  # an empty line, as at the end of a file
-                        empty = self._skip + reader.line_num
+                        empty = line
                         continue
                     if empty is not None and width == 1:
                         raise InputError(  # noqa: TRY301 - it goes on as it is
@@ -237,17 +246,16 @@ class CsvTable(Table):
                     width = len(row) if width is None else width
                     if len(row) != width:
                         raise InputError(  # noqa: TRY301 - it goes on as it is
-                            f"convert: {path}, row {self._skip + reader.line_num}: expected {width} columns, got "
-                            f"{len(row)}; correct the row"
+                            f"convert: {path}, row {line}: expected {width} columns, got {len(row)}; correct the row"
                         )
                     if self._has_header and not count:
                         self._lines_before[path] = self._skip + reader.line_num
-                    yield row
+                    yield line, row
                     count += 1
             except InputError:
                 raise
             except _DAMAGED as cause:
-                at = self._skip + reader.line_num
+                at = stream.line_of(self._skip + reader.line_num)
                 raise InputError(f"convert: {path}, row {at}: {fault_of(cause)}") from cause
 
     def _header(self, path: Path) -> list[str]:

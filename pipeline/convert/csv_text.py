@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+from array import array
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,7 @@ class CsvText(io.RawIOBase):
         self._tail = b""  # of a line whose end was not read yet
         self._is_read = False
         self._last = b"\n"
+        self._comments = array("q")  # of each, how many lines before it were none
         self.num_quotes = self.num_lines = 0
 
     def readable(self) -> bool:
@@ -72,6 +75,10 @@ class CsvText(io.RawIOBase):
     def share_read(self) -> float:
         """Return which share of the file was read, of a packed one before it is unpacked."""
         return float(self._file.tell()) / max(1, self._path.stat().st_size)
+
+    def line_of(self, number: int) -> int:
+        """Return the line of the file that a line is which readers get, of those that were read; both from 1."""
+        return number + bisect_right(self._comments, number - 1)
 
     def close(self) -> None:
         """Close the file."""
@@ -102,11 +109,20 @@ class CsvText(io.RawIOBase):
         return block
 
     def _without_comments(self, block: bytes, comment: bytes) -> bytes:
+        kept, count = [], self.num_lines
         if self._separator or not (self._is_quoted or b'"' in block):
-            return re.sub(rb"(?m)^" + re.escape(comment) + rb"[^\n]*\n?", b"", block)
-        kept = []
+            start = 0
+            for found in re.finditer(rb"(?m)^" + re.escape(comment) + rb"[^\n]*\n?", block):
+                kept.append(block[start : found.start()])
+                count += kept[-1].count(b"\n")
+                self._comments.append(count)
+                start = found.end()
+            return b"".join([*kept, block[start:]])
         for line in block.splitlines(keepends=True):
-            if self._is_quoted or not line.startswith(comment):
-                kept.append(line)
-                self._is_quoted ^= bool(line.count(b'"') % 2)
+            if not self._is_quoted and line.startswith(comment):
+                self._comments.append(count)
+                continue
+            kept.append(line)
+            count += line.count(b"\n")
+            self._is_quoted ^= bool(line.count(b'"') % 2)
         return b"".join(kept)

@@ -95,17 +95,19 @@ class RowsOfFiles:
         if place == len(self._starts) - 1:
             self._starts.append(self._starts[-1] + num_rows)
 
-    def where(self, row: int, first: int = 0) -> str:
-        """Return the file and row, rows of a file counted from `first`."""
-        place = self._place(row)
-        return f"{self._files[place]}, row {row - self._starts[place] + first}"
+    def where(self, row: int) -> str:
+        """Return the file and row, rows of a file counted from 0."""
+        path, before = self.place_of(row)
+        return f"{path}, row {before}"
 
     def file_of(self, row: int) -> Path:
         """Return the file that a row is in."""
-        return self._files[self._place(row)]
+        return self.place_of(row)[0]
 
-    def _place(self, row: int) -> int:
-        return min(bisect_right(self._starts, row) - 1, len(self._files) - 1)
+    def place_of(self, row: int) -> tuple[Path, int]:
+        """Return the file that a row is in, and how many rows of it are before."""
+        place = min(bisect_right(self._starts, row) - 1, len(self._files) - 1)
+        return self._files[place], row - self._starts[place]
 
 
 def _check(file: Path) -> None:

@@ -48,6 +48,26 @@ def test_rows_are_counted_from_the_header(tmp_path):
         converted(tmp_path, '\n"x\ny",src,dst,w\n1,a,b,1\n2,b,c,\n', {"weight": "w"})
 
 
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("#c\nsrc,dst,w\n1,a,1\n#d\n#e\n2,b,\n", 6),
+        ("src,dst,w\n\n1,a,1\n\n\n2,b,\n", 6),
+        ('src,dst,w\n#"\n1,"a\n#b",1\n#c\n2,"b\nc",\n', 6),
+        ("src,dst,w\n" + "#c\n0,a,1\n" * 100_000 + "2,b,\n", 200_002),
+    ],
+    ids=["comments", "empty lines", "quotes", "blocks"],
+)
+def test_rows_are_lines_of_the_file(tmp_path, text, row):
+    with pytest.raises(hr.InputError, match=rf"e\.csv, row {row}: expected a number in 'w'.*got null"):
+        converted(tmp_path, text, {"weight": "w", "comment": "#"})
+
+
+def test_faults_are_in_lines_of_the_file(tmp_path):
+    with pytest.raises(hr.InputError, match=r"e\.csv, row 5: expected 2 columns, got 3"):
+        converted(tmp_path, "#c\nsrc,dst\n1,2\n#d\n3,4,5\n", {"comment": "#"})
+
+
 def test_comments_are_none_inside_quotes(tmp_path):
     fields = {"comment": "#", "labels": "n"}
     data = converted(tmp_path, 'src,dst,n\n#"\n1,2,"a\n#b\nc"\n2,3,d\n', fields)
