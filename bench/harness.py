@@ -43,6 +43,8 @@ UNITS = {
     "peak memory": "GB",
     "peak in arrays": "int64[|E|]",
     "peak over the limit": "ratio",
+    "bytes over the bound": "ratio",
+    "memory over the bound": "ratio",
     "edges cut": "%",
     "node balance": "ratio",
     "edge balance": "ratio",

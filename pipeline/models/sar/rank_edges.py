@@ -81,7 +81,7 @@ class RankEdges:
             check_same(comm, words, "ShardedGraph: expected one graph, partition, mode and prefetch on all ranks")
         shards, wanted = cut(part)
         owned = part.own_nodes
-        sends = exchange_wanted(wanted, len(owned), comm)
+        sends = exchange_wanted(wanted, part.partition, len(owned), comm)
         receives = tuple(shard.num_sources for shard in shards)
         gathered = [len(rows) for rows in sends if rows is not None]
         most = [max(gathered, default=0), max(receives)]
@@ -193,13 +193,15 @@ def check_same(comm: Comm, words: str, problem: str) -> None:
             raise InputError(f"{problem}: rank {comm.rank} has {words}, rank {rank} something else")
 
 
-def exchange_wanted(wanted: tuple[Tensor, ...], num_rows: int, comm: Comm | None) -> tuple[Tensor | None, ...]:
-    """Tell each rank which of its rows this one needs; return what each needs of this one, None for all rows."""
+def exchange_wanted(
+    wanted: tuple[Tensor, ...], partition: Partition, num_rows: int, comm: Comm | None
+) -> tuple[Tensor | None, ...]:
+    """Tell each rank the nodes whose rows this one needs; return the rows that each needs of this one, None for all."""
     if comm is None:
         return (None,)
     receive_counts = [len(rows) for rows in wanted]
     send_counts = comm.all_to_all_counts(receive_counts)
-    asked = comm.all_to_all(torch.cat(wanted), receive_counts, send_counts)
+    asked = partition.position(comm.all_to_all(torch.cat(wanted), receive_counts, send_counts))
     # Distinct and ascending, so as many as there are rows are all rows.
     return tuple(None if len(rows) == num_rows else rows for rows in asked.split(send_counts))  # type: ignore[no-untyped-call]
 

@@ -66,30 +66,27 @@ def cut(graph: GraphShard) -> tuple[tuple[Shard, ...], tuple[Tensor, ...]]:
     shards
         One for each rank.
     wanted
-        For each rank the rows of its nodes that this one needs, int64, ascending; none of this rank's own, which are
-        at hand.
+        For each rank those of its nodes whose rows this one needs, int64, ascending; none of this rank's own, which
+        are at hand.
     """
     partition, rank = graph.partition, graph.part
     degrees = graph.indptr.diff()
     destinations = torch.arange(len(degrees), device="cpu").repeat_interleave(degrees)
     sources = graph.indices.long()
     grouped = group_by_owner(torch.arange(len(sources), device="cpu"), partition.owner(sources), partition.num_parts)
-    rows = partition.position(sources[grouped.ids])
     shards, wanted = [], []
     stop = 0
     for owner, count in enumerate(grouped.counts.tolist()):
         start, stop = stop, stop + count
-        positions, there = grouped.ids[start:stop], rows[start:stop]
-        asked = (
-            torch.empty(0, dtype=torch.int64, device="cpu")
-            if owner == rank
-            else _distinct(there, partition.sizes[owner])
-        )
-        size = partition.sizes[owner]
-        if ALMOST_ALL * size <= len(asked) < size:
-            asked = torch.arange(size, device="cpu")
-        num_sources = size if owner == rank else len(asked)
-        indices = there if owner == rank else torch.searchsorted(asked, there)
+        positions = grouped.ids[start:stop]
+        nodes = sources[positions]
+        if owner == rank:
+            asked, num_sources, indices = nodes[:0], len(degrees), partition.position(nodes)
+        else:
+            asked = torch.unique(nodes)
+            if ALMOST_ALL * partition.sizes[owner] <= len(asked) < partition.sizes[owner]:
+                asked = partition.owned(owner)
+            num_sources, indices = len(asked), torch.searchsorted(asked, nodes)
         shards.append(csc(owner, num_sources, indices, destinations[positions], len(degrees), positions, len(sources)))
         wanted.append(asked)
     return tuple(shards), tuple(wanted)
@@ -104,10 +101,3 @@ def csc(
     fits = max(num_sources, num_dst, num_edges) <= torch.iinfo(torch.int32).max
     dtype = torch.int32 if fits else torch.int64
     return Shard(owner, num_sources, indptr, indices.to(dtype), positions.to(dtype))
-
-
-def _distinct(rows: Tensor, num_rows: int) -> Tensor:
-    """Return the distinct ones of rows below `num_rows`, ascending."""
-    seen = torch.zeros(num_rows, dtype=torch.bool, device="cpu")
-    seen[rows] = True
-    return seen.nonzero().reshape(-1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from part_files import write
 from ranks import run_ranks
 from sharded import PARTITIONS, TOLERANCE, features, owners
 
@@ -105,6 +106,23 @@ def check_aggregate(reduce: str, weighted: str | None, world_size: int, kind: st
         return place.aggregate(x, reduce=reduce, weight=weight)
 
     compared(world_size, kind, expected, call, inputs, **options)
+
+
+@pytest.mark.parametrize("kind", PARTITIONS)
+def test_parts_on_disk_are_enough(tmp_path, kind):
+    """No rank has the whole graph, nor knows where the nodes of others are."""
+    path = write(tmp_path / "parts", graph(), owners(kind, 3))
+    x = features(NUM_NODES, 4)
+    expected = whole_block().aggregate(x, reduce="mean")
+
+    def work(comm: hr.Comm) -> None:
+        place = hr.sar.ShardedGraph(hr.open_dataset(path, rank=comm.rank).graph, comm=comm)
+        apart = hr.sar.ShardedGraph(graph(), owners(kind, 3), comm)
+        torch.testing.assert_close(place.aggregate(place.rows(x), reduce="mean"), expected[place.owned], **CLOSE)
+        for one, other in ((place.in_degrees, apart.in_degrees), (place.out_degrees, apart.out_degrees)):
+            assert torch.equal(one, other)
+
+    run_ranks(3, work)
 
 
 @pytest.mark.parametrize("largest", [True, False])

@@ -17,15 +17,20 @@ from pathlib import Path
 import numpy as np, torch
 import headrace as hr
 
-rank, num_parts, meeting, folder, cooperative = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:5], sys.argv[5] == "yes"
+rank, num_parts, meeting, folder, strategy = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6]
 torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=num_parts)
 data = hr.open_dataset(folder)
 num_nodes = data.graph.num_nodes
-plan = hr.ItemSampler(data.items["train"], batch_size=64, shuffle=True, seed=0).sample_neighbor(data.graph, [5, 5])
-plan = plan.fetch_feature(data.store, node=["x"])
-with plan.loader(cooperative=cooperative) as loader:
-    batches = [batch for _, batch in zip(range(3), loader)]
-assert all(torch.equal(batch.x[:, 0], batch.n_id.float()) for batch in batches)
+if strategy == "sar":
+    place = hr.sar.ShardedGraph(data.graph)
+    means = place.aggregate(data.store.node["x"].read(place.owned).rows, reduce="mean")
+    batches = [place, means]
+else:
+    plan = hr.ItemSampler(data.items["train"], batch_size=64, shuffle=True, seed=0).sample_neighbor(data.graph, [5, 5])
+    plan = plan.fetch_feature(data.store, node=["x"])
+    with plan.loader(cooperative=strategy == "cooperative") as loader:
+        batches = [batch for _, batch in zip(range(3), loader)]
+    assert all(torch.equal(batch.x[:, 0], batch.n_id.float()) for batch in batches)
 gc.collect()
 warnings.simplefilter("ignore")  # of what is looked at
 held = [one for one in gc.get_objects() if isinstance(one, (torch.Tensor, np.ndarray))]
@@ -43,9 +48,9 @@ torch.distributed.destroy_process_group()
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("cooperative", ["no", "yes"])
+@pytest.mark.parametrize("strategy", ["plain", "cooperative", "sar"])
 @pytest.mark.parametrize("kind", ["range", "hash", "table"])
-def test_no_rank_has_an_entry_for_each_second_node(tmp_path, kind, cooperative):
+def test_no_rank_has_an_entry_for_each_second_node(tmp_path, kind, strategy):
     """A grid whose nodes have an edge from the left and one from above, so that a part has nearly N / 2 edges."""
     if not sys.platform.startswith("linux"):
         pytest.skip("reads what Linux maps")
@@ -62,4 +67,4 @@ def test_no_rank_has_an_entry_for_each_second_node(tmp_path, kind, cooperative):
         "table": hr.Partition.of(strips.flatten(), NUM_PARTS),
     }[kind]
     hr.open_dataset(tmp_path / "data").partition(partition, tmp_path / "parts", whole=[], progress=False)
-    run_processes(_RANK, NUM_PARTS, tmp_path / "meeting", str(tmp_path / "parts"), cooperative)
+    run_processes(_RANK, NUM_PARTS, tmp_path / "meeting", str(tmp_path / "parts"), strategy)
