@@ -119,7 +119,7 @@ def test_parts_on_disk_are_enough(tmp_path, kind):
         place = hr.sar.ShardedGraph(hr.open_dataset(path, rank=comm.rank).graph, comm=comm)
         apart = hr.sar.ShardedGraph(graph(), owners(kind, 3), comm)
         torch.testing.assert_close(place.aggregate(place.rows(x), reduce="mean"), expected[place.owned], **CLOSE)
-        for one, other in ((place.in_degrees, apart.in_degrees), (place.out_degrees, apart.out_degrees)):
+        for one, other in ((place.in_degrees(), apart.in_degrees()), (place.out_degrees(), apart.out_degrees())):
             assert torch.equal(one, other)
 
     run_ranks(3, work)
