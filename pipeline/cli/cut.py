@@ -14,10 +14,11 @@ from headrace.ops.optional import require
 from headrace.pipeline.cli.cut_dataset import node_features, read_dataset, text_of_feature
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.convert.memory import MARGIN, maps_within, room
-from headrace.pipeline.data import whole_number
+from headrace.pipeline.data import Graph, whole_number
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.memory_size import as_memory
 from headrace.pipeline.data.new_folder import check_file, check_is_free
+from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.limits import MOST_PARTS
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.report import PICTURES, PartitionReport
@@ -37,8 +38,8 @@ STREAM_PASSES = 3
 #: Bytes that are held for each node of a graph in files: owners, an order and marks, or the nodes of a part.
 NODE_BYTES = 24
 
-#: ... and for each edge of a part: its id.
-EDGE_BYTES = 8
+#: ... and for each edge of a part: its id; of a graph that is cut by edges, what is found of a part at once.
+EDGE_BYTES, OWNED_EDGE_BYTES = 8, 64
 
 
 def cut(options: argparse.Namespace) -> None:
@@ -69,7 +70,8 @@ def cut(options: argparse.Namespace) -> None:
                 f"expected a data set in {options.data}, whose parts have a place in it, got none; name OUT, the "
                 "folder to make, or make a data set by headrace convert"
             )
-        options.out = options.data / PARTS / f"{options.method}-{options.parts}"
+        of_edges = "" if options.cut == "nodes" else f"-{options.cut}"
+        options.out = options.data / PARTS / f"{options.method}{of_edges}-{options.parts}"
     check_is_free(options.out, overwrite=options.overwrite or options.dry_run, contents=contents_of_parts, what=WHAT)
     if options.report is not None:
         require("matplotlib", extra="plot", stage="--report")
@@ -106,8 +108,9 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     if memory is not None:
         let_pages_go()
         lists_edges = bool(files.store.edge or files.graph.edge_types)
-        of_part = lists_edges * files.graph.num_edges * 5 // (4 * options.parts)
-        room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes + EDGE_BYTES * of_part, what="partition")
+        of_part = files.graph.num_edges * 5 // (4 * options.parts)
+        edge_bytes = EDGE_BYTES * lists_edges if options.cut == "nodes" else OWNED_EDGE_BYTES
+        room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes + edge_bytes * of_part, what="partition")
     if options.reorder and files.graph.node_types is not None:
         types = ", ".join(map(str, files.graph.node_types.names))
         raise InputError(
@@ -122,15 +125,16 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
         if name != options.balance:
             tell(f"left out {name}: {reason}")
     partition = _partition(files, options, balance)
-    report = partition.report(files.graph, balance)
+    edges = _edges(files.graph, partition, options)
+    report = (edges or partition).report(files.graph, balance)
     tell(repr(report))
     if options.report is not None:
         report.plot(options.report)
         tell(f"picture of it in {options.report}")
     if data is None:
-        cut = Cut(files.graph, partition, files.store, whole)
+        cut = Cut(files.graph, partition, files.store, whole, edges=edges)
     else:
-        cut = cut_of(data, partition, {*files.store.node, *files.store.edge}, whole)
+        cut = cut_of(data, edges or partition, {*files.store.node, *files.store.edge}, whole)
     if options.reorder:
         cut = _reordered(cut, partition, options)
     num_bytes = cut.num_bytes()
@@ -194,12 +198,20 @@ def _partition(files: GraphFiles, options: argparse.Namespace, balance: NDArray[
     return Partition.stream(graph, parts, passes=STREAM_PASSES)
 
 
+def _edges(graph: Graph, nodes: Partition, options: argparse.Namespace) -> EdgePartition | None:
+    """Return the owners of edges, where these are cut."""
+    kinds = {"source": EdgePartition.by_source, "destination": EdgePartition.by_destination, "grid": EdgePartition.grid}
+    return None if options.cut == "nodes" else kinds[options.cut](graph, nodes)
+
+
 def _reordered(cut: Cut, partition: Partition, options: argparse.Namespace) -> Cut:
     """Return what is cut in the order of the parts, whose owners are ranges then."""
     ids = cut.ids or {"node": RowNumbers(cut.graph.num_nodes)}
     graph, store, items, moved = reordered(cut.graph, cut.store, cut.items, ids, partition.order())
     notes = {**cut.notes, "order": {"by": f"partition, {options.method}", "of": options.data.resolve().name}}
-    return Cut(graph, partition.ranges(), store, cut.whole, items, moved, notes, cut.source)
+    ranges = partition.ranges()
+    edges = _edges(graph, ranges, options)
+    return Cut(graph, ranges, store, cut.whole, items, moved, notes, cut.source, edges)
 
 
 def _balance(files: GraphFiles, name: str) -> NDArray[Any]:

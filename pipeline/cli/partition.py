@@ -10,6 +10,8 @@ from headrace.pipeline.cli.parser import add_json, names
 
 METHODS = ("hash", "range", "metis", "louvain", "stream")
 
+CUTS = ("nodes", "source", "destination", "grid")
+
 EPILOG = """
 DATA is a data set, or holds indptr and indices (with edge_ids: the rows of features that edges have), or
 edge_index, or src and dst; optionally num_nodes. Every other array
@@ -29,6 +31,13 @@ def add_to(commands: Any) -> None:
     parser.add_argument("out", type=Path, metavar="OUT", nargs="?", help="folder to make, for headrace.open_dataset")
     parser.add_argument("--parts", type=int, required=True, metavar="P", help="number of parts, one for each rank")
     parser.add_argument("--method", choices=METHODS, default="hash", help="how to choose owners (default: %(default)s)")
+    parser.add_argument(
+        "--cut",
+        choices=CUTS,
+        default="nodes",
+        help="nodes: edges are with the owner of their destination, and whole rows with them; or edges, with the owner "
+        "of their source, their destination, or on a grid of both (default: %(default)s)",
+    )
     parser.add_argument(
         "--balance", metavar="NAME", help="mask, ids or items of nodes to share out evenly, by metis alone: train"
     )

@@ -1,7 +1,8 @@
-"""A rank's part of a graph that is cut by edges, and who holds the others: what is made once."""
+"""A rank's part of a graph that is cut by edges, and who holds the others."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from headrace.ops import Hop, NeighborRule, gather_rows, sample_hop
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.partition.edge_partition import EdgePartition
+from headrace.pipeline.partition.partition import Partition
 
 
 class Holders(NamedTuple):
@@ -28,48 +30,55 @@ class Holders(NamedTuple):
     ranks: Tensor
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class EdgeShard:
     """The edges that a part of an `EdgePartition` owns, by destination, and the routes of the nodes it is master of.
 
     Parameters
     ----------
-    partition
-        The owners of edges and the masters of nodes.
+    masters
+        The master of each node.
     part
         Which part.
-
-    Attributes
-    ----------
-    masters : Partition
-        The master of each node.
-    nodes : Tensor
-        int64[num_rows], destinations of its edges, ascending.
-    indptr : Tensor
-        int64[num_rows + 1].
-    indices : Tensor
-        [num_edges] of the graph's index dtype, sources.
-    positions : Tensor
-        int64[num_edges], where the edges are in the arrays of the graph, ascending.
-    holders_indptr : Tensor
-        int64[num_owned + 1].
-    holders : Tensor
-        int32[num_pairs], for each node whose master this part is, in ascending order, the parts that hold in-edges.
+    nodes: int64[num_rows]
+        Destinations of its edges, ascending.
+    indptr: int64[num_rows + 1]
+    indices: int32[num_edges] or int64[num_edges]
+        Sources.
+    positions: int64[num_edges]
+        Where the edges are in the arrays of the graph, ascending.
+    holders_indptr: int64[num_own + 1]
+    holders: int32[num_pairs]
+        For each node whose master this part is, in ascending order, the parts that hold in-edges.
     """
 
-    def __init__(self, partition: EdgePartition, part: int) -> None:
-        graph = partition.graph
-        self.masters = partition.nodes
-        self.part = part
-        self.positions = partition.owned(part)
-        destinations = torch.searchsorted(graph.indptr, self.positions, right=True) - 1
-        self.nodes, degrees = torch.unique_consecutive(destinations, return_counts=True)
-        self.indptr = starts_of(degrees)
-        self.indices = gather_rows(graph.indices, self.positions)
+    masters: Partition
+    part: int
+    nodes: Tensor
+    indptr: Tensor
+    indices: Tensor
+    positions: Tensor
+    holders_indptr: Tensor
+    holders: Tensor
+
+    @staticmethod
+    def of(partition: EdgePartition, part: int) -> EdgeShard:
+        """Return a part of a partition."""
+        graph, columns = partition.graph, partition.num_columns
+        positions = partition.owned(part)
+        destinations = torch.searchsorted(graph.indptr, positions, right=True) - 1
+        nodes, degrees = torch.unique_consecutive(destinations, return_counts=True)
         present = _rows_of_grid(partition, part)
-        pairs = present.nonzero()
-        self.holders_indptr = starts_of(present.sum(1))
-        columns = partition.num_columns
-        self.holders = (pairs[:, 1] * columns + part % columns).to(torch.int32)
+        return EdgeShard(
+            partition.nodes,
+            part,
+            nodes,
+            starts_of(degrees),
+            gather_rows(graph.indices, positions),
+            positions,
+            starts_of(present.sum(1)),
+            (present.nonzero()[:, 1] * columns + part % columns).to(torch.int32),
+        )
 
     def who_holds(self, nodes: Tensor) -> Holders:
         """Return who holds in-edges of nodes, int64[n], whose master this part is; nobody where there are none."""
@@ -94,7 +103,7 @@ def edge_shard(partition: EdgePartition, part: int) -> EdgeShard:
     """Return a part of a partition, made once however many stages and loaders ask for it."""
     shards = _SHARDS.setdefault(partition, {})
     if part not in shards:
-        shards[part] = EdgeShard(partition, part)
+        shards[part] = EdgeShard.of(partition, part)
     return shards[part]
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import InputError, gather_rows
+from headrace.ops import InputError
 from headrace.ops.forks import cached_property
 from headrace.ops.partition.owners import edge_owners, grid_columns
 from headrace.pipeline.data import Graph, whole_number
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.report import PartitionReport, check_same_nodes, report_edges
 
-#: Edges whose parts are looked up at once: what that needs beyond the table stays below 1 GB.
-_CHUNK = 1 << 24
+#: Edges whose parts are looked up at once: what that needs stays below 100 MB.
+_CHUNK = 1 << 20
 
 
 class EdgePartition:
@@ -118,7 +120,8 @@ class EdgePartition:
     def owned(self, part: int) -> Tensor:
         """Return the edges of a part as CSC positions, int64[sizes[part]] ascending."""
         part = whole_number(part, "EdgePartition.owned: part", 0, InputError, self.num_parts - 1)
-        return (self._owners == part).nonzero().reshape(-1)
+        none = torch.empty(0, dtype=torch.int64, device="cpu")
+        return torch.cat([none, *((owners == part).nonzero().reshape(-1) + start for start, owners in self._owners())])
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -144,19 +147,14 @@ class EdgePartition:
         masters = self.nodes.owner(torch.arange(self.nodes.num_nodes, device="cpu"))
         return report_edges(graph, masters, self.num_parts, self.num_columns, labelled)
 
-    @cached_property
-    def _owners(self) -> Tensor:
-        """The part of every edge, int32[num_edges] in CSC order."""
+    def _owners(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield the parts of edges in CSC order, int32[n], some at a time, with the position of the first of them."""
         graph = self.graph
-        masters = self.nodes.owner(torch.arange(graph.num_nodes, device="cpu"))
-        table = torch.empty(graph.num_edges, dtype=torch.int32, device="cpu")
         for start in range(0, graph.num_edges, _CHUNK):
             stop = min(start + _CHUNK, graph.num_edges)
             # Rows may be empty: the destination is the last one that begins at or before the edge.
-            destination = torch.searchsorted(graph.indptr, torch.arange(start, stop, device="cpu"), right=True) - 1
-            sources = gather_rows(masters, graph.indices[start:stop])
-            table[start:stop] = edge_owners(sources, gather_rows(masters, destination), self.num_columns)
-        return table
+            destinations = torch.searchsorted(graph.indptr, torch.arange(start, stop, device="cpu"), right=True) - 1
+            yield start, self.owner(graph.indices[start:stop].long(), destinations)
 
     def __repr__(self) -> str:
         return f"EdgePartition({self.graph.num_edges:,} edges, {self.num_rows} x {self.num_columns} parts)"

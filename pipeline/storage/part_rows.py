@@ -9,9 +9,7 @@ from torch import Tensor
 from headrace.ops import InputError
 from headrace.pipeline.data.arrays import as_ids
 from headrace.pipeline.data.feature_names import FeatureName
-from headrace.pipeline.data.graph_types import edge_types_of, node_types_of
-from headrace.pipeline.data.graph_view import GraphView
-from headrace.pipeline.distributed.graph_shard import GraphShard
+from headrace.pipeline.data.types import TypeOffsets
 from headrace.pipeline.partition.kinds import TypePartition
 from headrace.pipeline.partition.part_owners import PartEdges, PartOwners
 from headrace.pipeline.partition.partition import Partition
@@ -39,14 +37,9 @@ def check_knows(partition: Partition, part: int) -> None:
         )
 
 
-def owners_of_rows(name: FeatureName, partition: Partition, graph: GraphView) -> Partition:
-    """Return the owners of the rows of a node feature that is cut as a graph's nodes are."""
-    return partition if isinstance(name, str) else partition.of_type(node_types_of(graph), str(name[0]))
-
-
-def edges_of_rows(name: FeatureName, graph: GraphShard) -> Partition:
-    """Return the edges of a part, or those of a type, which have rows of an edge feature there."""
-    return graph.edges if isinstance(name, str) else graph.edges.of_type(edge_types_of(graph), name[0])
+def owners_of_rows(name: FeatureName, owners: Partition, types: TypeOffsets | None) -> Partition:
+    """Return the owners of the rows of a feature of nodes, or of edges, that is cut as these are."""
+    return owners if isinstance(name, str) or types is None else owners.of_type(types, name[0])
 
 
 def nodes_to_copy(cached: ArrayLike | Tensor, partition: Partition) -> Tensor:

@@ -25,8 +25,8 @@ HYBRID = (
     ),
     Mutant(
         "pipeline/distributed/edge_shard.py",
-        "pairs[:, 1] * columns + part % columns",
-        "pairs[:, 1] * columns",
+        "present.nonzero()[:, 1] * columns + part % columns",
+        "present.nonzero()[:, 1] * columns",
         _SHARDS + "test_every_edge_is_in_one_shard_and_masters_know_where",
     ),
     Mutant(

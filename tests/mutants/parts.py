@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+_BY_EDGES = "tests/behaviour/storage/parts/test_by_edges.py::"
 _EDGES = "tests/behaviour/storage/parts/test_edge_features.py::"
 _RANKS = "tests/ops/graphs/test_ranks.py::"
 _SHARDS = "tests/behaviour/storage/test_shards.py::"
@@ -75,5 +76,23 @@ PARTS = (
         '_check_adds_up("num_edges", part.num_edges, part.num_edges_of_types, edge_types)',
         "pass",
         "tests/behaviour/storage/parts/test_types_of_parts.py::test_counts_of_types_that_do_not_add_up",
+    ),
+    Mutant(
+        "pipeline/storage/parts/write_parts.py",
+        "others = ends[shard.masters.owner(ends) != shard.part]",
+        "others = ends",
+        _BY_EDGES + "test_parts_of_graphs_with_types[False-grid]",
+    ),
+    Mutant(
+        "pipeline/distributed/edge_part.py",
+        'repeats[order] = torch.arange(len(order), device="cpu") - starts[pairs[order]]',
+        "repeats[order] = torch.zeros_like(order)",
+        _BY_EDGES + "test_parts_of_graphs_with_types[False-source]",
+    ),
+    Mutant(
+        "pipeline/models/sar/rank_edges.py",
+        "asked = partition.position(comm.all_to_all(torch.cat(wanted), receive_counts, send_counts))",
+        "asked = comm.all_to_all(torch.cat(wanted), receive_counts, send_counts)",
+        "tests/behaviour/models/sar/test_sharded_graph.py::test_parts_on_disk_are_enough[hash]",
     ),
 )

@@ -11,7 +11,15 @@ from torch import dtype as torch_dtype
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.storage.dataset.decode import leaves
-from headrace.pipeline.storage.dataset.files import ArrayFile, FeatureFile, GraphFiles, IdFiles, ItemFiles, PartRecord
+from headrace.pipeline.storage.dataset.files import (
+    ArrayFile,
+    EdgeCutFiles,
+    FeatureFile,
+    GraphFiles,
+    IdFiles,
+    ItemFiles,
+    PartRecord,
+)
 from headrace.pipeline.storage.json_fields import Counts, read_quantization
 
 _IDS = (torch.int32, torch.int64)
@@ -45,9 +53,10 @@ def rows_by_type(
     return {"node": {None: num_nodes, **of_nodes}, "edge": {None: num_edges, **dict(edge_types or ())}}
 
 
-def check_graph(graph: GraphFiles, num_nodes: int, num_edges: int) -> None:
+def check_graph(graph: GraphFiles, num_nodes: int, num_edges: int, by_edges: EdgeCutFiles | None = None) -> None:
     """Refuse arrays of a graph, or of a part, that have not one row per node or edge of it."""
-    expect_array("graph.indptr", graph.indptr, (num_nodes + 1,), (torch.int64,))
+    num_rows = num_nodes if by_edges is None else by_edges.nodes.shape[0]
+    expect_array("graph.indptr", graph.indptr, (num_rows + 1,), (torch.int64,))
     expect_array("graph.indices", graph.indices, (num_edges,), _IDS)
     expect_array("graph.edge_ids", graph.edge_ids, (num_edges,), _IDS)
     expect_array("graph.node_ids", graph.node_ids, (num_nodes,), (torch.int64,))
@@ -97,6 +106,26 @@ def check_record(
             f"expected a part of at most {num_nodes} nodes and {num_edges} edges, got {part.num_own} and "
             f"{part.num_edges}"
         )
+
+
+def check_edge_cut(files: EdgeCutFiles, num_own: int, num_edges: int) -> None:
+    """Refuse arrays of a part that is cut by edges that do not fit each other."""
+    num_rows, num_others, num_pairs = (
+        one.shape[0] if len(one.shape) == 1 else -1 for one in (files.nodes, files.others, files.holders)
+    )
+    expected = {
+        "nodes": num_rows,
+        "first_positions": num_rows,
+        "positions": num_edges,
+        "others": num_others,
+        "in_degrees": num_own + num_others,
+        "out_degrees": num_own + num_others,
+        "holders_indptr": num_own + 1,
+        "holders": num_pairs,
+    }
+    for name, size in expected.items():
+        dtype = torch.int32 if name == "holders" else torch.int64
+        expect_array(f"part.by_edges.{name}", getattr(files, name), (size,), (dtype,))
 
 
 def _check_adds_up(name: str, total: int, of_types: tuple[int, ...] | None, types: Counts | None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import FeatureName, Graph, Items
 from headrace.pipeline.data.registry import registered
+from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.dataset.dataset_words import missing
 from headrace.pipeline.storage.dataset.files import ArrayFile
@@ -50,7 +51,8 @@ class Dataset:
         The folder.
     graph
         The graph, in memory maps. Its arrays are checked when they are first read. Of a part these are the in-edges of
-        the nodes that it owns, as `Graph.shard` returns them.
+        the nodes that it owns, as `Graph.shard` returns them, or the edges that it owns, an
+        `headrace.pipeline.distributed.edge_part.EdgePart`, where the graph was cut by edges.
     store
         The features, in memory maps. Of a part they are `ShardedFeature`, but for those of nodes that every rank reads
         whole.
@@ -88,7 +90,7 @@ class Dataset:
 
     def partition(
         self,
-        partition: Partition,
+        partition: Partition | EdgePartition,
         folder: str | os.PathLike[str],
         *,
         features: Collection[FeatureName] | None = None,
@@ -108,7 +110,9 @@ class Dataset:
         Parameters
         ----------
         partition
-            The owner of each node.
+            The owner of each node; or an `hr.EdgePartition` of ``data.graph``, by which each part has the edges that it
+            owns, where they are in the whole graph, and the degrees of the nodes at their ends. Plans do not read such
+            parts yet.
         folder
             The folder to make, such as ``films/parts/hash-4``; parts inside a data set go when that is replaced.
         features

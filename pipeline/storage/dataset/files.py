@@ -82,6 +82,34 @@ class GraphFiles:
 
 
 @dataclass(frozen=True)
+class EdgeCutFiles:
+    """What a part of a graph that is cut by edges has beside them: see `headrace.pipeline.distributed.edge_part`.
+
+    Attributes
+    ----------
+    nodes, first_positions
+        int64[num_rows]: destinations, of which ``graph.indptr`` bounds the edges.
+    positions
+        int64[num_edges].
+    others
+        int64[num_others].
+    in_degrees, out_degrees
+        int64[num_own + num_others].
+    holders_indptr, holders
+        int64[num_own + 1] and int32[num_pairs].
+    """
+
+    nodes: ArrayFile
+    first_positions: ArrayFile
+    positions: ArrayFile
+    others: ArrayFile
+    in_degrees: ArrayFile
+    out_degrees: ArrayFile
+    holders_indptr: ArrayFile
+    holders: ArrayFile
+
+
+@dataclass(frozen=True)
 class PartRecord:
     """Which part of a graph a folder holds.
 
@@ -94,7 +122,9 @@ class PartRecord:
     num_own, num_own_of_types
         Nodes that the part owns, and those of each node type, in order.
     num_edges, num_edges_of_types
-        In-edges of these nodes, and those of each edge type, in order.
+        In-edges of these nodes, or the edges that the part owns, and those of each edge type, in order.
+    by_edges
+        Of a graph that is cut by edges, what the part has beside these; null where it is cut by nodes.
     """
 
     identity: str
@@ -104,3 +134,4 @@ class PartRecord:
     num_own_of_types: tuple[int, ...] | None
     num_edges: int
     num_edges_of_types: tuple[int, ...] | None
+    by_edges: EdgeCutFiles | None = None

@@ -19,7 +19,8 @@
 ``notes``           an object, not read: sources, options and counts of a conversion
 ``part``            null or missing in a data set; in a part of one, which it is: see
                     `headrace.pipeline.storage.dataset.files.PartRecord`. Sizes and types are those of the whole graph,
-                    arrays have the rows of the part's own nodes, ascending, and of their in-edges; items, ids, notes
+                    arrays have the rows of the part's own nodes, ascending, and of their in-edges, or of the edges that
+                    it owns where ``part.by_edges`` is there; items, ids, notes
                     and what every rank reads whole are beside the parts, see `headrace.pipeline.storage.parts.part_set`
 ==================  ==================================================================================================
 
@@ -124,7 +125,10 @@ def _check(manifest: Manifest) -> None:
         nodes = zip(list(whole["node"])[1:], part.num_own_of_types or (part.num_own,), strict=True)
         edges = zip(list(whole["edge"])[1:], part.num_edges_of_types or (), strict=True)
         rows = {"node": {None: part.num_own, **dict(nodes)}, "edge": {None: part.num_edges, **dict(edges)}}
-    check_manifest.check_graph(manifest.graph, rows["node"][None], rows["edge"][None])
+    by_edges = None if part is None else part.by_edges
+    if part is not None and by_edges is not None:
+        check_manifest.check_edge_cut(by_edges, part.num_own, part.num_edges)
+    check_manifest.check_graph(manifest.graph, rows["node"][None], rows["edge"][None], by_edges)
     check_manifest.check_features(manifest.features, rows)
     check_manifest.check_items(manifest.items)
     check_manifest.check_ids(manifest.ids, whole["node"])

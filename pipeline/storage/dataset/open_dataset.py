@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.names import Named
-from headrace.pipeline.data import FeatureName, Graph, check_kind, check_switches
+from headrace.pipeline.data import FeatureName, Graph, GraphView, check_kind, check_switches
 from headrace.pipeline.data.graph_machinery import ITEMS_BESIDE, NUMBERING, kept
 from headrace.pipeline.data.registry import register
 from headrace.pipeline.storage.dataset.contents import parts_inside
@@ -137,7 +137,8 @@ def _dataset(
 ) -> Dataset:
     numbering = manifest.numbering
     items = {name: replace(read_items(reader, runs), numbering=numbering) for name, runs in manifest.items.items()}
-    kept(graph).tables |= {ITEMS_BESIDE: items, NUMBERING: numbering}
+    if isinstance(graph, GraphView):
+        kept(graph).tables |= {ITEMS_BESIDE: items, NUMBERING: numbering}
     types = manifest.node_types or (("node", manifest.num_nodes),)
     ids: dict[str, IdMap] = {str(name): RowNumbers(count) for name, count in types}
     ids |= {

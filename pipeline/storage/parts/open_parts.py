@@ -15,7 +15,8 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.features.gather import empty_rows, gather_rows
 from headrace.ops.memory_limit import check_fits_memory
-from headrace.pipeline.data import CPU, DISK, FeatureName, whole_number
+from headrace.pipeline.data import CPU, DISK, FeatureName, TypeOffsets, whole_number
+from headrace.pipeline.distributed.edge_part import EdgePart
 from headrace.pipeline.distributed.graph_shard import GraphShard, edge_id_dtype
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
@@ -29,7 +30,7 @@ from headrace.pipeline.storage.dataset.manifest import Manifest, read_manifest
 from headrace.pipeline.storage.dataset.reader import Reader, read_features
 from headrace.pipeline.storage.features import FeatureStore
 from headrace.pipeline.storage.json_fields import offsets_of
-from headrace.pipeline.storage.part_rows import edges_of_rows, nodes_to_copy, owners_of_rows
+from headrace.pipeline.storage.part_rows import nodes_to_copy, owners_of_rows
 from headrace.pipeline.storage.parts.part_set import AGAIN, PartSet, checksum_of_manifest, folder_of_part
 from headrace.pipeline.storage.quantized_feature import with_scale
 from headrace.pipeline.storage.sharded_feature import ShardedFeature
@@ -43,7 +44,7 @@ class OpenedPart(NamedTuple):
 
     manifest: Manifest
     reader: Reader
-    graph: GraphShard
+    graph: GraphShard | EdgePart
     store: FeatureStore
     part: Part
     checksum: str
@@ -73,7 +74,8 @@ def open_part(folder: Path, rank: int | None, *, memory_map: bool, cached: Mappi
     partition = _owners(folder, parts, reader, number)
     graph = _graph(folder, parts, own, reader, partition)
     features = read_features(reader, parts.features)
-    owners = {one.key: owners_of_rows(one.key, partition, graph) for one in own.features if one.of == "node"}
+    types = offsets_of(parts.node_types), offsets_of(parts.edge_types)
+    owners = {one.key: owners_of_rows(one.key, partition, types[0]) for one in own.features if one.of == "node"}
     for name in cached:
         if name not in owners:
             in_shards = sorted(owners, key=str)
@@ -84,7 +86,7 @@ def open_part(folder: Path, rank: int | None, *, memory_map: bool, cached: Mappi
     others = _Others(folder, parts, reader)
     for one in own.features:
         rows, copies = reader.needed_tensor(one.rows), asked.get(one.key) if one.of == "node" else None
-        divided = owners[one.key] if one.of == "node" else _edges(folder, one, graph)
+        divided = owners[one.key] if one.of == "node" else _edges(folder, one, graph, types[1])
         source = _sharded(rows, one, divided, number, copies, others, on_disk=memory_map)
         features[one.of][one.key] = with_scale(source, one.quantization)
     merged = replace(
@@ -157,7 +159,8 @@ def _read_part(folder: Path, parts: PartSet, number: int) -> Manifest:
     sizes = parts.num_parts, parts.num_nodes, parts.num_edges, stated.num_own, stated.num_edges
     sizes_of_part = own.part.num_parts, own.num_nodes, own.num_edges, own.part.num_own, own.part.num_edges
     types, types_of_part = (parts.node_types, parts.edge_types), (own.node_types, own.edge_types)
-    if (parts.identity, sizes, types) != (own.part.identity, sizes_of_part, types_of_part):
+    kinds_differ = (parts.num_columns is None) != (own.part.by_edges is None)
+    if kinds_differ or (parts.identity, sizes, types) != (own.part.identity, sizes_of_part, types_of_part):
         raise InputError(f"open_dataset: expected {path / MANIFEST} to have the sizes and types of {PART_SET}; {AGAIN}")
     moved: Manifest = replaced(own, ArrayFile, partial(_below, name))
     return moved
@@ -205,8 +208,8 @@ def _owners(folder: Path, parts: PartSet, reader: Reader, number: int) -> Partit
     return PartOwners(owners, number, own, sizes, parts.owners.digest)
 
 
-def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partition: Partition) -> GraphShard:
-    """Return the in-edges of the nodes that a part owns."""
+def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partition: Partition) -> GraphShard | EdgePart:
+    """Return the in-edges of the nodes that a part owns, or the edges that it owns."""
     assert own.part is not None  # as it was read
     files, number, num_edges = own.graph, own.part.part, own.part.num_edges
     starts = reader.needed_tensor(files.indptr)
@@ -230,14 +233,28 @@ def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partitio
     indices = reader.needed_tensor(files.indices)
     of_edges = {name: reader.needed_tensor(array) for name, array in files.edge_attrs.items()}
     of_nodes = {name: reader.needed_tensor(array) for name, array in parts.node_attrs.items()}
+    types = offsets_of(parts.node_types), offsets_of(parts.edge_types)
     try:
+        if own.part.by_edges is not None:
+            return EdgePart(
+                masters=partition,
+                part=number,
+                indptr=starts,
+                indices=indices,
+                edge_ids=ids,
+                edge_attrs_csc=of_edges,
+                num_edges=parts.num_edges,
+                node_types=types[0],
+                edge_types=types[1],
+                whole_digest=parts.graph_digest,
+                **{name: reader.needed_tensor(array) for name, array in vars(own.part.by_edges).items()},
+            )
         return GraphShard(
             starts,
             indices,
             ids,
             of_edges,
-            offsets_of(parts.node_types),
-            offsets_of(parts.edge_types),
+            *types,
             node_attrs=of_nodes,
             own_nodes=partition.owned(number),
             partition=partition,
@@ -250,10 +267,10 @@ def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partitio
         raise InputError(f"open_dataset: {path} is damaged: {cause}; copy the part once more") from cause
 
 
-def _edges(folder: Path, feature: FeatureFile, graph: GraphShard) -> Partition:
+def _edges(folder: Path, feature: FeatureFile, graph: GraphShard | EdgePart, types: TypeOffsets | None) -> Partition:
     """Return the edges of a part that have rows of a feature there."""
     try:
-        return edges_of_rows(feature.key, graph)
+        return owners_of_rows(feature.key, graph.edges, types)
     except InputError as cause:  # of ids that come twice
         path = folder / folder_of_part(graph.part)
         raise InputError(f"open_dataset: {path} is damaged: edge ids: {cause}; copy the part once more") from cause

@@ -17,6 +17,8 @@
 ``owners``          ``{"kind": "range", "hash" or "table", "digest": "…", "table": null or an array}``: the owner of
                     each node; the sizes of ranges are those of the parts, a table is packed in words of int64, see
                     `headrace.pipeline.partition.part_owners.PackedOwners`
+``num_columns``     null where the graph is cut by its nodes; else edges are cut, on a grid of so many columns, and
+                    the owners are the masters of nodes: see `hr.EdgePartition`
 ``node_attrs``      attributes of all nodes by name: the sources of a part's edges are anywhere
 ``features``        features that every rank reads whole, as in a data set, such as labels
 ``items`` …         ``ids``, ``notes``: as in a data set
@@ -91,6 +93,7 @@ class PartSet:
     edge_types: Counts | None
     graph_digest: str
     owners: Owners
+    num_columns: int | None
     node_attrs: Mapping[str, ArrayFile]
     features: tuple[FeatureFile, ...]
     items: Mapping[str, tuple[ItemFiles, ...]]
@@ -148,6 +151,9 @@ def _check(parts: PartSet) -> None:
         raise InputError(
             f"expected owners.kind to be range, hash or table, and of tables alone a table, got {owners.kind!r}"
         )
+    columns = parts.num_columns
+    if columns is not None and (columns < 1 or parts.num_parts % columns):
+        raise InputError(f"expected num_columns to divide {parts.num_parts} parts, got {columns}")
     words = num_words(parts.num_nodes, parts.num_parts)
     check_manifest.expect_array("owners.table", owners.table, (words,), (torch.int64,))
     check_manifest.check_attributes("node_attrs", parts.node_attrs, parts.num_nodes)

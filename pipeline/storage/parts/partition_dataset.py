@@ -10,6 +10,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data import FeatureName, check_kind, check_switches, describe
 from headrace.pipeline.data.feature_names import is_name, listed
 from headrace.pipeline.data.registry import register
+from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.dataset.dataset import Dataset
 from headrace.pipeline.storage.features import FeatureStore
@@ -19,7 +20,7 @@ from headrace.pipeline.storage.parts.write_parts import Cut, write_parts
 @register
 def partition_dataset(
     data: Dataset,
-    partition: Partition,
+    partition: Partition | EdgePartition,
     folder: str | os.PathLike[str],
     *,
     features: Collection[FeatureName] | None,
@@ -31,7 +32,7 @@ def partition_dataset(
     check_switches("Dataset.partition", overwrite=overwrite, progress=progress)
     advice = "make one: hr.Partition.hash(num_nodes, num_parts), or hr.Partition.of(owners)"
     expected = "Dataset.partition: expected partition to be an hr.Partition"
-    check_kind(partition, Partition, expected, advice, InputError)
+    check_kind(partition, (Partition, EdgePartition), expected, advice, InputError)
     advice = "write data.partition(partition, folder)"
     check_kind(folder, (str, os.PathLike), "Dataset.partition: expected folder to be a path", advice, InputError)
     write_parts(Path(folder), cut_of(data, partition, features, whole), overwrite=overwrite, progress=progress)
@@ -39,7 +40,7 @@ def partition_dataset(
 
 def cut_of(
     data: Dataset,
-    partition: Partition,
+    partition: Partition | EdgePartition,
     features: Collection[FeatureName] | None = None,
     whole: str | Collection[FeatureName] | None = None,
 ) -> Cut:
@@ -57,7 +58,15 @@ def cut_of(
                 known = ", ".join(map(listed, (*store.node, *store.edge)))
                 raise InputError(f"Dataset.partition: expected features among {known}, got {name!r}")
         store = with_features(store, names)
-    return Cut(data.graph, partition, store, _names(whole, "whole"), data.items, data.ids, data.notes, data.checksum)
+    of_edges = partition if isinstance(partition, EdgePartition) else None
+    if of_edges is not None and of_edges.graph is not data.graph:
+        raise InputError(
+            "Dataset.partition: expected an hr.EdgePartition of the graph of the data set, got one of another graph; "
+            "make it of data.graph"
+        )
+    nodes = partition.nodes if isinstance(partition, EdgePartition) else partition
+    beside = data.items, data.ids, data.notes, data.checksum
+    return Cut(data.graph, nodes, store, _names(whole, "whole"), *beside, edges=of_edges)
 
 
 def with_features(store: FeatureStore, names: Collection[FeatureName]) -> FeatureStore:

@@ -14,17 +14,20 @@ from torch import Tensor
 from torch import dtype as torch_dtype
 
 from headrace.ops.features.gather import gather_rows
+from headrace.ops.forks import cached_property
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data import FeatureName, Graph, Items, TypeOffsets, edge_types_of, node_types_of
 from headrace.pipeline.data.file_errors import DISK_FULL
 from headrace.pipeline.data.new_folder import new_folder
+from headrace.pipeline.distributed.edge_shard import EdgeShard
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
+from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
 from headrace.pipeline.partition.part_owners import num_words, packed
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.storage.array_file import PIECE_BYTES
 from headrace.pipeline.storage.dataset.contents import contents_of_parts
-from headrace.pipeline.storage.dataset.files import ArrayFile, GraphFiles, PartRecord
+from headrace.pipeline.storage.dataset.files import ArrayFile, EdgeCutFiles, GraphFiles, PartRecord
 from headrace.pipeline.storage.dataset.folder_writer import FolderWriter
 from headrace.pipeline.storage.dataset.id_map import IdMap, RowNumbers
 from headrace.pipeline.storage.dataset.manifest import Manifest
@@ -54,6 +57,8 @@ class Cut:
         As of a data set.
     source
         The checksum of the manifest of the data set that is cut, if it is one.
+    edges
+        Where the graph is cut by edges, their owners; `partition` has the masters of nodes.
     """
 
     graph: Graph
@@ -64,6 +69,7 @@ class Cut:
     ids: Mapping[str, IdMap] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
     source: str | None = None
+    edges: EdgePartition | None = None
 
     def __post_init__(self) -> None:
         check_can_be_cut(self.graph, self.partition, "partition")
@@ -85,6 +91,14 @@ class Cut:
         if self.whole is None:
             return of == "node" and math.prod(self.store.node[name].shape[1:]) == 1
         return name in self.whole
+
+    @cached_property
+    def out_degrees(self) -> Tensor:
+        """The number of out-edges of each node, int64[num_nodes]."""
+        counts = torch.zeros(self.graph.num_nodes, dtype=torch.int64, device="cpu")
+        for some in self.graph.indices.split(PIECE_BYTES):  # type: ignore[no-untyped-call] # torch has none for it
+            counts.index_add_(0, some, torch.ones_like(some, dtype=torch.int64))
+        return counts
 
     @property
     def features(self) -> list[Feature]:
@@ -121,6 +135,8 @@ class Cut:
             for array in (ids.values, ids.starts, ids.order)
             if array is not None
         )
+        if self.edges is not None:  # as many again: positions, and some of the ends of edges
+            of_edge += 8
         return starts + owners + of_edge * num_edges + of_nodes + features + of_items + of_ids
 
 
@@ -180,6 +196,7 @@ def _write_shared(writer: FolderWriter, cut: Cut) -> PartSet:
         counts_of(graph.edge_types),
         graph.content_digest(),
         Owners(kind, partition.content_digest(), table),
+        None if cut.edges is None else cut.edges.num_columns,
         {name: writer.tensor(("node_attribute", name), rows) for name, rows in graph.node_attrs.items()},
         tuple(write_feature(writer, *feature, cut.source_of(feature)) for feature in whole),
         {name: tuple(write_items(writer, name, run) for run in runs_of(one)) for name, one in cut.items.items()},
@@ -195,13 +212,17 @@ def _write_part(
     graph, owned = cut.graph, cut.partition.owned(part)
     path = folder / folder_of_part(part)
     path.mkdir()
-    writer, starts = FolderWriter(path, written), row_starts(graph.indptr, owned)
+    writer = FolderWriter(path, written)
+    shard = None if cut.edges is None else EdgeShard.of(cut.edges, part)
+    starts = row_starts(graph.indptr, owned) if shard is None else shard.indptr
     num_edges = int(starts[-1])
 
     def write(name: tuple[str, ...], dtype: torch_dtype, row: tuple[int, ...], pieces: Iterator[Tensor]) -> ArrayFile:
         return writer.write(name, dtype, (num_edges, *row), pieces)
 
     def positions() -> Iterator[Tensor]:
+        if shard is not None:
+            return iter(shard.positions.split(PIECE_BYTES // 8))  # type: ignore[no-untyped-call] # torch has none for it
         # Found once for each file: that is cheaper than a second part's worth of memory.
         return (piece for _, piece in edge_positions(graph.indptr, owned, starts))
 
@@ -240,10 +261,30 @@ def _write_part(
         _counts_of_types(owned, graph.node_types),
         num_edges,
         _counts_of_types(of_edges, graph.edge_types),
+        None if shard is None else _write_ends(writer, cut, shard),
     )
     sizes = parts.num_nodes, parts.num_edges, parts.node_types, parts.edge_types
     Manifest(*sizes, files, tuple(features), {}, (), {}, record).write(path)
     return PartFile(path.name, checksum_of_manifest(path), len(owned), num_edges)
+
+
+def _write_ends(writer: FolderWriter, cut: Cut, shard: EdgeShard) -> EdgeCutFiles:
+    """Write what a part that is cut by edges has beside them."""
+    indptr = cut.graph.indptr
+    ends = torch.unique(torch.cat([shard.nodes, shard.indices.long()]))
+    others = ends[shard.masters.owner(ends) != shard.part]
+    at_hand = torch.cat([shard.masters.owned(shard.part), others])
+    arrays = {
+        "nodes": shard.nodes,
+        "first_positions": indptr[shard.nodes],
+        "positions": shard.positions,
+        "others": others,
+        "in_degrees": indptr[at_hand + 1] - indptr[at_hand],
+        "out_degrees": cut.out_degrees[at_hand],
+        "holders_indptr": shard.holders_indptr,
+        "holders": shard.holders,
+    }
+    return EdgeCutFiles(**{name: writer.tensor(("cut", name), array) for name, array in arrays.items()})
 
 
 def _ascending(positions: Iterator[Tensor], num_edges: int, graph: Graph) -> Tensor:

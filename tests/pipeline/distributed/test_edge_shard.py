@@ -20,7 +20,7 @@ kinds = st.sampled_from(sorted(KINDS))
 
 
 def shards_of(partition: hr.EdgePartition) -> list[EdgeShard]:
-    return [EdgeShard(partition, part) for part in range(partition.num_parts)]
+    return [EdgeShard.of(partition, part) for part in range(partition.num_parts)]
 
 
 @given(edge_lists(min_nodes=1), kinds, st.integers(1, 13))
@@ -63,7 +63,7 @@ def test_copies_of_nodes_are_within_the_bound_of_the_grid(edges, kind, num_parts
 
 def test_edges_between_two_nodes_stay_in_their_order():
     graph = hr.Graph.from_coo([0, 1, 0, 1, 0], [1, 1, 1, 1, 1], num_nodes=2)
-    shard = EdgeShard(hr.EdgePartition.by_source(graph, hr.Partition.range(2, 2)), 0)
+    shard = EdgeShard.of(hr.EdgePartition.by_source(graph, hr.Partition.range(2, 2)), 0)
     assert graph.indices[shard.in_edges(torch.tensor([1])).positions].tolist() == [0, 0, 0]
     assert shard.who_holds(torch.tensor([0])).rows.tolist() == []
 
