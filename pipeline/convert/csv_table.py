@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from functools import partial
@@ -217,7 +217,7 @@ class CsvTable(Table):
         """Yield the rows of a file, the header among them, as Python reads them."""
         return (row for _, row in self._numbered_rows(path))
 
-    def _numbered_rows(self, path: Path) -> Iterator[tuple[int, list[str]]]:
+    def _numbered_rows(self, path: Path) -> Generator[tuple[int, list[str]], None, None]:
         """Yield the rows of a file, the header among them, as Python reads them, with the line at which each ends.
 
         Raises

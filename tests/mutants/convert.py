@@ -246,8 +246,8 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/csv_text.py",
-        "if self._is_quoted or not line.startswith(comment):",
-        "if not line.startswith(comment):",
+        "if not self._is_quoted and line.startswith(comment):",
+        "if line.startswith(comment):",
         "tests/behaviour/convert/test_odd_csv.py::test_comments_are_none_inside_quotes",
     ),
     Mutant(

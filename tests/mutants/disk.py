@@ -82,7 +82,7 @@ DISK = (
     ),
     Mutant(
         "pipeline/storage/parts/partition_dataset.py",
-        "    check_kind(partition, Partition, expected, advice, InputError)\n",
+        "    check_kind(partition, (Partition, EdgePartition), expected, advice, InputError)\n",
         "",
         "tests/behaviour/storage/parts/test_arguments_of_parts.py::test_other_kinds",
     ),

@@ -83,8 +83,8 @@ def cut(graph: GraphShard) -> tuple[tuple[Shard, ...], tuple[Tensor, ...]]:
         if owner == rank:
             asked, num_sources, indices = nodes[:0], len(degrees), partition.position(nodes)
         else:
-            asked = torch.unique(nodes)
-            if ALMOST_ALL * partition.sizes[owner] <= len(asked) < partition.sizes[owner]:
+            asked, size = torch.unique(nodes), partition.sizes[owner]
+            if ALMOST_ALL * size <= len(asked) < size:
                 asked = partition.owned(owner)
             num_sources, indices = len(asked), torch.searchsorted(asked, nodes)
         shards.append(csc(owner, num_sources, indices, destinations[positions], len(degrees), positions, len(sources)))
