@@ -38,8 +38,11 @@ STREAM_PASSES = 3
 #: Bytes that are held for each node of a graph in files: owners, an order and marks, or the nodes of a part.
 NODE_BYTES = 24
 
-#: ... and for each edge of a part: its id; of a graph that is cut by edges, what is found of a part at once.
-EDGE_BYTES, OWNED_EDGE_BYTES = 8, 64
+#: ... and for each edge of a part: its id.
+EDGE_BYTES = 8
+
+#: Of a graph that is cut by edges, what is found of the edges of a part, and for each node beside `NODE_BYTES`.
+OWNED_EDGE_BYTES, NODE_BYTES_OF_EDGES = 64, 16
 
 
 def cut(options: argparse.Namespace) -> None:
@@ -108,9 +111,8 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     if memory is not None:
         let_pages_go()
         lists_edges = bool(files.store.edge or files.graph.edge_types)
-        of_part = files.graph.num_edges * 5 // (4 * options.parts)
-        edge_bytes = EDGE_BYTES * lists_edges if options.cut == "nodes" else OWNED_EDGE_BYTES
-        room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes + edge_bytes * of_part, what="partition")
+        of_part = lists_edges * files.graph.num_edges * 5 // (4 * options.parts)
+        room(memory, MARGIN + NODE_BYTES * files.graph.num_nodes + EDGE_BYTES * of_part, what="partition")
     if options.reorder and files.graph.node_types is not None:
         types = ", ".join(map(str, files.graph.node_types.names))
         raise InputError(
@@ -126,6 +128,9 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
             tell(f"left out {name}: {reason}")
     partition = _partition(files, options, balance)
     edges = _edges(files.graph, partition, options)
+    if memory is not None and edges is not None:
+        of_nodes = (NODE_BYTES + NODE_BYTES_OF_EDGES) * files.graph.num_nodes
+        room(memory, MARGIN + of_nodes + OWNED_EDGE_BYTES * max(edges.sizes), what="partition")
     report = (edges or partition).report(files.graph, balance)
     tell(repr(report))
     if options.report is not None:
@@ -155,6 +160,9 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     say(f"{partition.num_parts} parts in {options.out}, {features}")
     if options.reorder:
         say('nodes have other numbers: data.ids["node"].ours(ids) returns them for your ids (or the old numbers)')
+    if cut.edges is not None:
+        say(f"plans do not read parts of edges yet: headrace.open_dataset({str(options.out)!r}, rank=0).graph has them")
+        return
     say(f"next, in a script that torchrun starts with {partition.num_parts} ranks, after init_process_group:")
     say(f"data = headrace.open_dataset({str(options.out)!r})")
 
@@ -167,6 +175,7 @@ def _fields(
         "folder": str(options.out),
         "dry_run": options.dry_run,
         "method": options.method,
+        "cut": options.cut,
         "num_nodes": report.num_nodes,
         "num_edges": report.num_edges,
         "parts": {name: counts.tolist() for name, counts in report.by_part.items()},

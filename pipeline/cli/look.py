@@ -54,7 +54,7 @@ def _info_of_parts(options: argparse.Namespace) -> None:
     parts = PartSet.read(options.folder)
     lines = [f"{options.folder}: {parts.num_parts} parts of {parts.num_nodes:,} nodes, {parts.num_edges:,} edges"]
     lines += [f"  {one.folder}: {one.num_own:,} nodes, {one.num_edges:,} edges" for one in parts.parts]
-    lines.append(f"  owners: {parts.owners.kind}")
+    lines.append(f"  owners: {parts.owners.kind}" + (f", of edges on a grid of {parts.grid}" if parts.grid else ""))
     lines += [f"  read whole by every rank: {one.of} feature {text_of_feature(one.key)}" for one in parts.features]
     lines += [f"  {name}: {sum(run.ids.shape[0] for run in runs):,} items" for name, runs in parts.items.items()]
     absent = [one.folder for one in parts.parts if not (options.folder / one.folder).exists()]

@@ -189,7 +189,8 @@ class CsvTable(Table):
         with closing(self._numbered_rows(path)) as rows:
             at_least = before + 1 + self._lines_before[path]
             line, fields = next(islice(rows, before + self._has_header, None), (at_least, []))
-        return f"{path}, row {line - sum(one.count(chr(10)) for one in fields)}"
+        ends = sum(one.replace("\r\n", "\n").replace("\r", "\n").count("\n") for one in fields)
+        return f"{path}, row {line - ends}"
 
     def file_of(self, row: int) -> Path:
         """Return the file that a row is in, of rows that were read."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.ops import InputError, check_csc
+from headrace.ops import Hop, InputError, check_csc
 from headrace.ops.forks import cached_property
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.data import TypeOffsets
@@ -32,13 +32,15 @@ class EdgePart(EdgeShard):
     first_positions: int64[num_rows]
         Where the in-edges of each destination begin in the arrays of the whole graph.
     others: int64[num_others]
-        Nodes at an end of its edges whose master another part is, ascending.
+        Nodes at an end of its edges whose master is another part, ascending.
     in_degrees, out_degrees: int64[num_own + num_others]
-        Those that `nodes_at_hand` have in the whole graph.
-    num_edges
+        The degrees of `nodes_at_hand` in the whole graph.
+    num_columns
+        Of the grid that edges are cut on.
+    num_edges, node_types, edge_types
         Of the whole graph.
-    node_types, edge_types
-        Of the whole graph.
+    node_attrs
+        Those of all nodes.
     whole_digest
         Fingerprint of the whole graph.
     """
@@ -49,9 +51,11 @@ class EdgePart(EdgeShard):
     others: Tensor
     in_degrees: Tensor
     out_degrees: Tensor
+    num_columns: int
     num_edges: int
     node_types: TypeOffsets | None
     edge_types: TypeOffsets | None
+    node_attrs: Mapping[str, Tensor]
     whole_digest: str
 
     def __post_init__(self) -> None:
@@ -61,6 +65,14 @@ class EdgePart(EdgeShard):
         ends = self.holders_indptr
         if int(ends[0]) != 0 or bool((ends.diff() < 0).any()) or int(ends[-1]) != len(self.holders):
             raise InputError(f"expected holders_indptr to rise from 0 to {len(self.holders)}, got another array")
+        if len(self.nodes) and int(self.offsets.min()) < 0:
+            raise InputError("expected first_positions at or before the positions of edges, got later ones")
+        if bool((self.masters.owner(self.others) == self.part).any()):
+            raise InputError(f"expected others to be nodes of other parts than {self.part}, got one of its own")
+        for name in ("in_degrees", "out_degrees"):
+            degrees = getattr(self, name)
+            if len(degrees) and int(degrees.min()) < 0:
+                raise InputError(f"expected {name} of at least 0, got {int(degrees.min())}")
         if len(self.holders) and not 0 <= int(self.holders.min()) <= int(self.holders.max()) < self.masters.num_parts:
             raise InputError(f"expected holders below {self.masters.num_parts}, got {int(self.holders.max())}")
 
@@ -75,9 +87,27 @@ class EdgePart(EdgeShard):
         return len(self.indices)
 
     @property
+    def own_nodes(self) -> Tensor:
+        """The nodes whose master this part is, ascending: int64[num_own]."""
+        return self.masters.owned(self.part)
+
+    @property
     def nodes_at_hand(self) -> Tensor:
         """The nodes whose master this part is, ascending, and behind them `others`: int64[num_own + num_others]."""
-        return torch.cat([self.masters.owned(self.part), self.others])
+        return torch.cat([self.own_nodes, self.others])
+
+    def in_edges(self, nodes: Tensor, num_threads: int = 1) -> Hop:
+        """Return the in-edges that are here of some of `nodes`; positions are those of the whole graph.
+
+        Raises
+        ------
+        InputError
+            For a node without an in-edge here.
+        """
+        if not bool(torch.isin(nodes, self.nodes).all()):
+            node = int(nodes[~torch.isin(nodes, self.nodes)][0])
+            raise InputError(f"EdgePart.in_edges: expected destinations of its edges, self.nodes, got node {node}")
+        return super().in_edges(nodes, num_threads)
 
     @property
     def offsets(self) -> Tensor:
@@ -98,14 +128,16 @@ class EdgePart(EdgeShard):
     @cached_property
     def edges(self) -> PartEdges:
         """The edges of the part among all, by which rows of edge features are divided."""
-        return PartEdges(self.masters, self.part, self.edge_ids, self.num_edges)
+        return PartEdges(self.masters, self.part, self.edge_ids, self.num_edges, self.num_columns)
 
     def content_digest(self) -> str:
         """Return the fingerprint of the whole graph."""
         return self.whole_digest
 
     def __repr__(self) -> str:
-        return f"EdgePart(num_nodes={self.num_nodes}, num_edges={self.num_edges}, {self.masters!r})"
+        grid = f"{self.masters.num_parts // self.num_columns} x {self.num_columns} parts"
+        here = f"part {self.part} with {self.num_local_edges} edges"
+        return f"EdgePart(num_nodes={self.num_nodes}, num_edges={self.num_edges}, {grid}, {here})"
 
 
 def _check_ascends(name: str, ids: Tensor, bound: int) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops import Hop, NeighborRule, gather_rows, sample_hop
-from headrace.ops.graphs.rows import starts_of
+from headrace.ops.graphs.rows import edge_positions, row_starts, starts_of
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.partition import Partition
 
@@ -110,8 +110,10 @@ def edge_shard(partition: EdgePartition, part: int) -> EdgeShard:
 def _rows_of_grid(partition: EdgePartition, part: int) -> Tensor:
     """Return where in-edges of a part's nodes are, all of them in one column of the grid: bool[num_owned, num_rows]."""
     graph, owned = partition.graph, partition.nodes.owned(part)
-    everything = sample_hop(graph.indptr, graph.indices, owned, NeighborRule(-1), 0)
-    number = torch.arange(len(owned), device="cpu").repeat_interleave(everything.indptr.diff())
+    starts = row_starts(graph.indptr, owned)
     present = torch.zeros((len(owned), partition.num_rows), dtype=torch.bool, device="cpu")
-    present[number, partition.nodes.owner(everything.neighbors.long()) // partition.num_columns] = True
+    for piece, positions in edge_positions(graph.indptr, owned, starts):
+        numbers = torch.searchsorted(starts, torch.arange(piece.start, piece.stop, device="cpu"), right=True) - 1
+        sources = gather_rows(graph.indices, positions).long()
+        present[numbers, partition.nodes.owner(sources) // partition.num_columns] = True
     return present

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from headrace.ops import InputError
+from headrace.ops import InputError, gather_rows
 from headrace.ops.forks import cached_property
+from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.ops.partition.owners import edge_owners, grid_columns
 from headrace.pipeline.data import Graph, whole_number
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.partition.report import PartitionReport, check_same_nodes, report_edges
-
-#: Edges whose parts are looked up at once: what that needs stays below 100 MB.
-_CHUNK = 1 << 20
 
 
 class EdgePartition:
@@ -35,7 +31,7 @@ class EdgePartition:
     With ``.loader(cooperative=True, partition=...)`` each rank processes the edges of its part in every batch. This
     needs ``sample_in_subgraph`` as the sampler, without times, negatives and excluded edges, and a graph without types:
     use ``graph.untyped()`` for the partition and the plan, or partition a graph with types by a `Partition`. The parts
-    depend on ids only, not on types.
+    depend on ids only, not on types; those that `Dataset.partition` writes keep types.
 
     A node has copies in the parts of its edges: on a grid of R rows and C columns at most R + C - 1, including that of
     its master, because all are in one row or one column.
@@ -120,13 +116,28 @@ class EdgePartition:
     def owned(self, part: int) -> Tensor:
         """Return the edges of a part as CSC positions, int64[sizes[part]] ascending."""
         part = whole_number(part, "EdgePartition.owned: part", 0, InputError, self.num_parts - 1)
-        none = torch.empty(0, dtype=torch.int64, device="cpu")
-        return torch.cat([none, *((owners == part).nonzero().reshape(-1) + start for start, owners in self._owners())])
+        graph, (row, column) = self.graph, divmod(part, self.num_columns)
+        found = [torch.empty(0, dtype=torch.int64, device="cpu")]
+        of_column = [self.nodes.owned(master) for master in range(column, self.num_parts, self.num_columns)]
+        nodes = torch.cat(of_column).sort().values
+        for _, positions in edge_positions(graph.indptr, nodes, row_starts(graph.indptr, nodes)):
+            rows = self.nodes.owner(gather_rows(graph.indices, positions).long()) // self.num_columns
+            found.append(positions[rows == row])
+        return torch.cat(found)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The number of edges of each part."""
-        return tuple(self.report(self.graph).edges.tolist())
+        return tuple(self._costs.edges.tolist())
+
+    @property
+    def num_copies(self) -> int:
+        """The number of copies of nodes in all parts."""
+        return int(self._costs.copies.sum())
+
+    @cached_property
+    def _costs(self) -> PartitionReport:
+        return self.report(self.graph)
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
         """Return the costs of the partition: balance of edges, masters and labelled masters, and copies of nodes.
@@ -146,15 +157,6 @@ class EdgePartition:
         """
         masters = self.nodes.owner(torch.arange(self.nodes.num_nodes, device="cpu"))
         return report_edges(graph, masters, self.num_parts, self.num_columns, labelled)
-
-    def _owners(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield the parts of edges in CSC order, int32[n], some at a time, with the position of the first of them."""
-        graph = self.graph
-        for start in range(0, graph.num_edges, _CHUNK):
-            stop = min(start + _CHUNK, graph.num_edges)
-            # Rows may be empty: the destination is the last one that begins at or before the edge.
-            destinations = torch.searchsorted(graph.indptr, torch.arange(start, stop, device="cpu"), right=True) - 1
-            yield start, self.owner(graph.indices[start:stop].long(), destinations)
 
     def __repr__(self) -> str:
         return f"EdgePartition({self.graph.num_edges:,} edges, {self.num_rows} x {self.num_columns} parts)"

@@ -184,13 +184,18 @@ class PartEdges(_KnownByPart):
         Its edges, in any order. Their places in the part are those of their ids in ascending order.
     num_edges
         The number of edges of all parts.
+    num_columns
+        Of the grid, where the graph is cut by edges (`EdgePartition`): their owners are not those of `nodes` then.
     """
 
     _WHAT = "edge"
 
-    def __init__(self, nodes: Partition, part: int, edge_ids: Tensor, num_edges: int) -> None:
+    def __init__(
+        self, nodes: Partition, part: int, edge_ids: Tensor, num_edges: int, num_columns: int | None = None
+    ) -> None:
         super().__init__(num_edges, nodes.num_parts, part)
         self.nodes = nodes
+        self.num_columns = num_columns
         self._edge_ids = edge_ids
 
     @cached_property
@@ -229,13 +234,14 @@ class PartEdges(_KnownByPart):
 
     def content_digest(self) -> str:
         """Return a fingerprint that is the same for all parts of one cut."""
-        return f"{self.num_nodes} edges at {self.nodes.content_digest()}"
+        on_grid = "" if self.num_columns is None else f" on {self.num_columns} columns"
+        return f"{self.num_nodes} edges at {self.nodes.content_digest()}{on_grid}"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PartEdges):
             return NotImplemented
-        known = (self.part, self.num_nodes, self.nodes) == (other.part, other.num_nodes, other.nodes)
-        return known and torch.equal(self._ranks.blocks, other._ranks.blocks)
+        mine, theirs = ((one.part, one.num_nodes, one.num_columns, one.nodes) for one in (self, other))
+        return mine == theirs and torch.equal(self._ranks.blocks, other._ranks.blocks)
 
     def __hash__(self) -> int:
         return hash((self.num_nodes, self.nodes))

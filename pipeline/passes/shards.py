@@ -9,7 +9,7 @@ from headrace.pipeline.lowered.ranks.decode_rows import DecodeRows
 from headrace.pipeline.lowered.ranks.fetch_owned import ExchangeRows, FetchOwned
 from headrace.pipeline.partition.part_owners import PartEdges
 from headrace.pipeline.partition.partition import Partition
-from headrace.pipeline.plan import Stage, Window, graphs_of
+from headrace.pipeline.plan import PlanError, Stage, Window, graphs_of
 from headrace.pipeline.plan.checks import shard_of_rows
 from headrace.pipeline.plan.traits import shard_of_graph
 from headrace.pipeline.stages.fetch_feature import FetchFeature
@@ -75,7 +75,20 @@ def of_owners(source: Stage, owners: Partition) -> Stage | None:
 
 
 def sharded_edges(wanted: Wanted) -> dict[FeatureName, PartEdges]:
-    """Return the edges of the edge features in shards that a stage fetches."""
+    """Return the edges of the edge features in shards that a stage fetches.
+
+    Raises
+    ------
+    PlanError
+        If a feature is one of a graph that is cut by edges.
+    """
     shards = {name: shard_of_rows(wanted.source(("edge", name))) for name in wanted.edge}
     of_parts = {name: shard.edges for name, shard in shards.items() if shard is not None}
-    return {name: edges for name, edges in of_parts.items() if edges is not None}
+    found = {name: edges for name, edges in of_parts.items() if edges is not None}
+    for name, edges in found.items():
+        if edges.num_columns is not None:
+            raise PlanError(
+                f"fetch_feature: expected the edge feature {name!r} in parts of a graph that is cut by its nodes, got "
+                "it in parts that are cut by edges, which plans do not read yet; cut the data set by hr.Partition"
+            )
+    return found

@@ -63,7 +63,7 @@ def check_graph(stage: str, graph: object, *, with_types: bool = False) -> None:
 
 def _how_to_make_it(graph: object) -> str:
     """Return what to write for a graph of another library, by what it has: none of them is imported for this."""
-    if hasattr(graph, "holders_indptr"):
+    if hasattr(graph, "holders_indptr"):  # an EdgePart
         return "plans do not read parts that are cut by edges yet: cut the data set by its nodes, hr.Partition"
     for sign, source in (("edge_index", "pyg"), ("edge_items", "pyg"), ("canonical_etypes", "dgl"), ("tocoo", "scipy")):
         if hasattr(graph, sign):

@@ -16,6 +16,7 @@ from headrace.ops.forks import cached_property
 from headrace.ops.text import utf8
 from headrace.pipeline.data.graph import Graph
 from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.edge_part import EdgePart
 from headrace.pipeline.distributed.graph_shard import GraphShard, shard
 from headrace.pipeline.models.sar.derived import with_loops
 from headrace.pipeline.models.sar.rounds import Mode, Rounds
@@ -164,6 +165,11 @@ def part_of(graph: Graph | GraphShard, partition: Partition | None, rank: int, w
                 f"{graph.partition.num_parts}; each rank passes its own, of as many parts as there are ranks"
             )
         return graph
+    if isinstance(graph, EdgePart):
+        raise InputError(
+            "ShardedGraph: expected a part of a graph that is cut by its nodes, got one that is cut by edges; cut the "
+            "data set by hr.Partition"
+        )
     if not isinstance(graph, Graph):
         raise InputError(f"ShardedGraph: expected an hr.Graph or a part of one, got {type(graph).__name__}")
     if partition is None and world_size > 1:

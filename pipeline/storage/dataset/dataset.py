@@ -51,8 +51,9 @@ class Dataset:
         The folder.
     graph
         The graph, in memory maps. Its arrays are checked when they are first read. Of a part these are the in-edges of
-        the nodes that it owns, as `Graph.shard` returns them, or the edges that it owns, an
-        `headrace.pipeline.distributed.edge_part.EdgePart`, where the graph was cut by edges.
+        the nodes that it owns, as `Graph.shard` returns them; where the graph was cut by edges, those that it owns:
+        ``nodes``, ``indptr`` and ``indices`` by destination, ``edge_ids``, ``positions`` and ``offsets`` in the whole
+        graph, and ``nodes_at_hand`` with their ``in_degrees`` and ``out_degrees``.
     store
         The features, in memory maps. Of a part they are `ShardedFeature`, but for those of nodes that every rank reads
         whole.
@@ -100,9 +101,9 @@ class Dataset:
     ) -> None:
         """Write the parts of the data set to a folder, one for each rank: `open_dataset` opens the rank's own.
 
-        Each part is a data-set folder: the in-edges of the nodes that it owns, with the attributes and ids of edges,
-        and the rows of features of these nodes and edges. Beside the parts are data that every rank reads whole:
-        features of one number per node, attributes of nodes, items, ids and notes. The format is documented in
+        Each part is a data-set folder: the in-edges of the nodes that it owns, or its share of the edges, with their
+        attributes and ids, and the rows of features of these nodes and edges. Beside the parts are data that every rank
+        reads whole: features of one number per node, attributes of nodes, items, ids and notes. The format is in
         `headrace.pipeline.storage.parts.part_set`. One process writes all parts, in pieces, so data sets larger than
         memory can be cut. The folder appears when it is complete: a run that is killed leaves it as it was, and a
         hidden draft beside it, which the next run with the same folder removes.

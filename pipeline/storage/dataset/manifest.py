@@ -119,7 +119,7 @@ def _check(manifest: Manifest) -> None:
         manifest.num_nodes, manifest.num_edges, manifest.node_types, manifest.edge_types
     )
     part = manifest.part
-    if part is not None:  # which has rows of its own nodes, and of their in-edges, alone
+    if part is not None:  # which has rows of its own nodes and edges alone
         types = manifest.node_types, manifest.edge_types
         check_manifest.check_record(part, manifest.num_nodes, manifest.num_edges, *types)
         nodes = zip(list(whole["node"])[1:], part.num_own_of_types or (part.num_own,), strict=True)

@@ -44,7 +44,8 @@ def open_dataset(
 
     Of a folder of parts, which `Dataset.partition` or ``headrace partition`` wrote, the part of one rank is opened: a
     machine needs only the files of its own parts and those beside the parts. A loader over it yields the same
-    minibatches as one over ``graph.shard(...)`` and ``ShardedFeature.of(...)``, and their checkpoints are the same.
+    minibatches as one over ``graph.shard(...)`` and ``ShardedFeature.of(...)``, and their checkpoints are the same;
+    parts that are cut by edges are no graphs of loaders yet.
     Checked are also that the parts are those of one cut, each in its own folder, by their checksums (of arrays above
     4 MiB ``data.verify()`` compares them), and that source and edge ids exist.
 

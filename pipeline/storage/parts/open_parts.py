@@ -110,7 +110,8 @@ def _number(folder: Path, parts: PartSet, rank: int | None) -> int:
             ranks = "one rank" if world_size == 1 else f"{world_size} ranks"
             raise InputError(
                 f"open_dataset: expected as many ranks as there are parts in {folder}, {parts.num_parts}, got {ranks}; "
-                f"cut it again, `headrace partition FOLDER OUT --parts {world_size}`, or name a part, rank=0"
+                f"cut it again, `headrace partition FOLDER OUT --parts {world_size}{parts.cut_option}`, or name a "
+                "part, rank=0"
             )
     return whole_number(rank, f"open_dataset: rank, of the parts in {folder}", 0, InputError, parts.num_parts - 1)
 
@@ -123,7 +124,8 @@ def _check_source(folder: Path, parts: PartSet) -> None:
     if checksum_of_manifest(data) != parts.source:
         raise InputError(
             f"open_dataset: expected in {folder} parts of the data set {data}, got those of another one, or of one "
-            f"that was replaced since; cut it again, `headrace partition {data} --parts {parts.num_parts}`"
+            f"that was replaced since; cut it again, `headrace partition {data} --parts {parts.num_parts}"
+            f"{parts.cut_option}`"
         )
 
 
@@ -234,8 +236,10 @@ def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partitio
     of_edges = {name: reader.needed_tensor(array) for name, array in files.edge_attrs.items()}
     of_nodes = {name: reader.needed_tensor(array) for name, array in parts.node_attrs.items()}
     types = offsets_of(parts.node_types), offsets_of(parts.edge_types)
+    by_edges = {} if own.part.by_edges is None else vars(own.part.by_edges)
+    beside = {name: reader.needed_tensor(array) for name, array in by_edges.items()}
     try:
-        if own.part.by_edges is not None:
+        if parts.num_columns is not None:
             return EdgePart(
                 masters=partition,
                 part=number,
@@ -243,11 +247,13 @@ def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partitio
                 indices=indices,
                 edge_ids=ids,
                 edge_attrs_csc=of_edges,
+                num_columns=parts.num_columns,
                 num_edges=parts.num_edges,
                 node_types=types[0],
                 edge_types=types[1],
+                node_attrs=of_nodes,
                 whole_digest=parts.graph_digest,
-                **{name: reader.needed_tensor(array) for name, array in vars(own.part.by_edges).items()},
+                **beside,
             )
         return GraphShard(
             starts,

@@ -102,6 +102,18 @@ class PartSet:
     identity: str = ""
     parts: tuple[PartFile, ...] = ()
 
+    @property
+    def grid(self) -> str | None:
+        """How edges are cut: "4 x 1 parts"; None where the graph is cut by its nodes."""
+        columns = self.num_columns
+        return None if columns is None else f"{self.num_parts // columns} x {columns} parts"
+
+    @property
+    def cut_option(self) -> str:
+        """What of ``headrace partition`` cuts a graph in the same way."""
+        kinds = {None: "", 1: " --cut source", self.num_parts: " --cut destination"}
+        return kinds.get(self.num_columns, " --cut grid")
+
     def identified(self) -> PartSet:
         """Return the set with the identity that its fields have."""
         # As JSON gives it back, where tuples are lists and keys are texts.

@@ -31,7 +31,7 @@ def partition_dataset(
     """Write the parts of a data set; `hr.Dataset.partition` documents it."""
     check_switches("Dataset.partition", overwrite=overwrite, progress=progress)
     advice = "make one: hr.Partition.hash(num_nodes, num_parts), or hr.Partition.of(owners)"
-    expected = "Dataset.partition: expected partition to be an hr.Partition"
+    expected = "Dataset.partition: expected partition to be an hr.Partition, or an hr.EdgePartition"
     check_kind(partition, (Partition, EdgePartition), expected, advice, InputError)
     advice = "write data.partition(partition, folder)"
     check_kind(folder, (str, os.PathLike), "Dataset.partition: expected folder to be a path", advice, InputError)

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.forks import cached_property
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data import FeatureName, Graph, Items, TypeOffsets, edge_types_of, node_types_of
 from headrace.pipeline.data.file_errors import DISK_FULL
 from headrace.pipeline.data.new_folder import new_folder
+from headrace.pipeline.distributed.edge_part import EdgePart
 from headrace.pipeline.distributed.edge_shard import EdgeShard
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.partition.edge_partition import EdgePartition
@@ -72,6 +74,8 @@ class Cut:
     edges: EdgePartition | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.graph, EdgePart):
+            raise InputError(f"partition: this is part {self.graph.part} of a graph already; cut the whole graph")
         check_can_be_cut(self.graph, self.partition, "partition")
         for name in self.whole or ():
             if name not in self.store.edge:
@@ -111,7 +115,7 @@ class Cut:
         return (self.store.node if of == "node" else self.store.edge).in_contract(name)
 
     def divided(self) -> list[Feature]:
-        """Return the features of which each part has the rows of its own nodes, or of their in-edges."""
+        """Return the features of which each part has the rows of its own nodes, or of its edges."""
         return [feature for feature in self.features if not self.is_whole(feature)]
 
     def num_bytes(self) -> int:
@@ -135,8 +139,10 @@ class Cut:
             for array in (ids.values, ids.starts, ids.order)
             if array is not None
         )
-        if self.edges is not None:  # as many again: positions, and some of the ends of edges
+        if self.edges is not None:
+            # Positions of edges, degrees of nodes, and of each copy of one at most an id, degrees, a row and a holder.
             of_edge += 8
+            starts += 16 * num_nodes + 44 * self.edges.num_copies
         return starts + owners + of_edge * num_edges + of_nodes + features + of_items + of_ids
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -24,6 +25,9 @@ KINDS = {
     "destination": hr.EdgePartition.by_destination,
     "grid": hr.EdgePartition.grid,
 }
+
+
+COMMAND = "import runpy, sys; sys.argv[0] = 'headrace'; runpy.run_module('headrace', run_name='__main__')"
 
 
 def cut(folder: Path, whole: hr.Graph, rows: hr.FeatureStore, kind: str, nodes: hr.Partition | int) -> hr.EdgePartition:
@@ -128,6 +132,39 @@ def test_plans_refuse_them(tmp_path):
         hr.ItemSampler(5).sample_neighbor(part.graph, [2])
 
 
+def test_whole_graph_training_and_loaders_of_other_graphs_refuse_them(tmp_path):
+    cut(tmp_path, graph(), store(), "grid", 4)
+    part = hr.open_dataset(tmp_path / "parts", rank=0)
+    with pytest.raises(hr.InputError, match="expected a part of a graph that is cut by its nodes"):
+        hr.sar.ShardedGraph(part.graph)
+    with pytest.raises(hr.InputError, match="this is part 0 of a graph already"):
+        part.partition(hr.Partition.hash(NUM_NODES, 2), tmp_path / "again", progress=False)
+    plan = hr.ItemSampler(5).sample_neighbor(graph(), [2]).fetch_feature(part.store, edge=["e"])
+    with pytest.raises(hr.PlanError, match="got it in parts that are cut by edges"):
+        plan.explain(machine=hr.Machine(world_size=4))
+    with pytest.raises(hr.InputError, match="expected destinations of its edges"):
+        part.graph.in_edges(torch.tensor([NUM_NODES - 1, *range(NUM_NODES - 1)]))
+
+
+def test_attributes_of_nodes_are_at_hand(tmp_path):
+    times = torch.arange(NUM_NODES)
+    whole = hr.Graph.from_csc(graph().indptr, graph().indices, node_attrs={"t": times})
+    cut(tmp_path, whole, hr.FeatureStore(), "grid", 4)
+    part = hr.open_dataset(tmp_path / "parts", rank=2)
+    assert torch.equal(part.graph.node_attrs["t"], times)
+    assert torch.equal(part.graph.own_nodes, part.part.partition.owned(2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_are_told_before(tmp_path, kind):
+    """Nearly: of copies of nodes at most is told."""
+    cut(tmp_path, graph(), store(), kind, 4)
+    written = sum(np.load(path).nbytes for path in (tmp_path / "parts").rglob("*.npy"))
+    arguments = ["partition", str(tmp_path / "data"), "--parts", "4", "--cut", kind, "--dry-run", "--json"]
+    told = json.loads(run_program(COMMAND, *arguments).stdout)["bytes"]
+    assert written <= told <= 1.5 * written
+
+
 def test_a_partition_of_another_graph_is_refused(tmp_path):
     partition = hr.EdgePartition.grid(graph(), 4)
     with pytest.raises(hr.InputError, match=r"expected an hr\.EdgePartition of the graph of the data set"):
@@ -137,10 +174,9 @@ def test_a_partition_of_another_graph_is_refused(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_command(tmp_path, kind):
     out = tmp_path / "parts"
-    command = "import sys; from headrace.pipeline.cli.command_line import main; main(sys.argv[1:])"
     arguments = ["partition", str(data().path), str(out), "--parts", "4", "--cut", kind, "--memory", "1GB"]
     for one in (arguments, ["verify", str(out)]):
-        assert run_program(command, *one).returncode == 0
+        assert run_program(COMMAND, *one).returncode == 0
     parts = [hr.open_dataset(out, rank=part).graph for part in range(4)]
     expected = KINDS[kind](data().graph, 4)
     assert [part.num_local_edges for part in parts] == list(expected.sizes)
@@ -154,6 +190,8 @@ def test_the_command(tmp_path, kind):
         ("nodes", lambda rows: rows.flip(0), "expected nodes to ascend"),
         ("others", lambda rows: rows + NUM_NODES, "expected others to ascend"),
         ("positions", lambda rows: rows - rows.max(), "expected positions to ascend"),
+        ("first_positions", lambda rows: rows + 5_000, "expected first_positions at or before"),
+        ("in_degrees", lambda rows: -rows - 1, "expected in_degrees of at least 0"),
         ("holders", lambda rows: rows + 4, "expected holders below 4"),
         ("holders_indptr", lambda rows: rows * 2, "expected holders_indptr to rise"),
     ],
