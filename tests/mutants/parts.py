@@ -31,8 +31,8 @@ PARTS = (
     Mutant("pipeline/partition/part_owners.py", "self._ranks.num_below(node)", "0", _EDGES + "test_types[2]"),
     Mutant(
         "pipeline/partition/part_owners.py",
-        "(self.part, self.num_nodes, self.nodes) == (other.part, other.num_nodes, other.nodes)",
-        "True",
+        "return mine == theirs and",
+        "return",
         _EDGES + "test_parts_of_two_cuts_differ",
     ),
     Mutant(
