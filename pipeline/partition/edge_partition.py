@@ -130,11 +130,6 @@ class EdgePartition:
         """The number of edges of each part."""
         return tuple(self._costs.edges.tolist())
 
-    @property
-    def num_copies(self) -> int:
-        """The number of copies of nodes in all parts."""
-        return int(self._costs.copies.sum())
-
     @cached_property
     def _costs(self) -> PartitionReport:
         return self.report(self.graph)
@@ -160,6 +155,11 @@ class EdgePartition:
 
     def __repr__(self) -> str:
         return f"EdgePartition({self.graph.num_edges:,} edges, {self.num_rows} x {self.num_columns} parts)"
+
+
+def num_copies(partition: EdgePartition) -> int:
+    """Return the number of copies of nodes in all parts."""
+    return int(partition._costs.copies.sum())  # noqa: SLF001 - of this module
 
 
 def _check_graph(graph: object) -> None:

@@ -23,7 +23,7 @@ from headrace.pipeline.data.new_folder import new_folder
 from headrace.pipeline.distributed.edge_part import EdgePart
 from headrace.pipeline.distributed.edge_shard import EdgeShard
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
-from headrace.pipeline.partition.edge_partition import EdgePartition
+from headrace.pipeline.partition.edge_partition import EdgePartition, num_copies
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
 from headrace.pipeline.partition.part_owners import num_words, packed
 from headrace.pipeline.partition.partition import Partition
@@ -142,7 +142,7 @@ class Cut:
         if self.edges is not None:
             # Positions of edges, degrees of nodes, and of each copy of one at most an id, degrees, a row and a holder.
             of_edge += 8
-            starts += 16 * num_nodes + 44 * self.edges.num_copies
+            starts += 16 * num_nodes + 44 * num_copies(self.edges)
         return starts + owners + of_edge * num_edges + of_nodes + features + of_items + of_ids
 
 

@@ -41,6 +41,6 @@ def test_edges_are_looked_up_in_chunks(monkeypatch):
     graph = hr.Graph.from_coo(*torch.randint(50, (2, 400), generator=random), num_nodes=90)
     whole = hr.EdgePartition.grid(graph, 6)
     expected = whole.owner(*ends_of(graph))
-    monkeypatch.setattr("headrace.pipeline.partition.edge_partition._CHUNK", 7)
+    monkeypatch.setattr("headrace.ops.graphs.rows.PIECE_EDGES", 7)
     for part in range(6):
         assert torch.equal(whole.owned(part), (expected == part).nonzero().reshape(-1))

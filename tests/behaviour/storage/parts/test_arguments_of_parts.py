@@ -24,7 +24,10 @@ def data(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"partition": 2}, r"partition to be an hr\.Partition, got int; make one: hr\.Partition\.hash"),
+        (
+            {"partition": 2},
+            r"to be an hr\.Partition, or an hr\.EdgePartition, got int; make one: hr\.Partition",
+        ),
         ({"partition": torch.tensor([0, 1, 0])}, r"got Tensor; make one"),
         ({"folder": PARTITION}, r"folder to be a path, got HashPartition; write data\.partition\(partition, folder\)"),
         ({"whole": 5}, "whole to be names of features, such as .*, got int"),
