@@ -133,8 +133,9 @@ def main() -> None:
     parser.add_argument("--memory", default="1GB", help="for a process (default: %(default)s)")
     parser.add_argument("--methods", choices=METHODS, nargs="+", default=METHODS, help="default: all")
     parser.add_argument("--old", default="0.1.0", help="the other build (default: %(default)s)")
+    parser.add_argument("--new", default="HEAD", help="what is compared with it (default: %(default)s)")
     options = parser.parse_args()
-    builds = {name: build_of(commit) for name, commit in (("old", options.old), ("new", "HEAD"))}
+    builds = {name: build_of(commit) for name, commit in (("old", options.old), ("new", options.new))}
     print(describe_machine(["headrace", "torch"]))
     records: list[Record] = []
     with tempfile.TemporaryDirectory() as name:

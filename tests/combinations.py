@@ -17,6 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--thorough", action="store_true", help="run all combinations of parameters, and tests marked thorough"
     )
+    parser.addoption("--of-each", type=int, metavar="N", help="run at most N combinations of the parameters of a test")
 
 
 #: The names of all tests of the files that were read, those that do not run among them.
@@ -29,7 +30,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[COLLECTED] = {item.nodeid for item in items}
     if config.getoption("thorough") or any("::" in argument for argument in config.args):
         return
-    chosen = {id(item) for _, of_one in groupby(items, _function) for item in _some(list(of_one))}
+    most = config.getoption("of_each") or len(items)
+    chosen = {id(item) for _, of_one in groupby(items, _function) for item in _some(list(of_one), most)}
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
     items[:] = [item for item in items if id(item) in chosen]
 
@@ -38,16 +40,17 @@ def _function(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[0]
 
 
-def _some(items: list[pytest.Item]) -> list[pytest.Item]:
+def _some(items: list[pytest.Item], most: int) -> list[pytest.Item]:
     """Return the items of one function that run: always the same, with as many values of each parameter as may be."""
     items = [item for item in items if item.get_closest_marker("thorough") is None]
     marker = items[0].get_closest_marker("combinations") if items else None
-    if marker is None:
+    most = most if marker is None else min(most, marker.args[0])
+    if most >= len(items):
         return items
     left = {item: _values(item) for item in random.Random(_function(items[0])).sample(items, len(items))}
     chosen: set[pytest.Item] = set()
     seen: set[tuple[str, str]] = set()
-    while left and len(chosen) < marker.args[0]:
+    while left and len(chosen) < most:
         best = max(left, key=lambda item: len(left[item] - seen))
         seen |= left.pop(best)
         chosen.add(best)
@@ -57,4 +60,12 @@ def _some(items: list[pytest.Item]) -> list[pytest.Item]:
 def _values(item: pytest.Item) -> set[tuple[str, str]]:
     """Return parameters with their values, as far as these have names."""
     spec = getattr(item, "callspec", None)
-    return {(name, repr(value)[:200]) for name, value in spec.params.items()} if spec else set()
+    return {(name, _text(value)) for name, value in spec.params.items()} if spec else set()
+
+
+def _text(value: object) -> str:
+    """Return how a value is written, or its kind, as of integers with more digits than Python writes."""
+    try:
+        return repr(value)[:200]
+    except Exception:  # noqa: BLE001 - values of tests are to be odd
+        return type(value).__name__
