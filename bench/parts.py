@@ -14,6 +14,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,6 +78,8 @@ def write_data(folder: Path, num_edges: int, *, typed: bool, of_edges: bool) -> 
     half = {"a": num_nodes // 2, "b": num_nodes - num_nodes // 2}
     counts = {("a", "to", "b"): num_edges // 2, ("b", "to", "a"): num_edges - num_edges // 2}
     weight = torch.rand(num_edges, generator=generator)
+    edge: dict[Any, Any]
+    node: dict[Any, Any]
     if typed:
         src, dst = (
             torch.cat(
