@@ -104,9 +104,11 @@ class EdgePart(EdgeShard):
         InputError
             For a node without an in-edge here.
         """
-        if not bool(torch.isin(nodes, self.nodes).all()):
-            node = int(nodes[~torch.isin(nodes, self.nodes)][0])
-            raise InputError(f"EdgePart.in_edges: expected destinations of its edges, self.nodes, got node {node}")
+        others = nodes[~torch.isin(nodes, self.nodes)]
+        if len(others):
+            raise InputError(
+                f"EdgePart.in_edges: expected destinations of its edges, self.nodes, got node {int(others[0])}"
+            )
         return super().in_edges(nodes, num_threads)
 
     @property

@@ -204,8 +204,7 @@ def exchange_ids(
     num_nodes = router.partition.num_nodes
     ids = nodes if slot is None else element_keys(nodes, slot, num_nodes)
     grouped = group_by_owner(ids, router.rank_of(nodes), comm.world_size, first=comm.rank)
-    receive_counts = grouped.counts.tolist()
-    num_own, receive_counts[comm.rank] = receive_counts[comm.rank], 0
+    receive_counts, num_own = without_own(grouped.counts, comm.rank)
     wait_with = None if meanwhile is None else partial(meanwhile, grouped.places)
     send_counts = comm.all_to_all_counts(receive_counts, meanwhile=wait_with)
     asked = comm.all_to_all(grouped.ids[num_own:], receive_counts, send_counts)
@@ -300,6 +299,13 @@ def of_type(exchange: Exchange, types: TypedIds, name: FeatureName) -> Exchange:
         batch=exchange.batch,
         stays=exchange.stays,
     )
+
+
+def without_own(counts: Tensor, rank: int) -> tuple[list[int], int]:
+    """Return how many go to each other rank, and how many stay."""
+    listed = counts.tolist()
+    num_own, listed[rank] = listed[rank], 0
+    return listed, num_own
 
 
 def part_sums(parts: Iterable[Tensor]) -> list[int]:

@@ -14,6 +14,7 @@ from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data import Graph, GraphView, check_kind, check_known_by_own_ids, whole_number
 from headrace.pipeline.data.graph_machinery import table
 from headrace.pipeline.data.registry import register
+from headrace.pipeline.distributed.edge_part import EdgePart
 from headrace.pipeline.distributed.job import rank_of_process
 from headrace.pipeline.partition.part_owners import PartEdges
 from headrace.pipeline.partition.partition import Partition
@@ -180,7 +181,7 @@ def shard(graph: Graph, partition: Partition, part: int | None) -> GraphShard:
     )
 
 
-def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None:
+def check_can_be_cut(graph: GraphView | EdgePart, partition: Partition, stage: str) -> None:
     """Refuse a graph that is a part already, or is not the one that was partitioned.
 
     Raises
@@ -188,7 +189,7 @@ def check_can_be_cut(graph: GraphView, partition: Partition, stage: str) -> None
     InputError
         Which starts with `stage`.
     """
-    if isinstance(graph, GraphShard):
+    if isinstance(graph, GraphShard | EdgePart):
         raise InputError(f"{stage}: this is part {graph.part} of a graph already; cut the whole graph")
     check_known_by_own_ids(graph, stage)
     advice = "make one by hr.Partition.hash(num_nodes, num_parts) or metis(graph, num_parts)"

@@ -11,7 +11,7 @@ from headrace.ops import Hop, group_by_owner, unique_and_inverse
 from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_shard import EdgeShard
-from headrace.pipeline.distributed.exchange import Traffic
+from headrace.pipeline.distributed.exchange import Traffic, without_own
 from headrace.pipeline.distributed.mirrors import Mirrors, to_masters, to_mirrors
 from headrace.pipeline.partition.node_owners import compactor_of
 
@@ -130,7 +130,7 @@ class _Asked(NamedTuple):
     def of(shard: EdgeShard, hop: Hop, comm: Comm) -> _Asked:
         sources, source_of = unique_and_inverse(hop.neighbors.long())
         grouped = group_by_owner(sources, shard.masters.owner(sources), comm.world_size, first=comm.rank)
-        counts, num_own = _without_own(grouped.counts, comm.rank)
+        counts, num_own = without_own(grouped.counts, comm.rank)
         asking = comm.all_to_all_counts(counts)
         came = comm.all_to_all(grouped.ids[num_own:], counts, asking)
         indices = grouped.places[source_of].to(hop.neighbors.dtype)
@@ -142,16 +142,9 @@ def _in_edges(shard: EdgeShard, destinations: Tensor, comm: Comm, num_threads: i
     """Tell the ranks that hold in-edges of destinations, and return what this one holds of those that it is told."""
     holders = shard.who_holds(destinations)
     grouped = group_by_owner(holders.rows, holders.ranks, comm.world_size, first=comm.rank)
-    counts, num_own = _without_own(grouped.counts, comm.rank)
+    counts, num_own = without_own(grouped.counts, comm.rank)
     telling = comm.all_to_all_counts(counts)
     told = destinations[grouped.ids]
     came = comm.all_to_all(told[num_own:], counts, telling)
     hop = shard.in_edges(torch.cat([told[:num_own], came]), num_threads)
     return Mirrors(grouped.ids, num_own, tuple(counts), tuple(telling)), hop
-
-
-def _without_own(counts: Tensor, rank: int) -> tuple[list[int], int]:
-    """Return how many go to each other rank, and how many stay."""
-    listed = counts.tolist()
-    num_own, listed[rank] = listed[rank], 0
-    return listed, num_own

@@ -118,8 +118,7 @@ class EdgePartition:
         part = whole_number(part, "EdgePartition.owned: part", 0, InputError, self.num_parts - 1)
         graph, (row, column) = self.graph, divmod(part, self.num_columns)
         found = [torch.empty(0, dtype=torch.int64, device="cpu")]
-        of_column = [self.nodes.owned(master) for master in range(column, self.num_parts, self.num_columns)]
-        nodes = torch.cat(of_column).sort().values
+        nodes = (self._masters() % self.num_columns == column).nonzero().reshape(-1)
         for _, positions in edge_positions(graph.indptr, nodes, row_starts(graph.indptr, nodes)):
             rows = self.nodes.owner(gather_rows(graph.indices, positions).long()) // self.num_columns
             found.append(positions[rows == row])
@@ -132,7 +131,7 @@ class EdgePartition:
 
     @cached_property
     def _costs(self) -> PartitionReport:
-        return self.report(self.graph)
+        return report_edges(self.graph, self._masters(), self.num_parts, self.num_columns, None)
 
     def report(self, graph: Graph, labelled: ArrayLike | Tensor | None = None) -> PartitionReport:
         """Return the costs of the partition: balance of edges, masters and labelled masters, and copies of nodes.
@@ -150,16 +149,16 @@ class EdgePartition:
             If the graph has another number of nodes.
             If `labelled` names no nodes of the graph.
         """
-        masters = self.nodes.owner(torch.arange(self.nodes.num_nodes, device="cpu"))
-        return report_edges(graph, masters, self.num_parts, self.num_columns, labelled)
+        if graph is self.graph and labelled is None:
+            return self._costs
+        return report_edges(graph, self._masters(), self.num_parts, self.num_columns, labelled)
+
+    def _masters(self) -> Tensor:
+        """Return the master of each node, int32[num_nodes]."""
+        return self.nodes.owner(torch.arange(self.nodes.num_nodes, device="cpu"))
 
     def __repr__(self) -> str:
         return f"EdgePartition({self.graph.num_edges:,} edges, {self.num_rows} x {self.num_columns} parts)"
-
-
-def num_copies(partition: EdgePartition) -> int:
-    """Return the number of copies of nodes in all parts."""
-    return int(partition._costs.copies.sum())  # noqa: SLF001 - of this module
 
 
 def _check_graph(graph: object) -> None:

@@ -32,7 +32,7 @@ template <class Id, class Index, class EdgeId>
 void place_edges(StridedIds<Id> src, StridedIds<Id> dst, std::size_t num_edges, std::size_t num_nodes,
                  std::int64_t* indptr, Index* indices, EdgeId* edge_ids, int num_threads);
 
-// Throws InputError for the first fault of a CSC: wrong ends, a decreasing indptr, an id outside [0, num_nodes).
+// Throws InputError for the first fault of a CSC: wrong ends, a decreasing indptr, an id outside [0, num_ids).
 template <class Index>
 void check_csc(const CscView<Index>& graph, std::size_t num_ids, int num_threads);
 

@@ -15,7 +15,7 @@ from headrace.pipeline.data import FeatureName, MiniBatch, type_number
 from headrace.pipeline.data.feature_names import edge_blocks, edge_ids_of, types_of
 from headrace.pipeline.data.relation_block import places_of_type
 from headrace.pipeline.distributed.channel import Comm
-from headrace.pipeline.distributed.exchange import take_rows
+from headrace.pipeline.distributed.exchange import take_rows, without_own
 from headrace.pipeline.lowered._fetch_stage import FetchStage, IdsHere, decoded, rows_on
 from headrace.pipeline.partition.partition import Partition
 from headrace.pipeline.plan import Counts, RankTraits, Runner, RunSettings, Stage
@@ -117,8 +117,7 @@ def _ask(batch: MiniBatch, name: FeatureName, nodes: Partition, comm: Comm, coun
     ends = [batch.n_id[one] for one in _destinations_of(batch, name)]
     owners = nodes.owner(torch.cat([none, *ends]))
     grouped = group_by_owner(torch.cat([none, *ids]), owners, comm.world_size, first=comm.rank)
-    receive_counts = grouped.counts.tolist()
-    num_own, receive_counts[comm.rank] = receive_counts[comm.rank], 0
+    receive_counts, num_own = without_own(grouped.counts, comm.rank)
     send_counts = comm.all_to_all_counts(receive_counts)
     of_others = comm.all_to_all(grouped.ids[num_own:], receive_counts, send_counts)
     counts["rounds"] += 1

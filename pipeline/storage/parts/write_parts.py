@@ -13,17 +13,15 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
-from headrace.ops.errors import InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.forks import cached_property
 from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.pipeline.data import FeatureName, Graph, Items, TypeOffsets, edge_types_of, node_types_of
 from headrace.pipeline.data.file_errors import DISK_FULL
 from headrace.pipeline.data.new_folder import new_folder
-from headrace.pipeline.distributed.edge_part import EdgePart
 from headrace.pipeline.distributed.edge_shard import EdgeShard
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
-from headrace.pipeline.partition.edge_partition import EdgePartition, num_copies
+from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.kinds import HashPartition, RangePartition
 from headrace.pipeline.partition.part_owners import num_words, packed
 from headrace.pipeline.partition.partition import Partition
@@ -74,8 +72,6 @@ class Cut:
     edges: EdgePartition | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.graph, EdgePart):
-            raise InputError(f"partition: this is part {self.graph.part} of a graph already; cut the whole graph")
         check_can_be_cut(self.graph, self.partition, "partition")
         for name in self.whole or ():
             if name not in self.store.edge:
@@ -142,7 +138,7 @@ class Cut:
         if self.edges is not None:
             # Positions of edges, degrees of nodes, and of each copy of one at most an id, degrees, a row and a holder.
             of_edge += 8
-            starts += 16 * num_nodes + 44 * num_copies(self.edges)
+            starts += 16 * num_nodes + 44 * int(self.edges.report(self.graph).copies.sum())
         return starts + owners + of_edge * num_edges + of_nodes + features + of_items + of_ids
 
 
@@ -308,12 +304,6 @@ def _ascending(positions: Iterator[Tensor], num_edges: int, graph: Graph) -> Ten
 def _counts_of_types(ids: Tensor, types: TypeOffsets | None) -> tuple[int, ...] | None:
     """Return how many of some ids, int64[n] ascending, are of each type."""
     return None if types is None else tuple(torch.searchsorted(ids, types.offsets).diff().tolist())
-
-
-def _ids(num_nodes: int) -> Iterator[Tensor]:
-    """Yield the ids of all nodes, some at a time."""
-    step = PIECE_BYTES // 8
-    return (torch.arange(low, min(low + step, num_nodes), device="cpu") for low in range(0, num_nodes, step))
 
 
 def _disk_full(path: Path, total: int, cause: OSError) -> OSError:
