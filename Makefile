@@ -13,10 +13,11 @@ DATA ?=
 BENCH ?= sampling
 BENCHES ?= sampling gather loader small_batch conversion convert contention build scaling labor_table cooperative tiering projection spmm sar_memory hybrid_parallel strategies typed import_time launches models training two_builds
 ARGS ?=
-# Test processes. The kernels are threaded as well, so more processes than cores would only slow the tests down. Each
+# Processes of builds, and of tests, of which some wait for ranks and other processes: one more than there are cores. Each
 # takes tests that stand together, which share what modules keep, and then what another one has left.
 JOBS ?= 2
-PARALLEL = -n $(JOBS) --dist worksteal
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
+PARALLEL = -n $(TEST_JOBS) --dist worksteal
 SECONDS_ ?= 600
 MINUTES ?= 60
 SEED ?= 0
