@@ -105,7 +105,7 @@ class Cut:
 
     @cached_property
     def weight_sums(self) -> dict[str, WeightSums]:
-        """The sums of weights along rows by attribute: of floating-point numbers of which none is below 0 or infinite."""
+        """The sums along rows of attributes that may be weights: floating-point numbers, none below 0 or infinite."""
         sums = {}
         for name, rows in self.graph.edge_attrs_csc.items():
             if rows.is_floating_point() and rows.ndim == 1:
