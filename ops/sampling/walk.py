@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _MAX_STEPS = 1 << 31
 
+#: As in ops/native/weighted/running_sums.hpp.
+_EDGES_PER_SUM = 4
+
 
 @dataclass(frozen=True)
 class WeightSums:
@@ -43,6 +46,40 @@ class WeightSums:
 
     weights: Array
     sums: torch.Tensor
+
+    def before(self, starts: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Return the sum of the weights before each of some edges in its row, added up in CSC order: float64[n].
+
+        Parameters
+        ----------
+        starts, positions : torch.Tensor
+            int64[n]: where the edge's row begins, and where the edge is.
+        """
+        weights = torch.as_tensor(self.weights, device="cpu")
+        entries = positions // _EDGES_PER_SUM
+        summed = entries * _EDGES_PER_SUM
+        sums = self.sums[entries].where(summed > starts, 0.0)
+        first = torch.maximum(summed, starts)
+        for position in (first + edge for edge in range(_EDGES_PER_SUM - 1)):
+            more = weights[position.clamp(max=len(weights) - 1)].double()
+            sums += more.where(position < positions, 0.0)
+        return sums
+
+    def of_rows(self, indptr: torch.Tensor, nodes: torch.Tensor) -> torch.Tensor:
+        """Return the sum of the weights of each node's row, added up in CSC order, float64[n]; 0 without in-edges.
+
+        Parameters
+        ----------
+        indptr, nodes : torch.Tensor
+            int64[num_nodes + 1] of the graph, and int64[n].
+        """
+        starts, last = indptr[nodes], indptr[nodes + 1] - 1
+        sums = torch.zeros(len(nodes), dtype=torch.float64, device="cpu")
+        filled = (last >= starts).nonzero().reshape(-1)
+        last = last[filled]
+        weights = torch.as_tensor(self.weights, device="cpu")
+        sums[filled] = self.before(starts[filled], last) + weights[last].double()
+        return sums
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from headrace.pipeline.cli.parser import add_json, names
 
 EPILOG = """
 SOURCE is a TOML file that describes tables (docs/your-own-files.md has its fields); a folder of OGB, MAG240M, GraphBolt
-(metadata.yaml) or DGL (meta.yaml); the JSON file of GraphStorm's construction; an .npz file or a folder of .npy files,
-as of headrace partition; or, with --edges, the folder that the tables are in. Tables are CSV, TSV (packed by gzip or
-not), Parquet, .npz or .npy. Nothing is unpickled. A conversion that was killed goes on behind its last finished pass
-when it is started again.
+(metadata.yaml, of its folder preprocessed, too) or DGL (meta.yaml); the JSON file of GraphStorm's construction, or of a
+graph that DGL has cut; an .npz file or a folder of .npy files, as of headrace partition; or, with --edges, the folder
+that the tables are in. Tables are CSV, TSV (packed by gzip or not), Parquet, .npz or .npy. Nothing is unpickled. A
+conversion that was killed goes on behind its last finished pass when it is started again.
 """
 
 #: Options for tables: the section, the field, and the text of help.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.ops.errors import InputError
 from headrace.ops.optional import require
-from headrace.pipeline.cli.cut_dataset import node_features, read_dataset, text_of_feature
+from headrace.pipeline.cli.cut_dataset import node_features, owners_in, read_dataset, text_of_feature
 from headrace.pipeline.cli.parser import answer, meant, say
 from headrace.pipeline.convert.memory import MARGIN, maps_within, room
 from headrace.pipeline.data import Graph, whole_number
@@ -67,6 +67,12 @@ def cut(options: argparse.Namespace) -> None:
     if not options.data.exists():
         raise InputError(f"{options.data}: there is no such file or folder; correct the path of DATA")
     of_dataset = holds_dataset(options.data)
+    if options.owners is not None:
+        options.method = "owners"
+        if not of_dataset:
+            raise InputError(
+                f"expected a data set for --owners, got {options.data}; make one of it by headrace convert"
+            )
     if options.out is None:
         if not of_dataset:
             raise InputError(
@@ -126,7 +132,10 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     for name, reason in files.left_out.items():
         if name != options.balance:
             tell(f"left out {name}: {reason}")
-    partition = _partition(files, options, balance)
+    if data is not None and options.owners is not None:
+        partition = Partition.of(owners_in(data, options.owners), options.parts)
+    else:
+        partition = _partition(files, options, balance)
     edges = _edges(files.graph, partition, options)
     if memory is not None and edges is not None:
         of_nodes = (NODE_BYTES + NODE_BYTES_OF_EDGES) * files.graph.num_nodes

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.cli.parser import meant
@@ -54,6 +55,26 @@ def node_features(
         if text not in known:
             raise InputError(f"{option}: expected some of {', '.join(known)}, got {text!r}{meant(text, known)}")
     return {known[text] for text in texts}
+
+
+def owners_in(data: Dataset, name: str) -> Tensor:
+    """Return the feature of nodes that has the number of each one's part: [num_nodes] of integers.
+
+    Raises
+    ------
+    InputError
+        If not all nodes have that feature, or it is something else.
+    """
+    node = data.store.node
+    keys: list[FeatureName] = [name] if name in node else [(one, name) for one in node_types_of(data.graph).names]
+    sources = [node.in_contract(key) for key in keys if key in node]
+    if len(sources) < len(keys) or any(one.dtype.is_floating_point or one.shape[1:] for one in sources):
+        known = ", ".join(map(text_of_feature, node)) or "none"
+        raise InputError(
+            f"--owners {name}: expected a feature of all nodes, of every type, that is one integer, among {known}; "
+            "name it without its type"
+        )
+    return torch.cat([one.read(torch.arange(one.num_rows, device="cpu")).rows for one in sources])
 
 
 def text_of_feature(key: FeatureName) -> str:

@@ -30,7 +30,11 @@ def add_to(commands: Any) -> None:
     parser.add_argument("data", type=Path, metavar="DATA", help="data set, .npz file, or folder of .npy files")
     parser.add_argument("out", type=Path, metavar="OUT", nargs="?", help="folder to make, for headrace.open_dataset")
     parser.add_argument("--parts", type=int, required=True, metavar="P", help="number of parts, one for each rank")
-    parser.add_argument("--method", choices=METHODS, default="hash", help="how to choose owners (default: %(default)s)")
+    owners = parser.add_mutually_exclusive_group()
+    owners.add_argument("--method", choices=METHODS, default="hash", help="how to choose owners (default: %(default)s)")
+    owners.add_argument(
+        "--owners", metavar="NAME", help="of a data set: the feature of nodes with the number of each one's part"
+    )
     parser.add_argument(
         "--cut",
         choices=CUTS,

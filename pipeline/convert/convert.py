@@ -33,8 +33,9 @@ def convert(
     """Make a data set on disk of files, or of an object of PyG or DGL.
 
     Files are a TOML file that describes tables in CSV, Parquet or ``.npy`` (its fields:
-    `headrace.pipeline.convert.formats.described`), a folder of OGB, MAG240M, GraphBolt (``metadata.yaml``) or DGL
-    (``meta.yaml``), the JSON file of GraphStorm's construction, an ``.npz`` file, or a folder of ``.npy`` files. They
+    `headrace.pipeline.convert.formats.described`), a folder of OGB, MAG240M, GraphBolt (``metadata.yaml``, also of its
+    folder ``preprocessed``) or DGL (``meta.yaml``), the JSON file of GraphStorm's construction or of a graph that
+    ``dgl.distributed`` has cut, an ``.npz`` file, or a folder of ``.npy`` files. They
     are read in pieces, at any size; a conversion that was killed goes on behind its last finished pass; nothing
     is unpickled, and files outside the folder are not read. ``headrace convert`` does the same; it alone takes
     tables without a description (``--edges``) and has a dry run (``--dry-run``).

@@ -35,6 +35,11 @@ class EdgePart(EdgeShard):
         Nodes at an end of its edges whose master is another part, ascending.
     in_degrees, out_degrees: int64[num_own + num_others]
         The degrees of `nodes_at_hand` in the whole graph.
+    sums_before
+        By the names of attributes that may be weights, float64[num_local_edges]: the sum of the weights of the in-edges
+        of its destination before each edge, in the whole graph, added up in CSC order.
+    row_sums
+        By the same names, float64[num_own + num_others]: the sum of the weights of all in-edges of `nodes_at_hand`.
     num_columns
         Of the grid that edges are cut on.
     num_edges, node_types, edge_types
@@ -51,6 +56,8 @@ class EdgePart(EdgeShard):
     others: Tensor
     in_degrees: Tensor
     out_degrees: Tensor
+    sums_before: Mapping[str, Tensor]
+    row_sums: Mapping[str, Tensor]
     num_columns: int
     num_edges: int
     node_types: TypeOffsets | None
@@ -73,6 +80,10 @@ class EdgePart(EdgeShard):
             degrees = getattr(self, name)
             if len(degrees) and int(degrees.min()) < 0:
                 raise InputError(f"expected {name} of at least 0, got {int(degrees.min())}")
+        for name in ("sums_before", "row_sums"):
+            for weight, sums in getattr(self, name).items():
+                if len(sums) and not float(sums.min()) >= 0:  # NaN too
+                    raise InputError(f"expected {name} of {weight!r} of at least 0, got {float(sums.min())}")
         if len(self.holders) and not 0 <= int(self.holders.min()) <= int(self.holders.max()) < self.masters.num_parts:
             raise InputError(f"expected holders below {self.masters.num_parts}, got {int(self.holders.max())}")
 

@@ -328,4 +328,34 @@ CONVERT = (
         "largest = list(dict(self._largest_of_items).values())",
         "tests/behaviour/convert/test_policies.py::test_the_largest_number_may_be_at_either_end_of_a_pair",
     ),
+    Mutant(
+        "pipeline/convert/formats/dgl_parts.py",
+        "own = np.flatnonzero(inner)",
+        "own = np.arange(len(inner))",
+        "tests/behaviour/convert/test_files_of_dgl.py::test_a_graph_that_dgl_has_cut[plain]",
+    ),
+    Mutant(
+        "pipeline/convert/formats/dgl_parts.py",
+        "within[ids], of_type[ids] = np.arange(len(ids)), number",
+        "within[ids], of_type[ids] = ids, number",
+        "tests/behaviour/convert/test_files_of_dgl.py::test_a_graph_that_dgl_has_cut[typed]",
+    ),
+    Mutant(
+        "pipeline/convert/formats/graphbolt_graph.py",
+        'order = which if original is None else which[np.argsort(original[which], kind="stable")]',
+        "order = which",
+        "tests/behaviour/convert/test_files_of_dgl.py::test_a_folder_that_graphbolt_has_preprocessed[plain]",
+    ),
+    Mutant(
+        "pipeline/convert/formats/graphbolt_graph.py",
+        "columns[end] = ids - first",
+        "columns[end] = ids",
+        "tests/behaviour/convert/test_files_of_dgl.py::test_a_folder_that_graphbolt_has_preprocessed[typed]",
+    ),
+    Mutant(
+        "pipeline/convert/formats/saved_tensors.py",
+        'if module == "torch" and name in _STORAGES:',
+        'if module == "posix":\n            return super().find_class(module, name)\n        if name in _STORAGES:',
+        "tests/behaviour/convert/test_files_of_dgl.py::test_no_object_is_unpickled",
+    ),
 )

@@ -95,4 +95,16 @@ PARTS = (
         "asked = comm.all_to_all(torch.cat(wanted), receive_counts, send_counts)",
         "tests/behaviour/models/sar/test_sharded_graph.py::test_parts_on_disk_are_enough[hash]",
     ),
+    Mutant(
+        "ops/sampling/walk.py",
+        "sums = self.sums[entries].where(summed > starts, 0.0)",
+        "sums = self.sums[entries]",
+        _BY_EDGES + "test_parts_of_graphs_with_types[False-grid]",
+    ),
+    Mutant(
+        "ops/sampling/walk.py",
+        "sums[filled] = self.before(starts[filled], last) + weights[last].double()",
+        "sums[filled] = self.before(starts[filled], last)",
+        _BY_EDGES + "test_parts_of_graphs_with_types[False-source]",
+    ),
 )

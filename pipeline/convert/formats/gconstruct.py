@@ -18,7 +18,6 @@ from headrace.pipeline.convert.formats.labels import numbered
 from headrace.pipeline.convert.formats.source_files import table_in
 from headrace.pipeline.convert.formats.views import Cast
 from headrace.pipeline.convert.table import Table
-from headrace.pipeline.storage.opened_files import parse_json, read_limited
 
 _TOP = ("version", "nodes", "edges")
 _NODE = ("node_type", "files", "format", "node_id_col", "features", "labels")
@@ -29,18 +28,15 @@ _SPLITS = {"train": "train", "valid": "val", "test": "test"}
 _DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8")
 
 
-def read_gconstruct(path: Path) -> Description:
+def read_gconstruct(fields: Any, path: Path) -> Description:
     """Return the description of a JSON file of GraphStorm, whose files are below its folder.
 
     Raises
     ------
     InputError
-        If it is no JSON, a field is not read or of another kind, or a file is missing, malformed or elsewhere.
+        If a field is not read or of another kind, or a file is missing, malformed or elsewhere.
     """
-    try:
-        top = Fields(parse_json(read_limited(path)), str(path), _TOP)
-    except ValueError as cause:
-        raise InputError(f"convert: expected JSON in {path}, but {cause}") from cause
+    top = Fields(fields, str(path), _TOP)
     nodes, edges, items = [], [], []
     for one in top.each("nodes", _NODE):
         name, table = one.take("node_type", str), _table(one, path.parent)

@@ -1,9 +1,10 @@
-"""On-disk data sets of GraphBolt before their preprocessing: ``metadata.yaml`` with CSV, ``.npy`` and their tasks.
+"""On-disk data sets of GraphBolt: ``metadata.yaml`` with CSV, ``.npy`` and their tasks, or what GraphBolt made of them.
 
 Sets become the items "train", "val" and "test", with the name of the task before them where there are several; the
 notes keep names and other fields of tasks, such as ``num_classes``, and fields of features that GraphBolt does not
 know. Edge attributes for sampling (``graph.feature_data``) stay with their edges, which they do not in GraphBolt 2.1;
-of nodes they are features, but times are times.
+of nodes they are features, but times are times. Of a folder ``preprocessed`` the graph is read as
+`headrace.pipeline.convert.formats.graphbolt_graph` has it.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from headrace.ops.warn_user import warn_user
 from headrace.pipeline.convert.csv_table import CsvTable
 from headrace.pipeline.convert.description import Columns, Description, EdgeTable, EdgeType, Items, NodeTable
 from headrace.pipeline.convert.formats.fields import Fields
+from headrace.pipeline.convert.formats.graphbolt_graph import SamplingGraph
 from headrace.pipeline.convert.formats.source_files import (
     PICKLES,
     array_table,
     holds_objects,
     inside,
-    refuse_pickle,
     text_of,
 )
 from headrace.pipeline.convert.formats.views import Beside
@@ -53,15 +54,19 @@ def read_graphbolt(folder: Path) -> Description:
     path = folder / "metadata.yaml"
     top = Fields(parse_yaml(text_of(path), str(path)), str(path)).check_spelling(_TOP)
     graph_fields = top.take("graph", dict) if "graph" in top.value else {}
-    if not graph_fields and "graph_topology" in top.value:
-        refuse_pickle(
-            "graph_topology.pt", f"convert the folder above it, {folder.absolute().parent}, with the files as given"
-        )
+    is_preprocessed = not graph_fields and "graph_topology" in top.value
+    folder = folder.absolute().parent if is_preprocessed else folder  # paths begin with preprocessed/
     graph = Fields(graph_fields, f"{path}, graph", ("nodes", "edges", "feature_data", "edge_type"))
-    nodes = {one.maybe("type", str): one.take("num", int) for one in graph.each("nodes", ("type", "num"))}
     of_graph, beside = graph.each("feature_data"), top.each("feature_data")
     attributes, features = _features(of_graph, folder), _features(beside, folder)
-    edges = [_edges(one, folder, attributes, features) for one in graph.each("edges", ("type", "format", "path"))]
+    nodes: dict[str | None, int | None]
+    if is_preprocessed:
+        sampled = SamplingGraph(_topology(top, folder))
+        nodes = {**sampled.num_nodes}
+        edges = [_preprocessed_edges(name, sampled, features, str(path)) for name in sampled.edges]
+    else:
+        nodes = {one.maybe("type", str): one.take("num", int) for one in graph.each("nodes", ("type", "num"))}
+        edges = [_edges(one, folder, attributes, features) for one in graph.each("edges", ("type", "format", "path"))]
     tables = [_nodes(name, count, attributes, features, str(path)) for name, count in nodes.items()]
     left = [key for found in (attributes, features) for key in found]
     if left:
@@ -144,7 +149,34 @@ def _edges(one: Fields, folder: Path, attributes: Features, features: Features) 
     return EdgeTable(table, edge_type, "src", "dst", flat, named, None, time)
 
 
-def _nodes(name: str | None, count: int, attributes: Features, features: Features, what: str) -> NodeTable:
+def _topology(top: Fields, folder: Path) -> Path:
+    """Return the file of a graph that GraphBolt has preprocessed."""
+    topology = Fields(top.take("graph_topology", dict), f"{top.what}, graph_topology", ("type", "path"))
+    path = folder / topology.take("path", str)
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InputError(f"convert: expected files below {folder}, got {str(path)!r}, which leads elsewhere")
+    if not path.is_file():
+        raise InputError(
+            f"convert: expected the graph in {path}, but there is none; convert the folder above, {folder}, with the "
+            "files as given"
+        )
+    return path
+
+
+def _preprocessed_edges(name: str | None, graph: SamplingGraph, features: Features, what: str) -> EdgeTable:
+    edge_type = None if name is None else _edge_type(name, what)
+    beside = features.pop(("edge", edge_type), {})
+    table: Table = graph.edges[name]
+    if beside:
+        table = Beside([table, array_table({f"feature {one}": files for one, files in beside.items()})])
+    time = next((one for one in graph.attributes if one in _TIMES), None)
+    flat = {one: one for one in graph.attributes if one != time and not table.column(one).shape}
+    named: dict[str, Columns] = {one: one for one in graph.attributes if one != time and one not in flat}
+    named |= {one: f"feature {one}" for one in beside}
+    return EdgeTable(table, edge_type, "src", "dst", flat, named, None, time)
+
+
+def _nodes(name: str | None, count: int | None, attributes: Features, features: Features, what: str) -> NodeTable:
     own = attributes.pop(("node", name), {})
     beside = features.pop(("node", name), {})
     of_type = "node" if name is None else name

@@ -27,7 +27,7 @@ _TOLD_BY = (
 #: What a file is read as, by its ending.
 _ENDINGS = {
     ".toml": ("described", "read_toml"),
-    ".json": ("gconstruct", "read_gconstruct"),
+    ".json": ("json_file", "read_json"),
     ".npz": ("arrays", "read_arrays"),
 }
 

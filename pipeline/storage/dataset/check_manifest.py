@@ -126,6 +126,9 @@ def check_edge_cut(files: EdgeCutFiles, num_own: int, num_edges: int) -> None:
     for name, size in expected.items():
         dtype = torch.int32 if name == "holders" else torch.int64
         expect_array(f"part.by_edges.{name}", getattr(files, name), (size,), (dtype,))
+    for name, size in (("sums_before", num_edges), ("row_sums", num_own + num_others)):
+        for weight, array in getattr(files, name).items():
+            expect_array(f"part.by_edges.{name}.{weight}", array, (size,), (torch.float64,))
 
 
 def _check_adds_up(name: str, total: int, of_types: tuple[int, ...] | None, types: Counts | None) -> None:

@@ -54,7 +54,7 @@ def leaves(value: Any, kind: type[T], path: str = "") -> Iterator[tuple[str, T]]
             yield from leaves(element, kind, f"{path}[{place}]")
 
 
-def replaced(value: Any, kind: type[T], change: Callable[[T], T]) -> Any:
+def replaced(value: Any, kind: type[T], change: Callable[[T], Any]) -> Any:
     """Return a dataclass in which the objects of another one, wherever they are inside, are changed."""
     if isinstance(value, kind):
         return change(value)

@@ -97,6 +97,8 @@ class EdgeCutFiles:
         int64[num_own + num_others].
     holders_indptr, holders
         int64[num_own + 1] and int32[num_pairs].
+    sums_before, row_sums
+        float64[num_edges] and float64[num_own + num_others], by the names of attributes that are weights.
     """
 
     nodes: ArrayFile
@@ -107,6 +109,8 @@ class EdgeCutFiles:
     out_degrees: ArrayFile
     holders_indptr: ArrayFile
     holders: ArrayFile
+    sums_before: Mapping[str, ArrayFile]
+    row_sums: Mapping[str, ArrayFile]
 
 
 @dataclass(frozen=True)

@@ -236,8 +236,7 @@ def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partitio
     of_edges = {name: reader.needed_tensor(array) for name, array in files.edge_attrs.items()}
     of_nodes = {name: reader.needed_tensor(array) for name, array in parts.node_attrs.items()}
     types = offsets_of(parts.node_types), offsets_of(parts.edge_types)
-    by_edges = {} if own.part.by_edges is None else vars(own.part.by_edges)
-    beside = {name: reader.needed_tensor(array) for name, array in by_edges.items()}
+    by_edges = {} if own.part.by_edges is None else vars(replaced(own.part.by_edges, ArrayFile, reader.needed_tensor))
     try:
         if parts.num_columns is not None:
             return EdgePart(
@@ -253,7 +252,7 @@ def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partitio
                 edge_types=types[1],
                 node_attrs=of_nodes,
                 whole_digest=parts.graph_digest,
-                **beside,
+                **by_edges,
             )
         return GraphShard(
             starts,

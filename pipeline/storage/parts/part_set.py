@@ -8,7 +8,7 @@
 
 ==================  ==================================================================================================
 ``format``          "headrace parts"
-``version``         2; another version is refused by its number
+``version``         3; another version is refused by its number
 ``identity``        SHA-256 of all other fields but ``parts``, in JSON with sorted keys; the record of each part has it
 ``source``          SHA-256 of the ``dataset.json`` that was cut, or null: parts inside a data set belong to that one
 ``num_parts``       int; one part for each rank
@@ -53,7 +53,7 @@ AGAIN = "copy all files of one cut once more"
 _FORMAT = Format(
     PART_SET,
     PARTS_FORMAT,
-    2,
+    3,
     remedy="name a folder that headrace partition made",
     anew="make the parts anew, by headrace partition",
     copy=AGAIN,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import torch
 from torch import Tensor
 from torch import dtype as torch_dtype
 
+from headrace.ops.errors import InputError
 from headrace.ops.features.gather import gather_rows
 from headrace.ops.forks import cached_property
 from headrace.ops.graphs.rows import edge_positions, row_starts
+from headrace.ops.sampling.walk import WeightSums, weight_sums
 from headrace.pipeline.data import FeatureName, Graph, Items, TypeOffsets, edge_types_of, node_types_of
 from headrace.pipeline.data.file_errors import DISK_FULL
 from headrace.pipeline.data.new_folder import new_folder
@@ -100,6 +103,17 @@ class Cut:
             counts.index_add_(0, some, torch.ones_like(some, dtype=torch.int64))
         return counts
 
+    @cached_property
+    def weight_sums(self) -> dict[str, WeightSums]:
+        """The sums along rows of attributes that may be weights: floating-point numbers, none below 0 or infinite."""
+        sums = {}
+        for name, rows in self.graph.edge_attrs_csc.items():
+            if rows.is_floating_point() and rows.ndim == 1:
+                weights = rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
+                with suppress(InputError):
+                    sums[name] = weight_sums(self.graph.indptr, weights)
+        return sums
+
     @property
     def features(self) -> list[Feature]:
         """All features, of nodes and of edges."""
@@ -137,8 +151,11 @@ class Cut:
         )
         if self.edges is not None:
             # Positions of edges, degrees of nodes, and of each copy of one at most an id, degrees, a row and a holder.
-            of_edge += 8
-            starts += 16 * num_nodes + 44 * int(self.edges.report(self.graph).copies.sum())
+            # Each weight has a sum before every edge, and one of each row.
+            num_weights = len(self.weight_sums)
+            of_edge += 8 + 8 * num_weights
+            copies = int(self.edges.report(self.graph).copies.sum())
+            starts += (16 + 8 * num_weights) * num_nodes + (44 + 8 * num_weights) * copies
         return starts + owners + of_edge * num_edges + of_nodes + features + of_items + of_ids
 
 
@@ -272,7 +289,7 @@ def _write_part(
 
 def _write_ends(writer: FolderWriter, cut: Cut, shard: EdgeShard) -> EdgeCutFiles:
     """Write what a part that is cut by edges has beside them."""
-    indptr = cut.graph.indptr
+    indptr, num_edges = cut.graph.indptr, len(shard.positions)
     ends = torch.unique(torch.cat([shard.nodes, shard.indices.long()]))
     others = ends[shard.masters.owner(ends) != shard.part]
     at_hand = torch.cat([shard.masters.owned(shard.part), others])
@@ -286,7 +303,24 @@ def _write_ends(writer: FolderWriter, cut: Cut, shard: EdgeShard) -> EdgeCutFile
         "holders_indptr": shard.holders_indptr,
         "holders": shard.holders,
     }
-    return EdgeCutFiles(**{name: writer.tensor(("cut", name), array) for name, array in arrays.items()})
+    starts = indptr[shard.nodes].repeat_interleave(shard.indptr.diff())
+
+    def before(sums: WeightSums) -> Iterator[Tensor]:
+        size = PIECE_BYTES // 8
+        for piece in (slice(low, low + size) for low in range(0, num_edges, size)):
+            yield sums.before(starts[piece], shard.positions[piece])
+
+    return EdgeCutFiles(
+        **{name: writer.tensor(("cut", name), array) for name, array in arrays.items()},
+        sums_before={
+            name: writer.write(("cut", "sums_before", name), torch.float64, (num_edges,), before(sums))
+            for name, sums in cut.weight_sums.items()
+        },
+        row_sums={
+            name: writer.tensor(("cut", "row_sums", name), sums.of_rows(indptr, at_hand))
+            for name, sums in cut.weight_sums.items()
+        },
+    )
 
 
 def _ascending(positions: Iterator[Tensor], num_edges: int, graph: Graph) -> Tensor:

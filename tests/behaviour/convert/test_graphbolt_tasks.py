@@ -81,5 +81,5 @@ def test_a_preprocessed_folder_names_the_one_above(tmp_path):
     folder = tmp_path / "source" / "preprocessed"
     folder.mkdir(parents=True)
     (folder / "metadata.yaml").write_text("graph_topology: {type: FusedCSCSamplingGraph, path: g.pt}\n")
-    with pytest.raises(hr.InputError, match=rf"convert the folder above it, {tmp_path / 'source'},"):
+    with pytest.raises(hr.InputError, match=rf"convert the folder above, {tmp_path / 'source'},"):
         converted(folder, tmp_path / "out")

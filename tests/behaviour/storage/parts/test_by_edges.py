@@ -51,6 +51,14 @@ def check_parts(folder: Path, whole: hr.Graph, rows: hr.FeatureStore, partition:
         seen[pair] += 1
     found = {name: torch.full((num_edges,), -1) for name in ("sources", "destinations", "ids", "offsets", "repeats")}
     attributes = {name: torch.empty_like(values) for name, values in whole.edge_attrs_csc.items()}
+    weights = {name: values.double() for name, values in whole.edge_attrs_csc.items() if values.is_floating_point()}
+    before = {name: torch.full((num_edges,), -1.0, dtype=torch.float64) for name in weights}
+    sums = {name: [0.0] * whole.num_nodes for name in weights}
+    sums_before: dict[str, list[float]] = {name: [] for name in weights}
+    for edge, node in enumerate(destinations.tolist()):
+        for name, values in weights.items():
+            sums_before[name].append(sums[name][node])
+            sums[name][node] += values[edge].item()
     holders: dict[int, set[int]] = {node: set() for node in range(whole.num_nodes)}
     parts = [hr.open_dataset(folder / "parts", rank=part) for part in range(num_parts)]
     for number, part in enumerate(parts):
@@ -61,6 +69,11 @@ def check_parts(folder: Path, whole: hr.Graph, rows: hr.FeatureStore, partition:
         found["offsets"][at], found["repeats"][at] = own.offsets, own.repeats
         for name, values in own.edge_attrs_csc.items():
             attributes[name][at] = values
+        for name, values in own.sums_before.items():
+            before[name][at] = values
+        assert {name: values.tolist() for name, values in own.row_sums.items()} == {
+            name: [values[node] for node in own.nodes_at_hand.tolist()] for name, values in sums.items()
+        }
         for node in own.nodes.tolist():
             holders[node].add(number)
         owned = partition.nodes.owned(number)
@@ -86,6 +99,7 @@ def check_parts(folder: Path, whole: hr.Graph, rows: hr.FeatureStore, partition:
     assert torch.equal(found["ids"], whole.edge_ids.long())
     assert torch.equal(found["offsets"], torch.arange(num_edges) - whole.indptr[destinations])
     assert found["repeats"].tolist() == repeats
+    assert {name: values.tolist() for name, values in before.items()} == sums_before
     assert all(torch.equal(values, whole.edge_attrs_csc[name]) for name, values in attributes.items())
     for number, part in enumerate(parts):
         owned = partition.nodes.owned(number)
@@ -192,6 +206,8 @@ def test_the_command(tmp_path, kind):
         ("positions", lambda rows: rows - rows.max(), "expected positions to ascend"),
         ("first_positions", lambda rows: rows + 5_000, "expected first_positions at or before"),
         ("in_degrees", lambda rows: -rows - 1, "expected in_degrees of at least 0"),
+        ("row_sums.weight", lambda rows: rows - 1e9, "expected row_sums of 'weight' of at least 0, got -1"),
+        ("sums_before.weight", lambda rows: rows * float("nan"), "expected sums_before of 'weight' of at least 0"),
         ("holders", lambda rows: rows + 4, "expected holders below 4"),
         ("holders_indptr", lambda rows: rows * 2, "expected holders_indptr to rise"),
     ],

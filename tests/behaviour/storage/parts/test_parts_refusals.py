@@ -59,8 +59,8 @@ def test_what_is_no_parts_is_not_opened(tmp_path, folder):
         ({"parts": [{**part, "num_edges": 7} for part in listed]}, r"1500 edges together, got 200 and 21"),
         ({"identity": "0"}, "expected fields as they were written, got others than those of the identity"),
         ({"notes": {"a": 1}}, "expected fields as they were written, got others than those of the identity"),
-        ({"version": 1}, r"expected version 2 in .*parts\.json, got 1; make the parts anew, by headrace partition"),
-        ({"version": True}, r"expected version 2 in .*parts\.json, got True"),
+        ({"version": 2}, r"expected version 3 in .*parts\.json, got 2; make the parts anew, by headrace partition"),
+        ({"version": True}, r"expected version 3 in .*parts\.json, got True"),
         ({"more": 1}, "expected no field 'more'"),
         ({"format": "parquet"}, "expected the format 'headrace parts' in"),
     ):
