@@ -330,12 +330,6 @@ CONVERT = (
     ),
     Mutant(
         "pipeline/convert/formats/dgl_parts.py",
-        "own = np.flatnonzero(inner)",
-        "own = np.arange(len(inner))",
-        "tests/behaviour/convert/test_files_of_dgl.py::test_a_graph_that_dgl_has_cut[plain]",
-    ),
-    Mutant(
-        "pipeline/convert/formats/dgl_parts.py",
         "within[ids], of_type[ids] = np.arange(len(ids)), number",
         "within[ids], of_type[ids] = ids, number",
         "tests/behaviour/convert/test_files_of_dgl.py::test_a_graph_that_dgl_has_cut[typed]",

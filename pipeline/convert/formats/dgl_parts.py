@@ -129,13 +129,12 @@ class _Parts:
         for part in range(self.num_parts):
             graph = read_graph(self._file(part, "part_graph"))
             nodes, edges = self._column(graph.nodes, part, num_nodes), self._column(graph.edges, part, num_edges)
-            inner = graph.edges.get("inner_edge")
-            if inner is None or inner.shape != graph.src.shape or edges.shape != graph.src.shape:
-                raise self._odd(f"arrays inner_edge and _ID for each edge of part {part}")
+            if edges.shape != graph.src.shape:
+                raise self._odd(f"ids, _ID, of each edge of part {part}")
             if len(edges) and not 0 <= min(graph.src.min(), graph.dst.min()) <= max(_max(graph), 0) < len(nodes):
                 raise self._odd(f"ends of edges of part {part} among its {len(nodes)} nodes")
-            own = np.flatnonzero(inner)
-            src[edges[own]], dst[edges[own]] = nodes[graph.src[own]], nodes[graph.dst[own]]
+            # Those between nodes of other parts are here as well, as they are there.
+            src[edges], dst[edges] = nodes[graph.src], nodes[graph.dst]
         missing = np.flatnonzero(src < 0)
         if len(missing):
             raise self._odd(f"each edge to be in a part, but edge {missing[0]} is in none")

@@ -131,7 +131,7 @@ def test_no_object_is_unpickled(tmp_path, monkeypatch):
     ("change", "words"),
     [
         (lambda top: top.update(num_parts=3), "expected node_map of '_N' to be .* of each of 3 parts"),
-        (lambda top: top["node_map"]["_N"].reverse(), None),
+        (lambda top: top["node_map"]["_N"].reverse(), "rows of _N/id in part 0"),
         (lambda top: top["edge_map"].update({"_N:_E:_N": [[0, 14], [15, 30]]}), "expected edge_map to be all ids"),
         (lambda top: top["part-1"].update(part_graph="../../typed/part0/graph.dgl"), "leads elsewhere"),
         (lambda top: top["part-1"].update(part_graph="part0/graph.dgl"), "each edge to be in a part"),
