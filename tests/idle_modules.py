@@ -51,5 +51,5 @@ class IdleModules:
     @staticmethod
     def _judged(config: Any) -> bool:
         """Return whether all tests of its modules were to run, and this process has their reports."""
-        chosen = config.option.keyword or any("::" in argument for argument in config.args)
+        chosen = config.option.keyword or config.option.markexpr or any("::" in argument for argument in config.args)
         return not chosen and not hasattr(config, "workerinput")
