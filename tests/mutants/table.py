@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mutants.aggregate import AGGREGATE
+from mutants.any_layer import ANY_LAYER
 from mutants.caches import CACHES
 from mutants.convert import CONVERT
 from mutants.cuda import CUDA
@@ -40,6 +41,7 @@ MUTANTS = (
     *HYBRID,
     *PARTS,
     *SAR,
+    *ANY_LAYER,
     *INFERENCE,
     *LAWS,
     *LINKS,

@@ -217,7 +217,7 @@ def drawing(states: dict[int, list[Tensor]], owner: int, *, restore: bool = Fals
     Parameters
     ----------
     states
-        The state of the generators before each shard; written the first time.
+        The state of the generators before each shard, of those that have drawn; written the first time.
     owner
         Whose shard it is.
     restore
@@ -227,12 +227,14 @@ def drawing(states: dict[int, list[Tensor]], owner: int, *, restore: bool = Fals
         again, before = owner in states, _generators()
         if again:
             _set_generators(states[owner])
-        else:
-            states[owner] = before
         try:
             yield
         finally:
-            if again or restore:
+            # Where nothing was drawn nothing is set: other threads may look at the generators.
+            drew = again or any(not torch.equal(*pair) for pair in zip(before, _generators(), strict=True))
+            if drew and not again:
+                states[owner] = before
+            if drew and (again or restore):
                 _set_generators(before)
 
 

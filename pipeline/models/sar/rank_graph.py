@@ -20,6 +20,7 @@ from headrace.pipeline.models.message_graph import WholeGraph
 from headrace.pipeline.models.sar.derived import TypedEdges
 from headrace.pipeline.models.sar.rank_edges import RankEdges
 from headrace.pipeline.models.sar.reductions import check_edges
+from headrace.pipeline.models.sar.rounds import Rounds
 from headrace.pipeline.models.sar.transfer import Counts
 
 
@@ -195,6 +196,11 @@ class RankGraph(WholeGraph):
         return (
             f"ShardedGraph(rank {self.rank} of {self.world_size}: {shape}, {rounds.mode}, prefetch={rounds.prefetch})"
         )
+
+
+def rounds_of(graph: RankGraph) -> Rounds:
+    """Return the shards of a graph, and the rounds in which rows come to them."""
+    return graph._rounds  # noqa: SLF001 - of this module's own class
 
 
 def report(error: BaseException, comm: Comm | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from headrace.pipeline.models.by_parts.seam import running_seam
 from headrace.pipeline.models.row_trial import mixes_rows, works_row_by_row
 from headrace.pipeline.models.sar.rank_graph import report
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
@@ -51,7 +52,7 @@ class _RowHook:
         return _RowHook, (None, ())  # a copy of the module has the copied hook, and no graph to try it with
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._graph is None or module.training not in self._modes:
+        if self._graph is None or module.training not in self._modes or running_seam() is not None:
             return
         numbers = self._graph.num_dst, self._graph.num_src, self._graph.num_edges
         verdict = works_row_by_row(module, args, kwargs, numbers, self._ours)

@@ -21,6 +21,7 @@ from headrace.pipeline.models.replace_modules import (
     taken_over,
 )
 from headrace.pipeline.models.sar import dgl_layers, pyg_layers
+from headrace.pipeline.models.sar.any_pyg import AnyPygLayer
 from headrace.pipeline.models.sar.rank_edges import check_same
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
 from headrace.pipeline.models.sar.row_hooks import try_rows
@@ -73,10 +74,15 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     """Change a model of PyG's or DGL's layers to run on a graph in shards: ``model(x, graph)``.
 
     Layers are replaced in place by layers with the same parameters, under the same names, so optimisers and state dicts
-    stay valid: PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv`, DGL's `SAGEConv`, `GraphConv`, `GATConv` and
-    `RelGraphConv`. They take rows of owned nodes and the graph, in either order. Arrays of edges are those of this
-    rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Other layers of these libraries are refused.
-    Layers of `hr.nn` take such a graph directly, with the degrees and loops of the whole graph.
+    stay valid: those of PyG, and DGL's `SAGEConv`, `GraphConv`, `GATConv` and `RelGraphConv`; others of DGL are
+    refused. They take rows of owned nodes, and the graph in the place of its edges. Arrays of edges are those of this
+    rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Layers of `hr.nn` take such a graph directly,
+    with the degrees and loops of the whole graph.
+
+    PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv` have kernels here. Of any other `MessagePassing`, a user's own
+    too, ``message``, ``aggregate``, ``update`` and ``edge_update`` are called shard by shard: once for each level of
+    reductions that depend on others, forward and backward. What they compute of one edge must not depend on others, but
+    by sums, means, largest and smallest messages and softmaxes of a destination; masks of dropout belong to edges.
 
     Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
     of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on
@@ -108,7 +114,8 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     ------
     InputError
         For a layer, or an option of one, that cannot be computed over shards; for parameters that are not initialised
-        yet; if parameters differ between ranks; when the model runs, for a module of torch that reads other rows.
+        yet; if parameters differ between ranks; when the model runs, for a module of torch that reads other rows, or a
+        message that looks at other edges, with its line.
     PeerError
         If another rank has raised an error in this call.
     """
@@ -130,7 +137,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
 def _replaced_kinds(model: nn.Module) -> dict[type[nn.Module], type[ReplacedLayer]]:
     """Return what replaces the layers of PyG and DGL, or refuse modules that would be wrong as they are."""
     kinds = list(dict.fromkeys(type(module) for module in model.modules()))
-    replaced = {kind: LAYERS[name] for kind in kinds if (name := _library_and_name(kind)) in LAYERS}
+    replaced = {kind: layer for kind in kinds if (layer := _replacement(kind)) is not None}
     for module in model.modules():
         if type(module) not in replaced:
             _check_passes_no_messages(module)
@@ -155,7 +162,10 @@ def _replace(
         return taken_over(ShardedDropout, old, keys=DropoutKeys(seed, next(number)))
 
     def layer(old: nn.Module) -> nn.Module:
-        return replaced[type(old)].of(old, DropoutKeys(seed, next(number)), names[old])
+        kind = replaced[type(old)]
+        if kind.refusal(old) and _is_pyg(type(old)):  # an option that the layer of this class does not know
+            kind = AnyPygLayer
+        return kind.of(old, DropoutKeys(seed, next(number)), names[old])
 
     for kind in replaced:
         model = replace_modules(model, kind, layer)
@@ -181,18 +191,28 @@ def keys_by_name(model: nn.Module) -> dict[str, DropoutKeys]:
     return keys
 
 
-def _library_and_name(kind: type) -> tuple[str, str]:
-    return kind.__module__.partition(".")[0], kind.__name__
+def _replacement(kind: type[nn.Module]) -> type[ReplacedLayer] | None:
+    """Return what replaces modules of a class; None if nothing does."""
+    known = LAYERS.get((kind.__module__.partition(".")[0], kind.__name__))
+    return AnyPygLayer if known is None and _is_pyg(kind) else known
+
+
+def _is_pyg(kind: type) -> bool:
+    return any(
+        base.__name__ == "MessagePassing" and base.__module__.startswith("torch_geometric.") for base in kind.__mro__
+    )
 
 
 def _check_passes_no_messages(module: nn.Module) -> None:
     """Refuse a module that would look at edges."""
     kind = type(module)
     bases = [f"{base.__module__}.{base.__name__}" for base in kind.__mro__]
-    passes_messages = any(base.startswith("dgl.nn.pytorch.conv.") or base.endswith(".MessagePassing") for base in bases)
-    if passes_messages:
-        names = ", ".join(f"{library}'s {name}" for library, name in LAYERS)
-        raise InputError(f"hr.sar.wrap: {kind.__module__}.{kind.__name__} cannot be computed over shards; {names} can")
+    if any(base.startswith("dgl.nn.pytorch.conv.") for base in bases):
+        names = ", ".join(f"{library}'s {name}" for library, name in LAYERS if library == "dgl")
+        raise InputError(
+            f"hr.sar.wrap: {kind.__module__}.{kind.__name__} cannot be computed over shards; {names} can, and PyG's "
+            "layers"
+        )
 
 
 def _check_initialised(model: nn.Module) -> None:

@@ -1,0 +1,261 @@
+"""Watches the operations of a layer's messages: reductions to destinations, and all that does not work edge by edge."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils._pytree import tree_leaves, tree_map
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.models.by_parts.row_rules import ABOUT, CONSTANT, COUNTS, problem_of_rows
+from headrace.pipeline.models.by_parts.statistics import Kind
+from headrace.pipeline.models.replace_modules import drop_elements
+
+#: Reductions by an index, with the names of their arguments.
+_REDUCTIONS = {
+    "scatter_add": ("dim", "index", "src"),
+    "index_add": ("dim", "index", "source"),
+    "scatter_reduce": ("dim", "index", "src", "reduce"),
+    "index_reduce": ("dim", "index", "source", "reduce"),
+}
+_KINDS: dict[str, Kind] = {"sum": "sum", "amax": "max", "amin": "min"}
+
+#: Other operations that write by an index.
+_WRITES = {"scatter", "index_copy", "index_fill", "index_put", "masked_scatter", "segment_reduce", "bincount"}
+
+#: What may be asked of the destinations of edges.
+_OF_DESTINATIONS = ABOUT | {
+    "expand", "expand_as", "view", "view_as", "unsqueeze", "reshape", "squeeze", "flatten", "contiguous", "to",
+    "long", "detach", "index_select", "gather", "__getitem__", "embedding",
+}  # fmt: skip
+
+_OURS = str(Path(__file__).parents[3])
+
+
+class Unknown(BaseException):
+    """Ends a run at a reduction of messages that depend on one that is not known yet; no layer should catch it."""
+
+
+class Seam(TorchFunctionMode):
+    """Runs a function of messages for the edges of one part.
+
+    Parameters
+    ----------
+    reduce
+        Called for each reduction with its kind and the messages; returns the reduced rows, [num_dst, ...], and whether
+        they are known already.
+    num_dst
+        Destinations.
+    edge_ids: int64[n]
+        Of the edges of this part: masks of dropout belong to them.
+    key
+        The key of these masks.
+    aliases
+        By `id`, what stands for tensors of the outside, so that their gradients are found.
+    """
+
+    def __init__(
+        self,
+        reduce: Callable[[Kind, Tensor], tuple[Tensor, bool]],
+        num_dst: int,
+        edge_ids: Tensor,
+        key: int,
+        aliases: Mapping[int, Tensor],
+    ) -> None:
+        super().__init__()
+        self._reduce, self._num_dst, self._edge_ids, self._key, self._aliases = reduce, num_dst, edge_ids, key, aliases
+        self._num_edges, self._num_masks = len(edge_ids), 0
+        #: By storage; tensors are held, so that no other one gets theirs.
+        self._of_edges: dict[int, Tensor] = {}
+        self._destinations: dict[int, Tensor] = {}
+        self._unknown: dict[int, Tensor] = {}
+        self._constants: dict[int, Tensor] = {}
+        #: Tensors with gradients that were used, by `id`.
+        self.used: dict[int, Tensor] = {}
+
+    def close(self) -> None:
+        """Let go of all tensors, and of what was asked for reductions, which knows this."""
+        del self._reduce
+        for held in (self._of_edges, self._destinations, self._unknown, self._constants, self.used):
+            held.clear()
+
+    def rows_of_edges(self, values: Iterable[Any]) -> None:
+        """Take tensors for those that have a row for each edge."""
+        for value in values:
+            if isinstance(value, Tensor) and value.dim() and len(value) == self._num_edges:
+                self._of_edges[_storage(value)] = value
+
+    def destinations(self, index: Tensor) -> Tensor:
+        """Return the destinations of edges, which layers may reduce messages by, and look rows up by."""
+        index = index.clone()
+        self._destinations[_storage(index)] = index
+        return index
+
+    def is_destinations(self, value: object) -> bool:
+        """Whether something is the destinations of edges, as they are or expanded."""
+        return isinstance(value, Tensor) and not value.is_floating_point() and _storage(value) in self._destinations
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Return the softmax of scores, [n, ...], over the edges of each destination."""
+        index = next(iter(self._destinations.values()))
+        scores = self._aliases.get(id(scores), scores)
+        with torch._C.DisableTorchFunction():  # noqa: SLF001 - these operations are not the layer's
+            total, is_known = self._reduce("logsumexp", scores)
+            of_edges = total.index_select(0, index) if self._num_dst else scores.detach() + 0 * total.sum()
+            out = (scores - of_edges).exp()
+        self._of_edges[_storage(out)] = out
+        if not is_known:
+            self._unknown[_storage(out)] = out
+        return out
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Call an operation of torch, or what it stands for."""
+        kwargs = dict(kwargs or {})
+        name: str = getattr(func, "__name__", "")
+        tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
+        if not torch.is_grad_enabled():
+            self.used.update({id(one): one for one in tensors if one.requires_grad})
+        if any(id(one) in self._aliases for one in tensors):
+            args, kwargs = tree_map(self._alias, (tuple(args), kwargs))
+            tensors = [self._alias(one) for one in tensors]
+        plain = name if name.startswith("__") else name.rstrip("_")
+        if plain in _REDUCTIONS and self._reduces_edges(tensors):
+            return self._reduced(name, args, kwargs)
+        if plain in _WRITES and self._reduces_edges(tensors):
+            raise _refusal(f"writes messages by {name}, which is no sum, mean, maximum or minimum over destinations")
+        index = [one for one in tensors if self.is_destinations(one)]
+        if index and plain not in _OF_DESTINATIONS:
+            raise _refusal(f"uses the destinations of edges in {name}, but neither to reduce messages nor to look up")
+        of_edges = [one for one in tensors if self._is_of_edges(one)]
+        problem = problem_of_rows(func, name, args, kwargs, of_edges) if of_edges else ""
+        if not problem and name not in ABOUT and any(self._is_turned(one) for one in tensors):
+            problem = f"uses rows of edges in another order of dimensions, in {name}"
+        if problem:
+            raise _refusal(problem)
+        if name == "dropout" and of_edges:
+            out = self._dropped(*args, **kwargs)
+        elif index and plain in ("index_select", "__getitem__", "embedding") and not self._num_dst:
+            table = next(one for one in tensors if not self.is_destinations(one))
+            # For the rows of a rank that has none, with gradients as on other ranks.
+            out = table.new_zeros(self._num_edges, *table.shape[1:]) + 0 * table.sum()
+        else:
+            out = func(*args, **kwargs)
+        if plain in COUNTS and self._num_edges > 1 and isinstance(out, Tensor) and self._num_edges in out.shape:
+            raise _refusal(f"counts the edges that are together, by {name}")
+        if name in CONSTANT:
+            self._constants[_storage(out)] = out
+        elif name not in ABOUT:
+            self._mark(name, args, tensors, index, of_edges, out)
+        return out
+
+    def _alias(self, value: Any) -> Any:
+        return self._aliases.get(id(value), value)
+
+    def _is_of_edges(self, value: Tensor) -> bool:
+        return value.dim() > 0 and len(value) == self._num_edges and _storage(value) in self._of_edges
+
+    def _is_turned(self, value: Tensor) -> bool:
+        return value.numel() > 0 and _storage(value) in self._of_edges and not self._is_of_edges(value)
+
+    def _reduces_edges(self, tensors: Sequence[Tensor]) -> bool:
+        return any(self.is_destinations(one) or self._is_of_edges(one) for one in tensors)
+
+    def _mark(
+        self,
+        name: str,
+        args: Sequence[Any],
+        tensors: Sequence[Tensor],
+        index: Sequence[Tensor],
+        of_edges: Sequence[Tensor],
+        out: Any,
+    ) -> None:
+        """Know the results of an operation for what they are."""
+        results = [one for one in tree_leaves(out) if isinstance(one, Tensor)]
+        if any(_storage(one) in self._unknown for one in tensors):
+            written = [args[0]] if args and isinstance(args[0], Tensor) and _writes_in_place(name) else []
+            self._unknown.update({_storage(one): one for one in (*results, *written)})
+        is_index = bool(index) and bool(args) and self.is_destinations(args[0])
+        for one in results:
+            if is_index:
+                self._destinations[_storage(one)] = one
+            elif (of_edges or index) and one.dim() and len(one) == self._num_edges:
+                self._of_edges[_storage(one)] = one
+            elif of_edges and one.numel() and not _writes_in_place(name):
+                raise _refusal(
+                    f"makes {list(one.shape)} of rows of {self._num_edges} edges by {name}: a row for each edge is "
+                    "expected until messages are reduced"
+                )
+
+    def _reduced(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+        """Return what a reduction writes to, with the messages of all parts as far as they are known."""
+        base: Tensor = args[0]
+        plain = name.rstrip("_")
+        given = {**dict(zip(_REDUCTIONS[plain], args[1:], strict=False)), **kwargs}
+        source, index = given.get("src", given.get("source")), given["index"]
+        kind = _KINDS.get(given.get("reduce", "sum"))
+        if not self.is_destinations(index) or kind is None or given.get("alpha", 1) != 1:
+            raise _refusal(f"reduces messages by {name} otherwise than to the sum, maximum or minimum of destinations")
+        if not isinstance(source, Tensor) or given["dim"] % source.dim() or len(source) != self._num_edges:
+            raise _refusal(f"reduces by {name} along another dimension than the first, that of edges")
+        if not self._is_of_edges(source) and _storage(source) not in self._constants:
+            raise _refusal(f"reduces what is not known to have a row for each of these edges, by {name}")
+        if base.shape[:1] != (self._num_dst,):
+            raise _refusal(f"reduces messages to {len(base)} rows, of {self._num_dst} destinations")
+        value, is_known = self._reduce(kind, source)
+        if kind == "sum":
+            out = base + value.to(base.dtype)
+        elif given.get("include_self", True):
+            out = torch.maximum(base, value) if kind == "max" else torch.minimum(base, value)
+        else:
+            out = base.where(value.isinf(), value) if value.is_floating_point() else value
+        out = base.copy_(out) if name.endswith("_") else out
+        if not is_known:
+            self._unknown[_storage(out)] = out
+        return out
+
+    def _dropped(self, rows: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        """Drop elements of rows of edges: by masks of edges, which are the same in whatever part these are."""
+        if not training or not p:
+            return rows
+        if inplace:
+            raise _refusal("drops elements in place; write dropout(x)")
+        self._num_masks += 1
+        key = (self._key + 0x9E3779B97F4A7C15 * self._num_masks) % (1 << 64)
+        return drop_elements(rows, key, self._edge_ids, p)
+
+    def is_unknown(self, value: Tensor) -> bool:
+        """Whether a tensor depends on a reduction that is not known yet."""
+        return _storage(value) in self._unknown
+
+
+def running_seam() -> Seam | None:
+    """Return what watches the operations of this thread, if they are those of messages."""
+    modes = reversed(_get_current_function_mode_stack())  # type: ignore[no-untyped-call] # torch has no type for it
+    return next((mode for mode in modes if isinstance(mode, Seam)), None)
+
+
+def _storage(value: Tensor) -> int:
+    return value.untyped_storage().data_ptr() if value.numel() else id(value)
+
+
+def _writes_in_place(name: str) -> bool:
+    return name == "__setitem__" or (name.endswith("_") and not name.startswith("__"))
+
+
+def _refusal(problem: str) -> InputError:
+    """Return the error for a message that cannot be computed by parts, with the line that it is in."""
+    frames = [one for one in traceback.extract_stack() if not one.filename.startswith(_OURS)]
+    of_layers = [one for one in frames if "/torch/" not in one.filename.replace("\\", "/")]
+    line = (of_layers or frames)[-1]
+    return InputError(
+        f"the message {problem}: what it is depends on which edges are together, and ranks have different ones "
+        f"({Path(line.filename).name}:{line.lineno}: {line.line})"
+    )

@@ -1,0 +1,358 @@
+"""A function of messages over edges that come by parts, level by level of its reductions, and backward once more.
+
+Messages may depend on reductions of other messages, as those of attention do on a softmax. So the function runs several
+times over all parts: each time the reductions that depend on known ones alone become known. When all are, its result
+follows from them and is computed once, with one edge that counts for nothing. Backward, each part is computed anew,
+from the last level to the first. No array of all edges is made, and none of a part outlives it (SAR, arXiv 2111.06483).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from headrace.ops.aggregate.differentiable_once import differentiable_once
+from headrace.ops.aggregate.precision import casting_as_now
+from headrace.ops.errors import InputError
+from headrace.pipeline.models.by_parts.seam import Seam, Unknown
+from headrace.pipeline.models.by_parts.statistics import Kind, Share, Statistic
+from headrace.pipeline.models.sar.messages import drawing
+from headrace.pipeline.models.sar.rounds import Rounds, described
+from headrace.pipeline.models.sar.shard import Shard
+from headrace.pipeline.models.sar.transfer import Tables
+
+#: The place of what is drawn behind all messages, beside the owners of shards.
+_AFTER = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """The edges of one part, as a function of messages sees them.
+
+    Parameters
+    ----------
+    tables
+        Rows of sources that are here, a table for each that was asked for.
+    sources: integer[n]
+        The row of each edge's source in them.
+    destinations: int64[n]
+        The row of each edge's destination, to look own rows up by.
+    index: int64[n]
+        The same, to reduce messages by.
+    positions: int64[n] or None
+        Where the edges are among those of this rank; None for the edge that counts for nothing.
+    num_dst
+        Destinations.
+    seam
+        What watches the function.
+    """
+
+    tables: Tables
+    sources: Tensor
+    destinations: Tensor
+    index: Tensor
+    positions: Tensor | None
+    num_dst: int
+    seam: Seam
+
+    def of_sources(self, table: int) -> Tensor:
+        """Return the rows of the sources of edges, [n, ...]."""
+        rows = self.tables[table].index_select(0, self.sources)
+        self.seam.rows_of_edges([rows])
+        return rows
+
+    def of_destinations(self, rows: Tensor) -> Tensor:
+        """Return the rows of the destinations of edges, [n, ...], of own rows."""
+        taken = rows.index_select(0, self.destinations) if len(rows) else _first(rows)
+        self.seam.rows_of_edges([taken])
+        return taken
+
+    def of_edges(self, values: Tensor) -> Tensor:
+        """Return the entries of edges, [n, ...], of those of all edges of this rank."""
+        taken = _first(values) if self.positions is None else values.index_select(0, self.positions)
+        self.seam.rows_of_edges([taken])
+        return taken
+
+
+#: Returns rows of destinations, [num_dst, ...], of messages that it reduces to them.
+Body: TypeAlias = Callable[[Edges], Tensor]
+
+
+@dataclass(eq=False)
+class Staged:
+    """One call of a function of messages.
+
+    Parameters
+    ----------
+    body
+        The function.
+    tables: each [num_src, ...]
+        Rows of owned nodes, as sources.
+    rounds
+        The parts of the edges.
+    edge_ids: int64[num_edges]
+    key
+        Of masks of dropout, if there are any; the same on all ranks.
+    name
+        Of what is computed, in words that are the same on all ranks.
+    """
+
+    body: Body
+    tables: Tables
+    rounds: Rounds
+    edge_ids: Tensor
+    key: int
+    name: str
+    casting: Callable[[], AbstractContextManager[Any]] = field(init=False)
+    inputs: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.casting = casting_as_now(self.edge_ids.device.type)
+        self.levels: list[list[Statistic]] = []
+        self.states: dict[int, list[Tensor]] = {}
+        self.kept: Tables = ()
+        self.used: dict[int, Tensor] = {}
+
+    def __call__(self) -> Tensor:
+        """Return the result, with gradients for the tables and whatever else the function uses."""
+        wants_gradients = torch.is_grad_enabled()
+        with torch.no_grad():
+            out = self._forward(keep=wants_gradients)
+        inputs = {id(one): one for one in self.tables if one.requires_grad} | self.used
+        self.used = {}
+        if not wants_gradients or not inputs:
+            return out
+        self.result, self.inputs = out, tuple(inputs)
+        result: Tensor = _Backward.apply(self, *inputs.values())  # type: ignore[no-untyped-call]
+        return result
+
+    def _forward(self, *, keep: bool) -> Tensor:
+        while True:
+            self.states.pop(_AFTER, None)  # what is drawn behind messages is drawn once more
+            shares, out = self.run_last({}, self.known())
+            if out is not None:
+                if not self.levels:
+                    raise InputError(f"{self.name}: expected messages to be reduced to destinations, got none reduced")
+                return out
+            level = [Statistic(one, self.rounds.num_dst) for one in shares]
+
+            def visit(shard: Shard, rows: Tables) -> None:
+                if len(shard.indices):
+                    found, _ = self.run(shard, rows, {}, self.known(), len(level))  # noqa: B023 - it is called at once
+                    for statistic, share in zip(level, found, strict=True):  # noqa: B023
+                        statistic.add(share)
+
+            self.kept = self.rounds.forward(self.tables, visit, self.what(len(self.levels)), keep=keep)
+            self.levels.append(level)
+
+    def what(self, level: int) -> str:
+        """Say what rows come for; the same on all ranks."""
+        return described(f"{self.name}, level {level + 1}", (), ())
+
+    def known(self, below: int | None = None) -> list[Tensor]:
+        """Return the reductions of the levels below one, or of all."""
+        return [one.value for level in self.levels[:below] for one in level]
+
+    def run_last(self, aliases: dict[int, Tensor], known: Sequence[Tensor]) -> tuple[list[Share], Tensor | None]:
+        """Run the function for one edge, whose messages count for nothing."""
+        device = self.edge_ids.device
+        nothing = torch.zeros(1, dtype=torch.int64, device=device)
+        tables = tuple(_first(one.detach()) for one in self.tables)
+        if torch.is_grad_enabled():  # so that it is seen which reductions have gradients for them
+            tables = tuple(one.requires_grad_(own.requires_grad) for one, own in zip(tables, self.tables, strict=True))
+        part = Shard(_AFTER, 1, nothing, nothing, nothing)
+        return self._run(part, tables, aliases, known, nothing, None, None)
+
+    def run(
+        self, shard: Shard, rows: Tables, aliases: dict[int, Tensor], known: Sequence[Tensor], most: int
+    ) -> tuple[list[Share], Tensor | None]:
+        """Run the function for the edges of a shard, until a number of further reductions are there."""
+        positions = shard.positions.long()
+        return self._run(shard, rows, aliases, known, shard.destinations, positions, most)
+
+    def _run(
+        self,
+        shard: Shard,
+        rows: Tables,
+        aliases: dict[int, Tensor],
+        known: Sequence[Tensor],
+        destinations: Tensor,
+        positions: Tensor | None,
+        most: int | None,
+    ) -> tuple[list[Share], Tensor | None]:
+        found: list[Share] = []
+        place = 0
+
+        def reduce(kind: Kind, source: Tensor) -> tuple[Tensor, bool]:
+            nonlocal place
+            place += 1
+            if place <= len(known):
+                return known[place - 1], True
+            if seam.is_unknown(source) or (most is not None and len(found) == most):
+                raise Unknown
+            of_nothing = source.new_zeros(self.rounds.num_dst, *source.shape[1:])
+            if positions is None:  # of an edge that counts for nothing
+                found.append(Share(kind, of_nothing, source, destinations))
+            else:
+                found.append(Share.of(kind, source, destinations, self.rounds.num_dst))
+            if len(found) == most:
+                raise Unknown
+            return of_nothing, False
+
+        ids = self.edge_ids[:1] if positions is None else self.edge_ids.index_select(0, positions)
+        ids = ids if len(ids) else destinations
+        seam = Seam(reduce, self.rounds.num_dst, ids, self.key, aliases)
+        out = None
+        try:
+            with self.casting(), drawing(self.states, shard.owner), seam:
+                index = seam.destinations(destinations)
+                edges = Edges(rows, shard.indices, destinations, index, positions, self.rounds.num_dst, seam)
+                out = self.body(edges)
+        except Unknown:
+            pass
+        finally:
+            self.used |= seam.used
+            seam.close()
+        return found, None if found else out
+
+
+def _first(values: Tensor) -> Tensor:
+    """Return the first row; where there is none zeros, with gradients as on other ranks."""
+    return values[:1].clone() if len(values) else values.new_zeros(1, *values.shape[1:]) + 0 * values.sum()
+
+
+class _Backward(torch.autograd.Function):
+    """The result of a call that was computed without a graph."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Staged, *inputs: Tensor) -> Tensor:
+        """Return the result."""
+        out = call.result
+        del call.result
+        ctx.call = call
+        ctx.save_for_backward(*inputs)
+        return out
+
+    @staticmethod
+    @differentiable_once
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute each part anew, from the last level to the first."""
+        return (None, *_Gradients(ctx.call, ctx.saved_tensors).of(gradients[0]))
+
+
+class _Gradients:
+    """The gradients of one call, as they add up.
+
+    Parameters
+    ----------
+    call
+        The call.
+    inputs
+        The tensors that gradients are for.
+    """
+
+    def __init__(self, call: Staged, inputs: Sequence[Tensor]) -> None:
+        self._call, self._inputs = call, inputs
+        self._totals: list[Tensor | None] = [None] * len(inputs)
+        self._aliases = [one.detach().requires_grad_() for one in inputs]
+        self._by_id = dict(zip(call.inputs, self._aliases, strict=True))
+        self._known = [one.detach().requires_grad_() if one.is_floating_point() else one for one in call.known()]
+        self._of_known: list[Tensor | None] = [None] * len(self._known)
+        places = {number: place for place, number in enumerate(call.inputs)}
+        self._tables = [places.get(id(one)) for one in call.tables]
+        wanted = any(place is not None for place in self._tables)
+        self._sums = tuple(torch.zeros_like(one) for one in call.tables) if wanted else None
+
+    def of(self, gradient: Tensor) -> list[Tensor]:
+        """Return the gradients of all inputs."""
+        call = self._call
+        with torch.enable_grad():
+            _, out = call.run_last(self._by_id, self._known)
+        assert out is not None  # it was in the forward direction
+        if out.requires_grad:
+            self._pull([out], [gradient], self._known, ())
+        del out
+        for number in reversed(range(len(call.levels))):
+            self._level(number)
+        for place, total in zip(self._tables, self._sums or (), strict=False):
+            if place is not None:
+                self._add(self._totals, place, total)
+        # Zeros, where this rank has no edge that a tensor is used for.
+        return [
+            torch.zeros_like(one) if total is None else total
+            for one, total in zip(self._inputs, self._totals, strict=True)
+        ]
+
+    def _level(self, number: int) -> None:
+        call, level = self._call, self._call.levels[number]
+        first = sum(len(one) for one in call.levels[:number])
+        known, gradients = self._known[:first], self._of_known[first : first + len(level)]
+        with torch.enable_grad():  # the same is asked on all ranks, whatever edges they have
+            shares, _ = call.run_last(self._by_id, known)
+        asked = [
+            place
+            for place, (share, one) in enumerate(zip(shares, gradients, strict=True))
+            if one is not None and share.source.requires_grad
+        ]
+        if not asked:
+            return
+        self._expect([shares[place].source for place in asked], known)
+        del shares
+
+        def visit(shard: Shard, rows: Tables | None, into: Tables | None) -> None:
+            assert rows is not None  # they were asked for
+            if not len(shard.indices):
+                return
+            leaves = tuple(
+                one.detach().requires_grad_(place is not None) for one, place in zip(rows, self._tables, strict=True)
+            )
+            with torch.enable_grad():
+                found, _ = call.run(shard, leaves, self._by_id, known, len(level))
+            of_shares = [
+                (found[place].value, level[place].gradient_of(found[place], gradient))
+                for place in asked
+                if found[place].value.requires_grad and (gradient := gradients[place]) is not None
+            ]
+            del found
+            if of_shares:
+                values, by_values = zip(*of_shares, strict=True)
+                by_rows = self._pull(values, by_values, known, leaves)
+                for place, part in enumerate(by_rows if into is not None else ()):
+                    if part is not None and into is not None:
+                        into[place].add_(part)
+
+        call.rounds.backward(call.tables, visit, self._sums, call.kept, call.what(number))
+
+    def _expect(self, messages: Sequence[Tensor], known: Sequence[Tensor]) -> None:
+        """Let reductions that messages depend on have gradients, also where this rank has no edges."""
+        ends = [(place, one) for place, one in enumerate(known) if one.requires_grad]
+        nothing = [torch.zeros_like(one) for one in messages]
+        found = torch.autograd.grad(messages, [one for _, one in ends], nothing, allow_unused=True) if ends else ()
+        for (place, one), part in zip(ends, found, strict=True):
+            if part is not None and self._of_known[place] is None:
+                self._of_known[place] = torch.zeros_like(one)
+
+    def _pull(
+        self, values: Sequence[Tensor], gradients: Sequence[Tensor], known: Sequence[Tensor], rows: Sequence[Tensor]
+    ) -> list[Tensor | None]:
+        """Add gradients of values to those of what they are made of, and return those of rows."""
+        ends = [*known, *self._aliases]
+        asked = [one for one in (*ends, *rows) if one.requires_grad]
+        found = torch.autograd.grad(values, asked, gradients, allow_unused=True)
+        parts = {id(one): part for one, part in zip(asked, found, strict=True)}
+        for place, one in enumerate(known):
+            self._add(self._of_known, place, parts.get(id(one)))
+        for place, one in enumerate(self._aliases):
+            self._add(self._totals, place, parts.get(id(one)))
+        return [parts.get(id(one)) for one in rows]
+
+    @staticmethod
+    def _add(totals: list[Tensor | None], place: int, part: Tensor | None) -> None:
+        total = totals[place]
+        if part is not None:
+            totals[place] = part if total is None else total + part

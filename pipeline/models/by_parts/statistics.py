@@ -1,0 +1,108 @@
+"""Reductions of messages to destinations, of which each part of the edges has a share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+#: Kinds of reductions; "logsumexp" is what a softmax over the edges of a destination is made of.
+Kind = Literal["sum", "max", "min", "logsumexp"]
+
+_EMPTY: dict[Kind, float] = {"sum": 0.0, "max": -torch.inf, "min": torch.inf, "logsumexp": -torch.inf}
+
+
+@dataclass
+class Share:
+    """What the edges of one part add to a reduction.
+
+    Parameters
+    ----------
+    kind
+        The reduction.
+    value: [num_dst, ...]
+        Of the messages of this part; that of no messages where a destination has none here.
+    source: [n, ...]
+        The messages.
+    index: int64[n]
+        Their destinations.
+    """
+
+    kind: Kind
+    value: Tensor
+    source: Tensor
+    index: Tensor
+
+    @staticmethod
+    def of(kind: Kind, source: Tensor, index: Tensor, num_dst: int) -> Share:
+        """Reduce messages, with gradients."""
+        empty = source.new_full((num_dst, *source.shape[1:]), _empty(kind, source.dtype))
+        if kind == "sum":
+            return Share(kind, empty.index_add(0, index, source), source, index)
+        places = index.view(-1, *(1 for _ in source.shape[1:])).expand_as(source)
+        if kind in ("max", "min"):
+            return Share(kind, empty.scatter_reduce(0, places, source, f"a{kind}"), source, index)
+        largest = empty.scatter_reduce(0, places, source.detach(), "amax")
+        largest = largest.masked_fill(largest.isinf(), 0)
+        total = torch.zeros_like(empty).index_add(0, index, (source - largest.index_select(0, index)).exp())
+        has = total > 0
+        return Share(kind, (largest + total.where(has, 1.0).log()).where(has, -torch.inf), source, index)
+
+    def ties(self, value: Tensor) -> Tensor:
+        """Return how many messages have the value that a destination has: [num_dst, ...]."""
+        same = (self.source == value.index_select(0, self.index)).to(value.dtype)
+        return torch.zeros_like(value).index_add(0, self.index, same)
+
+
+class Statistic:
+    """A reduction of the messages of all parts, or of those so far.
+
+    Attributes
+    ----------
+    kind
+        The reduction.
+    value : torch.Tensor
+        [num_dst, ...].
+    ties : torch.Tensor or None
+        Of largest and smallest messages, how many have that value: [num_dst, ...]; 0 for a destination without edges.
+    """
+
+    def __init__(self, like: Share, num_dst: int) -> None:
+        self.kind = like.kind
+        value = like.value
+        self.value = value.new_full((num_dst, *value.shape[1:]), _empty(self.kind, value.dtype))
+        self.ties = torch.zeros_like(self.value) if self.kind in ("max", "min") else None
+
+    def add(self, share: Share) -> None:
+        """Take the messages of one more part in."""
+        if self.kind == "sum":
+            self.value += share.value
+        elif self.kind == "logsumexp":
+            self.value = torch.logaddexp(self.value, share.value)
+        else:
+            assert self.ties is not None  # they are counted
+            beats = share.value > self.value if self.kind == "max" else share.value < self.value
+            counted = share.ties(share.value)
+            self.ties = torch.where(beats, counted, self.ties + counted.where(share.value == self.value, 0))
+            self.value = torch.where(beats, share.value, self.value)
+
+    def gradient_of(self, share: Share, gradient: Tensor) -> Tensor:
+        """Return the gradient of a part's share, from that of the whole; among equal messages it is divided evenly."""
+        if self.kind == "sum":
+            return gradient
+        if self.kind == "logsumexp":
+            part = (share.value.detach() - self.value).exp()
+            return gradient * part.where(share.value.detach() > -torch.inf, 0.0)
+        assert self.ties is not None  # they were counted
+        value = share.value.detach()
+        here = share.ties(value).where(value == self.value, 0)
+        return gradient * here / self.ties.clamp(min=1)
+
+
+def _empty(kind: Kind, dtype: torch.dtype) -> float:
+    """Return the reduction of no messages, as far as a dtype has it."""
+    if dtype.is_floating_point or kind == "sum":
+        return _EMPTY[kind]
+    return torch.iinfo(dtype).min if kind == "max" else torch.iinfo(dtype).max

@@ -1,0 +1,206 @@
+"""What stands for the edges of a `ShardedGraph` in the layers of PyG, and PyG's functions of edges over it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from threading import Lock
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.ops.errors import InputError
+from headrace.pipeline.models.by_parts.row_rules import ABOUT
+from headrace.pipeline.models.by_parts.seam import running_seam
+from headrace.pipeline.models.message_graph import (
+    means_without_loops,
+    sums_without_loops,
+    with_remaining_loops,
+)
+from headrace.pipeline.models.sar.replaced_layer import without_infinity
+from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
+from headrace.pipeline.models.sar.values_of_edges import Normalised
+
+
+class EdgeIndex(Tensor):
+    """The edges of a graph, in the place of ``edge_index``: [2, num_edges] without numbers.
+
+    Attributes
+    ----------
+    graph
+        The graph.
+    has_loops
+        Whether its loops count; without them a layer can only go on by adding one at each node.
+    """
+
+    graph: ShardedGraph
+    has_loops: bool
+
+    @staticmethod
+    def of(graph: ShardedGraph, *, has_loops: bool = True) -> EdgeIndex:
+        """Return what stands for the edges of a graph."""
+        empty = torch.zeros((), dtype=torch.int64, device=graph.owned.device).expand(2, graph.num_edges)
+        edges: EdgeIndex = Tensor._make_subclass(EdgeIndex, empty)  # noqa: SLF001 - as torch documents it
+        edges.graph, edges.has_loops = graph, has_loops
+        return edges
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer what edges are like, and refuse to say which they are.
+
+        Raises
+        ------
+        InputError
+            If a layer asks for the ends of edges.
+        """
+        name = getattr(func, "__name__", "")
+        if name not in ABOUT:
+            raise InputError(
+                f"expected a layer to look at edges by propagate() and PyG's own functions of loops alone, got {name} "
+                "of edge_index: a rank does not know the nodes of others by the numbers that they have there"
+            )
+        with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 - as torch documents it
+            return func(*args, **(kwargs or {}))
+
+
+def _remove_self_loops(edges: EdgeIndex, edge_attr: Tensor | None = None) -> tuple[EdgeIndex, Tensor | None]:
+    return EdgeIndex.of(edges.graph, has_loops=False), edge_attr
+
+
+def _add_self_loops(
+    edges: EdgeIndex,
+    edge_attr: Tensor | None = None,
+    fill_value: Any = None,
+    num_nodes: Any = None,
+) -> tuple[EdgeIndex, Tensor | None]:
+    del num_nodes  # those of the graph
+    graph = edges.graph
+    if edges.has_loops:
+        raise InputError(
+            "add_self_loops: expected remove_self_loops before it, as a node has one loop over shards; call "
+            "add_remaining_self_loops, or remove loops first"
+        )
+    looped = EdgeIndex.of(graph.with_self_loops())
+    if edge_attr is None:
+        return looped, None
+    return looped, torch.cat([edge_attr, _of_loops(graph, edge_attr, fill_value)])
+
+
+def _of_loops(graph: ShardedGraph, edge_attr: Tensor, fill_value: Any) -> Tensor:
+    """Return the features of the loops at owned nodes."""
+    if fill_value in ("mean", "add", "sum"):
+        return (means_without_loops if fill_value == "mean" else sums_without_loops)(graph, edge_attr)
+    if isinstance(fill_value, str):
+        raise InputError(f"add_self_loops: expected fill_value to be mean, add or numbers, got {fill_value!r}")
+    fill = torch.as_tensor(1.0 if fill_value is None else fill_value, dtype=edge_attr.dtype, device=edge_attr.device)
+    return fill.expand(graph.num_dst, *edge_attr.shape[1:])
+
+
+def _add_remaining_self_loops(
+    edges: EdgeIndex,
+    edge_attr: Tensor | None = None,
+    fill_value: Any = None,
+    num_nodes: Any = None,
+) -> tuple[EdgeIndex, Tensor | None]:
+    del num_nodes
+    if edge_attr is None:
+        return EdgeIndex.of(edges.graph.with_self_loops()), None
+    if edge_attr.dim() != 1 or isinstance(fill_value, str):
+        raise InputError("add_remaining_self_loops: expected a weight for each edge and a number to fill in")
+    graph, weights = with_remaining_loops(edges.graph, edge_attr, 1.0 if fill_value is None else float(fill_value))
+    return EdgeIndex.of(graph), weights
+
+
+def _gcn_norm(
+    edges: EdgeIndex,
+    edge_weight: Tensor | None = None,
+    num_nodes: Any = None,
+    improved: bool = False,
+    add_self_loops: bool = True,
+    flow: str = "source_to_target",
+    dtype: torch.dtype | None = None,
+) -> tuple[EdgeIndex, Normalised]:
+    """Return the edges with a loop at each node, and their weights by the degrees of both ends (arXiv 1609.02907)."""
+    del num_nodes
+    if flow != "source_to_target":
+        raise InputError(f"gcn_norm: expected flow='source_to_target' over shards, got {flow!r}")
+    if add_self_loops:
+        edges, edge_weight = _add_remaining_self_loops(edges, edge_weight, 2.0 if improved else 1.0)
+    degrees = edges.graph.in_degrees() if edge_weight is None else edges.graph.sum_edges(edge_weight)
+    factor = without_infinity(degrees.to(dtype or torch.get_default_dtype()), -0.5)
+    return edges, Normalised(edge_weight, factor)
+
+
+def _softmax(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    @wraps(original)
+    def softmax(src: Tensor, index: Any = None, ptr: Any = None, num_nodes: Any = None, dim: int = 0) -> Tensor:
+        seam = running_seam()
+        if seam is not None and seam.is_destinations(index) and dim % src.dim() == 0:
+            return seam.softmax(src)
+        return original(src, index, ptr, num_nodes, dim)
+
+    return softmax
+
+
+def _of_edges(ours: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def instead(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def call(edge_index: Any, *args: Any, **kwargs: Any) -> Any:
+            return (ours if isinstance(edge_index, EdgeIndex) else original)(edge_index, *args, **kwargs)
+
+        return call
+
+    return instead
+
+
+#: What stands for functions of `torch_geometric.utils` in the modules of layers, while one of these runs.
+_INSTEAD: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "remove_self_loops": _of_edges(_remove_self_loops),
+    "add_self_loops": _of_edges(_add_self_loops),
+    "add_remaining_self_loops": _of_edges(_add_remaining_self_loops),
+    "softmax": _softmax,
+    "gcn_norm": _of_edges(_gcn_norm),
+}
+
+
+def _is_of_pyg(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("torch_geometric.")
+
+
+_LOCK = Lock()
+_RUNNING: dict[ModuleType, tuple[int, dict[str, Any]]] = {}
+
+
+@contextmanager
+def known_functions(layer: type) -> Iterator[None]:
+    """Let PyG's functions in the modules of a layer's classes know such edges; of others they do what they did."""
+    modules = {sys.modules[one.__module__] for one in layer.__mro__ if one.__module__ in sys.modules}
+    with ExitStack() as stack:
+        for module in modules:
+            stack.enter_context(_replaced(module))
+        yield
+
+
+@contextmanager
+def _replaced(module: ModuleType) -> Iterator[None]:
+    with _LOCK:
+        number, originals = _RUNNING.get(module, (0, {}))
+        if not number:
+            originals = {name: own for name, own in vars(module).items() if name in _INSTEAD and _is_of_pyg(own)}
+            for name, own in originals.items():
+                setattr(module, name, _INSTEAD[name](own))
+        _RUNNING[module] = number + 1, originals
+    try:
+        yield
+    finally:
+        with _LOCK:
+            number, originals = _RUNNING[module]
+            _RUNNING[module] = number - 1, originals
+            if number == 1:
+                del _RUNNING[module]
+                for name, own in originals.items():
+                    setattr(module, name, own)

@@ -1,0 +1,110 @@
+"""Faults in layers whose messages are computed part by part: levels, merged reductions, gradients, what is refused."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_PARTS = "pipeline/models/by_parts/"
+_SAR = "pipeline/models/sar/"
+_TESTS = "tests/behaviour/models/sar/test_any_layer.py::"
+_ROWS = _TESTS + "test_ranks_compute_what_pyg_does"
+_REFUSED = _TESTS + "test_messages_that_look_at_other_edges_are_refused"
+
+ANY_LAYER = (
+    Mutant(
+        _PARTS + "statistics.py",
+        "self.value = torch.logaddexp(self.value, share.value)",
+        "self.value = torch.maximum(self.value, share.value)",
+        _ROWS + "[transformer]",
+    ),
+    Mutant(
+        _PARTS + "statistics.py",
+        "self.ties = torch.where(beats, counted, self.ties + counted.where(share.value == self.value, 0))",
+        "self.ties = counted",
+        _TESTS + "test_equal_messages_share_the_gradient_evenly",
+    ),
+    Mutant(
+        _PARTS + "statistics.py",
+        "here = share.ties(value).where(value == self.value, 0)",
+        "here = share.ties(value)",
+        _ROWS + "[graph_max]",
+    ),
+    Mutant(
+        _PARTS + "statistics.py",
+        "return gradient * part.where(share.value.detach() > -torch.inf, 0.0)",
+        "return gradient",
+        _ROWS + "[gatv2]",
+    ),
+    Mutant(
+        _PARTS + "seam.py",
+        "if not is_known:\n            self._unknown[_storage(out)] = out\n        return out\n\n    def _dropped",
+        "return out\n\n    def _dropped",
+        _ROWS + "[two_softmaxes]",
+    ),
+    Mutant(
+        _PARTS + "seam.py",
+        'problem = problem_of_rows(func, name, args, kwargs, of_edges) if of_edges else ""',
+        'problem = ""',
+        _REFUSED,
+    ),
+    Mutant(
+        _PARTS + "seam.py",
+        "if index and plain not in _OF_DESTINATIONS:",
+        "if False:",
+        _REFUSED,
+    ),
+    Mutant(
+        _PARTS + "seam.py",
+        "return drop_elements(rows, key, self._edge_ids, p)",
+        "return drop_elements(rows, key, torch.arange(len(rows)), p)",
+        _TESTS + "test_masks_belong_to_edges",
+    ),
+    Mutant(
+        _PARTS + "staged.py",
+        "self._expect([shares[place].source for place in asked], known)",
+        "pass",
+        _ROWS + "[transformer]",
+    ),
+    Mutant(
+        _PARTS + "staged.py",
+        "torch.zeros_like(one) if total is None else total\n",
+        "total\n",
+        _ROWS + "[gine]",
+    ),
+    Mutant(
+        _PARTS + "staged.py",
+        "self._add(self._of_known, place, parts.get(id(one)))",
+        "pass",
+        _ROWS + "[gin]",
+    ),
+    Mutant(
+        _PARTS + "row_rules.py",
+        "return any(one is None or one % max(1, number) == 0 for one in dims)",
+        "return False",
+        _REFUSED,
+    ),
+    Mutant(
+        _SAR + "edge_index.py",
+        "return looped, torch.cat([edge_attr, _of_loops(graph, edge_attr, fill_value)])",
+        "return looped, torch.cat([edge_attr, torch.zeros_like(_of_loops(graph, edge_attr, fill_value))])",
+        _ROWS + "[gatv2_edges]",
+    ),
+    Mutant(
+        _SAR + "values_of_edges.py",
+        "return values if self.weight is None else values * edges.of_edges(self.weight)",
+        "return values",
+        _ROWS + "[appnp]",
+    ),
+    Mutant(
+        _SAR + "any_pyg.py",
+        "own = {**values, **{name: given[name] for name in names if name in given}}",
+        "own = values",
+        _TESTS + "test_rows_that_update_asks_for_are_whole",
+    ),
+    Mutant(
+        _SAR + "edge_index.py",
+        "if number == 1:",
+        "if False:",
+        _TESTS + "test_functions_of_pyg_are_as_they_were",
+    ),
+)
