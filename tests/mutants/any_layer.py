@@ -19,8 +19,8 @@ ANY_LAYER = (
     ),
     Mutant(
         _PARTS + "statistics.py",
-        "self.ties = torch.where(beats, counted, self.ties + counted.where(share.value == self.value, 0))",
-        "self.ties = counted",
+        "self.ties = self.ties.where(self.value == merged, 0) + here",
+        "self.ties = here",
         _TESTS + "test_equal_messages_share_the_gradient_evenly",
     ),
     Mutant(

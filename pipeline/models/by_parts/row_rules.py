@@ -38,12 +38,13 @@ _ALONG: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys((
         "sum", "mean", "max", "min", "std", "var", "prod", "amax", "amin", "logsumexp", "median", "any", "all",
         "argmax", "argmin", "nanmean", "nansum", "softmax", "log_softmax", "softmin", "cumsum", "cumprod",
-        "logcumsumexp", "cummax", "cummin", "sort", "argsort", "mode",
+        "logcumsumexp", "cummax", "cummin",
     ), (1, None)),
-    **dict.fromkeys(("norm", "linalg_vector_norm", "topk", "kthvalue", "quantile"), (2, None)),
+    **dict.fromkeys(("norm", "linalg_vector_norm", "quantile"), (2, None)),
+    **dict.fromkeys(("topk", "kthvalue"), (2, -1)),
     **dict.fromkeys(("unbind", "select", "narrow", "cat", "concat", "concatenate", "gather", "index_select"), (1, 0)),
     **dict.fromkeys(("chunk", "split", "tensor_split", "take_along_dim"), (2, 0)),
-    **dict.fromkeys(("flip", "fliplr", "glu"), (1, -1)),
+    **dict.fromkeys(("sort", "argsort", "mode", "fliplr", "glu"), (1, -1)),
     "repeat_interleave": (2, None),
     "roll": (2, None),
     "stack": (1, 0),
@@ -88,6 +89,12 @@ def problem_of_rows(
     if name == "__get__":
         attribute = getattr(getattr(func, "__self__", None), "__name__", "")
         return several if attribute in _TRANSPOSED else ""
+    if plain == "flip":
+        given = [*args[1:], *kwargs.values()]
+        dims = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+        return several if any(one % rows[0].dim() == 0 for one in dims) else ""
+    if plain == "batch_norm":  # in evaluation it scales and shifts each row
+        return several if kwargs.get("training", args[5] if len(args) > 5 else False) else ""
     if plain in _ALONG:
         return several if _is_along_edges(plain, args, kwargs, rows) else ""
     if plain == "embedding" and len(args) > 1 and _is(args[1], rows):
@@ -95,7 +102,7 @@ def problem_of_rows(
     if name in ABOUT or plain in _KEEP or _is_pointwise(plain):
         return ""
     if plain in ("__getitem__", "__setitem__"):
-        return several if _is(args[0], rows) and _chooses_rows(args[1], rows, writes=plain == "__setitem__") else ""
+        return several if _is(args[0], rows) and chooses_rows(args[1], rows, writes=plain == "__setitem__") else ""
     if plain in ("linear", "matmul", "mm", "__matmul__", "__rmatmul__"):
         second = args[0] if plain == "__rmatmul__" else args[1] if len(args) > 1 else next(iter(kwargs.values()), None)
         sums_edges = isinstance(second, Tensor) and _is(second, rows) and (plain == "linear" or second.dim() <= 2)
@@ -152,7 +159,7 @@ def _first_moved(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> l
     return [one for value in given for one in (value if isinstance(value, tuple | list) else [value])]
 
 
-def _chooses_rows(index: Any, rows: Sequence[Tensor], *, writes: bool) -> bool:
+def chooses_rows(index: Any, rows: Sequence[Tensor], *, writes: bool) -> bool:
     """Whether an index of rows of edges picks some of them, by their place among the others."""
     first = (index[0] if index else Ellipsis) if isinstance(index, tuple) else index
     if writes and isinstance(first, Tensor) and first.dtype == torch.bool and _is(first, rows):

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._pytree import tree_leaves, tree_map
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.by_parts.row_rules import ABOUT, CONSTANT, COUNTS, problem_of_rows
+from headrace.pipeline.models.by_parts.row_rules import ABOUT, CONSTANT, COUNTS, chooses_rows, problem_of_rows
 from headrace.pipeline.models.by_parts.statistics import Kind
 from headrace.pipeline.models.replace_modules import drop_elements
 
@@ -26,6 +26,9 @@ _REDUCTIONS = {
 }
 _KINDS: dict[str, Kind] = {"sum": "sum", "amax": "max", "amin": "min"}
 
+#: What makes a number of Python of a tensor.
+_NUMBERS = {"item", "tolist", "__bool__", "__float__", "__int__", "__index__", "numpy", "__array__"}
+
 #: Other operations that write by an index.
 _WRITES = {"scatter", "index_copy", "index_fill", "index_put", "masked_scatter", "segment_reduce", "bincount"}
 
@@ -35,7 +38,7 @@ _OF_DESTINATIONS = ABOUT | {
     "long", "detach", "index_select", "gather", "__getitem__", "embedding",
 }  # fmt: skip
 
-_OURS = str(Path(__file__).parents[3])
+_OURS = str(Path(__file__).parents[2])
 
 
 class Unknown(BaseException):
@@ -50,8 +53,8 @@ class Seam(TorchFunctionMode):
     reduce
         Called for each reduction with its kind and the messages; returns the reduced rows, [num_dst, ...], and whether
         they are known already.
-    num_dst
-        Destinations.
+    has_edges: bool[num_dst]
+        Whether destinations have edges, in any part.
     edge_ids: int64[n]
         Of the edges of this part: masks of dropout belong to them.
     key
@@ -63,13 +66,20 @@ class Seam(TorchFunctionMode):
     def __init__(
         self,
         reduce: Callable[[Kind, Tensor], tuple[Tensor, bool]],
-        num_dst: int,
+        has_edges: Tensor,
         edge_ids: Tensor,
         key: int,
         aliases: Mapping[int, Tensor],
     ) -> None:
         super().__init__()
-        self._reduce, self._num_dst, self._edge_ids, self._key, self._aliases = reduce, num_dst, edge_ids, key, aliases
+        self._reduce, self._has_edges, self._edge_ids, self._key, self._aliases = (
+            reduce,
+            has_edges,
+            edge_ids,
+            key,
+            aliases,
+        )
+        self._num_dst = len(has_edges)
         self._num_edges, self._num_masks = len(edge_ids), 0
         #: By storage; tensors are held, so that no other one gets theirs.
         self._of_edges: dict[int, Tensor] = {}
@@ -121,19 +131,22 @@ class Seam(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         name: str = getattr(func, "__name__", "")
         tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
-        if not torch.is_grad_enabled():
-            self.used.update({id(one): one for one in tensors if one.requires_grad})
+        if not self._aliases:  # forward; what was computed meanwhile is no leaf
+            used = [one for one in tensors if one.requires_grad and (one.is_leaf or not torch.is_grad_enabled())]
+            self.used.update({id(one): one for one in used})
         if any(id(one) in self._aliases for one in tensors):
             args, kwargs = tree_map(self._alias, (tuple(args), kwargs))
             tensors = [self._alias(one) for one in tensors]
         plain = name if name.startswith("__") else name.rstrip("_")
+        if plain in _NUMBERS and any(self.is_unknown(one) for one in tensors):
+            raise Unknown
         if plain in _REDUCTIONS and self._reduces_edges(tensors):
             return self._reduced(name, args, kwargs)
         if plain in _WRITES and self._reduces_edges(tensors):
             raise _refusal(f"writes messages by {name}, which is no sum, mean, maximum or minimum over destinations")
         index = [one for one in tensors if self.is_destinations(one)]
-        if index and plain not in _OF_DESTINATIONS:
-            raise _refusal(f"uses the destinations of edges in {name}, but neither to reduce messages nor to look up")
+        if index:
+            self._check_use(name, args, kwargs, index, tensors)
         of_edges = [one for one in tensors if self._is_of_edges(one)]
         problem = problem_of_rows(func, name, args, kwargs, of_edges) if of_edges else ""
         if not problem and name not in ABOUT and any(self._is_turned(one) for one in tensors):
@@ -155,6 +168,32 @@ class Seam(TorchFunctionMode):
         elif name not in ABOUT:
             self._mark(name, args, tensors, index, of_edges, out)
         return out
+
+    def _check_use(
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        index: Sequence[Tensor],
+        tensors: Sequence[Tensor],
+    ) -> None:
+        """Refuse to use the destinations of edges otherwise than to look rows of destinations up by."""
+        plain = name if name.startswith("__") else name.rstrip("_")
+        if plain not in _OF_DESTINATIONS:
+            raise _refusal(f"uses the destinations of edges in {name}, but neither to reduce messages nor to look up")
+        if plain not in ("index_select", "gather", "__getitem__", "embedding"):
+            return
+        if any(args[0] is one for one in index) and plain != "embedding":
+            if plain != "__getitem__" or chooses_rows(args[1], index, writes=False):
+                raise _refusal(f"looks at several edges at once, in {name} of their destinations")
+            return
+        table = next((one for one in tensors if not self.is_destinations(one)), None)
+        along = kwargs.get("dim", args[1] if plain in ("index_select", "gather") and len(args) > 1 else 0)
+        if table is not None and table.dim() and table.shape[along] != self._num_dst:
+            raise _refusal(
+                f"looks destinations up in {list(table.shape)}, by {name}, of {self._num_dst} that this rank owns: rows "
+                "of owned nodes go to propagate(), and come as x_i"
+            )
 
     def _alias(self, value: Any) -> Any:
         return self._aliases.get(id(value), value)
@@ -184,6 +223,8 @@ class Seam(TorchFunctionMode):
             self._unknown.update({_storage(one): one for one in (*results, *written)})
         is_index = bool(index) and bool(args) and self.is_destinations(args[0])
         for one in results:
+            if is_index and one.is_floating_point():
+                raise _refusal(f"computes with the destinations of edges, by {name}: ranks have other numbers for them")
             if is_index:
                 self._destinations[_storage(one)] = one
             elif (of_edges or index) and one.dim() and len(one) == self._num_edges:
@@ -215,7 +256,7 @@ class Seam(TorchFunctionMode):
         elif given.get("include_self", True):
             out = torch.maximum(base, value) if kind == "max" else torch.minimum(base, value)
         else:
-            out = base.where(value.isinf(), value) if value.is_floating_point() else value
+            out = value.where(self._has_edges.view(-1, *(1 for _ in value.shape[1:])), base)
         out = base.copy_(out) if name.endswith("_") else out
         if not is_known:
             self._unknown[_storage(out)] = out
@@ -252,7 +293,7 @@ def _writes_in_place(name: str) -> bool:
 
 def _refusal(problem: str) -> InputError:
     """Return the error for a message that cannot be computed by parts, with the line that it is in."""
-    frames = [one for one in traceback.extract_stack() if not one.filename.startswith(_OURS)]
+    frames = [one for one in traceback.extract_stack() if not one.filename.startswith((_OURS, "<"))]
     of_layers = [one for one in frames if "/torch/" not in one.filename.replace("\\", "/")]
     line = (of_layers or frames)[-1]
     return InputError(

@@ -21,6 +21,7 @@ from headrace.ops.aggregate.precision import casting_as_now
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.by_parts.seam import Seam, Unknown
 from headrace.pipeline.models.by_parts.statistics import Kind, Share, Statistic
+from headrace.pipeline.models.sar.captured import captured_leaves, number_before
 from headrace.pipeline.models.sar.messages import drawing
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
@@ -96,6 +97,10 @@ class Staged:
     rounds
         The parts of the edges.
     edge_ids: int64[num_edges]
+    has_edges: bool[num_dst]
+        Whether destinations have edges.
+    trials
+        The kinds of calls whose messages were tried; one is, if it is not there.
     key
         Of masks of dropout, if there are any; the same on all ranks.
     name
@@ -106,6 +111,8 @@ class Staged:
     tables: Tables
     rounds: Rounds
     edge_ids: Tensor
+    has_edges: Tensor
+    trials: set[bool]
     key: int
     name: str
     casting: Callable[[], AbstractContextManager[Any]] = field(init=False)
@@ -117,6 +124,7 @@ class Staged:
         self.states: dict[int, list[Tensor]] = {}
         self.kept: Tables = ()
         self.used: dict[int, Tensor] = {}
+        self.rows_of_last: list[Tensor] = []
 
     def __call__(self) -> Tensor:
         """Return the result, with gradients for the tables and whatever else the function uses."""
@@ -132,23 +140,47 @@ class Staged:
         return result
 
     def _forward(self, *, keep: bool) -> Tensor:
+        is_tried = not self.trials
         while True:
             self.states.pop(_AFTER, None)  # what is drawn behind messages is drawn once more
             shares, out = self.run_last({}, self.known())
             if out is not None:
                 if not self.levels:
                     raise InputError(f"{self.name}: expected messages to be reduced to destinations, got none reduced")
+                if is_tried:
+                    self._try_last(out)
+                self.trials.add(torch.is_grad_enabled())
                 return out
             level = [Statistic(one, self.rounds.num_dst) for one in shares]
 
             def visit(shard: Shard, rows: Tables) -> None:
                 if len(shard.indices):
                     found, _ = self.run(shard, rows, {}, self.known(), len(level))  # noqa: B023 - it is called at once
+                    if is_tried:
+                        self._try(shard, rows, found)
                     for statistic, share in zip(level, found, strict=True):  # noqa: B023
                         statistic.add(share)
 
             self.kept = self.rounds.forward(self.tables, visit, self.what(len(self.levels)), keep=keep)
             self.levels.append(level)
+
+    def _try(self, shard: Shard, rows: Tables, shares: Sequence[Share]) -> None:
+        """Refuse messages that are others where fewer edges are together: once, as no rule sees all operations."""
+        if shard.owner in self.states or len(shard.indices) < _FEW:  # what is drawn is drawn for all edges together
+            return
+        some = torch.arange(0, len(shard.indices), 2, device=shard.indices.device)
+        fewer = Shard(shard.owner, shard.num_sources, shard.indptr, shard.indices[some], shard.positions[some])
+        destinations, positions = shard.destinations[some], shard.positions[some].long()
+        with_fewer, _ = self._run(fewer, rows, {}, self.known(), destinations, positions, len(shares))
+        for one, other in zip(shares, with_fewer, strict=True):
+            _check_close(one.source.index_select(0, some), other.source, self.name)
+
+    def _try_last(self, out: Tensor) -> None:
+        """Refuse results that depend on the edge that counts for nothing."""
+        if self.states.get(_AFTER) is None and all(len(one) > 1 for one in self.tables):
+            _, other = self.run_last({}, self.known(), row=-1)
+            assert other is not None  # as the first one was
+            _check_close(out, other, self.name)
 
     def what(self, level: int) -> str:
         """Say what rows come for; the same on all ranks."""
@@ -158,13 +190,16 @@ class Staged:
         """Return the reductions of the levels below one, or of all."""
         return [one.value for level in self.levels[:below] for one in level]
 
-    def run_last(self, aliases: dict[int, Tensor], known: Sequence[Tensor]) -> tuple[list[Share], Tensor | None]:
-        """Run the function for one edge, whose messages count for nothing."""
+    def run_last(
+        self, aliases: dict[int, Tensor], known: Sequence[Tensor], row: int = 0
+    ) -> tuple[list[Share], Tensor | None]:
+        """Run the function for one edge, from a row to the first one, whose messages count for nothing."""
         device = self.edge_ids.device
         nothing = torch.zeros(1, dtype=torch.int64, device=device)
-        tables = tuple(_first(one.detach()) for one in self.tables)
+        tables = tuple(_first(one.detach()[row:]) for one in self.tables)
         if torch.is_grad_enabled():  # so that it is seen which reductions have gradients for them
             tables = tuple(one.requires_grad_(own.requires_grad) for one, own in zip(tables, self.tables, strict=True))
+        self.rows_of_last[:] = tables
         part = Shard(_AFTER, 1, nothing, nothing, nothing)
         return self._run(part, tables, aliases, known, nothing, None, None)
 
@@ -195,7 +230,7 @@ class Staged:
                 return known[place - 1], True
             if seam.is_unknown(source) or (most is not None and len(found) == most):
                 raise Unknown
-            of_nothing = source.new_zeros(self.rounds.num_dst, *source.shape[1:])
+            of_nothing = source.detach().new_zeros(self.rounds.num_dst, *source.shape[1:])
             if positions is None:  # of an edge that counts for nothing
                 found.append(Share(kind, of_nothing, source, destinations))
             else:
@@ -206,7 +241,7 @@ class Staged:
 
         ids = self.edge_ids[:1] if positions is None else self.edge_ids.index_select(0, positions)
         ids = ids if len(ids) else destinations
-        seam = Seam(reduce, self.rounds.num_dst, ids, self.key, aliases)
+        seam = Seam(reduce, self.has_edges, ids, self.key, aliases)
         out = None
         try:
             with self.casting(), drawing(self.states, shard.owner), seam:
@@ -219,6 +254,24 @@ class Staged:
             self.used |= seam.used
             seam.close()
         return found, None if found else out
+
+
+#: Edges of a part that are enough to try messages with.
+_FEW = 4
+
+
+def _check_close(one: Tensor, other: Tensor, name: str) -> None:
+    if one.is_floating_point():
+        slack = 1e-3 if one.dtype in (torch.float16, torch.bfloat16) else 1e-9 if one.dtype == torch.float64 else 1e-4
+        scale = float(one.nan_to_num(0, 0, 0).abs().max()) if one.numel() else 0.0
+        same = one.shape == other.shape and torch.allclose(one, other, slack, slack * scale, equal_nan=True)
+    else:
+        same = torch.equal(one, other)
+    if not same:
+        raise InputError(
+            f"{name}: expected messages that depend on the rows of their own edge, got others where fewer edges are "
+            "together: something in them looks at other edges, at how many there are, or at what a call before has left"
+        )
 
 
 def _first(values: Tensor) -> Tensor:
@@ -263,6 +316,7 @@ class _Gradients:
         self._by_id = dict(zip(call.inputs, self._aliases, strict=True))
         self._known = [one.detach().requires_grad_() if one.is_floating_point() else one for one in call.known()]
         self._of_known: list[Tensor | None] = [None] * len(self._known)
+        self._rows = call.rows_of_last
         places = {number: place for place, number in enumerate(call.inputs)}
         self._tables = [places.get(id(one)) for one in call.tables]
         wanted = any(place is not None for place in self._tables)
@@ -271,9 +325,11 @@ class _Gradients:
     def of(self, gradient: Tensor) -> list[Tensor]:
         """Return the gradients of all inputs."""
         call = self._call
+        began = number_before()
         with torch.enable_grad():
             _, out = call.run_last(self._by_id, self._known)
         assert out is not None  # it was in the forward direction
+        self._check_known([out], self._known, began)
         if out.requires_grad:
             self._pull([out], [gradient], self._known, ())
         del out
@@ -292,8 +348,10 @@ class _Gradients:
         call, level = self._call, self._call.levels[number]
         first = sum(len(one) for one in call.levels[:number])
         known, gradients = self._known[:first], self._of_known[first : first + len(level)]
+        began = number_before()
         with torch.enable_grad():  # the same is asked on all ranks, whatever edges they have
             shares, _ = call.run_last(self._by_id, known)
+        self._check_known([one.source for one in shares], known, began)
         asked = [
             place
             for place, (share, one) in enumerate(zip(shares, gradients, strict=True))
@@ -327,6 +385,15 @@ class _Gradients:
                         into[place].add_(part)
 
         call.rounds.backward(call.tables, visit, self._sums, call.kept, call.what(number))
+
+    def _check_known(self, values: Sequence[Tensor], known: Sequence[Tensor], began: int) -> None:
+        """Refuse a tensor with gradients that was used where it is not seen, in a function of autograd of its own."""
+        for value in values:
+            if value.requires_grad and captured_leaves(value, [*self._aliases, *known, *self._rows], (), began):
+                raise InputError(
+                    f"{self._call.name}: expected parameters in operations of torch, got one in a function that torch "
+                    "does not show, such as an autograd.Function of your own: its gradient would be lost"
+                )
 
     def _expect(self, messages: Sequence[Tensor], known: Sequence[Tensor]) -> None:
         """Let reductions that messages depend on have gradients, also where this rank has no edges."""

@@ -83,10 +83,10 @@ class Statistic:
             self.value = torch.logaddexp(self.value, share.value)
         else:
             assert self.ties is not None  # they are counted
-            beats = share.value > self.value if self.kind == "max" else share.value < self.value
-            counted = share.ties(share.value)
-            self.ties = torch.where(beats, counted, self.ties + counted.where(share.value == self.value, 0))
-            self.value = torch.where(beats, share.value, self.value)
+            merged = (torch.maximum if self.kind == "max" else torch.minimum)(self.value, share.value)
+            here = share.ties(share.value).where(share.value == merged, 0)
+            self.ties = self.ties.where(self.value == merged, 0) + here
+            self.value = merged
 
     def gradient_of(self, share: Share, gradient: Tensor) -> Tensor:
         """Return the gradient of a part's share, from that of the whole; among equal messages it is divided evenly."""

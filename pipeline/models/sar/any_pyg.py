@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
+from headrace.ops.forks import cached_property
 from headrace.pipeline.models.by_parts.staged import Edges, Staged
 from headrace.pipeline.models.sar.edge_index import EdgeIndex, known_functions
 from headrace.pipeline.models.sar.rank_graph import rounds_of
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
-from headrace.pipeline.models.sar.values_of_edges import ValuesOfEdges
+from headrace.pipeline.models.sar.values_of_edges import OfMessages, ValuesOfEdges
 
 #: What a message may not ask for: the numbers of nodes of other ranks.
 _ENDS = ("edge_index", "edge_index_j", "edge_index_i", "adj_t")
@@ -33,6 +34,11 @@ _HOOKS = (
 
 class AnyPygLayer(ReplacedLayer):
     """A layer of PyG, of a user's own too, with what its ``propagate`` and ``edge_updater`` do done over shards."""
+
+    @cached_property
+    def trials(self) -> dict[bool, set[bool]]:
+        """By mode, the kinds of calls whose messages were tried."""
+        return {}
 
     @classmethod
     def refusal(cls, layer: Any) -> str:
@@ -64,12 +70,21 @@ class AnyPygLayer(ReplacedLayer):
         vars(layer).update(vars(self))  # the very same parameters and modules
         calls = _Calls(layer, self)
         vars(layer).update(propagate=calls.propagate, edge_updater=calls.edge_updater)
+        # Buffers that the layer sets are those of the next call, not of the backward direction of this one.
+        vars(layer)["_buffers"] = {**self._buffers}
         graph = EdgeIndex.of(graphs[0])
-        with known_functions(self.replaced):
-            return layer.forward(
-                *(graph if isinstance(one, ShardedGraph) else one for one in args),
-                **{name: graph if isinstance(one, ShardedGraph) else one for name, one in kwargs.items()},
-            )
+        try:
+            with known_functions(self.replaced):
+                return layer.forward(
+                    *(graph if isinstance(one, ShardedGraph) else one for one in args),
+                    **{name: graph if isinstance(one, ShardedGraph) else one for name, one in kwargs.items()},
+                )
+        finally:
+            for name in ("propagate", "edge_updater"):
+                del vars(layer)[name]  # which know the layer
+            buffers = layer._buffers  # noqa: SLF001 - of modules
+            vars(self).update({name: value for name, value in vars(layer).items() if name != "_buffers"})
+            self._buffers.update(buffers)
 
 
 class _Calls:
@@ -95,19 +110,28 @@ class _Calls:
         tables = {number: place for place, number in enumerate(sources)}
 
         def body(edges: Edges) -> Tensor:
+            before = dict(vars(layer))
             with known_functions(type(layer)):  # in the backward direction, too
                 values = self.values(edges, names, given, tables, graph.num_edges)
                 message = layer.message(**collect("message", values))
-                rows = layer.aggregate(message, **collect("aggregate", values))
                 own = {**values, **{name: given[name] for name in names if name in given}}
+                if graph.num_edges == graph.num_dst:  # what has as many rows is taken for rows of nodes
+                    values = own
+                rows = layer.aggregate(message, **collect("aggregate", values))
                 out = layer.update(rows, **collect("update", own))
+            for name, value in vars(layer).items():
+                if isinstance(value, Tensor) and before.get(name) is not value:
+                    vars(layer)[name] = OfMessages()  # of the edges of one part alone
             if not isinstance(out, Tensor):
                 raise InputError(f"{type(layer).__name__}: expected propagate to return rows, got {type(out).__name__}")
             return out
 
         rows = tuple(map(widened, sources.values()))
         name = f"messages of {type(layer).__name__}"
-        return Staged(body, rows, rounds_of(graph), graph.edge_ids, self._replaced.keys.next(), name)()
+        keys, trials = self._replaced.keys, self._replaced.trials
+        trials = trials.setdefault(layer.training, set())
+        has_edges = graph.in_degrees() > 0
+        return Staged(body, rows, rounds_of(graph), graph.edge_ids, has_edges, trials, keys.next(), name)()
 
     def sources(self, names: Sequence[str], given: Mapping[str, Any]) -> Iterator[Tensor]:
         """Yield the rows of nodes of which arguments of some names are those of sources."""

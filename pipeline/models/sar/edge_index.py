@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.by_parts.row_rules import ABOUT
 from headrace.pipeline.models.by_parts.seam import running_seam
 from headrace.pipeline.models.message_graph import (
     means_without_loops,
@@ -24,6 +23,16 @@ from headrace.pipeline.models.message_graph import (
 from headrace.pipeline.models.sar.replaced_layer import without_infinity
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 from headrace.pipeline.models.sar.values_of_edges import Normalised
+
+#: What may be asked of edges, which says nothing of their ends.
+_OF_EDGES = {
+    "size", "dim", "numel", "__len__", "ndimension", "is_floating_point", "is_complex", "is_contiguous", "stride",
+    "get_device", "__hash__", "shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_sparse",
+    "is_sparse_csr", "is_cuda", "is_cpu", "is_meta", "is_quantized", "is_nested", "is_leaf", "grad_fn", "names",
+}  # fmt: skip
+
+#: What leaves them as they are.
+_AS_IT_IS = {"to", "long", "contiguous", "clone", "detach", "cpu", "cuda"}
 
 
 class EdgeIndex(Tensor):
@@ -58,7 +67,11 @@ class EdgeIndex(Tensor):
             If a layer asks for the ends of edges.
         """
         name = getattr(func, "__name__", "")
-        if name not in ABOUT:
+        if name in _AS_IT_IS:
+            return args[0]
+        if name == "__get__":
+            name = getattr(getattr(func, "__self__", None), "__name__", "an attribute")
+        if name not in _OF_EDGES:
             raise InputError(
                 f"expected a layer to look at edges by propagate() and PyG's own functions of loops alone, got {name} "
                 "of edge_index: a rank does not know the nodes of others by the numbers that they have there"

@@ -50,6 +50,33 @@ class ValuesOfEdges(ABC):
         )
 
 
+class OfMessages(ValuesOfEdges):
+    """What messages have set on their layer: that of one part of the edges, which nobody is to read."""
+
+    maker = "message()"
+
+    def sources(self) -> Iterable[Tensor]:
+        """Return nothing."""
+        return []
+
+    def of(self, edges: Edges, tables: Mapping[int, int]) -> Any:
+        """Refuse to be read.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise self._refusal("it in propagate()")
+
+    @classmethod
+    def _refusal(cls, problem: str) -> InputError:
+        return InputError(
+            f"expected what a message sets on its layer to stay unread, got {problem}: it is that of the edges of one "
+            "part alone; return it from propagate(), or compute it in forward"
+        )
+
+
 class Normalised(ValuesOfEdges):
     """Weights of edges times a factor of either end, as ``gcn_norm`` makes them.
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import exact_digest, whole_number
 from headrace.pipeline.data.checks import check_module
+from headrace.pipeline.models.by_parts.seam import running_seam
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.recomputation import DropoutKeys
 from headrace.pipeline.models.replace_modules import (
@@ -50,6 +51,11 @@ class ShardedBatchNorm(nn.BatchNorm1d):
         graph = self.graph
         if graph.world_size == 1 or not (self.training or not self.track_running_stats):
             return super().forward(input)
+        if running_seam() is not None:
+            raise InputError(
+                "BatchNorm1d: expected rows of nodes in training, got messages of edges, over all of which it would "
+                "have to go; put it behind the layer"
+            )
         if input.dim() != 2 or len(input) != graph.num_dst or graph.comm is None:
             raise InputError(f"BatchNorm1d: expected a row for each of {graph.num_dst} nodes, got {list(input.shape)}")
         return norm_over_ranks(self, input, graph.comm)
@@ -63,7 +69,7 @@ class ShardedDropout(nn.Dropout):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
         """Drop elements of rows, [num_dst, ...], and scale up the others."""
-        if not self.training or self.p == 0:
+        if not self.training or self.p == 0 or running_seam() is not None:  # which has masks of edges
             return super().forward(input)
         if len(input) != self.graph.num_dst:
             raise InputError(f"Dropout: expected a row for each of {self.graph.num_dst} nodes, got {list(input.shape)}")
@@ -82,7 +88,9 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv` have kernels here. Of any other `MessagePassing`, a user's own
     too, ``message``, ``aggregate``, ``update`` and ``edge_update`` are called shard by shard: once for each level of
     reductions that depend on others, forward and backward. What they compute of one edge must not depend on others, but
-    by sums, means, largest and smallest messages and softmaxes of a destination; masks of dropout belong to edges.
+    by sums, means, largest and smallest messages and softmaxes of a destination; masks of dropout belong to edges. This
+    is seen by their operations, and tried with fewer edges at a layer's first call. What ``forward`` and ``update`` do
+    with rows of nodes must work row by row, as elsewhere in the model.
 
     Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
     of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on

@@ -230,7 +230,7 @@ class AtEnds(pyg.MessagePassing):
         (lambda x, index: nn.LSTM(WIDTH, WIDTH).double()(x)[0], "uses lstm, of which it is not known"),
         (
             lambda x, index: nn.functional.batch_norm(x, None, None, training=True),
-            "uses batch_norm, of which",
+            "several edges at once, in batch_norm",
         ),
         (lambda x, index: x[index.argsort()], "uses the destinations of edges in argsort"),
     ],
