@@ -133,7 +133,13 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
         if name != options.balance:
             tell(f"left out {name}: {reason}")
     if data is not None and options.owners is not None:
-        partition = Partition.of(owners_in(data, options.owners), options.parts)
+        owners = owners_in(data, options.owners)
+        if int(owners.max()) >= options.parts:
+            raise InputError(
+                f"expected parts below --parts {options.parts} in --owners {options.owners}, got {int(owners.max())}; "
+                f"write --parts {int(owners.max()) + 1}"
+            )
+        partition = Partition.of(owners, options.parts)
     else:
         partition = _partition(files, options, balance)
     edges = _edges(files.graph, partition, options)

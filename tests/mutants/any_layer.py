@@ -8,7 +8,7 @@ _PARTS = "pipeline/models/by_parts/"
 _SAR = "pipeline/models/sar/"
 _TESTS = "tests/behaviour/models/sar/test_any_layer.py::"
 _ROWS = _TESTS + "test_ranks_compute_what_pyg_does"
-_REFUSED = _TESTS + "test_messages_that_look_at_other_edges_are_refused"
+_REFUSED = "tests/behaviour/models/sar/test_messages_of_layers.py::test_messages_that_look_at_other_edges_are_refused"
 
 ANY_LAYER = (
     Mutant(
@@ -49,7 +49,7 @@ ANY_LAYER = (
     ),
     Mutant(
         _PARTS + "seam.py",
-        "if index and plain not in _OF_DESTINATIONS:",
+        "if plain not in _OF_DESTINATIONS:",
         "if False:",
         _REFUSED,
     ),
@@ -60,19 +60,19 @@ ANY_LAYER = (
         _TESTS + "test_masks_belong_to_edges",
     ),
     Mutant(
-        _PARTS + "staged.py",
+        _PARTS + "gradients.py",
         "self._expect([shares[place].source for place in asked], known)",
         "pass",
         _ROWS + "[transformer]",
     ),
     Mutant(
-        _PARTS + "staged.py",
+        _PARTS + "gradients.py",
         "torch.zeros_like(one) if total is None else total\n",
         "total\n",
         _ROWS + "[gine]",
     ),
     Mutant(
-        _PARTS + "staged.py",
+        _PARTS + "gradients.py",
         "self._add(self._of_known, place, parts.get(id(one)))",
         "pass",
         _ROWS + "[gin]",

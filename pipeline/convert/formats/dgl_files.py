@@ -26,6 +26,10 @@ _PAGE = 4096
 
 #: Kinds of numbers by DGL's code.
 _KINDS = {0: "i", 1: "u", 2: "f"}
+_FLOAT = 2
+
+#: More rows than a file has bytes are of a damaged one.
+_MOST_ROWS = 1 << 48
 
 #: More than any name or count of names that is meant.
 _MOST_NAMES = 1 << 16
@@ -49,7 +53,7 @@ class StoredGraph(NamedTuple):
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file that ``dgl.data.utils.save_tensors`` has written, by name; they are mapped to memory.
+    """Return the arrays of a file that ``dgl.data.utils.save_tensors`` has written, by name; they are views of it.
 
     Raises
     ------
@@ -89,7 +93,7 @@ def read_graph(path: Path) -> StoredGraph:
     file.word(), file.word()
     src, dst, order = (file.array() for _ in range(3))
     file.skip(2)  # whether rows and columns are sorted
-    if len(order) or src.ndim != 1 or src.shape != dst.shape:
+    if order.size or src.ndim != 1 or src.shape != dst.shape:
         raise file.odd("edges by their ids, got an order of others")
     if file.count() != 1:
         raise file.odd("nodes of one type, got several")
@@ -152,14 +156,17 @@ class _File:
         self.expect(_ARRAY, "an array")
         self.word()
         _, _, num_dimensions, code, bits, lanes = struct.unpack("<iiiBBH", self.take(16).tobytes())
-        if code not in _KINDS or lanes != 1 or bits not in (8, 16, 32, 64) or not 0 <= num_dimensions <= 8:
+        has_bits = bits in ((16, 32, 64) if code == _FLOAT else (8, 16, 32, 64))
+        if code not in _KINDS or lanes != 1 or not has_bits or not 0 <= num_dimensions <= 8:
             raise self.odd(f"integers or floating-point numbers at {self.place}, got others")
         dtype = np.dtype(f"<{_KINDS[code]}{bits // 8}")
         shape = [self.word() for _ in range(num_dimensions)]
         size = self.word()
         if size != math.prod(shape) * dtype.itemsize:
             raise self.odd(f"{shape} numbers of {dtype}, got {size} bytes; copy the file once more")
-        return np.frombuffer(self.take(size).tobytes(), dtype).reshape(shape)
+        if max(shape, default=0) > _MOST_ROWS:
+            raise self.odd(f"fewer rows than {max(shape)} at {self.place}; copy the file once more")
+        return self.take(size).view(dtype).reshape(shape)
 
     def named_arrays(self) -> dict[str, NDArray[Any]]:
         return {self.take(self.count()).tobytes().decode(errors="replace"): self.array() for _ in range(self.count())}

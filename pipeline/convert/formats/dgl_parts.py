@@ -61,10 +61,11 @@ def read_dgl_parts(fields: Mapping[str, Any], path: Path) -> Description:
     parts = _Parts(Fields(fields, str(path)), path)
     untyped = list(parts.nodes) == [_NODES]
     names: dict[str, EdgeType | None] = {one: None if untyped else _edge_type(one, path) for one in parts.edges}
+    ends = parts.ends()  # first, as it sees whether there are as many nodes and edges
     of_edges = {name: parts.features("edge_feats", name, ranges) for name, ranges in parts.edges.items()}
     shared = set.intersection(*({one for one in rows if rows[one].ndim == 1} for rows in of_edges.values()))
     edges = []
-    for name, (src, dst) in parts.ends().items():
+    for name, (src, dst) in ends.items():
         rows = of_edges[name]
         table = ArrayTable(f"{path.name}, edges {name}", {"src": src, "dst": dst, **_columns(rows)})
         flat = {one: f"feature {one}" for one in rows if one in shared}
@@ -73,8 +74,13 @@ def read_dgl_parts(fields: Mapping[str, Any], path: Path) -> Description:
     nodes, items = [], []
     for name, sizes in parts.nodes.items():
         of_type = "node" if untyped else name
-        rows = {PART: np.repeat(np.arange(len(sizes)), [last - first for first, last in sizes])}
-        rows |= {one: values for one, values in parts.features("node_feats", name, sizes).items() if one != PART}
+        of_nodes = parts.features("node_feats", name, sizes)
+        if PART in of_nodes:
+            raise InputError(
+                f"convert: {path}: expected no feature of nodes called {PART!r}, as each one's part is called; give it "
+                "another name before the graph is cut"
+            )
+        rows = {PART: np.repeat(np.arange(len(sizes)), [last - first for first, last in sizes]), **of_nodes}
         for one in [one for one in rows if one.endswith(_MASK) and rows[one].ndim == 1]:
             ids = np.flatnonzero(rows.pop(one))
             item_table = ArrayTable(f"{path.name}, {one} of {name}", {"ids": ids})
@@ -103,6 +109,7 @@ class _Parts:
 
     def __init__(self, fields: Fields, path: Path) -> None:
         self._fields, self._path = fields, path
+        self._read: dict[Path, dict[str, NDArray[Any]]] = {}
         self.num_parts = fields.take("num_parts", int)
         self.nodes, self.edges = self._ranges("node_map", "num_nodes"), self._ranges("edge_map", "num_edges")
 
@@ -125,9 +132,12 @@ class _Parts:
     def ends(self) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Return sources and destinations of the edges of each type by their ids, as ids within the types."""
         num_nodes, num_edges = self._fields.take("num_nodes", int), self._fields.take("num_edges", int)
+        graphs = [read_graph(self._file(part, "part_graph")) for part in range(self.num_parts)]
+        present = sum(len(one.src) for one in graphs), sum(len(one.nodes.get("_ID", ())) for one in graphs)
+        if present[0] < num_edges or present[1] < num_nodes:  # before there is memory for so many
+            raise self._odd(f"{num_edges} edges and {num_nodes} nodes in its parts, got {present[0]} and {present[1]}")
         src, dst = (np.full(num_edges, -1) for _ in range(2))
-        for part in range(self.num_parts):
-            graph = read_graph(self._file(part, "part_graph"))
+        for part, graph in enumerate(graphs):
             nodes, edges = self._column(graph.nodes, part, num_nodes), self._column(graph.edges, part, num_edges)
             if edges.shape != graph.src.shape:
                 raise self._odd(f"ids, _ID, of each edge of part {part}")
@@ -157,7 +167,10 @@ class _Parts:
         """Return the features of a type by name, rows by ids."""
         found: dict[str, list[NDArray[Any]]] = {}
         for part, (first, last) in enumerate(ranges):
-            for name, rows in read_arrays(self._file(part, field)).items():
+            file = self._file(part, field)
+            if file not in self._read:
+                self._read[file] = read_arrays(file)
+            for name, rows in self._read[file].items():
                 owner, _, own = name.rpartition("/")
                 if owner == of_type:
                     if rows.shape[:1] != (last - first,):
@@ -180,7 +193,10 @@ class _Parts:
     def _file(self, part: int, field: str) -> Path:
         files = Fields(self._fields.take(f"part-{part}", dict), f"{self._path}, part-{part}")
         folder = self._path.parent
-        file = folder / files.take(field, str)
+        text = files.take(field, str)
+        if "\0" in text:
+            raise self._odd(f"names of files, got {text!r}")
+        file = folder / text
         if not file.resolve().is_relative_to(folder.resolve()):
             raise self._odd(f"files below {folder}, got {str(file)!r}, which leads elsewhere")
         return file

@@ -152,7 +152,8 @@ def _edges(one: Fields, folder: Path, attributes: Features, features: Features) 
 def _topology(top: Fields, folder: Path) -> Path:
     """Return the file of a graph that GraphBolt has preprocessed."""
     topology = Fields(top.take("graph_topology", dict), f"{top.what}, graph_topology", ("type", "path"))
-    path = folder / topology.take("path", str)
+    text = topology.take("path", str)
+    path = folder / text.replace("\0", "?")
     if not path.resolve().is_relative_to(folder.resolve()):
         raise InputError(f"convert: expected files below {folder}, got {str(path)!r}, which leads elsewhere")
     if not path.is_file():

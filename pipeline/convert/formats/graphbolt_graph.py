@@ -53,7 +53,7 @@ class SamplingGraph:
     def __init__(self, path: Path) -> None:
         self._path = path
         parts = _parts_of(path)
-        arrays, of_edges = parts["independent_tensors"], dict(parts.get("edge_attributes") or {})
+        arrays, of_edges = parts["independent_tensors"], {**self._mapping(parts, "edge_attributes")}
         indptr, indices = self._integers(arrays, "indptr"), self._integers(arrays, "indices")
         degrees = np.diff(indptr)
         if len(indptr) < 2 or indptr[0] != 0 or indptr[-1] != len(indices) or (degrees < 0).any():
@@ -65,7 +65,8 @@ class SamplingGraph:
             if not isinstance(rows, np.ndarray) or rows.shape[:1] != indices.shape:
                 raise self._odd(f"{name!r} of {len(indices)} edges", "another array")
         ends = {"src": indices, "dst": np.repeat(np.arange(total), degrees)}
-        original = of_edges.pop(_ORIGINAL, None)
+        original = None if _ORIGINAL not in of_edges else self._integers(of_edges, _ORIGINAL)
+        of_edges.pop(_ORIGINAL, None)
         if of_edges:
             warn_user(
                 f"convert: {path}: attributes of edges, {', '.join(map(repr, of_edges))}, are read in the order of its "
@@ -95,18 +96,28 @@ class SamplingGraph:
             return {None: np.arange(num_edges)}, {None: (0, num_nodes)}
         offsets, of_edge = self._integers(arrays, "node_type_offset"), self._integers(arrays, "type_per_edge")
         numbers = [
-            {name: int(number) for name, number in (parts.get(field) or {}).items()}
+            {name: int(number) for name, number in self._mapping(parts, field).items() if np.size(number) == 1}
             for field in ("node_type_to_id", "edge_type_to_id")
         ]
         of_nodes, of_edges = (sorted(one, key=one.__getitem__) for one in numbers)
         known = [[one[name] for name in names] for one, names in zip(numbers, (of_nodes, of_edges), strict=True)]
         fits = len(offsets) == len(of_nodes) + 1 and offsets[0] == 0 and offsets[-1] == num_nodes
         fits = fits and not (np.diff(offsets) < 0).any() and known == [[*range(len(one))] for one in known]
-        if not fits or len(of_edge) != num_edges or (num_edges and int(of_edge.max()) >= len(of_edges)):
+        if (
+            not fits
+            or len(of_edge) != num_edges
+            or (num_edges and not 0 <= int(of_edge.min()) <= int(of_edge.max()) < len(of_edges))
+        ):
             raise self._odd("types of all nodes and edges", "others")
         edges = {name: np.flatnonzero(of_edge == number) for number, name in enumerate(of_edges)}
         pairs = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
         return edges, dict(zip(of_nodes, pairs, strict=True))
+
+    def _mapping(self, parts: Mapping[str, Any], name: str) -> dict[str, Any]:
+        found = parts.get(name) or {}
+        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found):
+            raise self._odd(f"{name!r} by names", type(found).__name__)
+        return found
 
     def _integers(self, arrays: Mapping[str, Any], name: str) -> NDArray[Any]:
         array = arrays.get(name)

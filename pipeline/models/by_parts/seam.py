@@ -41,6 +41,10 @@ _OF_DESTINATIONS = ABOUT | {
 _OURS = str(Path(__file__).parents[2])
 
 
+class Count(int):
+    """How many destinations there are, for messages: ranks have other numbers, so it may be a size alone."""
+
+
 class Unknown(BaseException):
     """Ends a run at a reduction of messages that depend on one that is not known yet; no layer should catch it."""
 
@@ -149,6 +153,8 @@ class Seam(TorchFunctionMode):
             self._check_use(name, args, kwargs, index, tensors)
         of_edges = [one for one in tensors if self._is_of_edges(one)]
         problem = problem_of_rows(func, name, args, kwargs, of_edges) if of_edges else ""
+        if of_edges and not problem and any(isinstance(one, Count) for one in tree_leaves((args, kwargs))):
+            problem = f"computes with the number of destinations, in {name}"
         if not problem and name not in ABOUT and any(self._is_turned(one) for one in tensors):
             problem = f"uses rows of edges in another order of dimensions, in {name}"
         if problem:
@@ -191,8 +197,8 @@ class Seam(TorchFunctionMode):
         along = kwargs.get("dim", args[1] if plain in ("index_select", "gather") and len(args) > 1 else 0)
         if table is not None and table.dim() and table.shape[along] != self._num_dst:
             raise _refusal(
-                f"looks destinations up in {list(table.shape)}, by {name}, of {self._num_dst} that this rank owns: rows "
-                "of owned nodes go to propagate(), and come as x_i"
+                f"looks destinations up in {list(table.shape)}, by {name}, of {self._num_dst} that this rank owns: "
+                "rows of owned nodes go to propagate(), and come as x_i"
             )
 
     def _alias(self, value: Any) -> Any:

@@ -16,12 +16,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.precision import casting_as_now
 from headrace.ops.errors import InputError
+from headrace.pipeline.models.by_parts.gradients import Backward
 from headrace.pipeline.models.by_parts.seam import Seam, Unknown
 from headrace.pipeline.models.by_parts.statistics import Kind, Share, Statistic
-from headrace.pipeline.models.sar.captured import captured_leaves, number_before
 from headrace.pipeline.models.sar.messages import drawing
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
@@ -99,8 +98,8 @@ class Staged:
     edge_ids: int64[num_edges]
     has_edges: bool[num_dst]
         Whether destinations have edges.
-    trials
-        The kinds of calls whose messages were tried; one is, if it is not there.
+    tries
+        Whether messages are tried with fewer edges.
     key
         Of masks of dropout, if there are any; the same on all ranks.
     name
@@ -112,7 +111,7 @@ class Staged:
     rounds: Rounds
     edge_ids: Tensor
     has_edges: Tensor
-    trials: set[bool]
+    tries: bool
     key: int
     name: str
     casting: Callable[[], AbstractContextManager[Any]] = field(init=False)
@@ -136,27 +135,25 @@ class Staged:
         if not wants_gradients or not inputs:
             return out
         self.result, self.inputs = out, tuple(inputs)
-        result: Tensor = _Backward.apply(self, *inputs.values())  # type: ignore[no-untyped-call]
+        result: Tensor = Backward.apply(self, *inputs.values())  # type: ignore[no-untyped-call]
         return result
 
     def _forward(self, *, keep: bool) -> Tensor:
-        is_tried = not self.trials
         while True:
             self.states.pop(_AFTER, None)  # what is drawn behind messages is drawn once more
             shares, out = self.run_last({}, self.known())
             if out is not None:
                 if not self.levels:
                     raise InputError(f"{self.name}: expected messages to be reduced to destinations, got none reduced")
-                if is_tried:
+                if self.tries:
                     self._try_last(out)
-                self.trials.add(torch.is_grad_enabled())
                 return out
             level = [Statistic(one, self.rounds.num_dst) for one in shares]
 
             def visit(shard: Shard, rows: Tables) -> None:
                 if len(shard.indices):
                     found, _ = self.run(shard, rows, {}, self.known(), len(level))  # noqa: B023 - it is called at once
-                    if is_tried:
+                    if self.tries:
                         self._try(shard, rows, found)
                     for statistic, share in zip(level, found, strict=True):  # noqa: B023
                         statistic.add(share)
@@ -277,149 +274,3 @@ def _check_close(one: Tensor, other: Tensor, name: str) -> None:
 def _first(values: Tensor) -> Tensor:
     """Return the first row; where there is none zeros, with gradients as on other ranks."""
     return values[:1].clone() if len(values) else values.new_zeros(1, *values.shape[1:]) + 0 * values.sum()
-
-
-class _Backward(torch.autograd.Function):
-    """The result of a call that was computed without a graph."""
-
-    @staticmethod
-    def forward(ctx: Any, call: Staged, *inputs: Tensor) -> Tensor:
-        """Return the result."""
-        out = call.result
-        del call.result
-        ctx.call = call
-        ctx.save_for_backward(*inputs)
-        return out
-
-    @staticmethod
-    @differentiable_once
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Compute each part anew, from the last level to the first."""
-        return (None, *_Gradients(ctx.call, ctx.saved_tensors).of(gradients[0]))
-
-
-class _Gradients:
-    """The gradients of one call, as they add up.
-
-    Parameters
-    ----------
-    call
-        The call.
-    inputs
-        The tensors that gradients are for.
-    """
-
-    def __init__(self, call: Staged, inputs: Sequence[Tensor]) -> None:
-        self._call, self._inputs = call, inputs
-        self._totals: list[Tensor | None] = [None] * len(inputs)
-        self._aliases = [one.detach().requires_grad_() for one in inputs]
-        self._by_id = dict(zip(call.inputs, self._aliases, strict=True))
-        self._known = [one.detach().requires_grad_() if one.is_floating_point() else one for one in call.known()]
-        self._of_known: list[Tensor | None] = [None] * len(self._known)
-        self._rows = call.rows_of_last
-        places = {number: place for place, number in enumerate(call.inputs)}
-        self._tables = [places.get(id(one)) for one in call.tables]
-        wanted = any(place is not None for place in self._tables)
-        self._sums = tuple(torch.zeros_like(one) for one in call.tables) if wanted else None
-
-    def of(self, gradient: Tensor) -> list[Tensor]:
-        """Return the gradients of all inputs."""
-        call = self._call
-        began = number_before()
-        with torch.enable_grad():
-            _, out = call.run_last(self._by_id, self._known)
-        assert out is not None  # it was in the forward direction
-        self._check_known([out], self._known, began)
-        if out.requires_grad:
-            self._pull([out], [gradient], self._known, ())
-        del out
-        for number in reversed(range(len(call.levels))):
-            self._level(number)
-        for place, total in zip(self._tables, self._sums or (), strict=False):
-            if place is not None:
-                self._add(self._totals, place, total)
-        # Zeros, where this rank has no edge that a tensor is used for.
-        return [
-            torch.zeros_like(one) if total is None else total
-            for one, total in zip(self._inputs, self._totals, strict=True)
-        ]
-
-    def _level(self, number: int) -> None:
-        call, level = self._call, self._call.levels[number]
-        first = sum(len(one) for one in call.levels[:number])
-        known, gradients = self._known[:first], self._of_known[first : first + len(level)]
-        began = number_before()
-        with torch.enable_grad():  # the same is asked on all ranks, whatever edges they have
-            shares, _ = call.run_last(self._by_id, known)
-        self._check_known([one.source for one in shares], known, began)
-        asked = [
-            place
-            for place, (share, one) in enumerate(zip(shares, gradients, strict=True))
-            if one is not None and share.source.requires_grad
-        ]
-        if not asked:
-            return
-        self._expect([shares[place].source for place in asked], known)
-        del shares
-
-        def visit(shard: Shard, rows: Tables | None, into: Tables | None) -> None:
-            assert rows is not None  # they were asked for
-            if not len(shard.indices):
-                return
-            leaves = tuple(
-                one.detach().requires_grad_(place is not None) for one, place in zip(rows, self._tables, strict=True)
-            )
-            with torch.enable_grad():
-                found, _ = call.run(shard, leaves, self._by_id, known, len(level))
-            of_shares = [
-                (found[place].value, level[place].gradient_of(found[place], gradient))
-                for place in asked
-                if found[place].value.requires_grad and (gradient := gradients[place]) is not None
-            ]
-            del found
-            if of_shares:
-                values, by_values = zip(*of_shares, strict=True)
-                by_rows = self._pull(values, by_values, known, leaves)
-                for place, part in enumerate(by_rows if into is not None else ()):
-                    if part is not None and into is not None:
-                        into[place].add_(part)
-
-        call.rounds.backward(call.tables, visit, self._sums, call.kept, call.what(number))
-
-    def _check_known(self, values: Sequence[Tensor], known: Sequence[Tensor], began: int) -> None:
-        """Refuse a tensor with gradients that was used where it is not seen, in a function of autograd of its own."""
-        for value in values:
-            if value.requires_grad and captured_leaves(value, [*self._aliases, *known, *self._rows], (), began):
-                raise InputError(
-                    f"{self._call.name}: expected parameters in operations of torch, got one in a function that torch "
-                    "does not show, such as an autograd.Function of your own: its gradient would be lost"
-                )
-
-    def _expect(self, messages: Sequence[Tensor], known: Sequence[Tensor]) -> None:
-        """Let reductions that messages depend on have gradients, also where this rank has no edges."""
-        ends = [(place, one) for place, one in enumerate(known) if one.requires_grad]
-        nothing = [torch.zeros_like(one) for one in messages]
-        found = torch.autograd.grad(messages, [one for _, one in ends], nothing, allow_unused=True) if ends else ()
-        for (place, one), part in zip(ends, found, strict=True):
-            if part is not None and self._of_known[place] is None:
-                self._of_known[place] = torch.zeros_like(one)
-
-    def _pull(
-        self, values: Sequence[Tensor], gradients: Sequence[Tensor], known: Sequence[Tensor], rows: Sequence[Tensor]
-    ) -> list[Tensor | None]:
-        """Add gradients of values to those of what they are made of, and return those of rows."""
-        ends = [*known, *self._aliases]
-        asked = [one for one in (*ends, *rows) if one.requires_grad]
-        found = torch.autograd.grad(values, asked, gradients, allow_unused=True)
-        parts = {id(one): part for one, part in zip(asked, found, strict=True)}
-        for place, one in enumerate(known):
-            self._add(self._of_known, place, parts.get(id(one)))
-        for place, one in enumerate(self._aliases):
-            self._add(self._totals, place, parts.get(id(one)))
-        return [parts.get(id(one)) for one in rows]
-
-    @staticmethod
-    def _add(totals: list[Tensor | None], place: int, part: Tensor | None) -> None:
-        total = totals[place]
-        if part is not None:
-            totals[place] = part if total is None else total + part

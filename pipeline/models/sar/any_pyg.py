@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.ops.forks import cached_property
+from headrace.pipeline.models.by_parts.seam import Count
 from headrace.pipeline.models.by_parts.staged import Edges, Staged
 from headrace.pipeline.models.sar.edge_index import EdgeIndex, known_functions
 from headrace.pipeline.models.sar.rank_graph import rounds_of
@@ -36,9 +37,9 @@ class AnyPygLayer(ReplacedLayer):
     """A layer of PyG, of a user's own too, with what its ``propagate`` and ``edge_updater`` do done over shards."""
 
     @cached_property
-    def trials(self) -> dict[bool, set[bool]]:
-        """By mode, the kinds of calls whose messages were tried."""
-        return {}
+    def tried(self) -> set[bool]:
+        """The modes, of training or not, in which messages were tried."""
+        return set()
 
     @classmethod
     def refusal(cls, layer: Any) -> str:
@@ -75,10 +76,12 @@ class AnyPygLayer(ReplacedLayer):
         graph = EdgeIndex.of(graphs[0])
         try:
             with known_functions(self.replaced):
-                return layer.forward(
+                out = layer.forward(
                     *(graph if isinstance(one, ShardedGraph) else one for one in args),
                     **{name: graph if isinstance(one, ShardedGraph) else one for name, one in kwargs.items()},
                 )
+            self.tried.add(self.training)
+            return out
         finally:
             for name in ("propagate", "edge_updater"):
                 del vars(layer)[name]  # which know the layer
@@ -117,6 +120,7 @@ class _Calls:
                 own = {**values, **{name: given[name] for name in names if name in given}}
                 if graph.num_edges == graph.num_dst:  # what has as many rows is taken for rows of nodes
                     values = own
+                values |= {"size": [edges.num_dst] * 2, "size_i": edges.num_dst, "dim_size": edges.num_dst}
                 rows = layer.aggregate(message, **collect("aggregate", values))
                 out = layer.update(rows, **collect("update", own))
             for name, value in vars(layer).items():
@@ -128,10 +132,9 @@ class _Calls:
 
         rows = tuple(map(widened, sources.values()))
         name = f"messages of {type(layer).__name__}"
-        keys, trials = self._replaced.keys, self._replaced.trials
-        trials = trials.setdefault(layer.training, set())
+        is_tried, key = layer.training in self._replaced.tried, self._replaced.keys.next()
         has_edges = graph.in_degrees() > 0
-        return Staged(body, rows, rounds_of(graph), graph.edge_ids, has_edges, trials, keys.next(), name)()
+        return Staged(body, rows, rounds_of(graph), graph.edge_ids, has_edges, not is_tried, key, name)()
 
     def sources(self, names: Sequence[str], given: Mapping[str, Any]) -> Iterator[Tensor]:
         """Yield the rows of nodes of which arguments of some names are those of sources."""
@@ -157,7 +160,7 @@ class _Calls:
         num_edges: int,
     ) -> dict[str, Any]:
         """Return the arguments of some names for the edges of one part."""
-        number = edges.num_dst
+        number = Count(edges.num_dst)
         sizes = {"size": [number, number], "size_i": number, "size_j": number, "dim_size": number}
         values: dict[str, Any] = {"index": edges.index, "ptr": None, **sizes}
         for name in names:

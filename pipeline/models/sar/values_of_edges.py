@@ -67,6 +67,7 @@ class OfMessages(ValuesOfEdges):
         InputError
             Always.
         """
+        del edges, tables
         raise self._refusal("it in propagate()")
 
     @classmethod

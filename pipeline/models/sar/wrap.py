@@ -87,10 +87,10 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
 
     PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv` have kernels here. Of any other `MessagePassing`, a user's own
     too, ``message``, ``aggregate``, ``update`` and ``edge_update`` are called shard by shard: once for each level of
-    reductions that depend on others, forward and backward. What they compute of one edge must not depend on others, but
-    by sums, means, largest and smallest messages and softmaxes of a destination; masks of dropout belong to edges. This
-    is seen by their operations, and tried with fewer edges at a layer's first call. What ``forward`` and ``update`` do
-    with rows of nodes must work row by row, as elsewhere in the model.
+    reductions that depend on others, forward and backward. Their results for one edge must not depend on others, but by
+    sums, means, largest and smallest messages and softmaxes of a destination; masks of dropout belong to edges. This is
+    seen by their operations, and tried with fewer edges at a layer's first call. Operations of ``forward`` and
+    ``update`` on rows of nodes must work row by row, as elsewhere in the model.
 
     Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
     of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on

@@ -186,7 +186,52 @@ def test_owners_of_something_else_are_refused(tmp_path, capsys):
     hr.convert(FILES / "typed/typed.json", tmp_path / "data", progress=False)
     for name, words in (
         ("x", "expected a feature of all nodes, of every type, that is one integer, among item.part, "),
-        ("id", "expected owners to be in [0, 3), got 0 to 8"),
+        ("id", "expected parts below --parts 3 in --owners id, got 8; write --parts 9"),
     ):
         assert run("partition", tmp_path / "data", "--parts", 3, "--owners", name) == 2
         assert words in capsys.readouterr().err
+
+
+def written(tmp_path: Path, pickled: bytes, *, packed: bool = False) -> Path:
+    """A folder that GraphBolt has preprocessed, with another pickle in its graph."""
+    folder = copied(tmp_path, "graphbolt_plain") / "preprocessed"
+    how = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(folder / "fused_csc_sampling_graph.pt", "w", how) as archive:
+        archive.writestr("graph/data.pkl", pickled)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("pickled", "packed"),
+    [
+        (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}X\x07\x00\x00\x00__doc__X\x01\x00\x00\x00xsb.", False),
+        (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN}X\x04\x00\x00\x00kindX\x01\x00\x00\x00xs\x86b.", False),
+        (b"\x80\x02Nr\xff\xff\xff\xff.", False),  # a place for 2**32 objects
+        (b"\x80\x02" + b"]" * (2 << 20) + b".", False),
+        (b"\x80\x02" + b"]" * (2 << 20) + b".", True),
+    ],
+)
+def test_pickles_change_nothing_and_take_no_memory(tmp_path, pickled, packed):
+    folder = written(tmp_path, pickled, packed=packed)
+    with pytest.raises(hr.InputError, match=r"expected a file of torch\.save in .*write it once more"):
+        hr.convert(folder, tmp_path / "data", progress=False)
+
+
+def test_counts_that_files_do_not_have_are_refused_before_they_take_memory(tmp_path):
+    path = copied(tmp_path, "plain") / "plain.json"
+    top = json.loads(path.read_text())
+    top.update(num_edges=10**13, edge_map={"_N:_E:_N": [[0, 14], [14, 10**13]]})
+    path.write_text(json.dumps(top))
+    with pytest.raises(hr.InputError, match="expected 10000000000000 edges and 12 nodes in its parts, got"):
+        hr.convert(path, tmp_path / "data", progress=False)
+
+
+def test_a_feature_of_the_name_of_parts_is_not_lost(tmp_path):
+    path = copied(tmp_path, "plain") / "plain.json"
+    for part in (0, 1):
+        file = path.parent / f"part{part}/node_feat.dgl"
+        old, new = (len(name).to_bytes(8, "little") + name for name in (b"_N/id", b"_N/part"))
+        assert old in file.read_bytes()
+        file.write_bytes(file.read_bytes().replace(old, new))
+    with pytest.raises(hr.InputError, match="expected no feature of nodes called 'part'"):
+        hr.convert(path, tmp_path / "data", progress=False)
