@@ -58,7 +58,7 @@ test-thorough: .venv/.installed ## ... all combinations of parameters, and more 
 	.venv/bin/pytest $(PARALLEL) --ignore tests/dgl --thorough --hypothesis-profile thorough $(ARGS)
 
 test-quick: .venv/.installed ## the behaviour suite alone, but for slow tests and laws, with fewer random examples
-	.venv/bin/pytest $(PARALLEL) --of-each 1 --hypothesis-profile quick -m "not slow and not law" tests/behaviour $(ARGS)
+	.venv/bin/pytest $(PARALLEL) --of-each 1 --hypothesis-profile few -m "not slow and not law" tests/behaviour $(ARGS)
 
 # Environments around a module that `make test-all` has looked at: what differs there is what crosses over, arguments, results
 # and errors, and what is installed; not the numbers that kernels find, nor the hundredth example.

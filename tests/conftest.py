@@ -30,9 +30,7 @@ hypothesis.settings.register_profile(
     database=None,
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
-# For `make test-quick`: who has just changed a line has found most of what there is by then.
-hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("headrace"), max_examples=25)
-# Under another torch, or sanitizers: every path once, of code that has passed with more examples.
+# For `make test-quick`, and under another torch or sanitizers: every path once, of code that has passed with more.
 hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("headrace"), max_examples=8)
 hypothesis.settings.load_profile("headrace")
 

@@ -133,6 +133,7 @@ def test_arrays_of_edges_are_taken_over_and_others_named(tmp_path, capsys, more)
     assert torch.equal(shards.store.edge["edge_time"].read(ids).rows, ids)
 
 
+@pytest.mark.slow
 def test_picture(data, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     assert run(data, tmp_path / "out", "--parts", 2, "--report", tmp_path / "report.png") == 0

@@ -33,6 +33,7 @@ def test_what_cannot_be_printed_is_an_error(tmp_path, arguments):
     check_that_it_is_full(shell(f"headrace {arguments} > /dev/full", tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FULL.exists(), reason="there is no full device")
 def test_what_cannot_be_printed_of_a_set_is_an_error(tmp_path):
     hr.save_dataset(tmp_path / "set", graph())

@@ -114,6 +114,7 @@ def test_what_is_no_draft_is_nothing_to_tell(tmp_path, name):
     assert (tmp_path / name).is_dir()
 
 
+@pytest.mark.slow
 def test_files_and_links_that_are_named_like_drafts_stay(tmp_path):
     start(tmp_path / "parts").kill()
     (draft,) = hidden(tmp_path)

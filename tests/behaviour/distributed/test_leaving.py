@@ -42,6 +42,7 @@ def test_a_rank_that_breaks_is_named(world_size, closed, prefetch):
     assert all("rank 1 left epoch 0 after batch 3" in error for error in errors)
 
 
+@pytest.mark.slow
 def test_a_rank_that_waits_in_vain_after_it_left_names_itself():
     """Others are in backward(), where no channel of headrace shows who waits."""
     group = LocalGroup(2, 1.0)

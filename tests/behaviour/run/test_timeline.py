@@ -67,6 +67,7 @@ def test_each_rank_has_its_file(tmp_path):
         assert events[0]["args"] == {"name": f"rank {rank} of 2"}
 
 
+@pytest.mark.slow
 def test_pictures(tmp_path):
     loader = PLANS["neighbor"]().prefetch(workers=1).loader()
     with pytest.raises(hr.PlanError, match="expected batches to draw, got none yet"):
@@ -91,6 +92,7 @@ def test_a_folder_that_is_missing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_picture_without_matplotlib(tmp_path):
     program = f"""
 import sys

@@ -27,6 +27,7 @@ def slow(batch: hr.MiniBatch) -> hr.MiniBatch:
     return batch
 
 
+@pytest.mark.slow
 def test_the_fastest_is_chosen_and_printed(capsys):
     plan = hr.ItemSampler(4_000, batch_size=20, shuffle=True, seed=3).transform(slow)
     loader = plan.loader(machine=MACHINE, tune=True)
@@ -36,6 +37,7 @@ def test_the_fastest_is_chosen_and_printed(capsys):
     assert next(iter(loader)).digest() == next(iter(plan.loader(machine=MACHINE))).digest()
 
 
+@pytest.mark.slow
 def test_batches_stay_the_same_from_the_first_on(capsys):
     plan = PLANS["neighbor"]()
     expected = [batch.digest() for batch in plan.loader(num_threads=1)]

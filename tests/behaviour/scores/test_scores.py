@@ -81,6 +81,7 @@ def plan_of_labor() -> hr.Plan:
     return hr.ItemSampler(NUM_NODES, batch_size=2, seed=3).sample_layer_neighbor(directed(), [5, 5])
 
 
+@pytest.mark.slow
 def test_the_direction_is_that_of_sampling():
     """Plain PageRank follows messages and is no better than chance; on an undirected graph nobody would notice."""
     one = directed()
@@ -98,6 +99,7 @@ def test_the_hottest_nodes_get_the_published_share():
     assert hits(scores, 0.25) >= 56
 
 
+@pytest.mark.slow
 def test_a_tenth_of_the_rows_cuts_the_traffic_of_a_strongly_skewed_graph():
     scores = hr.scores.weighted_reverse_pagerank(directed(power=1.2), plan().stages[0].items)
     assert hits(scores, 0.1, power=1.2) >= 87

@@ -185,6 +185,7 @@ class Dropping(nn.Module):
         return self.second(torch.tanh(self.first(x, place)), place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_masks_belong_to_edges(world_size):
     torch.manual_seed(2)

@@ -169,6 +169,7 @@ def test_attributes_of_nodes_are_at_hand(tmp_path):
     assert torch.equal(part.graph.own_nodes, part.part.partition.owned(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_bytes_are_told_before(tmp_path, kind):
     """Nearly: of copies of nodes at most is told."""
@@ -185,6 +186,7 @@ def test_a_partition_of_another_graph_is_refused(tmp_path):
         data().partition(partition, tmp_path / "parts", progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_command(tmp_path, kind):
     out = tmp_path / "parts"
