@@ -336,6 +336,9 @@ BARS = (
         at_most=1.25,
     ),
     Bar("the same by CPU time", "convert", ".*", "plain SQL over conversion", "CPU time gain", at_most=1.25),
+    Bar("parts of 60 M edges: time over that of 0.1.0", "parts", ".*", "old .* over new .*", "time gain", at_most=1),
+    Bar("parts: bytes of a rank over its bound", "parts", ".*", "part", "bytes over the bound", at_most=1),
+    Bar("parts: memory of its process over that", "parts", ".*", "part", "memory over the bound", at_most=1),
     Bar("peak memory of a conversion over its limit", "convert", ".*", "conversion", "peak over the limit", at_most=1),
     Bar(
         "features on disk by windows over a look-ahead cache",

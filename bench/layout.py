@@ -14,7 +14,7 @@ from harness import Record
 AREAS = {
     "Sampling": ("sampling", "labor", "types"),
     "Features, loading and the start": ("gather", "loader", "contention", "import", "launches"),
-    "Building graphs": ("build", "scaling", "convert"),
+    "Building graphs": ("build", "scaling", "convert", "parts"),
     "Tiers, caches and disk": ("tiering", "windows"),
     "Ranks": ("cooperative", "hybrid-parallel"),
     "Models and whole graphs": ("spmm", "training", "sar", "strategies"),

@@ -64,6 +64,7 @@ ORDER = (
     "strategies",
     "typed",
     "convert",
+    "parts",
     "import_time",
     "launches",
     "two_builds",
