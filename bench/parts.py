@@ -1,8 +1,9 @@
 """Parts on disk: what `headrace partition` takes beside an older commit, and what each rank's part takes in memory.
 
 A data set of edges with weights between random nodes is cut by each build in turns, each time by a process of its own,
-within a limit. Then each part of 2, 4 and 8 is opened by a process that reads all of it to memory: its bytes beside
-1.2 times a fair share of the edges and of their features, and of what its own nodes and the ends of its edges take.
+within a limit. Then each part of 2, 4 and 8, by nodes and by edges, is opened by a process that reads all of it to
+memory: its bytes beside 1.2 times a fair share of the edges and of their features, and of what its own nodes and the
+ends of its edges take.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ data = hr.open_dataset(sys.argv[1], rank=int(sys.argv[2]), memory_map=False)
 sources = [*data.store.node.values(), *data.store.edge.values()]
 taken = resident() - held
 counted = sum(count for place, count in tensors().items() if place not in before)
-ends = len(torch.unique(torch.cat([data.part.partition.owned(data.part.number), data.graph.indices.long()])))
+own = data.part.partition.owned(data.part.number)
+destinations = getattr(data.graph, "nodes", own)
+ends = len(torch.unique(torch.cat([own, destinations, data.graph.indices.long()])))
 print(json.dumps([counted, taken, ends]))
 """
 
@@ -118,10 +121,13 @@ def cut_by(build: Build, data: Path, out: Path, method: str, parts: int, memory:
     return {"time": (time.perf_counter() - started) * 1e3, "CPU time": work * 1e3, "peak memory": peak * 1024 / 1e9}
 
 
-def shares(folder: Path, parts: int, num_edges: int, _: int) -> Metrics:
+def shares(folder: Path, parts: int, num_edges: int, by_edges: bool, _: int) -> Metrics:
     """Open each part in a process of its own; the largest share of what a rank may take, and its bytes."""
     edge_bytes = num_edges * (4 + 4 + 4 + 4 * EDGE_WIDTH)  # sources, ids, weights, features
     node_bytes = 8 + 4 * NODE_WIDTH  # where rows begin, features
+    if by_edges:
+        edge_bytes += num_edges * (8 + 8)  # positions, sums of weights
+        node_bytes += 8 + 8 + 8 + 8 + 8  # its id, where its row begins in the whole, two degrees, the sum of its row
     worst = {"bytes over the bound": 0.0, "memory over the bound": 0.0}
     for rank in range(parts):
         run = subprocess.run(
@@ -139,7 +145,7 @@ def main() -> None:
     parser.add_argument("--edges", type=int, default=60_000_000, help="edges that are cut (default: %(default)s)")
     parser.add_argument("--opened", type=int, default=8_000_000, help="edges of the parts that are opened")
     parser.add_argument("--memory", default="1GB", help="for a process (default: %(default)s)")
-    parser.add_argument("--methods", choices=METHODS, nargs="+", default=METHODS, help="default: all")
+    parser.add_argument("--methods", choices=METHODS, nargs="*", default=METHODS, help="default: all")
     parser.add_argument("--old", default="0.1.0", help="the other build (default: %(default)s)")
     parser.add_argument("--new", default="HEAD", help="what is compared with it (default: %(default)s)")
     options = parser.parse_args()
@@ -164,10 +170,17 @@ def main() -> None:
             write_data(folder / "data", options.opened, typed=typed, of_edges=True)
             data = hr.open_dataset(folder / "data")
             for parts in WORLD_SIZES:
-                for method in ("hash", "range"):
-                    partition = getattr(hr.Partition, method)(data.graph.num_nodes, parts)
+                cuts: dict[str, hr.Partition | hr.EdgePartition] = {
+                    "hash": hr.Partition.hash(data.graph.num_nodes, parts),
+                    "range": hr.Partition.range(data.graph.num_nodes, parts),
+                    "source": hr.EdgePartition.by_source(data.graph, parts),
+                    "destination": hr.EdgePartition.by_destination(data.graph, parts),
+                    "grid": hr.EdgePartition.grid(data.graph, parts),
+                }
+                for method, partition in cuts.items():
+                    by_edges = isinstance(partition, hr.EdgePartition)
                     data.partition(partition, folder / "parts", overwrite=True, progress=False)
-                    system = System("part", partial(shares, folder / "parts", parts, options.opened))
+                    system = System("part", partial(shares, folder / "parts", parts, options.opened, by_edges))
                     case = f"{options.opened:,} edges{' of types' * typed} by {method}, {parts} ranks"
                     records += interleave("parts", case, [system], rounds=1, warm_up=0)
     print_table(records)

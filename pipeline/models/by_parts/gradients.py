@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.errors import InputError
+from headrace.pipeline.models.by_parts.statistics import Share, Statistic
 from headrace.pipeline.models.sar.captured import captured_leaves, number_before
+from headrace.pipeline.models.sar.rounds import Rounds
 from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables
 
-if TYPE_CHECKING:
-    from headrace.pipeline.models.by_parts.staged import Staged
+
+class Call(Protocol):
+    """What is needed of a call of a function of messages; `headrace.pipeline.models.by_parts.staged.Staged` is one."""
+
+    tables: Tables
+    rounds: Rounds
+    name: str
+    levels: list[list[Statistic]]
+    kept: Tables
+    inputs: tuple[int, ...]
+    rows_of_last: list[Tensor]
+    result: Tensor
+
+    def known(self, below: int | None = None) -> list[Tensor]:
+        """Return the reductions of the levels below one, or of all."""
+
+    def what(self, level: int) -> str:
+        """Say what rows come for."""
+
+    def run_last(self, aliases: dict[int, Tensor], known: Sequence[Tensor]) -> tuple[list[Share], Tensor | None]:
+        """Run the function for one edge that counts for nothing."""
+
+    def run(
+        self, shard: Shard, rows: Tables, aliases: dict[int, Tensor], known: Sequence[Tensor], most: int
+    ) -> tuple[list[Share], Tensor | None]:
+        """Run the function for the edges of a shard, until a number of further reductions are there."""
 
 
 class Backward(torch.autograd.Function):
     """The result of a call that was computed without a graph."""
 
     @staticmethod
-    def forward(ctx: Any, call: Staged, *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, call: Call, *inputs: Tensor) -> Tensor:
         """Return the result."""
         out = call.result
         del call.result
@@ -48,7 +74,7 @@ class _Gradients:
         The tensors that gradients are for.
     """
 
-    def __init__(self, call: Staged, inputs: Sequence[Tensor]) -> None:
+    def __init__(self, call: Call, inputs: Sequence[Tensor]) -> None:
         self._call, self._inputs = call, inputs
         self._totals: list[Tensor | None] = [None] * len(inputs)
         self._aliases = [one.detach().requires_grad_() for one in inputs]

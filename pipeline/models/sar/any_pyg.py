@@ -19,7 +19,7 @@ from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 from headrace.pipeline.models.sar.values_of_edges import OfMessages, ValuesOfEdges
 
 #: What a message may not ask for: the numbers of nodes of other ranks.
-_ENDS = ("edge_index", "edge_index_j", "edge_index_i", "adj_t")
+_ENDS = ("edge_index", "edge_index_j", "adj_t")
 
 _HOOKS = (
     "_propagate_forward_pre_hooks",
@@ -162,7 +162,7 @@ class _Calls:
         """Return the arguments of some names for the edges of one part."""
         number = Count(edges.num_dst)
         sizes = {"size": [number, number], "size_i": number, "size_j": number, "dim_size": number}
-        values: dict[str, Any] = {"index": edges.index, "ptr": None, **sizes}
+        values: dict[str, Any] = {"index": edges.index, "edge_index_i": edges.index, "ptr": None, **sizes}
         for name in names:
             if name.endswith(("_i", "_j")) and name[:-2] in given:
                 rows = _end(given[name[:-2]], int(name.endswith("_i")))

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
+from headrace.ops.forks import ProcessLock
 from headrace.pipeline.models.by_parts.seam import running_seam
 from headrace.pipeline.models.message_graph import (
     means_without_loops,
@@ -184,7 +184,7 @@ def _is_of_pyg(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("torch_geometric.")
 
 
-_LOCK = Lock()
+_LOCK = ProcessLock()
 _RUNNING: dict[ModuleType, tuple[int, dict[str, Any]]] = {}
 
 
@@ -200,7 +200,7 @@ def known_functions(layer: type) -> Iterator[None]:
 
 @contextmanager
 def _replaced(module: ModuleType) -> Iterator[None]:
-    with _LOCK:
+    with _LOCK.held():
         number, originals = _RUNNING.get(module, (0, {}))
         if not number:
             originals = {name: own for name, own in vars(module).items() if name in _INSTEAD and _is_of_pyg(own)}
@@ -210,7 +210,7 @@ def _replaced(module: ModuleType) -> Iterator[None]:
     try:
         yield
     finally:
-        with _LOCK:
+        with _LOCK.held():
             number, originals = _RUNNING[module]
             _RUNNING[module] = number - 1, originals
             if number == 1:

@@ -115,6 +115,8 @@ CASES: dict[str, tuple[Any, Any]] = {
     "appnp": (lambda: (pyg.APPNP(3, 0.2), pyg.SGConv(WIDTH, NUM_CLASSES, K=2)), weights),
     "tag": (lambda: (pyg.TAGConv(WIDTH, NUM_CLASSES),), weights),
     "mixhop": (lambda: (pyg.MixHopConv(WIDTH, 4), pyg.SSGConv(12, NUM_CLASSES, 0.1, K=2)), None),
+    "general": (lambda: (pyg.GeneralConv(WIDTH, NUM_CLASSES, attention=True, heads=2),), None),
+    "gated_graph": (lambda: (pyg.GatedGraphConv(8, 2),), None),
     "le": (lambda: (pyg.LEConv(WIDTH, NUM_CLASSES),), weights),
     "two_softmaxes": (lambda: (TwoSoftmaxes(WIDTH, 8), TwoSoftmaxes(8, NUM_CLASSES)), edge_features),
 }
