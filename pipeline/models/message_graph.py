@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -122,6 +122,14 @@ def with_remaining_loops(graph: Graph, weight: Tensor, fill: float) -> tuple[Gra
     chosen = loops.new_full((graph.num_dst,), -1).scatter_reduce(0, graph.destinations[loops], loops, "amax")
     of_loops = torch.cat([weight, weight.new_full((1,), fill)])[chosen]  # -1 is the last entry
     return graph.with_self_loops(), torch.cat([weight, of_loops])
+
+
+def loop_values(graph: WholeGraph, values: Tensor, fill: Any) -> Tensor:
+    """Return the values of loops at owned nodes: the "mean" or the sum of those of in-edges, or numbers to fill in."""
+    if isinstance(fill, str):
+        return (means_without_loops if fill == "mean" else sums_without_loops)(graph, values)
+    filled = torch.as_tensor(fill, dtype=values.dtype, device=values.device)
+    return filled.expand(graph.num_dst, *values.shape[1:])
 
 
 def sums_without_loops(graph: WholeGraph, values: Tensor) -> Tensor:

@@ -85,8 +85,8 @@ ANY_LAYER = (
     ),
     Mutant(
         _SAR + "edge_index.py",
-        "return looped, torch.cat([edge_attr, _of_loops(graph, edge_attr, fill_value)])",
-        "return looped, torch.cat([edge_attr, torch.zeros_like(_of_loops(graph, edge_attr, fill_value))])",
+        "return looped, torch.cat([edge_attr, loop_values(graph, edge_attr, fill)])",
+        "return looped, torch.cat([edge_attr, torch.zeros_like(loop_values(graph, edge_attr, fill))])",
         _ROWS + "[gatv2_edges]",
     ),
     Mutant(

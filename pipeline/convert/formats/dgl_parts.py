@@ -27,6 +27,7 @@ from headrace.pipeline.convert.description import (
 )
 from headrace.pipeline.convert.formats.dgl_files import StoredGraph, read_arrays, read_graph
 from headrace.pipeline.convert.formats.fields import Fields
+from headrace.pipeline.convert.formats.source_files import refuse_outside
 from headrace.pipeline.convert.table import ArrayTable
 
 #: DGL's names of the types of a graph without types.
@@ -193,12 +194,8 @@ class _Parts:
     def _file(self, part: int, field: str) -> Path:
         files = Fields(self._fields.take(f"part-{part}", dict), f"{self._path}, part-{part}")
         folder = self._path.parent
-        text = files.take(field, str)
-        if "\0" in text:
-            raise self._odd(f"names of files, got {text!r}")
-        file = folder / text
-        if not file.resolve().is_relative_to(folder.resolve()):
-            raise self._odd(f"files below {folder}, got {str(file)!r}, which leads elsewhere")
+        file = folder / files.take(field, str)
+        refuse_outside(file, folder)
         return file
 
     def _odd(self, expected: str) -> InputError:

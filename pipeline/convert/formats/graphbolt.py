@@ -25,6 +25,7 @@ from headrace.pipeline.convert.formats.source_files import (
     array_table,
     holds_objects,
     inside,
+    refuse_outside,
     text_of,
 )
 from headrace.pipeline.convert.formats.views import Beside
@@ -152,10 +153,8 @@ def _edges(one: Fields, folder: Path, attributes: Features, features: Features) 
 def _topology(top: Fields, folder: Path) -> Path:
     """Return the file of a graph that GraphBolt has preprocessed."""
     topology = Fields(top.take("graph_topology", dict), f"{top.what}, graph_topology", ("type", "path"))
-    text = topology.take("path", str)
-    path = folder / text.replace("\0", "?")
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise InputError(f"convert: expected files below {folder}, got {str(path)!r}, which leads elsewhere")
+    path = folder / topology.take("path", str)
+    refuse_outside(path, folder)
     if not path.is_file():
         raise InputError(
             f"convert: expected the graph in {path}, but there is none; convert the folder above, {folder}, with the "

@@ -51,13 +51,23 @@ def inside(folder: Path, files: str | Sequence[str]) -> list[Path]:
         refuse_pickle(text)
         refuse_foreign(folder / text)
         found += files_of(text, folder)
-    root = os.path.realpath(folder)
     for path in found:
-        if not Path(os.path.realpath(path)).is_relative_to(root):
-            raise InputError(
-                f"convert: expected files below {folder}, got {str(path)!r}, which leads elsewhere; copy the file there"
-            )
+        refuse_outside(path, folder)
     return found
+
+
+def refuse_outside(path: Path, folder: Path) -> None:
+    """Refuse a file that is not below a folder.
+
+    Raises
+    ------
+    InputError
+        With the folder.
+    """
+    if "\0" in str(path) or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise InputError(
+            f"convert: expected files below {folder}, got {str(path)!r}, which leads elsewhere; copy the file there"
+        )
 
 
 def table_in(folder: Path, files: str | Sequence[str], **csv_options: Any) -> Table:

@@ -60,7 +60,6 @@ _CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5}
 _OPERATORS = {
     "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "and": "bitwise_and", "or": "bitwise_or",
     "xor": "bitwise_xor", "invert": "bitwise_not", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-    "div": "div",
 }  # fmt: skip
 
 #: Tensors of one number.
@@ -68,6 +67,11 @@ CONSTANT = {"ones", "zeros", "full", "new_ones", "new_zeros", "new_full", "ones_
 
 #: Numbers in a row, which would count the edges that are together.
 COUNTS = {"arange", "linspace", "logspace", "randperm", "eye"}
+
+
+def without_underscore(name: str) -> str:
+    """Return the name of an operation that may write in place as that of the one which does not."""
+    return name if name.startswith("__") else name.rstrip("_")
 
 
 def problem_of_rows(
@@ -84,7 +88,7 @@ def problem_of_rows(
     rows
         Those among them that have a row for each edge, [num_edges, ...].
     """
-    plain = name if name.startswith("__") else name.rstrip("_")
+    plain = without_underscore(name)
     several = f"looks at several edges at once, in {name}"
     if name == "__get__":
         attribute = getattr(getattr(func, "__self__", None), "__name__", "")

@@ -13,7 +13,14 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._pytree import tree_leaves, tree_map
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.by_parts.row_rules import ABOUT, CONSTANT, COUNTS, chooses_rows, problem_of_rows
+from headrace.pipeline.models.by_parts.row_rules import (
+    ABOUT,
+    CONSTANT,
+    COUNTS,
+    chooses_rows,
+    problem_of_rows,
+    without_underscore,
+)
 from headrace.pipeline.models.by_parts.statistics import Kind
 from headrace.pipeline.models.replace_modules import drop_elements
 
@@ -76,14 +83,8 @@ class Seam(TorchFunctionMode):
         aliases: Mapping[int, Tensor],
     ) -> None:
         super().__init__()
-        self._reduce, self._has_edges, self._edge_ids, self._key, self._aliases = (
-            reduce,
-            has_edges,
-            edge_ids,
-            key,
-            aliases,
-        )
-        self._num_dst = len(has_edges)
+        self._reduce, self._has_edges, self._num_dst = reduce, has_edges, len(has_edges)
+        self._edge_ids, self._key, self._aliases = edge_ids, key, aliases
         self._num_edges, self._num_masks = len(edge_ids), 0
         #: By storage; tensors are held, so that no other one gets theirs.
         self._of_edges: dict[int, Tensor] = {}
@@ -141,7 +142,7 @@ class Seam(TorchFunctionMode):
         if any(id(one) in self._aliases for one in tensors):
             args, kwargs = tree_map(self._alias, (tuple(args), kwargs))
             tensors = [self._alias(one) for one in tensors]
-        plain = name if name.startswith("__") else name.rstrip("_")
+        plain = without_underscore(name)
         if plain in _NUMBERS and any(self.is_unknown(one) for one in tensors):
             raise Unknown
         if plain in _REDUCTIONS and self._reduces_edges(tensors):
@@ -184,7 +185,7 @@ class Seam(TorchFunctionMode):
         tensors: Sequence[Tensor],
     ) -> None:
         """Refuse to use the destinations of edges otherwise than to look rows of destinations up by."""
-        plain = name if name.startswith("__") else name.rstrip("_")
+        plain = without_underscore(name)
         if plain not in _OF_DESTINATIONS:
             raise _refusal(f"uses the destinations of edges in {name}, but neither to reduce messages nor to look up")
         if plain not in ("index_select", "gather", "__getitem__", "embedding"):
@@ -244,7 +245,7 @@ class Seam(TorchFunctionMode):
     def _reduced(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
         """Return what a reduction writes to, with the messages of all parts as far as they are known."""
         base: Tensor = args[0]
-        plain = name.rstrip("_")
+        plain = without_underscore(name)
         given = {**dict(zip(_REDUCTIONS[plain], args[1:], strict=False)), **kwargs}
         source, index = given.get("src", given.get("source")), given["index"]
         kind = _KINDS.get(given.get("reduce", "sum"))

@@ -225,7 +225,7 @@ class Staged:
             place += 1
             if place <= len(known):
                 return known[place - 1], True
-            if seam.is_unknown(source) or (most is not None and len(found) == most):
+            if seam.is_unknown(source):
                 raise Unknown
             of_nothing = source.detach().new_zeros(self.rounds.num_dst, *source.shape[1:])
             if positions is None:  # of an edge that counts for nothing

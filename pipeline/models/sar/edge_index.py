@@ -15,12 +15,8 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.forks import ProcessLock
 from headrace.pipeline.models.by_parts.seam import running_seam
-from headrace.pipeline.models.message_graph import (
-    means_without_loops,
-    sums_without_loops,
-    with_remaining_loops,
-)
-from headrace.pipeline.models.sar.replaced_layer import without_infinity
+from headrace.pipeline.models.message_graph import loop_values
+from headrace.pipeline.models.sar.replaced_layer import factor_of_degrees, with_loops
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 from headrace.pipeline.models.sar.values_of_edges import Normalised
 
@@ -100,17 +96,10 @@ def _add_self_loops(
     looped = EdgeIndex.of(graph.with_self_loops())
     if edge_attr is None:
         return looped, None
-    return looped, torch.cat([edge_attr, _of_loops(graph, edge_attr, fill_value)])
-
-
-def _of_loops(graph: ShardedGraph, edge_attr: Tensor, fill_value: Any) -> Tensor:
-    """Return the features of the loops at owned nodes."""
-    if fill_value in ("mean", "add", "sum"):
-        return (means_without_loops if fill_value == "mean" else sums_without_loops)(graph, edge_attr)
-    if isinstance(fill_value, str):
+    if isinstance(fill_value, str) and fill_value not in ("mean", "add", "sum"):
         raise InputError(f"add_self_loops: expected fill_value to be mean, add or numbers, got {fill_value!r}")
-    fill = torch.as_tensor(1.0 if fill_value is None else fill_value, dtype=edge_attr.dtype, device=edge_attr.device)
-    return fill.expand(graph.num_dst, *edge_attr.shape[1:])
+    fill = 1.0 if fill_value is None else fill_value
+    return looped, torch.cat([edge_attr, loop_values(graph, edge_attr, fill)])
 
 
 def _add_remaining_self_loops(
@@ -120,11 +109,9 @@ def _add_remaining_self_loops(
     num_nodes: Any = None,
 ) -> tuple[EdgeIndex, Tensor | None]:
     del num_nodes
-    if edge_attr is None:
-        return EdgeIndex.of(edges.graph.with_self_loops()), None
-    if edge_attr.dim() != 1 or isinstance(fill_value, str):
+    if edge_attr is not None and (edge_attr.dim() != 1 or isinstance(fill_value, str)):
         raise InputError("add_remaining_self_loops: expected a weight for each edge and a number to fill in")
-    graph, weights = with_remaining_loops(edges.graph, edge_attr, 1.0 if fill_value is None else float(fill_value))
+    graph, weights = with_loops(edges.graph, edge_attr, 1.0 if fill_value is None else fill_value)
     return EdgeIndex.of(graph), weights
 
 
@@ -143,8 +130,7 @@ def _gcn_norm(
         raise InputError(f"gcn_norm: expected flow='source_to_target' over shards, got {flow!r}")
     if add_self_loops:
         edges, edge_weight = _add_remaining_self_loops(edges, edge_weight, 2.0 if improved else 1.0)
-    degrees = edges.graph.in_degrees() if edge_weight is None else edges.graph.sum_edges(edge_weight)
-    factor = without_infinity(degrees.to(dtype or torch.get_default_dtype()), -0.5)
+    factor = factor_of_degrees(edges.graph, edge_weight, dtype or torch.get_default_dtype())
     return edges, Normalised(edge_weight, factor)
 
 

@@ -9,14 +9,15 @@ import torch.nn.functional as F  # noqa: N812 - torch's own spelling
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.message_graph import Reduce, means_without_loops, sums_without_loops, with_remaining_loops
+from headrace.pipeline.models.message_graph import Reduce, loop_values
 from headrace.pipeline.models.sar.replaced_layer import (
     ReplacedLayer,
     attend_transformed,
+    factor_of_degrees,
     scaled,
     scores,
     transform_by_type,
-    without_infinity,
+    with_loops,
 )
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
@@ -71,13 +72,8 @@ class GCNConv(PygLayer):
         factor = None
         if own.normalize:
             if own.add_self_loops:
-                fill = 2.0 if own.improved else 1.0
-                if edge_weight is None:
-                    graph = graph.with_self_loops()
-                else:
-                    graph, edge_weight = with_remaining_loops(graph, edge_weight, fill)
-            degrees = graph.in_degrees().to(x.dtype) if edge_weight is None else graph.sum_edges(edge_weight)
-            factor = without_infinity(degrees, -0.5)
+                graph, edge_weight = with_loops(graph, edge_weight, 2.0 if own.improved else 1.0)
+            factor = factor_of_degrees(graph, edge_weight, x.dtype)
         rows = own.lin(x)
         # The owner of a source knows its degree: its rows are multiplied there, not at each edge.
         out = graph.aggregate(rows if factor is None else scaled(rows, factor), weight=edge_weight)
@@ -144,16 +140,8 @@ class GATConv(PygLayer):
         """Return the scores of edges, and of the loops that will be added: [num_edges, heads]."""
         own: Any = self
         if own.add_self_loops:
-            edge_attr = torch.cat([edge_attr, self._loop_attr(edge_attr, graph)])
+            edge_attr = torch.cat([edge_attr, loop_values(graph, edge_attr, own.fill_value)])
         return scores(edge_attr, own.lin_edge.weight, own.att_edge)
-
-    def _loop_attr(self, edge_attr: Tensor, graph: ShardedGraph) -> Tensor:
-        """Return the features of the loops at owned nodes."""
-        own: Any = self
-        if not isinstance(own.fill_value, str):
-            fill = torch.as_tensor(own.fill_value, dtype=edge_attr.dtype, device=edge_attr.device)
-            return fill.expand(graph.num_dst, edge_attr.shape[1])
-        return (means_without_loops if own.fill_value == "mean" else sums_without_loops)(graph, edge_attr)
 
 
 class RGCNConv(PygLayer):

@@ -304,16 +304,11 @@ def _write_ends(writer: FolderWriter, cut: Cut, shard: EdgeShard) -> EdgeCutFile
         "holders": shard.holders,
     }
     starts = indptr[shard.nodes].repeat_interleave(shard.indptr.diff())
-
-    def before(sums: WeightSums) -> Iterator[Tensor]:
-        size = PIECE_BYTES // 8
-        for piece in (slice(low, low + size) for low in range(0, num_edges, size)):
-            yield sums.before(starts[piece], shard.positions[piece])
-
+    pieces = [one.split(PIECE_BYTES // 8) for one in (starts, shard.positions)]  # type: ignore[no-untyped-call] # torch has none for it
     return EdgeCutFiles(
         **{name: writer.tensor(("cut", name), array) for name, array in arrays.items()},
         sums_before={
-            name: writer.write(("cut", "sums_before", name), torch.float64, (num_edges,), before(sums))
+            name: writer.write(("cut", "sums_before", name), torch.float64, (num_edges,), map(sums.before, *pieces))
             for name, sums in cut.weight_sums.items()
         },
         row_sums={
