@@ -142,11 +142,18 @@ def _edges(one: Fields, folder: Path, attributes: Features, features: Features) 
     columns = {**{f"feature {name}": files for name, files in beside.items()}, **own}
     if columns:
         table = Beside([table, array_table(columns)])
+    return _edge_table(table, edge_type, own, beside, one.what)
+
+
+def _edge_table(
+    table: Table, edge_type: EdgeType | None, own: dict[str, list[Path]], beside: dict[str, list[Path]], what: str
+) -> EdgeTable:
+    """Return edges with their own attributes, and with features beside them, whose columns begin with "feature"."""
     time = next((name for name in own if name in _TIMES), None)
     wide = [name for name in own if name != time and table.column(name).shape]
     flat = {name: name for name in own if name != time and name not in wide}
     named: dict[str, Columns] = {name: f"feature {name}" for name in beside}
-    named |= {name: name for name in _apart(wide, own, beside, "edges", one.what)}
+    named |= {name: name for name in _apart(wide, own, beside, "edges", what)}
     return EdgeTable(table, edge_type, "src", "dst", flat, named, None, time)
 
 
@@ -169,11 +176,7 @@ def _preprocessed_edges(name: str | None, graph: SamplingGraph, features: Featur
     table: Table = graph.edges[name]
     if beside:
         table = Beside([table, array_table({f"feature {one}": files for one, files in beside.items()})])
-    time = next((one for one in graph.attributes if one in _TIMES), None)
-    flat = {one: one for one in graph.attributes if one != time and not table.column(one).shape}
-    named: dict[str, Columns] = {one: one for one in graph.attributes if one != time and one not in flat}
-    named |= {one: f"feature {one}" for one in beside}
-    return EdgeTable(table, edge_type, "src", "dst", flat, named, None, time)
+    return _edge_table(table, edge_type, {one: [graph.path] for one in graph.attributes}, beside, what)
 
 
 def _nodes(name: str | None, count: int | None, attributes: Features, features: Features, what: str) -> NodeTable:

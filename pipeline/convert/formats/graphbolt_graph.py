@@ -37,6 +37,8 @@ class SamplingGraph:
 
     Attributes
     ----------
+    path
+        The file.
     num_nodes
         By type; of a graph without types that of None.
     edges
@@ -51,7 +53,7 @@ class SamplingGraph:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         parts = _parts_of(path)
         arrays, of_edges = parts["independent_tensors"], {**self._mapping(parts, "edge_attributes")}
         indptr, indices = self._integers(arrays, "indptr"), self._integers(arrays, "indices")
@@ -126,7 +128,7 @@ class SamplingGraph:
         return array.astype(np.int64, copy=False)
 
     def _odd(self, expected: str, got: str) -> InputError:
-        return InputError(f"convert: {self._path}: expected {expected}, got {got}; preprocess the sources once more")
+        return InputError(f"convert: {self.path}: expected {expected}, got {got}; preprocess the sources once more")
 
 
 def _parts_of(path: Path) -> dict[str, Any]:
