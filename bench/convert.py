@@ -4,9 +4,9 @@ Files are generated once for a run: edges between a tenth as many nodes, a third
 and with texts as ids, in Parquet and in CSV, with weights and times, and from nodes of one type to those of another.
 Each turn is a process of its own, which says how much memory it had at most.
 
-What a conversion does beyond plain SQL is most of what numbers with times cost it in Parquet, of 5.4 s within 4 GB: 1.1
-keep rows in a file, from which a killed conversion goes on; 0.5 wait for the disk to have the arrays; 0.9 read the file
-by Arrow, as the engine may open none.
+What a conversion does beyond plain SQL is most of what numbers with times cost it in Parquet, of 2.6 s within 4 GB: 0.4
+keep rows in a file, from which a killed conversion goes on; 0.2 check sums and the wait for the disk to have the
+arrays; 0.2 count repeated edges and where rows end; 0.3 read the file by Arrow, as the engine may open none.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +16,7 @@ from headrace.pipeline.convert.memory import MARGIN, maps_within, room
 from headrace.pipeline.data import Graph, whole_number
 from headrace.pipeline.data.feature_names import FeatureName
 from headrace.pipeline.data.memory_size import as_memory
-from headrace.pipeline.data.new_folder import check_file, check_is_free
+from headrace.pipeline.data.new_folder import check_file, check_is_free, free_bytes
 from headrace.pipeline.partition.edge_partition import EdgePartition
 from headrace.pipeline.partition.limits import MOST_PARTS
 from headrace.pipeline.partition.partition import Partition
@@ -167,10 +166,8 @@ def _cut(options: argparse.Namespace, memory: int | None, *, of_dataset: bool) -
     of_edges = f", and of edges {_listed(store.edge)}" if store.edge else ""
     features = f"with features {_listed(store.node) or 'none'}{of_edges}"
     if options.dry_run:
-        above = next(one for one in options.out.absolute().parents if one.exists())
-        free = shutil.disk_usage(above).free
         say(f"would be {partition.num_parts} parts in {options.out}, {features}")
-        say(f"{num_bytes:,} bytes, of {free:,} that are free")
+        say(f"{num_bytes:,} bytes, of {free_bytes(options.out):,} that are free")
         return
     say(f"{partition.num_parts} parts in {options.out}, {features}")
     if options.reorder:

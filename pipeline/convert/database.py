@@ -44,6 +44,7 @@ _TAMED = (
     # Of rows that are fed it cannot know how many there are: tables of keys are the ones to look in, as queries say.
     "SET disabled_optimizers = 'build_side_probe_side,join_order'",
     "SET enable_external_access = false",
+    "SET streaming_buffer_size = '16MB'",  # so that it works on while a batch of its rows is written
     "SET lock_configuration = true",
 )
 

@@ -140,7 +140,7 @@ class ParquetTable(Table):
         for path in self._files:
             with _opened(path) as file:
                 try:
-                    yield from file.iter_batches(rows, columns=list(dict.fromkeys(columns)), use_threads=False)
+                    yield from file.iter_batches(rows, columns=list(dict.fromkeys(columns)))
                 except OSError as cause:
                     raise InputError(f"convert: {path} is damaged ({cause}); copy it again") from cause
 

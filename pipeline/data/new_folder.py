@@ -28,7 +28,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 @contextmanager
-def new_folder(path: Path, *, overwrite: bool, contents: Contents, what: str = "shards") -> Iterator[Path]:
+def new_folder(path: Path, *, overwrite: bool, contents: Contents, what: str) -> Iterator[Path]:
     """Yield an empty folder that is at `path` once the block has ended without an error, and gone if it has not.
 
     Drafts of the same folder that killed runs left are removed first, with a warning; see
@@ -112,7 +112,7 @@ def _renameat2() -> Any:
     return function
 
 
-def check_is_free(path: Path, *, overwrite: bool, contents: Contents, what: str = "shards") -> None:
+def check_is_free(path: Path, *, overwrite: bool, contents: Contents, what: str) -> None:
     """Refuse a place where something is that may not be replaced.
 
     Raises
@@ -213,6 +213,12 @@ def write_file(path: Path, function: str, content: bytes | memoryview) -> None:
     """
     with new_file(path, function, overwrite=True) as file, written_file(file) as write:
         write(content)
+
+
+def free_bytes(path: Path) -> int:
+    """Return how many bytes are free on the disk that a path, of something that may not be there yet, is on."""
+    above = next(one for one in path.absolute().parents if one.exists())
+    return shutil.disk_usage(above).free
 
 
 def check_file(path: Path, function: str, error: type[HeadraceError], *, overwrite: bool) -> Path:

@@ -27,8 +27,8 @@ class Part:
 
     Parameters
     ----------
-    number, num_parts
-        The number of the part, which is that of its rank, and how many there are.
+    number
+        The number of the part, which is that of its rank.
     partition
         The owner of each node of the whole graph.
     identity
@@ -36,9 +36,13 @@ class Part:
     """
 
     number: int
-    num_parts: int
     partition: Partition
     identity: str
+
+    @property
+    def num_parts(self) -> int:
+        """How many parts there are."""
+        return self.partition.num_parts
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,9 +72,9 @@ def open_part(folder: Path, rank: int | None, *, memory_map: bool, cached: Mappi
     own = _read_part(folder, parts, number)
     reader = Reader(folder, memory_map=memory_map, compare=True)
     partition = _owners(folder, parts, reader, number)
-    graph = _graph(folder, parts, own, reader, partition)
-    features = read_features(reader, parts.features)
     types = offsets_of(parts.node_types), offsets_of(parts.edge_types)
+    graph = _graph(folder, parts, own, reader, partition, types)
+    features = read_features(reader, parts.features)
     owners = {one.key: owners_of_rows(one.key, partition, types[0]) for one in own.features if one.of == "node"}
     for name in cached:
         if name not in owners:
@@ -97,7 +97,7 @@ def open_part(folder: Path, rank: int | None, *, memory_map: bool, cached: Mappi
         ids=parts.ids,
         notes=parts.notes,
     )
-    part = Part(number, parts.num_parts, partition, parts.identity)
+    part = Part(number, partition, parts.identity)
     store = FeatureStore(features["node"], features["edge"])
     return OpenedPart(merged, reader, graph, store, part, parts.parts[number].sha256)
 
@@ -210,7 +210,14 @@ def _owners(folder: Path, parts: PartSet, reader: Reader, number: int) -> Partit
     return PartOwners(owners, number, own, sizes, parts.owners.digest)
 
 
-def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partition: Partition) -> GraphShard | EdgePart:
+def _graph(
+    folder: Path,
+    parts: PartSet,
+    own: Manifest,
+    reader: Reader,
+    partition: Partition,
+    types: tuple[TypeOffsets | None, TypeOffsets | None],
+) -> GraphShard | EdgePart:
     """Return the in-edges of the nodes that a part owns, or the edges that it owns."""
     assert own.part is not None  # as it was read
     files, number, num_edges = own.graph, own.part.part, own.part.num_edges
@@ -235,7 +242,6 @@ def _graph(folder: Path, parts: PartSet, own: Manifest, reader: Reader, partitio
     indices = reader.needed_tensor(files.indices)
     of_edges = {name: reader.needed_tensor(array) for name, array in files.edge_attrs.items()}
     of_nodes = {name: reader.needed_tensor(array) for name, array in parts.node_attrs.items()}
-    types = offsets_of(parts.node_types), offsets_of(parts.edge_types)
     by_edges = {} if own.part.by_edges is None else vars(replaced(own.part.by_edges, ArrayFile, reader.needed_tensor))
     try:
         if parts.num_columns is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from headrace.ops.graphs.rows import edge_positions, row_starts
 from headrace.ops.sampling.walk import WeightSums, weight_sums
 from headrace.pipeline.data import FeatureName, Graph, Items, TypeOffsets, edge_types_of, node_types_of
 from headrace.pipeline.data.file_errors import DISK_FULL
-from headrace.pipeline.data.new_folder import new_folder
+from headrace.pipeline.data.new_folder import free_bytes, new_folder
 from headrace.pipeline.distributed.edge_shard import EdgeShard
 from headrace.pipeline.distributed.graph_shard import check_can_be_cut, edge_id_dtype
 from headrace.pipeline.partition.edge_partition import EdgePartition
@@ -245,10 +244,15 @@ def _write_part(
         # Found once for each file: that is cheaper than a second part's worth of memory.
         return (piece for _, piece in edge_positions(graph.indptr, owned, starts))
 
+    if shard is None:
+        pieces = (gather_rows(graph.indices, one) for one in positions())
+        sources = write(("graph", "indices"), graph.indices.dtype, (), pieces)
+    else:
+        sources = writer.tensor(("graph", "indices"), shard.indices)
     id_dtype = edge_id_dtype(graph.num_edges)
     files = GraphFiles(
         writer.tensor(("graph", "indptr"), starts),
-        write(("graph", "indices"), graph.indices.dtype, (), (gather_rows(graph.indices, one) for one in positions())),
+        sources,
         write(("graph", "edge_ids"), id_dtype, (), (graph.original_edge_ids(one).to(id_dtype) for one in positions())),
         None,
         {
@@ -336,8 +340,7 @@ def _counts_of_types(ids: Tensor, types: TypeOffsets | None) -> tuple[int, ...] 
 
 
 def _disk_full(path: Path, total: int, cause: OSError) -> OSError:
-    above = next(one for one in path.absolute().parents if one.exists())
-    free = shutil.disk_usage(above).free  # the draft is gone by now
+    free = free_bytes(path)  # the draft is gone by now
     return OSError(
         cause.errno,
         f"partition: expected room for {total:,} bytes, but the disk is full ({cause.strerror}; {free:,} bytes "

@@ -38,7 +38,7 @@ def die_midway(self, target):
         os.kill(os.getpid(), signal.SIGKILL)
     return rename(self, target)
 Path.rename = die_midway
-with new_folder(Path(sys.argv[1]), overwrite=True, contents=contents_of_parts) as draft:
+with new_folder(Path(sys.argv[1]), overwrite=True, contents=contents_of_parts, what="parts") as draft:
     (draft / "new").touch()
 """
 
@@ -91,5 +91,5 @@ def test_without_locks_folders_are_written_and_drafts_are_told_of(tmp_path, monk
     write(path)
     write(path, overwrite=True)
     assert not hidden(tmp_path)
-    with new_folder(tmp_path / "other", overwrite=False, contents=lambda _: None) as draft:
+    with new_folder(tmp_path / "other", overwrite=False, contents=lambda _: None, what="parts") as draft:
         assert draft.name.count("-") == 0, "a name by which a run with locks would remove it"

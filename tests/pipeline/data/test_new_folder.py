@@ -25,7 +25,7 @@ def names(path: Path) -> list[str]:
 
 
 def replace(path: Path, contents=os.listdir):
-    with new_folder(path, overwrite=True, contents=contents) as draft:
+    with new_folder(path, overwrite=True, contents=contents, what="parts") as draft:
         (draft / "new").write_text("new")
 
 
@@ -59,7 +59,9 @@ def test_what_came_while_the_new_folder_was_written_is_not_replaced(tmp_path, th
     """Whether a folder may be replaced is asked again right before."""
     with (
         pytest.raises(hr.InputError, match="but it holds something else"),
-        new_folder(there, overwrite=True, contents=lambda path: {"old"} if (path / "old").exists() else None),
+        new_folder(
+            there, overwrite=True, contents=lambda path: {"old"} if (path / "old").exists() else None, what="parts"
+        ),
     ):
         (there / "old").rename(there / "thesis")
     assert names(tmp_path) == ["there"]
@@ -70,7 +72,7 @@ def test_a_foreign_folder_that_came_meanwhile_is_not_replaced(tmp_path):
     path = tmp_path / "late"
     with (
         pytest.raises(hr.InputError, match="but it holds something else"),
-        new_folder(path, overwrite=True, contents=lambda path: None),
+        new_folder(path, overwrite=True, contents=lambda path: None, what="parts"),
     ):
         path.mkdir()
         (path / "thesis").touch()
