@@ -11,7 +11,7 @@ export DGLBACKEND := pytorch
 PYTHON ?= python3
 DATA ?=
 BENCH ?= sampling
-BENCHES ?= sampling gather loader small_batch conversion convert contention build scaling labor_table cooperative tiering projection spmm sar_memory hybrid_parallel strategies typed import_time launches models training two_builds
+BENCHES ?= sampling gather loader small_batch conversion convert contention build scaling labor_table cooperative tiering projection spmm sar_memory sar_time hybrid_parallel strategies typed import_time launches models training two_builds
 ARGS ?=
 # Processes of builds, and of tests, of which some wait for ranks and other processes: one more than there are cores. Each
 # takes tests that stand together, which share what modules keep, and then what another one has left.

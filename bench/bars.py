@@ -237,6 +237,15 @@ BARS = (
         at_least=4,
     ),
     Bar(
+        "a step of GraphSAGE under SAR on one rank: cost in one on the whole graph",
+        "sar: time",
+        "SAGE.*",
+        "whole, hr.nn over SAR, 1 rank",
+        _GAIN,
+        None,
+        at_most=1.25,
+    ),
+    Bar(
         "nodes and edges of many ranks over those of one",
         "hybrid-parallel",
         ".*",

@@ -60,6 +60,7 @@ ORDER = (
     "models",
     "training",
     "sar_memory",
+    "sar_time",
     "hybrid_parallel",
     "strategies",
     "typed",

@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ BATCH_ROWS = 1 << 17
 LEAST_ROOM = 96 << 20
 
 #: The share of memory that DuckDB may have: the rest is for batches on their way and what it does not count.
-_SHARE = 0.7
+_SHARE = 0.68
 
 _LIBRARIES = ("duckdb", "pyarrow")
 
@@ -196,18 +196,16 @@ def database(folder: Path, room: int) -> Iterator[Database]:
         "allow_community_extensions": False,
         "python_enable_replacements": False,
     }
-    base, pool = None, pa.default_memory_pool()
+    pool = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())  # others keep what was let go of
     try:
         base = _opened(folder / "tables.duckdb", config)
-        with _ended_by_signals(base):
+        with _ended_by_signals(base), closing(base):  # which waits for what still runs
             yield Database(base, limit)
     except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as cause:
         _explain(cause, folder)
         raise
     finally:
-        if base is not None:
-            base.close()
         pa.set_memory_pool(pool)
 
 
@@ -218,6 +216,8 @@ def _ended_by_signals(connection: Any) -> Iterator[None]:
     The byte that Python writes for each signal wakes a thread, whatever the main thread is in. Of a program that has a
     handler of its own DuckDB's looks have to do.
     """
+    import duckdb
+
     is_main = threading.current_thread() is threading.main_thread()  # to which signals come
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -233,7 +233,8 @@ def _ended_by_signals(connection: Any) -> Iterator[None]:
                 with suppress(OSError):  # it may be full, or closed
                     os.write(before, number)
             while number[0] == signal.SIGINT and not has_ended.wait(0.05):
-                connection.interrupt()  # again, as a query that begins forgets what interrupted it before
+                with suppress(duckdb.Error):  # it may be closed
+                    connection.interrupt()  # again, as a query that begins forgets what interrupted it before
 
     watcher = threading.Thread(target=watch, name="headrace-convert-signals", daemon=True)
     watcher.start()

@@ -19,6 +19,10 @@ from headrace.pipeline.convert.table import Column, Stamp, Table, where_from
 #: Bytes of a column that are read at a time: by default all those of a group of rows would be in memory.
 _BUFFER = 1 << 20
 
+#: Rows of a batch that threads decode, column by column; smaller ones are asked for where memory is scarce, of which
+#: threads take more.
+_ROWS_OF_THREADS = 1 << 19
+
 
 class ParquetTable(Table):
     """A table of one or more Parquet files.
@@ -140,7 +144,8 @@ class ParquetTable(Table):
         for path in self._files:
             with _opened(path) as file:
                 try:
-                    yield from file.iter_batches(rows, columns=list(dict.fromkeys(columns)))
+                    chosen, by_threads = list(dict.fromkeys(columns)), rows >= _ROWS_OF_THREADS
+                    yield from file.iter_batches(rows, columns=chosen, use_threads=by_threads)
                 except OSError as cause:
                     raise InputError(f"convert: {path} is damaged ({cause}); copy it again") from cause
 
