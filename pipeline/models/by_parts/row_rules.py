@@ -46,6 +46,8 @@ _ALONG: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("chunk", "split", "tensor_split", "take_along_dim"), (2, 0)),
     **dict.fromkeys(("sort", "argsort", "mode", "fliplr", "glu"), (1, -1)),
     "repeat_interleave": (2, None),
+    "cross": (2, None),
+    "linalg_cross": (2, -1),
     "roll": (2, None),
     "stack": (1, 0),
     "normalize": (2, 1),
