@@ -22,6 +22,7 @@ from headrace.pipeline.models.replace_modules import (
     taken_over,
 )
 from headrace.pipeline.models.sar import dgl_layers, pyg_layers
+from headrace.pipeline.models.sar.any_dgl import AnyDglLayer, is_layer_of_dgl
 from headrace.pipeline.models.sar.any_pyg import AnyPygLayer
 from headrace.pipeline.models.sar.rank_edges import check_same
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
@@ -34,8 +35,6 @@ LAYERS: dict[tuple[str, str], type[ReplacedLayer]] = {
     ("torch_geometric", "GCNConv"): pyg_layers.GCNConv,
     ("torch_geometric", "GATConv"): pyg_layers.GATConv,
     ("torch_geometric", "RGCNConv"): pyg_layers.RGCNConv,
-    ("dgl", "SAGEConv"): dgl_layers.SAGEConv,
-    ("dgl", "GraphConv"): dgl_layers.GraphConv,
     ("dgl", "GATConv"): dgl_layers.GATConv,
     ("dgl", "RelGraphConv"): dgl_layers.RelGraphConv,
 }
@@ -51,7 +50,7 @@ class ShardedBatchNorm(nn.BatchNorm1d):
         graph = self.graph
         if graph.world_size == 1 or not (self.training or not self.track_running_stats):
             return super().forward(input)
-        if running_seam() is not None:
+        if running_seam() is not None or not isinstance(input, Tensor):
             raise InputError(
                 "BatchNorm1d: expected rows of nodes in training, got messages of edges, over all of which it would "
                 "have to go; put it behind the layer"
@@ -69,7 +68,8 @@ class ShardedDropout(nn.Dropout):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
         """Drop elements of rows, [num_dst, ...], and scale up the others."""
-        if not self.training or self.p == 0 or running_seam() is not None:  # which has masks of edges
+        # Messages have masks of edges, and expressions of edges those of the operation.
+        if not self.training or self.p == 0 or running_seam() is not None or not isinstance(input, Tensor):
             return super().forward(input)
         if len(input) != self.graph.num_dst:
             raise InputError(f"Dropout: expected a row for each of {self.graph.num_dst} nodes, got {list(input.shape)}")
@@ -202,7 +202,9 @@ def keys_by_name(model: nn.Module) -> dict[str, DropoutKeys]:
 def _replacement(kind: type[nn.Module]) -> type[ReplacedLayer] | None:
     """Return what replaces modules of a class; None if nothing does."""
     known = LAYERS.get((kind.__module__.partition(".")[0], kind.__name__))
-    return AnyPygLayer if known is None and _is_pyg(kind) else known
+    if known is not None or issubclass(kind, ReplacedLayer):
+        return known
+    return AnyPygLayer if _is_pyg(kind) else AnyDglLayer if is_layer_of_dgl(kind) else None
 
 
 def _is_pyg(kind: type) -> bool:
@@ -212,14 +214,13 @@ def _is_pyg(kind: type) -> bool:
 
 
 def _check_passes_no_messages(module: nn.Module) -> None:
-    """Refuse a module that would look at edges."""
+    """Refuse modules of DGL that take other graphs: of several types, or as matrices."""
     kind = type(module)
-    bases = [f"{base.__module__}.{base.__name__}" for base in kind.__mro__]
-    if any(base.startswith("dgl.nn.pytorch.conv.") for base in bases):
-        names = ", ".join(f"{library}'s {name}" for library, name in LAYERS if library == "dgl")
+    if any(base.__module__.startswith(("dgl.nn.pytorch.hetero", "dgl.nn.pytorch.conv.dense")) for base in kind.__mro__):
         raise InputError(
-            f"hr.sar.wrap: {kind.__module__}.{kind.__name__} cannot be computed over shards; {names} can, and PyG's "
-            "layers"
+            f"hr.sar.wrap: {kind.__module__}.{kind.__name__} cannot be computed over shards: their graph is no matrix, "
+            "and its nodes and edges are of one type; of several types, RelGraphConv takes one that "
+            "dgl.to_homogeneous returned"
         )
 
 
