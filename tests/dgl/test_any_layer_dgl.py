@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -191,25 +190,6 @@ CASES: dict[str, Case] = {
     "outer": Case(lambda: Outer(WIDTH, OUT), weights),
 }
 
-#: Layers that are not computed, with a part of the message.
-REFUSED: dict[str, tuple[Case, str]] = {
-    "pna": (Case(lambda: layers.PNAConv(WIDTH, OUT, ["mean"], ["identity"], 2.5)), "Tower: the layer asks its graph"),
-    "sage_lstm": (Case(lambda: layers.SAGEConv(WIDTH, OUT, "lstm")), "SAGEConv with aggregator_type='lstm'"),
-    "cheb": (
-        Case(lambda: layers.ChebConv(WIDTH, OUT, 2), None, lambda own, g, x, _: own(g, x, [2.0])),
-        "ChebConv: the layer asks its graph for",
-    ),
-    "sg_weights": (
-        Case(lambda: layers.SGConv(WIDTH, OUT, **FREE), weights, weighted),
-        "SGConv: the layer asks its graph",
-    ),
-    "dgn": (Case(lambda: layers.DGNConv(WIDTH, OUT, ["dir1-av"], ["identity"], 2.5)), "DGNConv: "),
-    "edge_norm": (
-        Case(lambda: layers.EdgeConv(WIDTH, OUT, batch_norm=True, **FREE)),
-        "looks at several edges at once, in batch_norm",
-    ),
-}
-
 
 class Network(nn.Module):
     def __init__(self, case: str) -> None:
@@ -339,14 +319,15 @@ def test_masks_belong_to_edges(world_size):
     assert_equal_training(Dropping().double(), run, world_size, kind="hash", steps=2)
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_other_layers_are_refused(case):
-    chosen, words = REFUSED[case]
-    place = hr.sar.ShardedGraph(graph())
-    layer = chosen.make().double()
-    edge = None if chosen.of_edges is None else place.edge_rows(chosen.of_edges())
-    with pytest.raises(hr.InputError, match=words):
-        chosen.call(hr.sar.wrap(layer, place), place, place.rows(features(NUM_NODES, WIDTH)), edge)
+def test_a_rank_without_nodes_is_named_where_a_layer_of_dgl_takes_none():
+    with pytest.raises(hr.InputError, match="GATv2Conv: the layer does not work on rank 2, which has 0 nodes"):
+        check("gatv2_residual", 3, kind="table")
+
+
+@pytest.mark.parametrize(("mode", "prefetch"), [("sar", 1), ("sequential", 0), ("sequential", 1), ("one-shot", 0)])
+@pytest.mark.parametrize("case", ["messages", "functions", "gat_attention", "sage_pool_weights"])
+def test_modes_compute_the_same(case, mode, prefetch):
+    check(case, 3, kind="hash", mode=mode, prefetch=prefetch)
 
 
 def test_rel_graph_conv_with_kernels_is_the_one_inside_of_another():
@@ -365,69 +346,6 @@ def test_rel_graph_conv_with_kernels_is_the_one_inside_of_another():
     model, x = Around().double(), features(NUM_NODES, WIDTH)
     expected = model(whole, x)
     torch.testing.assert_close(hr.sar.wrap(model, place)(place, place.rows(x)), expected)
-
-
-def asks(question: Callable[[Any, Tensor], Any]) -> nn.Module:
-    """A layer that asks its graph."""
-
-    class Asking(nn.Module):
-        def forward(self, g: Any, x: Tensor) -> Any:
-            with g.local_scope():
-                g.ndata["h"] = x
-                g.apply_edges(fn.u_sub_v("h", "h", "e"))
-                return question(g, x)
-
-    return Asking()
-
-
-def reduce_mailbox(nodes: Any) -> dict[str, Tensor]:
-    return {"o": nodes.mailbox["m"].sum(1)}
-
-
-#: What a layer asks, and what its refusal says.
-QUESTIONS: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
-    "edges": (lambda g, x: g.edges(), "Asking: the layer asks its graph for edges"),
-    "successors": (lambda g, x: g.successors(0), "asks its graph for successors"),
-    "some_degrees": (lambda g, x: g.in_degrees(torch.arange(3)), "calls in_degrees for some nodes or edges"),
-    "types": (lambda g, x: g.num_nodes("user"), "calls num_nodes for the type 'user'"),
-    "reverse": (lambda g, x: dgl.reverse(g), "asks its graph for"),
-    "missing": (lambda g, x: g.edata["f"], "reads 'f' of edges, of which the graph has e"),
-    "rows": (lambda g, x: g.ndata.update(n=x[:3]), "expected a row for each of 200 nodes of this rank in 'n'"),
-    "mailbox": (lambda g, x: g.update_all(fn.copy_u("h", "m"), reduce_mailbox), "reduces messages by reduce_mailbox"),
-    "field": (lambda g, x: g.update_all(fn.copy_u("h", "m"), fn.sum("n", "o")), "reduces 'n', but sends m"),
-    "norm_by": (lambda g, x: edge_softmax(g, g.edata["e"], norm_by="src"), "norm_by='src'"),
-    "sum": (lambda g, x: g.edata["e"].sum(), "looks at several edges at once, in sum"),
-    "sort": (lambda g, x: g.edata["e"].sort(0), "looks at several edges at once, in sort"),
-    "norm": (lambda g, x: nn.functional.batch_norm(g.edata["e"], None, None, training=True), "in batch_norm"),
-    "item": (lambda g, x: g.edata["e"].tolist(), "reads tolist of values of edges"),
-    "truth": (lambda g, x: bool(g.edata["e"]), "asks whether values of edges are true"),
-    "in_place": (lambda g, x: g.edata["e"].relu_(), "writes to values of edges in place, in relu_"),
-    "written": (lambda g, x: g.edata["e"].__setitem__(0, 1), "writes to values of edges in place"),
-    "unknown": (lambda g, x: g.edata["e"].no_method(), "reads no_method of values of edges"),
-    "einsum": (
-        lambda g, x: torch.einsum("ef,eg->efg", g.edata["e"], torch.ones(g.num_edges(), 2)),
-        "computes einsum with a tensor of 1500 rows that is not in graph.edata",
-    ),
-    "message": (lambda g, x: g.apply_edges(lambda edges: {"m": edges.src["h"].cumsum(0)}), "in cumsum"),
-    "no_field": (
-        lambda g, x: g.apply_edges(lambda edges: {"m": edges.dst["n"]}),
-        "reads 'n' of edges.dst, which has h",
-    ),
-    "ids": (lambda g, x: g.apply_edges(lambda edges: {"m": edges.edges()[0]}), "reads edges of edges"),
-    "no_rows": (lambda g, x: g.apply_edges(lambda edges: edges.src["h"]), "returns no dictionary of tensors"),
-    "max_and_nodes": (
-        lambda g, x: g.update_all(fn.copy_u("h", "m"), fn.max("m", "o"), lambda nodes: {"o": nodes.data["o"]}),
-        "calls update_all with max and apply_node_func for nodes without edges",
-    ),
-}
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_questions_that_a_graph_in_shards_cannot_answer_are_refused(question):
-    ask, words = QUESTIONS[question]
-    place = hr.sar.ShardedGraph(graph())
-    with pytest.raises(hr.InputError, match=words):
-        hr.sar.wrap(asks(ask), place)(place, place.rows(features(NUM_NODES, WIDTH)))
 
 
 def test_no_cycle_holds_rows():
@@ -451,15 +369,3 @@ def test_no_cycle_holds_rows():
             assert not [one for ref in known if (one := ref()) is not None]
         finally:
             gc.enable()
-
-
-def test_dgl_is_as_it_was():
-    """Its functions know graphs in shards only while a layer runs over one, also after an error."""
-    place = hr.sar.ShardedGraph(graph())
-    module = sys.modules["dgl.ops.edge_softmax"]
-    before = module.edge_softmax_internal
-    model = hr.sar.wrap(layers.GATv2Conv(WIDTH, 2, 1, **FREE).double(), place)
-    model(place, place.rows(features(NUM_NODES, WIDTH))).sum().backward()
-    with pytest.raises(hr.InputError):
-        hr.sar.wrap(asks(lambda g, x: g.edges()), place)(place, place.rows(features(NUM_NODES, WIDTH)))
-    assert module.edge_softmax_internal is before

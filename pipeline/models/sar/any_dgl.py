@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from headrace.ops.errors import InputError
+from headrace.ops.errors import HeadraceError, InputError
 from headrace.ops.forks import cached_property
 from headrace.pipeline.models.sar.dgl_graph import DglGraph, GraphIndex
 from headrace.pipeline.models.sar.edge_expressions import EdgeExpression
@@ -92,6 +92,15 @@ class AnyDglLayer(ReplacedLayer):
                     **{name: graph if one is graphs[0] else one for name, one in kwargs.items()},
                 )
                 out = tree_map(tensors, out)
+        except RuntimeError as error:
+            if (graph.sharded.num_dst and graph.sharded.num_edges) or isinstance(error, HeadraceError):
+                raise
+            raise InputError(
+                f"{self.replaced.__name__}: the layer does not work on rank {graph.sharded.rank}, which has "
+                f"{graph.sharded.num_dst} nodes and {graph.sharded.num_edges} edges ({error}); cut the graph so that "
+                "each rank has some"
+            ) from error
+        else:
             self.tried.add(self.training)
             return out
         finally:

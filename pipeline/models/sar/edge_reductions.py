@@ -88,7 +88,7 @@ def _summed(messages: EdgeExpression, reduce: Reduce, *, tries: bool) -> Tensor:
     likes = messages.single
 
     def body(edges: Edges) -> Tensor:
-        values: Tensor = Part(edges, tables).value(messages)
+        values: Tensor = widened(Part(edges, tables).value(messages))
         empty = values.new_zeros(edges.num_dst, *likes.shape[1:])
         if reduce == "sum":
             return empty.index_add(0, edges.index, values)

@@ -80,17 +80,20 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     """Change a model of PyG's or DGL's layers to run on a graph in shards: ``model(x, graph)``.
 
     Layers are replaced in place by layers with the same parameters, under the same names, so optimisers and state dicts
-    stay valid: those of PyG, and DGL's `SAGEConv`, `GraphConv`, `GATConv` and `RelGraphConv`; others of DGL are
-    refused. They take rows of owned nodes, and the graph in the place of its edges. Arrays of edges are those of this
-    rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Layers of `hr.nn` take such a graph directly,
-    with the degrees and loops of the whole graph.
+    stay valid. They take rows of owned nodes, and the graph in the place of its edges or of a DGLGraph. Arrays of edges
+    are those of this rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Layers of `hr.nn` take such a
+    graph directly, with the degrees and loops of the whole graph.
 
     PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv` have kernels here. Of any other `MessagePassing`, a user's own
     too, ``message``, ``aggregate``, ``update`` and ``edge_update`` are called shard by shard: once for each level of
-    reductions that depend on others, forward and backward. Their results for one edge must not depend on others, but by
-    sums, means, largest and smallest messages and softmaxes of a destination; masks of dropout belong to edges. This is
-    seen by their operations, and tried with fewer edges at a layer's first call. Operations of ``forward`` and
-    ``update`` on rows of nodes must work row by row, as elsewhere in the model.
+    reductions that depend on others, forward and backward. DGL's layers, and your own that read ``ndata`` or ``edata``,
+    call ``update_all`` and ``apply_edges`` on a graph that records operations on edges, and computes them likewise.
+    Sums, means and extremes of sources, with weights of edges, have kernels, as `GATConv` and `RelGraphConv` have.
+
+    Messages of one edge must not depend on others, but by sums, means, largest and smallest messages and softmaxes of a
+    destination; masks of dropout belong to edges. This is seen by their operations, and tried with fewer edges at a
+    layer's first call. Operations of ``forward`` and ``update`` on rows of nodes must work row by row, as elsewhere in
+    the model.
 
     Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
     of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on
@@ -202,7 +205,7 @@ def keys_by_name(model: nn.Module) -> dict[str, DropoutKeys]:
 def _replacement(kind: type[nn.Module]) -> type[ReplacedLayer] | None:
     """Return what replaces modules of a class; None if nothing does."""
     known = LAYERS.get((kind.__module__.partition(".")[0], kind.__name__))
-    if known is not None or issubclass(kind, ReplacedLayer):
+    if known is not None:
         return known
     return AnyPygLayer if _is_pyg(kind) else AnyDglLayer if is_layer_of_dgl(kind) else None
 
