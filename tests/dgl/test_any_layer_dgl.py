@@ -216,7 +216,7 @@ def check(case: str, world_size: int, **options: Any) -> list[hr.sar.ShardedGrap
     alone = dgl.graph((ends[0], ends[1]), num_nodes=NUM_NODES)
     edge = None if chosen.of_edges is None else chosen.of_edges()
     return assert_equal_training(
-        Network(case).double(),  # some parameters of DGL's are of float32, whatever the default is
+        Network(case).double(),  # DGL makes some parameters of float32
         lambda model, x, edge, place: model(place, x, edge),
         world_size,
         edge=edge,

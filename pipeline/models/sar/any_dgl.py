@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -44,12 +45,28 @@ def _takes_graph(kind: type) -> bool:
 
 
 def _names(kind: type) -> Iterator[str]:
-    """Yield the names of attributes that methods of a class use."""
-    codes = [code for one in vars(kind).values() if isinstance(code := getattr(one, "__code__", None), CodeType)]
-    while codes:
-        code = codes.pop()
-        yield from code.co_names
-        codes.extend(one for one in code.co_consts if isinstance(one, CodeType))
+    """Yield the names of attributes that methods of a class use, and functions of their modules that they call."""
+    ahead = [*vars(kind).values()]
+    seen: set[int] = set()
+    while ahead:
+        value = ahead.pop()
+        value = getattr(value, "fget", getattr(value, "__func__", value))  # of properties and static methods
+        function = inspect.unwrap(value) if callable(value) else value
+        code = getattr(function, "__code__", None)
+        if not isinstance(function, FunctionType) or not isinstance(code, CodeType) or id(code) in seen:
+            continue
+        codes = [code]
+        while codes:
+            code = codes.pop()
+            seen.add(id(code))
+            yield from code.co_names
+            codes.extend(one for one in code.co_consts if isinstance(one, CodeType))
+            called = [function.__globals__.get(name) for name in code.co_names]
+            ahead.extend(one for one in called if isinstance(one, FunctionType) and not _is_of_others(one))
+
+
+def _is_of_others(value: Any) -> bool:
+    return str(value.__module__).partition(".")[0] in {*_OTHERS, "dgl"}
 
 
 class AnyDglLayer(ReplacedLayer):

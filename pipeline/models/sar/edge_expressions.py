@@ -133,7 +133,7 @@ class EdgeContext:
                 return compute(part)
         finally:
             self._is_computing = False
-            self._seam.used.clear()  # whose functions of autograd may know expressions, and by these this
+            self._seam.used.clear()  # rows with gradients hold expressions, a cycle that no collector sees
 
 
 def _reduce(kind: str, _: Tensor) -> tuple[Tensor, bool]:

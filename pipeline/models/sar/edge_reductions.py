@@ -40,7 +40,7 @@ def reduced_expression(messages: EdgeExpression, reduce: Reduce, *, tries: bool)
         rows = graph.aggregate(of_kernel[0], reduce="sum" if reduce == "mean" else reduce, weight=of_kernel[1])
     if reduce != "mean":
         return rows
-    degrees = graph.in_degrees().clamp(min=1).to(rows.dtype)  # whatever their weights are, as DGL has it
+    degrees = graph.in_degrees().clamp(min=1).to(rows.dtype)  # not the sums of weights, as DGL has it
     return rows / degrees.view(-1, *(1 for _ in rows.shape[1:]))
 
 

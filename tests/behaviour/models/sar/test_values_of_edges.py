@@ -104,6 +104,28 @@ def test_ranks_compute_what_one_does(world_size, kind):
     )
 
 
+def doubled(g: Any, x: Tensor) -> Tensor:
+    g.ndata["h"] = 2 * x
+    return g.ndata["h"]
+
+
+class ByFunction(nn.Module):
+    """Asks its graph in a function that is no method, behind a decorator."""
+
+    @torch.no_grad()
+    def forward(self, g: Any, x: Tensor) -> Tensor:
+        return self.of(g, x)
+
+    @staticmethod
+    def of(g: Any, x: Tensor) -> Tensor:
+        return doubled(g, x)
+
+
+def test_functions_that_a_layer_calls_are_seen():
+    place, x = hr.sar.ShardedGraph(graph()), features(NUM_NODES, WIDTH)
+    torch.testing.assert_close(hr.sar.wrap(nn.Sequential(ByFunction())[0], place)(place, x), 2 * x)
+
+
 class Dropping(nn.Module):
     """Two masks, each of which is the same wherever its values are computed."""
 
