@@ -18,6 +18,7 @@ from dgl.nn.functional import edge_softmax
 from ranks import run_ranks
 from sharded import NUM_CLASSES, NUM_TYPES, WIDTH, assert_equal_training, edge_index, edge_types, features, owners
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import headrace as hr
 
@@ -317,6 +318,16 @@ def test_masks_belong_to_edges(world_size):
     torch.manual_seed(2)
     run = lambda own, x, _, place: own(place, x)  # noqa: E731 - as others have it
     assert_equal_training(Dropping().double(), run, world_size, kind="hash", steps=2)
+
+
+def test_checkpoints_compute_the_same():
+    """Masks of dropout are drawn again as they were."""
+
+    def run_again(model: nn.Module, x: Tensor, _: None, place: object) -> Tensor:
+        return checkpoint(lambda rows: model(place, rows), x, use_reentrant=False)
+
+    torch.manual_seed(2)
+    assert_equal_training(Dropping().double(), run_again, 1)  # several ranks here would share torch's generator
 
 
 def test_a_rank_without_nodes_is_named_where_a_layer_of_dgl_takes_none():
