@@ -92,7 +92,8 @@ def train(
             hr.sum_gradients(model, comm)
         if step == 0:
             seen = {"out": out.detach(), "loss": loss.detach(), "inputs": [one.grad.clone() for one in inputs]}
-            seen["gradients"] = {name: one.grad.clone() for name, one in model.named_parameters()}
+            used = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+            seen["gradients"] = {name: one.clone() for name, one in used.items()}
         optimizer.step()
     seen["parameters"] = {name: one.detach().clone() for name, one in model.named_parameters()}
     return seen
@@ -108,9 +109,14 @@ def assert_equal_training(
     steps: int = 1,
     alone: object = None,
     check_edges: bool = True,
+    of: hr.Graph | None = None,
     **options: object,
 ) -> list[hr.sar.ShardedGraph]:
-    """Compare with one process, which runs the model on `alone` (by default a graph of one shard)."""
+    """Compare with one process, which runs the model on `alone` (by default a graph of one shard).
+
+    `of` is the graph, by default that of plans; another one has as many nodes.
+    """
+    of = graph() if of is None else of
 
     def fresh(values: Tensor | None) -> Tensor | None:
         return None if values is None else values.clone()
@@ -126,12 +132,12 @@ def assert_equal_training(
         return train(own, place, run, x, of_edges, y, mask, num_labelled=count, steps=steps, comm=comm)
 
     def work(comm: hr.Comm) -> tuple[hr.sar.ShardedGraph, dict]:
-        place = hr.sar.ShardedGraph(graph(), owners(kind, world_size), comm, **options)
+        place = hr.sar.ShardedGraph(of, owners(kind, world_size), comm, **options)
         return place, share(comm, place)
 
-    whole = hr.sar.ShardedGraph(graph()) if alone is None else alone
+    whole = hr.sar.ShardedGraph(of) if alone is None else alone
     expected = share(None, whole)
-    order = whole.edge_ids.argsort() if alone is None else torch.arange(graph().num_edges)
+    order = whole.edge_ids.argsort() if alone is None else torch.arange(of.num_edges)
     shares = run_ranks(world_size, work)
     close = {"rtol": TOLERANCE, "atol": TOLERANCE}
     torch.testing.assert_close(sum(seen["loss"] for _, seen in shares), expected["loss"], **close)

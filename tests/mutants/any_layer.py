@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 _PARTS = "pipeline/models/by_parts/"
 _SAR = "pipeline/models/sar/"
 _TESTS = "tests/behaviour/models/sar/test_any_layer.py::"
+_EDGES = "tests/behaviour/models/sar/test_values_of_edges.py::"
 _ROWS = _TESTS + "test_ranks_compute_what_pyg_does"
 _REFUSED = "tests/behaviour/models/sar/test_messages_of_layers.py::test_messages_that_look_at_other_edges_are_refused"
 
@@ -106,5 +107,48 @@ ANY_LAYER = (
         "if number == 1:",
         "if False:",
         _TESTS + "test_functions_of_pyg_are_as_they_were",
+    ),
+    # Layers for DGL's graphs; those of DGL itself are not in the environment of mutants.
+    Mutant(
+        _SAR + "rounds.py",
+        "if not tables:",
+        "if False:",
+        _TESTS + "test_messages_that_need_no_sources_are_all_computed[1]",
+    ),
+    Mutant(
+        _SAR + "rounds.py",
+        "if tables is not None and not tables:",
+        "if False:",
+        _TESTS + "test_messages_that_need_no_sources_are_all_computed[1]",
+    ),
+    Mutant(
+        _SAR + "edge_expressions.py",
+        "if self.ends is None or positions is None:",
+        "if True:",
+        _EDGES + "test_values_of_edges_are_those_of_torch",
+    ),
+    Mutant(
+        _SAR + "edge_expressions.py",
+        'return End(context, "e", value) if is_aligned else value',
+        "return value",
+        _EDGES + "test_ranks_compute_what_one_does[3-hash]",
+    ),
+    Mutant(
+        _SAR + "edge_expressions.py",
+        "self._seam.used.clear()",
+        "pass",
+        _EDGES + "test_rows_are_released_with_the_output",
+    ),
+    Mutant(
+        _SAR + "edge_functions.py",
+        "with part.edges.seam.masks_of(self._key):",
+        "if True:",
+        _EDGES + "test_masks_belong_to_an_operation_and_to_edges",
+    ),
+    Mutant(
+        _SAR + "dgl_graph.py",
+        "frame.values_by_name = values",
+        "pass",
+        _EDGES + "test_values_of_edges_are_those_of_torch",
     ),
 )

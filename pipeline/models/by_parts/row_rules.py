@@ -31,6 +31,8 @@ _KEEP = {
     "randn_like", "bernoulli", "prelu", "relu6", "logsigmoid", "softsign", "tanhshrink", "hardsigmoid", "hardswish",
     "hardshrink", "softshrink", "threshold", "rrelu", "bmm", "bilinear", "pairwise_distance", "nan_to_num", "copy",
     "fill", "zero",
+    # Pointwise, which torch before 2.5 has no tags for.
+    "celu", "elu", "hardtanh", "isfinite", "isinf", "leaky_relu", "mish", "rad2deg", "selu", "softplus",
 }  # fmt: skip
 
 #: Operations along a dimension: the place of that argument, and what it is by default; None is all of them.
@@ -105,7 +107,7 @@ def problem_of_rows(
         return several if _is_along_edges(plain, args, kwargs, rows) else ""
     if plain == "embedding" and len(args) > 1 and _is(args[1], rows):
         return several
-    if name in ABOUT or plain in _KEEP or _is_pointwise(plain):
+    if name in ABOUT or plain in _KEEP or is_pointwise(plain):
         return ""
     if plain in ("__getitem__", "__setitem__"):
         return several if _is(args[0], rows) and chooses_rows(args[1], rows, writes=plain == "__setitem__") else ""
@@ -129,12 +131,12 @@ def problem_of_rows(
 
 
 @cache
-def _is_pointwise(name: str) -> bool:
+def is_pointwise(name: str) -> bool:
     """Whether torch says that an operation is one on each number by itself."""
     if name.startswith("__") and name.endswith("__"):
         name = name.strip("_")
         found = (name, name[1:]) if name[0] in "ir" else (name,)
-        return any(_is_pointwise(_OPERATORS.get(one, one)) for one in found)
+        return any(is_pointwise(_OPERATORS.get(one, one)) for one in found)
     packet = getattr(torch.ops.aten, name, None)
     overloads = [] if packet is None else [getattr(packet, one) for one in packet.overloads()]
     return any(torch.Tag.pointwise in one.tags for one in overloads)

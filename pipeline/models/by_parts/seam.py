@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +279,16 @@ class Seam(TorchFunctionMode):
         self._num_masks += 1
         key = (self._key + 0x9E3779B97F4A7C15 * self._num_masks) % (1 << 64)
         return drop_elements(rows, key, self._edge_ids, p)
+
+    @contextmanager
+    def masks_of(self, key: int) -> Iterator[None]:
+        """Draw masks of dropout by another key, from its first one on."""
+        before = self._key, self._num_masks
+        self._key, self._num_masks = key, 0
+        try:
+            yield
+        finally:
+            self._key, self._num_masks = before
 
     def is_unknown(self, value: Tensor) -> bool:
         """Whether a tensor depends on a reduction that is not known yet."""

@@ -273,4 +273,5 @@ def _check_close(one: Tensor, other: Tensor, name: str) -> None:
 
 def _first(values: Tensor) -> Tensor:
     """Return the first row; where there is none zeros, with gradients as on other ranks."""
-    return values[:1].clone() if len(values) else values.new_zeros(1, *values.shape[1:]) + 0 * values.sum()
+    # Not by values[:1], which a mode of torch before 2.5 does not see.
+    return values.narrow(0, 0, 1).clone() if len(values) else values.new_zeros(1, *values.shape[1:]) + 0 * values.sum()

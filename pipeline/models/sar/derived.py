@@ -92,7 +92,7 @@ class TypedEdges:
         self._degrees = torch.bincount(groups, minlength=len(keys))
         # Entries that are no edges are in the group behind all others, which nothing is asked for.
         self._groups = torch.full((rounds.num_edges,), len(keys), device=known.device).masked_scatter(known, groups)
-        shards = tuple(_grouped(shard, self._groups, len(keys), rounds.num_edges) for shard in rounds.shards)
+        shards = tuple(grouped(shard, self._groups, len(keys), rounds.num_edges) for shard in rounds.shards)
         self._rounds = dataclasses.replace(rounds, shards=shards, num_dst=len(keys))
 
     def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
@@ -107,7 +107,7 @@ class TypedEdges:
         return values.new_zeros(number + 1, *values.shape[1:]).index_add(0, self._groups, values)[:number]
 
 
-def _grouped(shard: Shard, groups: Tensor, num_groups: int, num_edges: int) -> Shard:
+def grouped(shard: Shard, groups: Tensor, num_groups: int, num_edges: int) -> Shard:
     """Return the edges of a shard in the order of their groups."""
     of_edges = groups[shard.positions.long()]
     order = of_edges.argsort(stable=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from types import ModuleType
@@ -180,18 +180,33 @@ def known_functions(layer: type) -> Iterator[None]:
     modules = {sys.modules[one.__module__] for one in layer.__mro__ if one.__module__ in sys.modules}
     with ExitStack() as stack:
         for module in modules:
-            stack.enter_context(_replaced(module))
+            stack.enter_context(replaced_functions(module, _INSTEAD, _is_of_pyg))
         yield
 
 
 @contextmanager
-def _replaced(module: ModuleType) -> Iterator[None]:
+def replaced_functions(
+    module: ModuleType,
+    instead: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]],
+    is_replaced: Callable[[Any], bool],
+) -> Iterator[None]:
+    """Let others stand in the place of functions of a module, for all threads, until no thread wants them any more.
+
+    Parameters
+    ----------
+    module
+        The module.
+    instead
+        By name, what takes the original function and returns the other one.
+    is_replaced
+        Whether a function of such a name is one of those meant.
+    """
     with _LOCK.held():
         number, originals = _RUNNING.get(module, (0, {}))
         if not number:
-            originals = {name: own for name, own in vars(module).items() if name in _INSTEAD and _is_of_pyg(own)}
+            originals = {name: own for name, own in vars(module).items() if name in instead and is_replaced(own)}
             for name, own in originals.items():
-                setattr(module, name, _INSTEAD[name](own))
+                setattr(module, name, instead[name](own))
         _RUNNING[module] = number + 1, originals
     try:
         yield

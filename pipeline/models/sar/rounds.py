@@ -135,6 +135,10 @@ class Rounds:
             return self._forward(tables, visit, keep=keep)
 
     def _forward(self, tables: Tables, visit: Visit, *, keep: bool) -> Tables:
+        if not tables:  # messages of destinations and edges alone: there is nothing to wait for
+            for shard in (self.own, *self._others()):
+                visit(shard, ())
+            return ()
         if self.mode == "one-shot" and len(self.shards) > 1:
             arrived = self.transfer.fetch_all(tables)
             visit(self.own, tables)
@@ -190,6 +194,10 @@ class Rounds:
     def _backward(
         self, tables: Tables | None, visit: Revisit, sums: Tables | None, kept: Tables, overwrites: bool
     ) -> None:
+        if tables is not None and not tables:
+            for shard in (self.own, *self._others()):
+                visit(shard, (), None)
+            return
         visit_own = partial(visit, self.own, tables, sums)
         if len(self.shards) == 1:
             visit_own()

@@ -22,6 +22,7 @@ from headrace.pipeline.models.replace_modules import (
     taken_over,
 )
 from headrace.pipeline.models.sar import dgl_layers, pyg_layers
+from headrace.pipeline.models.sar.any_dgl import AnyDglLayer, is_layer_of_dgl
 from headrace.pipeline.models.sar.any_pyg import AnyPygLayer
 from headrace.pipeline.models.sar.rank_edges import check_same
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
@@ -34,8 +35,6 @@ LAYERS: dict[tuple[str, str], type[ReplacedLayer]] = {
     ("torch_geometric", "GCNConv"): pyg_layers.GCNConv,
     ("torch_geometric", "GATConv"): pyg_layers.GATConv,
     ("torch_geometric", "RGCNConv"): pyg_layers.RGCNConv,
-    ("dgl", "SAGEConv"): dgl_layers.SAGEConv,
-    ("dgl", "GraphConv"): dgl_layers.GraphConv,
     ("dgl", "GATConv"): dgl_layers.GATConv,
     ("dgl", "RelGraphConv"): dgl_layers.RelGraphConv,
 }
@@ -51,7 +50,7 @@ class ShardedBatchNorm(nn.BatchNorm1d):
         graph = self.graph
         if graph.world_size == 1 or not (self.training or not self.track_running_stats):
             return super().forward(input)
-        if running_seam() is not None:
+        if running_seam() is not None or not isinstance(input, Tensor):
             raise InputError(
                 "BatchNorm1d: expected rows of nodes in training, got messages of edges, over all of which it would "
                 "have to go; put it behind the layer"
@@ -69,7 +68,8 @@ class ShardedDropout(nn.Dropout):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
         """Drop elements of rows, [num_dst, ...], and scale up the others."""
-        if not self.training or self.p == 0 or running_seam() is not None:  # which has masks of edges
+        # Messages have masks of edges, and expressions of edges those of the operation.
+        if not self.training or self.p == 0 or running_seam() is not None or not isinstance(input, Tensor):
             return super().forward(input)
         if len(input) != self.graph.num_dst:
             raise InputError(f"Dropout: expected a row for each of {self.graph.num_dst} nodes, got {list(input.shape)}")
@@ -80,17 +80,20 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     """Change a model of PyG's or DGL's layers to run on a graph in shards: ``model(x, graph)``.
 
     Layers are replaced in place by layers with the same parameters, under the same names, so optimisers and state dicts
-    stay valid: those of PyG, and DGL's `SAGEConv`, `GraphConv`, `GATConv` and `RelGraphConv`; others of DGL are
-    refused. They take rows of owned nodes, and the graph in the place of its edges. Arrays of edges are those of this
-    rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Layers of `hr.nn` take such a graph directly,
-    with the degrees and loops of the whole graph.
+    stay valid. They take rows of owned nodes, and the graph in the place of its edges or of a DGLGraph. Arrays of edges
+    are those of this rank's edges, ``graph.edge_attrs`` or ``graph.edge_rows(values)``. Layers of `hr.nn` take such a
+    graph directly, with the degrees and loops of the whole graph.
 
     PyG's `SAGEConv`, `GCNConv`, `GATConv` and `RGCNConv` have kernels here. Of any other `MessagePassing`, a user's own
     too, ``message``, ``aggregate``, ``update`` and ``edge_update`` are called shard by shard: once for each level of
-    reductions that depend on others, forward and backward. Their results for one edge must not depend on others, but by
-    sums, means, largest and smallest messages and softmaxes of a destination; masks of dropout belong to edges. This is
-    seen by their operations, and tried with fewer edges at a layer's first call. Operations of ``forward`` and
-    ``update`` on rows of nodes must work row by row, as elsewhere in the model.
+    reductions that depend on others, forward and backward. DGL's layers, and your own that read ``ndata`` or ``edata``,
+    call ``update_all`` and ``apply_edges`` on a graph that records operations on edges, and computes them likewise.
+    Sums, means and extremes of sources, with weights of edges, have kernels, as `GATConv` and `RelGraphConv` have.
+
+    Messages of one edge must not depend on others, but by sums, means, largest and smallest messages and softmaxes of a
+    destination; masks of dropout belong to edges. This is seen by their operations, and tried with fewer edges at a
+    layer's first call. Operations of ``forward`` and ``update`` on rows of nodes must work row by row, as elsewhere in
+    the model.
 
     Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
     of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on
@@ -202,7 +205,9 @@ def keys_by_name(model: nn.Module) -> dict[str, DropoutKeys]:
 def _replacement(kind: type[nn.Module]) -> type[ReplacedLayer] | None:
     """Return what replaces modules of a class; None if nothing does."""
     known = LAYERS.get((kind.__module__.partition(".")[0], kind.__name__))
-    return AnyPygLayer if known is None and _is_pyg(kind) else known
+    if known is not None:
+        return known
+    return AnyPygLayer if _is_pyg(kind) else AnyDglLayer if is_layer_of_dgl(kind) else None
 
 
 def _is_pyg(kind: type) -> bool:
@@ -212,14 +217,13 @@ def _is_pyg(kind: type) -> bool:
 
 
 def _check_passes_no_messages(module: nn.Module) -> None:
-    """Refuse a module that would look at edges."""
+    """Refuse modules of DGL that take other graphs: of several types, or as matrices."""
     kind = type(module)
-    bases = [f"{base.__module__}.{base.__name__}" for base in kind.__mro__]
-    if any(base.startswith("dgl.nn.pytorch.conv.") for base in bases):
-        names = ", ".join(f"{library}'s {name}" for library, name in LAYERS if library == "dgl")
+    if any(base.__module__.startswith(("dgl.nn.pytorch.hetero", "dgl.nn.pytorch.conv.dense")) for base in kind.__mro__):
         raise InputError(
-            f"hr.sar.wrap: {kind.__module__}.{kind.__name__} cannot be computed over shards; {names} can, and PyG's "
-            "layers"
+            f"hr.sar.wrap: {kind.__module__}.{kind.__name__} cannot be computed over shards: their graph is no matrix, "
+            "and its nodes and edges are of one type; of several types, RelGraphConv takes one that "
+            "dgl.to_homogeneous returned"
         )
 
 

@@ -242,6 +242,26 @@ def test_rows_that_update_asks_for_are_whole():
     torch.testing.assert_close(hr.sar.wrap(Residual(), place)(place.rows(x), place), expected)
 
 
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_messages_that_need_no_sources_are_all_computed(prefetch):
+    """Though no rows come, which others are computed by."""
+
+    class OfEdges(pyg.MessagePassing):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin = nn.Linear(WIDTH + 3, NUM_CLASSES)
+
+        def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor) -> Tensor:
+            return self.propagate(edge_index, x=x, edge_attr=edge_attr)
+
+        def message(self, x_i: Tensor, edge_attr: Tensor) -> Tensor:
+            return self.lin(torch.cat([x_i, edge_attr], 1)).tanh()
+
+    torch.manual_seed(5)
+    options = {"edge": edge_features(), "kind": "hash", "alone": edge_index(), "prefetch": prefetch}
+    assert_equal_training(OfEdges().double(), run, 3, **options)
+
+
 def test_checkpoints_compute_the_same():
     from torch.utils.checkpoint import checkpoint
 
