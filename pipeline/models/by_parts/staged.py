@@ -127,6 +127,8 @@ class Staged:
 
     def __call__(self) -> Tensor:
         """Return the result, with gradients for the tables and whatever else the function uses."""
+        if len(self.rounds.shards) == 1 and len(self.rounds.own.indices):
+            return self._at_once()
         wants_gradients = torch.is_grad_enabled()
         with torch.no_grad():
             out = self._forward(keep=wants_gradients)
@@ -138,13 +140,32 @@ class Staged:
         result: Tensor = Backward.apply(self, *inputs.values())  # type: ignore[no-untyped-call]
         return result
 
+    def _at_once(self) -> Tensor:
+        """Return the result of the only part, which autograd keeps: to compute it once more would take longer."""
+        shard, num_dst = self.rounds.own, self.rounds.num_dst
+        destinations, positions = shard.destinations, shard.positions.long()
+
+        def reduce(kind: Kind, source: Tensor) -> tuple[Tensor, bool]:
+            reduced.append(kind)
+            return Share.of(kind, source, destinations, num_dst).value, True
+
+        reduced: list[Kind] = []
+        seam = Seam(reduce, self.has_edges, self.edge_ids.index_select(0, positions), self.key, {})
+        try:
+            with self.casting(), seam:
+                index = seam.destinations(destinations)
+                out = self.body(Edges(self.tables, shard.indices, destinations, index, positions, num_dst, seam))
+            self._check_reduced(reduced)
+            return out
+        finally:
+            seam.close()
+
     def _forward(self, *, keep: bool) -> Tensor:
         while True:
             self.states.pop(_AFTER, None)  # what is drawn behind messages is drawn once more
             shares, out = self.run_last({}, self.known())
             if out is not None:
-                if not self.levels:
-                    raise InputError(f"{self.name}: expected messages to be reduced to destinations, got none reduced")
+                self._check_reduced(self.levels)
                 if self.tries:
                     self._try_last(out)
                 return out
@@ -160,6 +181,10 @@ class Staged:
 
             self.kept = self.rounds.forward(self.tables, visit, self.what(len(self.levels)), keep=keep)
             self.levels.append(level)
+
+    def _check_reduced(self, reductions: Sequence[Any]) -> None:
+        if not reductions:
+            raise InputError(f"{self.name}: expected messages to be reduced to destinations, got none reduced")
 
     def _try(self, shard: Shard, rows: Tables, shares: Sequence[Share]) -> None:
         """Refuse messages that are others where fewer edges are together: once, as no rule sees all operations."""

@@ -206,10 +206,19 @@ def test_weights_have_gradients_or_are_refused():
     plain(x, edge_index()).sum().backward()
     layer(place.rows(x), place).sum().backward()
     torch.testing.assert_close(layer.weight.grad, plain.weight.grad)
-    layer = hr.sar.wrap(Weighted(Hidden.apply), place)
-    out = layer(place.rows(x).requires_grad_(), place)
     with pytest.raises(hr.InputError, match="its gradient would be lost"):
-        out.sum().backward()
+        on_two_ranks(Weighted(Hidden.apply))
+
+
+def on_two_ranks(layer: nn.Module) -> None:
+    """Call a layer, and ask for the gradients of its result."""
+
+    def work(comm: hr.Comm) -> None:
+        with hr.sar.ShardedGraph(graph(), owners("hash", 2), comm) as place:
+            wrapped = hr.sar.wrap(copy.deepcopy(layer), place)
+            wrapped(place.rows(features(NUM_NODES, WIDTH)).requires_grad_(), place).sum().backward()
+
+    run_ranks(2, work)
 
 
 class Reading(pyg.MessagePassing):
@@ -253,7 +262,5 @@ class AtEndsInTurn(pyg.MessagePassing):
     ],
 )
 def test_what_would_be_wrong_without_a_word_is_refused(layer, words):
-    place = hr.sar.ShardedGraph(graph())
-    layer = hr.sar.wrap(layer, place)
     with pytest.raises(hr.InputError, match=words):
-        layer(features(NUM_NODES, WIDTH), place)
+        on_two_ranks(layer)
