@@ -99,8 +99,8 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0, row_local: Seq
     normalisation and dropout are refused. On several ranks, modules are watched at their first call in each mode, your
     own too: an operation that mixes rows, counts them or depends on their positions is refused with its line, such as
     ``nn.Softmax(dim=0)``. So are operations that cannot be seen, of `torch.jit` and C++; name such a module in
-    `row_local`. Modules that take the graph are not watched, and neither is what the model computes outside of
-    modules. `F.dropout` draws independently on each rank. `torch.utils.checkpoint` may wrap any part; it uses the same
+    `row_local`. Modules that take the graph are not watched, nor are functions that the model calls
+    itself. `F.dropout` draws independently on each rank. `torch.utils.checkpoint` may wrap any part; it uses the same
     masks again.
 
     A model that was wrapped before gets the new graph and seed, and continues with new masks. A checkpoint with

@@ -1,9 +1,10 @@
-"""Modules of torch between layers over shards: those that mix rows are refused, at their first call."""
+"""Modules between layers over shards: those that mix rows are refused, at their first call."""
 
 from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -33,12 +34,15 @@ class Between(nn.Module):
         return self.second(out[0] if self.sequence else out, place)
 
 
-def outputs(size: int, model: nn.Module) -> Tensor:
+def outputs(size: int, model: nn.Module, row_local: Sequence[str] = (), compiled: bool = False) -> Tensor:
     """Return the model's outputs for all nodes, from `size` ranks."""
 
     def work(comm: hr.Comm) -> tuple[Tensor, Tensor]:
         part = hr.sar.ShardedGraph(graph(), owners("hash", size), comm=comm)
-        wrapped = hr.sar.wrap(copy.deepcopy(model).double().eval(), part)
+        copied = copy.deepcopy(model).double().eval()
+        wrapped = hr.sar.wrap(copied, part, row_local=[copied.get_submodule(name) for name in row_local])
+        if compiled:
+            wrapped.between.compile(backend="aot_eager")
         with torch.no_grad():
             return part.owned, wrapped(part.rows(features(NUM_NODES, WIDTH)), part)
 
@@ -72,16 +76,89 @@ def test_modules_of_torch_that_work_row_by_row_are_taken(kind):
     torch.testing.assert_close(outputs(3, model), outputs(1, model), rtol=1e-9, atol=1e-9)
 
 
-def test_modules_are_tried_once_in_each_mode_and_copies_keep_no_channel():
+class Users(nn.Module):
+    """A module of a user: an MLP with a residual connection, or one that mixes rows."""
+
+    def __init__(self, mixes: bool) -> None:
+        super().__init__()
+        self.norm, self.lin, self.mixes = nn.LayerNorm(8), nn.Linear(8, 8), mixes
+
+    def forward(self, h: Tensor) -> Tensor:
+        h = h + self.lin(self.norm(h).relu())
+        return h - h.mean(0) if self.mixes else h
+
+
+class Summing(nn.Module):
+    """A module that meets the other ranks by itself."""
+
+    comm: hr.Comm | None = None
+
+    def forward(self, h: Tensor, place: object) -> Tensor:
+        total = h.sum(0)
+        return h - (total if place.comm is None else place.comm.all_reduce_sum(total)) / NUM_NODES
+
+
+class TakesGraph(Between):
+    def forward(self, x: Tensor, place: object) -> Tensor:
+        return self.second(self.between(self.first(x, place), place), place)
+
+
+def test_a_module_of_a_user_is_watched():
+    model = Between(Users(False))
+    torch.testing.assert_close(outputs(3, model), outputs(1, model), rtol=1e-9, atol=1e-9)
+    expected = r"Users, which looks at several rows at once, in mean \(test_row_watch_of_shards\.py:\d+: return h - "
+    with pytest.raises(hr.InputError, match=expected):
+        outputs(2, Between(Users(True)))
+    assert outputs(1, Between(Users(True))).shape == (NUM_NODES, NUM_CLASSES)
+
+
+def test_a_module_of_a_layer_is_watched():
+    """Of rows of nodes: those of messages are another matter."""
+    for mixes in (False, True):
+        model = Between(nn.Identity())
+        model.second = pyg.GINConv(nn.Sequential(Users(mixes), nn.Linear(8, NUM_CLASSES)))
+        whole = outputs(1, model)
+        if not mixes:
+            torch.testing.assert_close(outputs(2, model), whole, rtol=1e-9, atol=1e-9)
+            continue
+        with pytest.raises(hr.InputError, match=r"Users, which looks at several rows at once, in mean"):
+            outputs(2, model)
+
+
+def test_a_module_that_takes_the_graph_is_not_watched():
+    model = TakesGraph(Summing())
+    torch.testing.assert_close(outputs(2, model), outputs(1, model), rtol=1e-9, atol=1e-9)
+
+
+def test_modules_that_cannot_be_seen_are_declared():
+    model = Between(torch.jit.script(nn.Linear(8, 8)))
+    with pytest.raises(hr.InputError, match=r"cannot be seen .*hr\.sar\.wrap\(\.\.\., row_local="):
+        outputs(2, model)
+    torch.testing.assert_close(outputs(2, model, ["between"]), outputs(1, model), rtol=1e-9, atol=1e-9)
+
+
+def test_modules_that_are_compiled_are_watched():
+    model = Between(Users(False))
+    torch.testing.assert_close(outputs(2, model, compiled=True), outputs(1, model), rtol=1e-9, atol=1e-9)
+    with pytest.raises(hr.InputError, match=r"Users, which looks at several rows at once, in mean"):
+        outputs(2, Between(Users(True)), compiled=True)
+
+
+def test_modules_are_watched_once_in_each_mode_and_copies_keep_no_channel():
     plain = Between(nn.LayerNorm(8)).double()
 
-    def work(comm: hr.Comm) -> int:
+    def work(comm: hr.Comm) -> list[bool]:
         part = hr.sar.ShardedGraph(graph(), owners("hash", 2), comm=comm)
         model = hr.sar.wrap(copy.deepcopy(plain), part)
-        kept = pickle.loads(pickle.dumps(model.between))  # noqa: S301 - made here
-        assert kept(torch.ones(2, 8, dtype=torch.float64)).shape == (2, 8)
+        copies = pickle.loads(pickle.dumps(model.between)), copy.deepcopy(model.between)  # noqa: S301 - of this test
+        for kept in copies:
+            assert kept(torch.ones(2, 8, dtype=torch.float64)).shape == (2, 8)
+            assert kept.forward.__self__ is kept
+        watched = []
         for training in (True, False, True):
+            watched.append("forward" in vars(model.between))
             model.train(training)(part.rows(features(NUM_NODES, WIDTH)), part)
-        return len(model.between._forward_pre_hooks)
+        hr.sar.wrap(hr.sar.wrap(model, part), hr.sar.ShardedGraph(graph()))
+        return [*watched, "forward" in vars(model.between)]
 
-    assert run_ranks(2, work) == [0, 0]
+    assert run_ranks(2, work) == [[True, True, False, False]] * 2
