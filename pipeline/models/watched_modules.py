@@ -109,7 +109,8 @@ class WatchedModules:
         plain = forward.plain if original is None else original
         out = plain(*args, **kwargs)
         assert forward.modes is not None  # of a module that is not trusted
-        forward.modes.discard(module.training)
+        if watch.is_sure:
+            forward.modes.discard(module.training)
         if not forward.modes:
             self._left.pop(module, None)
             forward.remove()

@@ -26,13 +26,13 @@ ROW_WATCH = (
     ),
     Mutant(
         _PARTS + "row_watch.py",
-        "if len(places) > 1:",
+        "if len(places) > 1 and plain not in SEVERAL_PLACES:",
         "if False:",
         _MIXED + "[rows with rows]",
     ),
     Mutant(
         _PARTS + "row_watch.py",
-        "if is_asked_by_user():",
+        "if is_asked_by_user() and place.number > _FEW:",
         "if False:",
         _MIXED + "[by the root of their number]",
     ),

@@ -64,11 +64,15 @@ _OF_ITEMS = {"group_norm", "local_response_norm", "channel_shuffle", "unfold", "
 _CONVOLUTION = re.compile(r"conv(_transpose)?([123])d")
 _POOL = re.compile(r".*pool([123])d(_with_indices)?")
 
-_PRODUCTS = {"matmul", "mm", "bmm", "mv", "__matmul__", "__rmatmul__"}
+#: Products of matrices.
+PRODUCTS = {"matmul", "mm", "bmm", "mv", "__matmul__", "__rmatmul__"}
 
 #: Recurrent networks, which take [length, num_rows, ...], or with batch_first [num_rows, length, ...].
 _RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 _CELLS = {f"{name}_cell" for name in _RECURRENT}
+
+#: Operations that take rows in several dimensions, each in its own, or by a notation.
+SEVERAL_PLACES = {"multi_head_attention_forward", "einsum", "__getitem__", "__setitem__", *_RECURRENT}
 
 #: Operations whose result has the dimensions of rows first, and others behind them.
 _FROM_THE_LEFT = {
@@ -162,9 +166,11 @@ def problem_of_rows(
         return several if chooses else ""
     if plain == "linear":
         return several if _is(args[1] if len(args) > 1 else kwargs["weight"], rows) or place == rank - 1 else ""
-    if plain in _PRODUCTS:
+    if plain in PRODUCTS:
         return several if _sums_rows(plain, args, kwargs, rows, places) else ""
     pool, convolution = _POOL.fullmatch(plain), _CONVOLUTION.fullmatch(plain)
+    if plain == "cdist" and any(one is args[1] and at == one.dim() - 2 for one, at in zip(rows, places, strict=True)):
+        return several
     if pool or plain in _LAST:
         return several if place >= rank - (int(pool[1]) if pool else _LAST[plain]) else ""
     if convolution:  # of a batch of rows
@@ -225,7 +231,7 @@ def place_of_rows(
     if plain in ("stack", "index_select"):
         along: int = _along(plain, args, kwargs)[0] % out.dim()
         return along if plain == "index_select" and rows is not args[0] else place + (more > 0 and along <= place)
-    if plain in _FROM_THE_LEFT or (plain in _PRODUCTS and args[0] is rows and more < 0):
+    if plain in _FROM_THE_LEFT or (plain in PRODUCTS and args[0] is rows and more < 0):
         return place
     if plain in _ALONG and more < 0:
         return place - len([one for one in _along(plain, args, kwargs) if one % rows.dim() < place])
@@ -234,7 +240,7 @@ def place_of_rows(
 
 def is_entry_by_entry(plain: str) -> bool:
     """Whether an operation, which works row by row, takes the entries of other arguments by their positions."""
-    return not (plain in _OF_TABLES or plain in _PRODUCTS or _CONVOLUTION.fullmatch(plain))
+    return not (plain in _OF_TABLES or plain in PRODUCTS or _CONVOLUTION.fullmatch(plain))
 
 
 def users_line() -> str:
@@ -308,10 +314,16 @@ def _first_moved(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> l
 
 def chooses_rows(index: Any, rows: Sequence[Tensor], *, writes: bool, place: int = 0) -> bool:
     """Whether an index of rows picks some of them, by their place among the others."""
-    first = (index[0] if index else Ellipsis) if isinstance(index, tuple) else index
+    entries = [one for one in (index if isinstance(index, tuple) else (index,)) if one is not None]
+    number = sum(
+        one.dim() if isinstance(one, Tensor) and one.dtype == torch.bool else one is not Ellipsis for one in entries
+    )
+    if entries and entries[0] is Ellipsis and number >= rows[0].dim():
+        entries = entries[1:]
+    first = entries[0] if entries else Ellipsis
     if writes and isinstance(first, Tensor) and first.dtype == torch.bool and _is(first, rows):
         return place > 0
-    return place > 0 or not (first is Ellipsis or first is None or (isinstance(first, slice) and first == slice(None)))
+    return place > 0 or not (first is Ellipsis or (isinstance(first, slice) and first == slice(None)))
 
 
 def _equation(args: Sequence[Any]) -> tuple[list[tuple[str, Any]], str]:

@@ -22,6 +22,8 @@ from headrace.pipeline.models.by_parts.row_rules import (
     ABOUT,
     CONSTANT,
     COUNTS,
+    PRODUCTS,
+    SEVERAL_PLACES,
     is_entry_by_entry,
     is_pointwise,
     place_of_rows,
@@ -46,6 +48,9 @@ _VIEWS = {
 #: Operations that fill a tensor with a number.
 _FILLS = {"tensor", "as_tensor", "scalar_tensor", "full", "full_like", "new_full", "new_tensor", "fill"}
 
+
+#: Numbers of rows that are too usual to know them by their value.
+_FEW = 16
 
 _SIZES = {"__len__", "size", "numel", "shape", "nelement"}
 
@@ -86,6 +91,8 @@ class RowWatch(TorchFunctionMode):
         #: The modules that are running, the inner ones last.
         self.modules = [module]
         self.is_paused = False
+        #: Whether the watch has shown all: a number of few rows may be any number.
+        self.is_sure = True
         self._caller, self._advice = caller, advice
         self._rows: dict[int, _Rows] = {}
         self._mixed: dict[int, str] = {}
@@ -126,25 +133,23 @@ class RowWatch(TorchFunctionMode):
             dims = [dim for dim, size in enumerate(value.shape) if size in numbers and value.stride(dim)]
             if dims and storage_of(value) not in self._rows:
                 self._mark(value, _Place(max(dims, key=value.stride), 1, 0))
+            elif not self._is_known(storage_of(value)):
+                self._hold(value, self._others)
 
     def trust(self, out: Any) -> None:
         """Take what a module returned, which is exact by itself, for rows, or else for the same with any rows."""
-        numbers = {rows.number for rows in self._rows.values()}
-        self.enter(out, numbers)
-        for one in tree_leaves(out):
-            if isinstance(one, Tensor) and not self._is_known(storage_of(one)):
-                self._hold(one, self._uniform)
+        self.enter(out, {rows.number for rows in self._rows.values()})
 
     def check(self, out: Any) -> None:
         """Refuse results that are not known to be rows, or the same for any rows."""
         for one in tree_leaves(out):
-            if not isinstance(one, Tensor) or not one.is_floating_point():
-                continue
-            key = storage_of(one)
+            key = storage_of(one) if isinstance(one, Tensor) else 0
             numbers = {rows.number for rows in self._rows.values()}
             if key in self._mixed:
                 raise self.refusal(self._mixed[key])
-            if not one.numel() or key in self._uniform or self._place(one) is not None:
+            if not isinstance(one, Tensor) or not one.is_floating_point() or not one.numel():
+                continue
+            if key in self._uniform or self._place(one) is not None:
                 continue
             if key in self._rows:
                 raise self.refusal(self.named("returns some of the rows"))
@@ -180,6 +185,8 @@ class RowWatch(TorchFunctionMode):
             return out
         results = [one for one in tree_leaves((out, kwargs.get("out"))) if isinstance(one, Tensor)]
         if problem:
+            if any(isinstance(one, bool | int | float) for one in tree_leaves(out)):
+                raise self.refusal(problem)
             for one in (*results, *(args[:1] if writes_in_place(name) else ())):
                 self._mixed[storage_of(one)] = problem
                 self._held.append(one)
@@ -216,7 +223,8 @@ class RowWatch(TorchFunctionMode):
             elif one.grad_fn is not None and not self._is_known(key):
                 problem = f"computes with a tensor of operations that cannot be seen, in {name}"
         counts = plain in _FILLS or plain in COUNTS or (rows and is_pointwise(plain))
-        if not problem and counts and self._has_count((args, kwargs)):
+        filled = args[2 if plain == "new_full" else 1 :] if "full" in plain else args
+        if not problem and counts and self._has_count((filled, kwargs)):
             problem = f"computes with the number of rows, in {name}"
         if not problem and not rows and plain not in _UNIFORM and not self._keeps_uniform(plain):
             numbers = {one.number for one in self._rows.values()}
@@ -252,12 +260,15 @@ class RowWatch(TorchFunctionMode):
             problem = problem_of_rows(func, name, args, kwargs, [one for one, _ in rows], [at.dim for _, at in rows])
             if problem:
                 return problem
-        return self._misplaced(name, tensors, rows) if is_entry_by_entry(plain) else ""
+        is_batch = plain in PRODUCTS and rows[0][1].dim <= rows[0][0].dim() - 3
+        return self._misplaced(name, tensors if is_batch or is_entry_by_entry(plain) else [], rows, plain)
 
-    def _misplaced(self, name: str, tensors: Sequence[Tensor], rows: Sequence[tuple[Tensor, _Place]]) -> str:
-        """Return the problem of an operation entry by entry where the rows of its arguments do not go together."""
+    def _misplaced(
+        self, name: str, tensors: Sequence[Tensor], rows: Sequence[tuple[Tensor, _Place]], plain: str = ""
+    ) -> str:
+        """Return the problem of an operation where the rows, and other entries, of its arguments do not go together."""
         places = {(at.dim - one.dim(), at.inner, at.number) for one, at in rows}
-        if len(places) > 1:
+        if len(places) > 1 and plain not in SEVERAL_PLACES:
             return f"lets rows meet others, in {name}"
         place = next(iter(places))[0]
         known = [id(one) for one, _ in rows]
@@ -308,8 +319,10 @@ class RowWatch(TorchFunctionMode):
         if place is None:
             return out
         size = value.shape[place.dim]
-        if is_asked_by_user():
+        if is_asked_by_user() and place.number > _FEW:
             self._counts |= usual_numbers({size, place.number})
+        elif is_asked_by_user():
+            self.is_sure = False
         if name in ("numel", "nelement"):
             return Count(out)
         if isinstance(out, int):  # of one dimension; len() makes a number of Python of it in any case

@@ -72,6 +72,7 @@ ROW_BY_ROW = {
     "attention": lambda m, h: F.scaled_dot_product_attention(*[h.view(-1, 4, 2)] * 3).mean((1, 2))[:, None],
     "summed before": lambda m, h: (h.t().reshape(2, 4, -1) + 1).sum(0).t().mean(1, keepdim=True),
     "table": lambda m, h: m.table[(h[:, 0] > 0).long()] + F.embedding((h[:, 1] > 0).long(), m.table),
+    "sizes": lambda m, h: h + torch.full((len(h), 1), 0.5) + h.new_full(h.shape, 0.5),
     "log": logged,
 }
 MIXED = {
@@ -79,6 +80,11 @@ MIXED = {
     "first row": lambda m, h: first_scaled(h),
     "transposed": lambda m, h: h.t().softmax(-1).t(),
     "product": lambda m, h: h @ (h.t() @ h),
+    "similar rows": lambda m, h: (h @ h.t()).softmax(-1)[:, :1] * (h @ h.t()).sum(-1, keepdim=True),
+    "distances": lambda m, h: torch.cdist(h, h).sum(1, keepdim=True),
+    "batches by a table": lambda m, h: h[:, None].bmm(m.table[: len(h), :, None]).flatten(1),
+    "in another order": lambda m, h: h[..., torch.as_tensor(range(len(h), 0, -1)) - 1, :],
+    "of all": lambda m, h: h if torch.equal(h, h.flip(0)) else h * 2,
     "rows with rows": lambda m, h: (h[:, None] * h[None]).sum(-1)[:, :1],
     "by a number": lambda m, h: h / h.max().item(),
     "by their number": lambda m, h: h / h.size(0) ** 0.5,
