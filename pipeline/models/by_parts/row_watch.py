@@ -172,7 +172,7 @@ class RowWatch(TorchFunctionMode):
         values = args[:1] if plain in _VIEWS else (args, kwargs)  # others are of the shape that is wanted
         tensors = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
         if attribute in _SIZES or name in _SIZES:
-            return self._sized(attribute or name, args[0], func(*args, **kwargs))
+            return self._sized(attribute or name, tensors[0], func(*args, **kwargs))
         keys = [storage_of(one) for one in tensors]
         if plain in NUMBERS and any(key in self._mixed or key in self._rows for key in keys):
             problem = next((self._mixed[key] for key in keys if key in self._mixed), "")
@@ -231,7 +231,10 @@ class RowWatch(TorchFunctionMode):
             if any(storage_of(one) in self._uniform and numbers & set(one.shape) for one in tensors):
                 problem = f"may count rows, in {name}"
         if not problem and rows:
-            problem = self._problem_of_rows(func, name, args, kwargs, tensors, rows)
+            try:
+                problem = self._problem_of_rows(func, name, args, kwargs, tensors, rows)
+            except (IndexError, KeyError):
+                problem = f"names the arguments of {name}, which is known by their order"
         return self.named(f"{problem} {users_line()}") if problem else ""
 
     def _problem_of_rows(

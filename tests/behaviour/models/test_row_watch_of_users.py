@@ -85,6 +85,7 @@ MIXED = {
     "batches by a table": lambda m, h: h[:, None].bmm(m.table[: len(h), :, None]).flatten(1),
     "in another order": lambda m, h: h[..., torch.as_tensor(range(len(h), 0, -1)) - 1, :],
     "of all": lambda m, h: h if torch.equal(h, h.flip(0)) else h * 2,
+    "arguments by name": lambda m, h: torch.prelu(input=h.t(), weight=m.table[0, 0].expand(len(h))).t(),
     "rows with rows": lambda m, h: (h[:, None] * h[None]).sum(-1)[:, :1],
     "by a number": lambda m, h: h / h.max().item(),
     "by their number": lambda m, h: h / h.size(0) ** 0.5,
