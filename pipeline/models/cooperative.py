@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from traceback import format_exception
 from typing import Any
 
 import torch
@@ -24,8 +24,8 @@ from headrace.pipeline.models.bound_block import bind
 from headrace.pipeline.models.cooperative_layers import exchange_rows_of, num_rows_before
 from headrace.pipeline.models.cooperative_modules import CooperativeBatchNorm, CooperativeDropout, convert_modules
 from headrace.pipeline.models.replace_modules import check_replaceable
-from headrace.pipeline.models.row_trial import RowTrial
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+from headrace.pipeline.models.watched_modules import Ranks, WatchedModules, check_row_local
 
 #: Numbers of each parameter that ranks compare in later epochs.
 MOST_COMPARED = 4096
@@ -42,7 +42,9 @@ _COMPARED = (
 class Cooperative(nn.Module):
     """A model whose layers exchange rows between ranks; made by :func:`cooperative`."""
 
-    def __init__(self, model: nn.Module, layers: Sequence[nn.Module], seed: int = 0) -> None:
+    def __init__(
+        self, model: nn.Module, layers: Sequence[nn.Module], seed: int, row_local: Sequence[nn.Module]
+    ) -> None:
         super().__init__()
         self.model = model
         self._seed = seed
@@ -50,7 +52,9 @@ class Cooperative(nn.Module):
         self._comm: Comm | None = None
         # The last epoch in which models were compared, by rank: threads of this process may share the module.
         self._compared: dict[int, int] = {}
-        self._trial = RowTrial(model, layers, (CooperativeBatchNorm, CooperativeDropout))
+        ours = [one for one in model.modules() if isinstance(one, CooperativeBatchNorm | CooperativeDropout)]
+        within = [module for layer in layers for module in layer.modules()]
+        self._between = WatchedModules(model, within, [*row_local, *ours], _ranks_of_running, "cooperative")
         for number, layer in enumerate(layers):
             exchange_rows_of(number, layer)
 
@@ -77,11 +81,12 @@ class Cooperative(nn.Module):
             self._compare(batch, comm)
         token = RUNNING.set(running)
         try:
-            with self._trial.watched(comm) if comm is not None and comm.world_size > 1 else nullcontext():
-                out = self.model(
-                    *(bind(argument, running) for argument in args),
-                    **{name: bind(argument, running) for name, argument in kwargs.items()},
-                )
+            if comm is not None and comm.world_size > 1:
+                self._between.install()
+            out = self.model(
+                *(bind(argument, running) for argument in args),
+                **{name: bind(argument, running) for name, argument in kwargs.items()},
+            )
         finally:
             RUNNING.reset(token)
         if running.num_layers != self._num_layers or not isinstance(out, Tensor):
@@ -110,6 +115,17 @@ class Cooperative(nn.Module):
     def comm(self) -> Comm | None:
         """The channel of the last batch; None before the first one, and after one of a single process."""
         return self._comm
+
+
+def _ranks_of_running() -> Ranks | None:
+    """Return what modules between layers must know of the other ranks; None where there are none."""
+    running = RUNNING.get()
+    comm = None if running is None else running.comm
+    if running is None or running.layer is not None or comm is None or comm.world_size == 1:
+        return None
+    blocks = running.batch.blocks
+    numbers = {len(running.nodes), *(size for block in blocks for size in (block.num_dst, block.num_edges))}
+    return Ranks(frozenset(numbers), lambda error: comm.fail("".join(format_exception(error))))
 
 
 def _check_same_model(model: nn.Module, seed: int, batch: MiniBatch, comm: Comm) -> bool:
@@ -195,7 +211,9 @@ def _with_layers(batch: MiniBatch, num_layers: int) -> MiniBatch:
     return batch.replace(blocks=batch.blocks * num_layers, exchanges=(*[layer] * num_layers, of_seeds))
 
 
-def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, seed: int = 0) -> Cooperative:
+def cooperative(
+    model: nn.Module, layers: Sequence[nn.Module] | None = None, *, seed: int = 0, row_local: Sequence[nn.Module] = ()
+) -> Cooperative:
     """Return a module that runs a model for the blocks of one process on cooperative batches.
 
     ``cooperative(model)(batch, ...)`` calls ``model(...)``. Before each layer except the first, whose input the loader
@@ -231,10 +249,11 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
     buffers and random state are restored, and its hooks do not run. Layers that pass messages along edges which are not
     among their arguments, and rows by type, as in ``HeteroConv``, are refused, too.
 
-    Modules between layers are called with all rows and with every other row alone, and are refused if a row changes:
-    attention and recurrent modules along rows, ``nn.Softmax(dim=0)``, aggregations. Modules that draw by themselves,
-    such as `nn.RReLU`, are refused at once. Functions that the model calls itself between layers are not tried: means
-    over rows and degrees that they compute are those of one rank.
+    Modules between layers are watched at their first call in each mode: an operation that mixes rows, counts them or
+    depends on their positions is refused with its line, as ``nn.Softmax(dim=0)``, attention along rows, aggregations.
+    Operations that cannot be seen, of `torch.jit` and C++, are refused as well; name such a module in `row_local`.
+    Modules that draw by themselves, such as `nn.RReLU`, are refused at once. Functions that the model calls itself
+    between layers are not watched: means over rows and degrees that they compute are those of one rank.
 
     All ranks need the same parameters, buffers, modes and seed of dropout: in the first batch they compare them, in one
     collective. In the first batch of each later epoch they compare parts of the parameters; a warning names
@@ -253,6 +272,8 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
         The seed of dropout masks. Masks are a function of this seed, the batch and the node, so all ranks agree; they
         do not depend on ``torch.manual_seed``. Runs that differ only in torch's seed have the same masks; for other
         masks pass ``seed=torch.initial_seed()`` of rank 0 on all ranks.
+    row_local
+        Modules of the model between its layers that work row by row, as you vouch for: they are not watched.
 
     Raises
     ------
@@ -271,9 +292,10 @@ def cooperative(model: nn.Module, layers: Sequence[nn.Module] | None = None, *, 
             )
         layers = list(lists[0])
     layers = as_list(layers, "cooperative: layers", "modules")
+    row_local = check_row_local(row_local, model, "cooperative")
     check_replaceable(model, "cooperative", (CooperativeBatchNorm, CooperativeDropout))
     _check_layers(model, layers)
-    return Cooperative(convert_modules(model, seed), layers, seed)
+    return Cooperative(convert_modules(model, seed), layers, seed, row_local)
 
 
 def _check_layers(model: nn.Module, layers: Sequence[nn.Module]) -> None:

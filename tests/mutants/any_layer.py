@@ -38,7 +38,7 @@ ANY_LAYER = (
     ),
     Mutant(
         _PARTS + "seam.py",
-        "if not is_known:\n            self._unknown[_storage(out)] = out\n        return out\n\n    def _dropped",
+        "if not is_known:\n            self._unknown[storage_of(out)] = out\n        return out\n\n    def _dropped",
         "return out\n\n    def _dropped",
         _ROWS + "[two_softmaxes]",
     ),
@@ -80,7 +80,7 @@ ANY_LAYER = (
     ),
     Mutant(
         _PARTS + "row_rules.py",
-        "return any(one is None or one % max(1, number) == 0 for one in dims)",
+        "return any(one is None or one % max(1, number) == place for one in along)",
         "return False",
         _REFUSED,
     ),

@@ -16,7 +16,7 @@ _KEPT = "tests/pipeline/models/test_without_trace.py::"
 _OWN = "tests/behaviour/stages/test_items_per_rank.py::"
 
 _PLACE = "tests/behaviour/run/test_same_place.py::"
-_ROWS = "tests/behaviour/models/test_row_trial.py::"
+_ROWS = "tests/behaviour/models/test_row_watch.py::"
 _END = "tests/behaviour/run/test_same_end.py::"
 
 _ONE = "tests/behaviour/models/test_forms_on_one_process.py::"
@@ -154,12 +154,6 @@ RANKS = (
         "values[self.num_own :], self.receive_counts, self.send_counts",
         "values[self.num_own :], self.send_counts, self.receive_counts",
         _TRAINING + "test_training_equals_one_process_with_every_sampler[hash-labor_star]",
-    ),
-    Mutant(
-        "pipeline/models/row_trial.py",
-        "kept = tried[1::2]",
-        "kept = tried[: len(tried) // 2]",
-        _ROWS + "test_modules_that_mix_rows_are_refused[GRU-rows-2]",
     ),
     Mutant(
         "pipeline/models/running_batch.py",

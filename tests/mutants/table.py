@@ -27,6 +27,7 @@ from mutants.padding import PADDING
 from mutants.parts import PARTS
 from mutants.pyg import PYG
 from mutants.ranks import RANKS
+from mutants.row_watch import ROW_WATCH
 from mutants.sar import SAR
 from mutants.scores import SCORES
 from mutants.tiers import TIERS
@@ -42,6 +43,7 @@ MUTANTS = (
     *PARTS,
     *SAR,
     *ANY_LAYER,
+    *ROW_WATCH,
     *INFERENCE,
     *LAWS,
     *LINKS,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +18,7 @@ from headrace.pipeline.models.by_parts.row_rules import (
     COUNTS,
     chooses_rows,
     problem_of_rows,
+    users_line,
     without_underscore,
 )
 from headrace.pipeline.models.by_parts.statistics import Kind
@@ -35,7 +34,7 @@ _REDUCTIONS = {
 _KINDS: dict[str, Kind] = {"sum": "sum", "amax": "max", "amin": "min"}
 
 #: What makes a number of Python of a tensor.
-_NUMBERS = {"item", "tolist", "__bool__", "__float__", "__int__", "__index__", "numpy", "__array__"}
+NUMBERS = {"item", "tolist", "__bool__", "__float__", "__int__", "__index__", "numpy", "__array__"}
 
 #: Other operations that write by an index.
 _WRITES = {"scatter", "index_copy", "index_fill", "index_put", "masked_scatter", "segment_reduce", "bincount"}
@@ -45,8 +44,6 @@ _OF_DESTINATIONS = ABOUT | {
     "expand", "expand_as", "view", "view_as", "unsqueeze", "reshape", "squeeze", "flatten", "contiguous", "to",
     "long", "detach", "index_select", "gather", "__getitem__", "embedding",
 }  # fmt: skip
-
-_OURS = str(Path(__file__).parents[2])
 
 
 class Count(int):
@@ -105,17 +102,17 @@ class Seam(TorchFunctionMode):
         """Take tensors for those that have a row for each edge."""
         for value in values:
             if isinstance(value, Tensor) and value.dim() and len(value) == self._num_edges:
-                self._of_edges[_storage(value)] = value
+                self._of_edges[storage_of(value)] = value
 
     def destinations(self, index: Tensor) -> Tensor:
         """Return the destinations of edges, which layers may reduce messages by, and look rows up by."""
         index = index.clone()
-        self._destinations[_storage(index)] = index
+        self._destinations[storage_of(index)] = index
         return index
 
     def is_destinations(self, value: object) -> bool:
         """Whether something is the destinations of edges, as they are or expanded."""
-        return isinstance(value, Tensor) and not value.is_floating_point() and _storage(value) in self._destinations
+        return isinstance(value, Tensor) and not value.is_floating_point() and storage_of(value) in self._destinations
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Return the softmax of scores, [n, ...], over the edges of each destination."""
@@ -125,9 +122,9 @@ class Seam(TorchFunctionMode):
             total, is_known = self._reduce("logsumexp", scores)
             of_edges = total.index_select(0, index) if self._num_dst else scores.detach() + 0 * total.sum()
             out = (scores - of_edges).exp()
-        self._of_edges[_storage(out)] = out
+        self._of_edges[storage_of(out)] = out
         if not is_known:
-            self._unknown[_storage(out)] = out
+            self._unknown[storage_of(out)] = out
         return out
 
     def __torch_function__(
@@ -144,7 +141,7 @@ class Seam(TorchFunctionMode):
             args, kwargs = tree_map(self._alias, (tuple(args), kwargs))
             tensors = [self._alias(one) for one in tensors]
         plain = without_underscore(name)
-        if plain in _NUMBERS and any(self.is_unknown(one) for one in tensors):
+        if plain in NUMBERS and any(self.is_unknown(one) for one in tensors):
             raise Unknown
         if plain in _REDUCTIONS and self._reduces_edges(tensors):
             return self._reduced(name, args, kwargs)
@@ -172,7 +169,7 @@ class Seam(TorchFunctionMode):
         if plain in COUNTS and self._num_edges > 1 and isinstance(out, Tensor) and self._num_edges in out.shape:
             raise _refusal(f"counts the edges that are together, by {name}")
         if name in CONSTANT:
-            self._constants[_storage(out)] = out
+            self._constants[storage_of(out)] = out
         elif name not in ABOUT:
             self._mark(name, args, tensors, index, of_edges, out)
         return out
@@ -207,10 +204,10 @@ class Seam(TorchFunctionMode):
         return self._aliases.get(id(value), value)
 
     def _is_of_edges(self, value: Tensor) -> bool:
-        return value.dim() > 0 and len(value) == self._num_edges and _storage(value) in self._of_edges
+        return value.dim() > 0 and len(value) == self._num_edges and storage_of(value) in self._of_edges
 
     def _is_turned(self, value: Tensor) -> bool:
-        return value.numel() > 0 and _storage(value) in self._of_edges and not self._is_of_edges(value)
+        return value.numel() > 0 and storage_of(value) in self._of_edges and not self._is_of_edges(value)
 
     def _reduces_edges(self, tensors: Sequence[Tensor]) -> bool:
         return any(self.is_destinations(one) or self._is_of_edges(one) for one in tensors)
@@ -226,18 +223,18 @@ class Seam(TorchFunctionMode):
     ) -> None:
         """Know the results of an operation for what they are."""
         results = [one for one in tree_leaves(out) if isinstance(one, Tensor)]
-        if any(_storage(one) in self._unknown for one in tensors):
-            written = [args[0]] if args and isinstance(args[0], Tensor) and _writes_in_place(name) else []
-            self._unknown.update({_storage(one): one for one in (*results, *written)})
+        if any(storage_of(one) in self._unknown for one in tensors):
+            written = [args[0]] if args and isinstance(args[0], Tensor) and writes_in_place(name) else []
+            self._unknown.update({storage_of(one): one for one in (*results, *written)})
         is_index = bool(index) and bool(args) and self.is_destinations(args[0])
         for one in results:
             if is_index and one.is_floating_point():
                 raise _refusal(f"computes with the destinations of edges, by {name}: ranks have other numbers for them")
             if is_index:
-                self._destinations[_storage(one)] = one
+                self._destinations[storage_of(one)] = one
             elif (of_edges or index) and one.dim() and len(one) == self._num_edges:
-                self._of_edges[_storage(one)] = one
-            elif of_edges and one.numel() and not _writes_in_place(name):
+                self._of_edges[storage_of(one)] = one
+            elif of_edges and one.numel() and not writes_in_place(name):
                 raise _refusal(
                     f"makes {list(one.shape)} of rows of {self._num_edges} edges by {name}: a row for each edge is "
                     "expected until messages are reduced"
@@ -254,7 +251,7 @@ class Seam(TorchFunctionMode):
             raise _refusal(f"reduces messages by {name} otherwise than to the sum, maximum or minimum of destinations")
         if not isinstance(source, Tensor) or given["dim"] % source.dim() or len(source) != self._num_edges:
             raise _refusal(f"reduces by {name} along another dimension than the first, that of edges")
-        if not self._is_of_edges(source) and _storage(source) not in self._constants:
+        if not self._is_of_edges(source) and storage_of(source) not in self._constants:
             raise _refusal(f"reduces what is not known to have a row for each of these edges, by {name}")
         if base.shape[:1] != (self._num_dst,):
             raise _refusal(f"reduces messages to {len(base)} rows, of {self._num_dst} destinations")
@@ -267,7 +264,7 @@ class Seam(TorchFunctionMode):
             out = value.where(self._has_edges.view(-1, *(1 for _ in value.shape[1:])), base)
         out = base.copy_(out) if name.endswith("_") else out
         if not is_known:
-            self._unknown[_storage(out)] = out
+            self._unknown[storage_of(out)] = out
         return out
 
     def _dropped(self, rows: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -292,7 +289,7 @@ class Seam(TorchFunctionMode):
 
     def is_unknown(self, value: Tensor) -> bool:
         """Whether a tensor depends on a reduction that is not known yet."""
-        return _storage(value) in self._unknown
+        return storage_of(value) in self._unknown
 
 
 def running_seam() -> Seam | None:
@@ -301,20 +298,22 @@ def running_seam() -> Seam | None:
     return next((mode for mode in modes if isinstance(mode, Seam)), None)
 
 
-def _storage(value: Tensor) -> int:
-    return value.untyped_storage().data_ptr() if value.numel() else id(value)
+def storage_of(value: Tensor) -> int:
+    """Return what all views of some memory share."""
+    try:
+        return value.untyped_storage().data_ptr() if value.numel() else id(value)
+    except (NotImplementedError, RuntimeError):  # of a sparse tensor, or inside torch.vmap
+        return id(value)
 
 
-def _writes_in_place(name: str) -> bool:
+def writes_in_place(name: str) -> bool:
+    """Whether an operation writes to its first argument."""
     return name == "__setitem__" or (name.endswith("_") and not name.startswith("__"))
 
 
 def _refusal(problem: str) -> InputError:
     """Return the error for a message that cannot be computed by parts, with the line that it is in."""
-    frames = [one for one in traceback.extract_stack() if not one.filename.startswith((_OURS, "<"))]
-    of_layers = [one for one in frames if "/torch/" not in one.filename.replace("\\", "/")]
-    line = (of_layers or frames)[-1]
     return InputError(
         f"the message {problem}: what it is depends on which edges are together, and ranks have different ones "
-        f"({Path(line.filename).name}:{line.lineno}: {line.line})"
+        f"{users_line()}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -25,9 +25,10 @@ from headrace.pipeline.models.sar import dgl_layers, pyg_layers
 from headrace.pipeline.models.sar.any_dgl import AnyDglLayer, is_layer_of_dgl
 from headrace.pipeline.models.sar.any_pyg import AnyPygLayer
 from headrace.pipeline.models.sar.rank_edges import check_same
+from headrace.pipeline.models.sar.rank_graph import report
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
-from headrace.pipeline.models.sar.row_hooks import try_rows
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
+from headrace.pipeline.models.watched_modules import Ranks, WatchedModules, check_row_local, remove_watch
 
 #: By library and class what replaces a layer.
 LAYERS: dict[tuple[str, str], type[ReplacedLayer]] = {
@@ -76,7 +77,7 @@ class ShardedDropout(nn.Dropout):
         return drop_elements(input, self.keys.next(), self.graph.owned, self.p)
 
 
-def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
+def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0, row_local: Sequence[nn.Module] = ()) -> nn.Module:
     """Change a model of PyG's or DGL's layers to run on a graph in shards: ``model(x, graph)``.
 
     Layers are replaced in place by layers with the same parameters, under the same names, so optimisers and state dicts
@@ -98,9 +99,12 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
     of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on
     the edge). So a model computes the same with any number of ranks. Subclasses of these and other kinds of batch
-    normalisation and dropout are refused. On several ranks, modules of `torch.nn` that read other rows are refused at
-    their first call, such as ``nn.Softmax(dim=0)``; functions and your own modules are not tried. `F.dropout` draws
-    independently on each rank. `torch.utils.checkpoint` may wrap any part; it uses the same masks again.
+    normalisation and dropout are refused. On several ranks, modules are watched at their first call in each mode, your
+    own too: an operation that mixes rows, counts them or depends on their positions is refused with its line, such as
+    ``nn.Softmax(dim=0)``. So are operations that cannot be seen, of `torch.jit` and C++; name such a module in
+    `row_local`. Modules that take the graph are not watched, nor are functions that the model calls
+    itself. `F.dropout` draws independently on each rank. `torch.utils.checkpoint` may wrap any part; it uses the same
+    masks again.
 
     A model that was wrapped before gets the new graph and seed, and continues with new masks. A checkpoint with
     `dropout_state` continues with the next masks, too.
@@ -120,12 +124,14 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
         This rank's part.
     seed
         The seed of dropout masks; the same on all ranks.
+    row_local
+        Modules of the model that work row by row, as you vouch for: they are not watched.
 
     Raises
     ------
     InputError
         For a layer, or an option of one, that cannot be computed over shards; for parameters that are not initialised
-        yet; if parameters differ between ranks; when the model runs, for a module of torch that reads other rows, or a
+        yet; if parameters differ between ranks; when the model runs, for a module that reads other rows, or a
         message that looks at other edges, with its line.
     PeerError
         If another rank has raised an error in this call.
@@ -135,6 +141,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     with graph:  # the others hear of errors
         check_module(model, "hr.sar.wrap")
         seed = whole_number(seed, "hr.sar.wrap: seed", 0, InputError, (1 << 64) - 1)
+        row_local = check_row_local(row_local, model, "hr.sar.wrap")
         replaced = _replaced_kinds(model)
         _check_initialised(model)
         arrays = {name: value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
@@ -142,7 +149,11 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0) -> nn.Module:
     if graph.comm is not None and graph.world_size > 1:
         check_same(graph.comm, words, "hr.sar.wrap: expected one model and seed on all ranks")
     with graph:
-        return _replace(model, graph, seed, replaced)
+        remove_watch(model)
+        model = _replace(model, graph, seed, replaced)
+        if graph.world_size > 1:
+            _watch_modules(model, graph, row_local)
+        return model
 
 
 def _replaced_kinds(model: nn.Module) -> dict[type[nn.Module], type[ReplacedLayer]]:
@@ -186,8 +197,15 @@ def _replace(
             module.graph = graph
         if isinstance(module, GATConv) and module.attention_keys.given is None:
             module.attention_keys.given = DropoutKeys(seed, next(number))
-    try_rows(model, graph, (ShardedBatchNorm, ShardedDropout))
     return model
+
+
+def _watch_modules(model: nn.Module, graph: ShardedGraph, row_local: Sequence[nn.Module]) -> None:
+    """Watch the modules of a model that work on this rank's rows, at their first calls."""
+    ours = [one for one in model.modules() if isinstance(one, ShardedBatchNorm | ShardedDropout)]
+    layers = [one for one in model.modules() if isinstance(one, ReplacedLayer)]
+    ranks = Ranks(frozenset((graph.num_dst, graph.num_src, graph.num_edges)), lambda error: report(error, graph.comm))
+    WatchedModules(model, layers, [*row_local, *ours], lambda: ranks, "hr.sar.wrap").install()
 
 
 def keys_by_name(model: nn.Module) -> dict[str, DropoutKeys]:

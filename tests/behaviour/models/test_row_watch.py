@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from contextlib import suppress
 
 import pytest
 import torch
 import torch.nn.functional as F
-from ranks import run_ranks
+from between_layers import FORMS, WIDTH, Net, made, run, trained
 from torch import Tensor, nn
 
 import headrace as hr
@@ -17,7 +16,6 @@ import headrace as hr
 pyg = pytest.importorskip("torch_geometric.nn")
 
 SIZES = [2, 3]
-WIDTH = 8
 
 
 class ByTotal(nn.Module):
@@ -119,70 +117,7 @@ def kinds() -> dict[str, object]:
     return {name: make for name, make in {**makers, **MORE}.items() if made(make) is not None}
 
 
-def made(make) -> nn.Module | None:
-    """Return a module, None if it takes other arguments than those that are tried here."""
-    for arguments in ((), (WIDTH,), (WIDTH, 2)):
-        with suppress(Exception):
-            return make(*arguments)
-    return None
-
-
 KINDS = kinds()
-
-
-def rows_of(out: object) -> Tensor:
-    """Return the rows that a module returns first."""
-    return out[0] if isinstance(out, tuple) else out
-
-
-#: How a model may call a module for its rows.
-FORMS = {
-    "rows": lambda module, h: module(h),
-    "sequence": lambda module, h: rows_of(module(h.unsqueeze(1))).squeeze(1),
-    "one item": lambda module, h: rows_of(module(h.unsqueeze(0))).squeeze(0),
-    "channels": lambda module, h: module(h.unsqueeze(2)).squeeze(2),
-    "transposed": lambda module, h: module(h.t()).t(),
-    "itself": lambda module, h: module(h, h, h),
-    "layers": lambda module, h: module([h, 2 * h]),
-    "by group": lambda module, h: module(h, torch.zeros(len(h), dtype=torch.int64)),
-}
-
-
-class Net(nn.Module):
-    def __init__(self, make, form) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.layers = nn.ModuleList([pyg.SAGEConv(WIDTH, WIDTH), pyg.SAGEConv(WIDTH, WIDTH)])
-        self.between = made(make)
-        self.form = form
-
-    def forward(self, h: Tensor, blocks) -> Tensor:
-        for conv, block in zip(self.layers, blocks, strict=True):
-            h = conv((h, h[: block.num_dst]), block.edge_index)
-            out = rows_of(self.form(self.between, h))
-            h = h + out.reshape(*out.shape[:1], -1).mean(1, keepdim=True)  # of any width, and of one row
-        return h
-
-
-def run(size: int, model: Net) -> list[float]:
-    """Return loss and gradient of the first layer over so many ranks."""
-    generator = torch.Generator().manual_seed(1)
-    graph = hr.Graph.from_coo(*torch.randint(0, 300, (2, 2_000), generator=generator), num_nodes=300)
-    store = hr.FeatureStore(node={"x": torch.randn(300, WIDTH, dtype=torch.float64, generator=generator)})
-    plan = hr.ItemSampler(60, batch_size=60, seed=1).sample_neighbor(graph, [4, 4]).fetch_feature(store, node=["x"])
-
-    def rank(comm: hr.Comm) -> list[float]:
-        net = copy.deepcopy(model)
-        net = hr.cooperative(net, layers=list(net.layers))
-        with plan.loader(cooperative=True, comm=comm) as loader:
-            [batch] = loader
-            loss = net(batch, batch.x, batch.blocks).sin().sum()
-            loss.backward()
-            hr.sum_gradients(net, comm)
-            [first, *_] = net.parameters()
-            return [float(comm.all_reduce_sum(loss.detach()[None])), *first.grad.flatten().tolist()]
-
-    return run_ranks(size, rank, timeout=20.0)[0]
 
 
 @pytest.mark.combinations(8)
@@ -261,7 +196,7 @@ def test_dropout_of_other_than_rows_is_refused():
         run(2, Net(nn.Dropout, FORMS["one item"]).double())
 
 
-def test_modules_are_tried_once_in_each_mode():
+def test_modules_are_called_once_and_left_as_they_were():
     calls = []
 
     class Noting(nn.Module):
@@ -269,21 +204,5 @@ def test_modules_are_tried_once_in_each_mode():
             calls.append(self.training)
             return h
 
-    model = Net(Noting, FORMS["rows"]).double()
-    graph = hr.Graph.from_coo(torch.arange(100), (torch.arange(100) + 1) % 100, num_nodes=100)
-    store = hr.FeatureStore(node={"x": torch.randn(100, WIDTH, dtype=torch.float64)})
-    plan = hr.ItemSampler(80, batch_size=40, seed=1).sample_neighbor(graph, [1, 1]).fetch_feature(store, node=["x"])
-
-    def rank(comm: hr.Comm) -> int:
-        net = hr.cooperative(copy.deepcopy(model))
-        counts = []
-        with plan.loader(cooperative=True, comm=comm) as loader:
-            for mode in (True, True, False):
-                net.train(mode)
-                for batch in loader:
-                    net(batch, batch.x, batch.blocks)
-                counts.append(sum(map(len, (module._forward_pre_hooks for module in net.model.between.modules()))))
-        return sum(counts)
-
-    assert run_ranks(2, rank) == [0, 0]
-    assert len(calls) == 2 * (3 * 2 * 2 + 2 * 2)  # three epochs of two batches and layers; and two calls in each mode
+    trained(Net(Noting, FORMS["rows"]).double())
+    assert len(calls) == 2 * 3 * 2 * 2  # three epochs of two batches and layers

@@ -1,0 +1,69 @@
+"""Faults in the watch of modules between layers: where rows are, what their operations do to them, and when it runs."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_PARTS = "pipeline/models/by_parts/"
+_MODULES = "pipeline/models/watched_modules.py"
+_TESTS = "tests/behaviour/models/test_row_watch_of_users.py::"
+_MIXED = _TESTS + "test_a_module_of_a_user_that_mixes_rows_is_refused_with_its_line"
+_TAKEN = _TESTS + "test_a_module_of_a_user_that_works_row_by_row_passes_without_a_word"
+_SHARDS = "tests/behaviour/models/sar/test_row_watch_of_shards.py::"
+
+ROW_WATCH = (
+    Mutant(
+        _PARTS + "row_watch.py",
+        "max(dims, key=value.stride)",
+        "dims[-1]",
+        _TESTS + "test_as_many_rows_as_columns[rows]",
+    ),
+    Mutant(
+        _PARTS + "row_watch.py",
+        "if is_other and one.dim() >= -place and one.shape[place] > 1:",
+        "if False:",
+        _MIXED + "[by a table]",
+    ),
+    Mutant(
+        _PARTS + "row_watch.py",
+        "if len(places) > 1 and plain not in SEVERAL_PLACES:",
+        "if False:",
+        _MIXED + "[rows with rows]",
+    ),
+    Mutant(
+        _PARTS + "row_watch.py",
+        "if is_asked_by_user() and place.number > _FEW:",
+        "if False:",
+        _MIXED + "[by the root of their number]",
+    ),
+    Mutant(
+        _PARTS + "row_watch.py",
+        "return _Place(dim, stride // step, number)",
+        "return _Place(dim, 1, number)",
+        _TAKEN + "[merged with heads]",
+    ),
+    Mutant(
+        _PARTS + "row_rules.py",
+        "return place - len([one for one in _along(plain, args, kwargs) if one % rows.dim() < place])",
+        "return place",
+        _TAKEN + "[summed before]",
+    ),
+    Mutant(
+        _MODULES,
+        "plain = forward.plain if original is None else original",
+        "plain = forward.plain",
+        _TESTS + "test_the_original_of_a_compiled_module_is_watched[module]",
+    ),
+    Mutant(
+        _MODULES,
+        "forward.modes.discard(module.training)",
+        "forward.modes.clear()",
+        _SHARDS + "test_modules_are_watched_once_in_each_mode_and_copies_keep_no_channel",
+    ),
+    Mutant(
+        _MODULES,
+        "ranks.tell(error)",
+        "pass",
+        _TESTS + "test_a_refusal_reaches_ranks_that_do_not_refuse",
+    ),
+)
