@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.by_parts.row_counts import Count, Share, is_asked_by_user, usual_numbers
+from headrace.pipeline.models.by_parts.row_places import Place, Rows
 from headrace.pipeline.models.by_parts.row_rules import (
     ABOUT,
     CONSTANT,
@@ -55,22 +56,6 @@ _FEW = 16
 _SIZES = {"__len__", "size", "numel", "shape", "nelement"}
 
 
-class _Rows(NamedTuple):
-    """Where the rows are in some memory: their number, the elements from one to the next, and the first element."""
-
-    number: int
-    stride: int
-    offset: int
-
-
-class _Place(NamedTuple):
-    """Which dimension of a tensor has rows, how many of its entries in a row belong to one, and the number of rows."""
-
-    dim: int
-    inner: int
-    number: int
-
-
 class RowWatch(TorchFunctionMode):
     """Runs modules between layers, and refuses what does not work row by row.
 
@@ -94,7 +79,7 @@ class RowWatch(TorchFunctionMode):
         #: Whether the watch has shown all: a number of few rows may be any number.
         self.is_sure = True
         self._caller, self._advice = caller, advice
-        self._rows: dict[int, _Rows] = {}
+        self._rows: dict[int, Rows] = {}
         self._mixed: dict[int, str] = {}
         self._uniform: set[int] = set()
         self._others: set[int] = set()
@@ -132,7 +117,7 @@ class RowWatch(TorchFunctionMode):
                 continue
             dims = [dim for dim, size in enumerate(value.shape) if size in numbers and value.stride(dim)]
             if dims and storage_of(value) not in self._rows:
-                self._mark(value, _Place(max(dims, key=value.stride), 1, 0))
+                self._mark(value, Place(max(dims, key=value.stride), 1, 0))
             elif not self._is_known(storage_of(value)):
                 self._hold(value, self._others)
 
@@ -149,7 +134,8 @@ class RowWatch(TorchFunctionMode):
                 raise self.refusal(self._mixed[key])
             if not isinstance(one, Tensor) or not one.is_floating_point() or not one.numel():
                 continue
-            if key in self._uniform or self._place(one) is not None:
+            place = self._place(one)
+            if key in self._uniform or (place is not None and not place.mask):
                 continue
             if key in self._rows:
                 raise self.refusal(self.named("returns some of the rows"))
@@ -208,7 +194,7 @@ class RowWatch(TorchFunctionMode):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         tensors: Sequence[Tensor],
-        rows: Sequence[tuple[Tensor, _Place]],
+        rows: Sequence[tuple[Tensor, Place]],
     ) -> str:
         """Return why the results of an operation depend on other rows, their number or positions; "" if they do not."""
         if name in ABOUT and name not in ("__get__", *_FILLS):
@@ -244,9 +230,11 @@ class RowWatch(TorchFunctionMode):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         tensors: Sequence[Tensor],
-        rows: Sequence[tuple[Tensor, _Place]],
+        rows: Sequence[tuple[Tensor, Place]],
     ) -> str:
         plain = without_underscore(name)
+        if plain in ("__getitem__", "__setitem__") and self._is_mask(args[1]):
+            return "" if self._goes_by_mask(*args) else f"looks at several rows at once, in {name}"
         if plain in _VIEWS or (plain == "__getitem__" and args[0] is rows[0][0] and _is_plain(args[1])):
             return ""
         if plain == "__setitem__" and _is_plain(args[1]):
@@ -266,11 +254,28 @@ class RowWatch(TorchFunctionMode):
         is_batch = plain in PRODUCTS and rows[0][1].dim <= rows[0][0].dim() - 3
         return self._misplaced(name, tensors if is_batch or is_entry_by_entry(plain) else [], rows, plain)
 
+    def _is_mask(self, index: Any) -> bool:
+        """Whether an index says of each row by itself whether it is chosen."""
+        place = self._place(index) if isinstance(index, Tensor) and index.dtype == torch.bool else None
+        return place is not None and index.dim() == 1 and place.inner == 1
+
+    def _goes_by_mask(self, table: Tensor, mask: Tensor, value: Any = 0) -> bool:
+        """Whether a mask chooses among its own rows, and what is written are numbers, or rows that it has chosen."""
+        at, of_mask = self._place(table), self._place(mask)
+        if (at is None and storage_of(table) not in self._uniform) or (at is not None and at != of_mask):
+            return False
+        if not isinstance(value, Tensor) or storage_of(value) in self._uniform:
+            return True
+        if storage_of(value) not in self._rows:  # the same for all of them, or for the only one
+            return value.dim() < table.dim() or len(value) < 2
+        place = self._place(value)
+        return place is not None and place.dim == 0 and place.mask == storage_of(mask)
+
     def _misplaced(
-        self, name: str, tensors: Sequence[Tensor], rows: Sequence[tuple[Tensor, _Place]], plain: str = ""
+        self, name: str, tensors: Sequence[Tensor], rows: Sequence[tuple[Tensor, Place]], plain: str = ""
     ) -> str:
         """Return the problem of an operation where the rows, and other entries, of its arguments do not go together."""
-        places = {(at.dim - one.dim(), at.inner, at.number) for one, at in rows}
+        places = {(at.dim - one.dim(), at.inner, at.number, at.mask) for one, at in rows}
         if len(places) > 1 and plain not in SEVERAL_PLACES:
             return f"lets rows meet others, in {name}"
         place = next(iter(places))[0]
@@ -286,11 +291,19 @@ class RowWatch(TorchFunctionMode):
         plain: str,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        rows: Sequence[tuple[Tensor, _Place]],
+        rows: Sequence[tuple[Tensor, Place]],
         results: Sequence[Tensor],
     ) -> None:
         """Know the results of an operation that works row by row."""
         first, at = rows[0]
+        if plain in ("__getitem__", "__setitem__") and self._is_mask(args[1]):
+            chosen = at._replace(dim=0, number=0, mask=storage_of(args[1]))
+            self._held.append(args[1])
+            for one in results if plain == "__getitem__" else ():
+                self._mark(one, chosen)
+            if plain == "__setitem__":
+                self._mark(args[0], at._replace(dim=0))
+            return
         if plain == "__setitem__":
             if storage_of(args[0]) not in self._rows and _is_plain(args[1]):
                 with torch._C.DisableTorchFunction():  # noqa: SLF001
@@ -306,7 +319,7 @@ class RowWatch(TorchFunctionMode):
                 whole = math.prod(first.shape[at.dim + 1 :]) * at.inner
                 self._hold(one, self._uniform if not one.numel() else set())
                 if one.numel():
-                    self._rows[storage_of(one)] = _Rows(at.number, whole, int(one.storage_offset()))
+                    self._rows[storage_of(one)] = Rows(at.number, whole, int(one.storage_offset()), at.mask)
                 continue
             else:
                 place = at._replace(dim=place_of_rows(plain, args, kwargs, first, at.dim, one, number))
@@ -347,29 +360,24 @@ class RowWatch(TorchFunctionMode):
         among.add(storage_of(value))
         self._held.append(value)
 
-    def _mark(self, value: Tensor, place: _Place) -> None:
+    def _mark(self, value: Tensor, place: Place) -> None:
         """Know the memory of a tensor for rows."""
         number = place.number or value.shape[place.dim]
         key = storage_of(value)
         if number > 1 and value.numel() and value.stride(place.dim):
             self._uniform.discard(key)
-            self._rows[key] = _Rows(number, value.stride(place.dim) * place.inner, int(value.storage_offset()))
+            stride = value.stride(place.dim) * place.inner
+            self._rows[key] = Rows(number, stride, int(value.storage_offset()), place.mask)
         else:
             self._uniform.add(key)
         self._held.append(value)
 
-    def _place(self, value: Tensor) -> _Place | None:
+    def _place(self, value: Tensor) -> Place | None:
         """Return where a tensor has rows; None if it has none, or not all of them."""
         key = storage_of(value)
         if key not in self._rows or key in self._mixed:
             return None
-        number, stride, offset = self._rows[key]
-        if (value.storage_offset() - offset) % (number * stride) >= stride:
-            return None
-        for dim, (size, step) in enumerate(zip(value.shape, value.stride(), strict=True)):
-            if 0 < step <= stride and stride % step == 0 and size * step % (number * stride) == 0:
-                return _Place(dim, stride // step, number)
-        return None
+        return self._rows[key].place_in(value)
 
 
 def running_watch() -> RowWatch | None:

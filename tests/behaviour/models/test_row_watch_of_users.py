@@ -55,6 +55,22 @@ def first_scaled(h: Tensor) -> Tensor:
     return h
 
 
+def routed(module: Users, h: Tensor) -> Tensor:
+    """As a mixture of experts."""
+    expert, out = module.lin(h).argmax(1), torch.zeros_like(h)
+    for number in range(WIDTH):
+        chosen = expert == number
+        out[chosen] = module.lin(h[chosen]) * number
+    return out
+
+
+def swapped(h: Tensor) -> Tensor:
+    chosen, others = h[:, 0] > -100, h[:, 1] > -100
+    h = h.clone()
+    h[chosen] = h[others]
+    return h
+
+
 def logged(module: Users, h: Tensor) -> Tensor:
     module.seen = h.detach().mean(0)
     return h
@@ -74,10 +90,14 @@ ROW_BY_ROW = {
     "table": lambda m, h: m.table[(h[:, 0] > 0).long()] + F.embedding((h[:, 1] > 0).long(), m.table),
     "sizes": lambda m, h: h + torch.full((len(h), 1), 0.5) + h.new_full(h.shape, 0.5),
     "log": logged,
+    "routed": routed,
+    "highest": lambda m, h: torch.zeros_like(h).scatter(1, h.topk(3, dim=1).indices, 1.0),
 }
 MIXED = {
     "in place": lambda m, h: centred(h),
     "first row": lambda m, h: first_scaled(h),
+    "chosen by two masks": lambda m, h: swapped(h),
+    "mean of those chosen": lambda m, h: h - h[h[:, 0] > 0].mean(0),
     "transposed": lambda m, h: h.t().softmax(-1).t(),
     "product": lambda m, h: h @ (h.t() @ h),
     "similar rows": lambda m, h: (h @ h.t()).softmax(-1)[:, :1] * (h @ h.t()).sum(-1, keepdim=True),
@@ -118,6 +138,11 @@ def test_a_module_of_a_user_that_mixes_rows_is_refused_with_its_line(name):
         match=r"got .*test_row_watch_of_users\.Users, which .* \(test_row_watch_of_users\.py:\d+: .*row_local=",
     ):
         run(2, Net(lambda: Users(MIXED[name]), FORMS["rows"]).double())
+
+
+def test_a_module_that_returns_some_of_the_rows_is_refused():
+    with pytest.raises(hr.InputError, match="Users, which returns some of the rows"):
+        run(2, Net(lambda: Users(lambda m, h: h[h[:, 0] > -100]), FORMS["rows"]).double())
 
 
 @pytest.mark.parametrize("form", ["rows", "one item", "transposed"])
