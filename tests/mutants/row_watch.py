@@ -37,9 +37,9 @@ ROW_WATCH = (
         _MIXED + "[by the root of their number]",
     ),
     Mutant(
-        _PARTS + "row_watch.py",
-        "return _Place(dim, stride // step, number)",
-        "return _Place(dim, 1, number)",
+        _PARTS + "row_places.py",
+        "return Place(dim, stride // step, number, mask)",
+        "return Place(dim, 1, number, mask)",
         _TAKEN + "[merged with heads]",
     ),
     Mutant(
@@ -59,6 +59,12 @@ ROW_WATCH = (
         "forward.modes.discard(module.training)",
         "forward.modes.clear()",
         _SHARDS + "test_modules_are_watched_once_in_each_mode_and_copies_keep_no_channel",
+    ),
+    Mutant(
+        _PARTS + "row_watch.py",
+        "return place is not None and place.dim == 0 and place.mask == storage_of(mask)",
+        "return place is not None and place.dim == 0",
+        _MIXED + "[chosen by two masks]",
     ),
     Mutant(
         _MODULES,

@@ -204,6 +204,9 @@ def _watch_modules(model: nn.Module, graph: ShardedGraph, row_local: Sequence[nn
     """Watch the modules of a model that work on this rank's rows, at their first calls."""
     ours = [one for one in model.modules() if isinstance(one, ShardedBatchNorm | ShardedDropout)]
     layers = [one for one in model.modules() if isinstance(one, ReplacedLayer)]
+    # What a library's layers are made of, such as linear maps by type, belongs to them; a user's own modules do not.
+    libraries = "torch_geometric.", "dgl."
+    layers += [part for one in layers for part in one.modules() if type(part).__module__.startswith(libraries)]
     ranks = Ranks(frozenset((graph.num_dst, graph.num_src, graph.num_edges)), lambda error: report(error, graph.comm))
     WatchedModules(model, layers, [*row_local, *ours], lambda: ranks, "hr.sar.wrap").install()
 
