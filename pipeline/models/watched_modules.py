@@ -188,12 +188,19 @@ def _paused(watch: RowWatch, plain: Callable[..., Any], args: tuple[Any, ...], k
 def _takes_rows(values: Any, numbers: frozenset[int]) -> bool:
     """Whether a module takes rows, and nothing that tells about edges: it meets other ranks, or is a layer."""
     leaves = tree_leaves(values)
-    if any(hasattr(one, name) for one in leaves for name in ("num_dst", "is_block", "edge_index", "sparse_sizes")):
+    if any(map(_tells_of_edges, leaves)):
         return False
     tensors = [one for one in leaves if isinstance(one, Tensor)]
     if any(one.layout != torch.strided or _is_edges(one) for one in tensors):
         return False
     return any(one.is_floating_point() and any(size > 1 and size in numbers for size in one.shape) for one in tensors)
+
+
+def _tells_of_edges(value: Any) -> bool:
+    try:
+        return any(hasattr(value, name) for name in ("num_dst", "is_block", "edge_index", "sparse_sizes"))
+    except InputError:  # values of edges, which are computed later
+        return True
 
 
 def _is_edges(value: Tensor) -> bool:

@@ -122,7 +122,7 @@ ANY_LAYER = (
         _TESTS + "test_messages_that_need_no_sources_are_all_computed[1]",
     ),
     Mutant(
-        _SAR + "edge_expressions.py",
+        _SAR + "edge_parts.py",
         "if self.ends is None or positions is None:",
         "if True:",
         _EDGES + "test_values_of_edges_are_those_of_torch",
@@ -134,10 +134,22 @@ ANY_LAYER = (
         _EDGES + "test_ranks_compute_what_one_does[3-hash]",
     ),
     Mutant(
-        _SAR + "edge_expressions.py",
+        _SAR + "edge_parts.py",
         "self._seam.used.clear()",
         "pass",
         _EDGES + "test_rows_are_released_with_the_output",
+    ),
+    Mutant(
+        _SAR + "edge_expressions.py",
+        "if self.rows._version != self._version:",
+        "if False:",
+        _EDGES + "test_what_changes_before_it_is_reduced_is_refused",
+    ),
+    Mutant(
+        _SAR + "edge_parts.py",
+        "computed if value.has_gradients else tree_map(_detached, computed)",
+        "computed",
+        _EDGES + "test_values_without_gradients_have_none",
     ),
     Mutant(
         _SAR + "edge_functions.py",

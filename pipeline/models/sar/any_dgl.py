@@ -25,7 +25,8 @@ from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
 #: Attributes of a DGLGraph that a `ShardedGraph` has not: a module that asks for one is a layer for DGL's graphs.
-_ASKED = {"srcdata", "dstdata", "ndata", "edata", "local_scope", "local_var", "apply_edges", "apply_nodes"}
+_ASKED = {"srcdata", "dstdata", "ndata", "edata", "local_scope", "local_var", "apply_edges", "apply_nodes", "edges",
+          "in_edges", "out_edges"}  # fmt: skip
 
 #: Libraries the modules of which do not ask for them.
 _OTHERS = {"builtins", "torch", "torch_geometric", "headrace"}
@@ -85,6 +86,8 @@ class AnyDglLayer(ReplacedLayer):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer's own forward; the graph stands where the DGLGraph stood."""
         graphs = [one for one in (*args, *kwargs.values()) if isinstance(one, ShardedGraph | DglGraph)]
+        if not graphs and not self.replaced.__module__.startswith("dgl."):
+            return self.replaced.forward(self, *args, **kwargs)  # it has names of a DGLGraph, but takes none
         if len(graphs) != 1:
             raise InputError(
                 f"{self.replaced.__name__}: expected an hr.sar.ShardedGraph, got {len(graphs)}; hr.sar.wrap has "

@@ -12,8 +12,9 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.recomputation import DropoutKeys
-from headrace.pipeline.models.sar.edge_expressions import EdgeContext, EdgeExpression, End, operation
+from headrace.pipeline.models.sar.edge_expressions import EdgeExpression, End, operation
 from headrace.pipeline.models.sar.edge_functions import Call
+from headrace.pipeline.models.sar.edge_parts import EdgeContext
 from headrace.pipeline.models.sar.edge_reductions import reduced_expression
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 

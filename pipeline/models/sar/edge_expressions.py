@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from headrace.ops.errors import InputError
 from headrace.pipeline.models.by_parts.row_rules import is_pointwise, without_underscore
-from headrace.pipeline.models.by_parts.seam import Seam
-from headrace.pipeline.models.by_parts.staged import Edges
-from headrace.pipeline.models.recomputation import DropoutKeys
-from headrace.pipeline.models.sar.messages import drawing
-from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
+from headrace.pipeline.models.sar.edge_parts import Computed, EdgeContext, Part
 
 #: Attributes of a tensor that are the same for any number of edges.
 _ATTRIBUTES = {"dtype", "device", "ndim", "is_cuda", "is_cpu", "layout", "is_sparse", "requires_grad"}
@@ -37,134 +30,12 @@ _OF_PARAMETERS = {
 #: Operations that take the rows of all their tensors together, beside those on each number by itself.
 _ALIGNED = {"cat", "concat", "concatenate", "stack", "where", "bmm", "cosine_similarity", "pairwise_distance"}
 
+#: Operations that draw, beside dropout, the masks of which belong to edges.
+_RANDOM = {"rand_like", "randn_like", "randint_like", "bernoulli", "normal", "alpha_dropout", "feature_alpha_dropout",
+           "rrelu", "gumbel_softmax", "uniform", "multinomial"}  # fmt: skip
+
 #: Operations that do so with three dimensions or more.
 _PRODUCTS = {"matmul", "__matmul__", "__rmatmul__"}
-
-
-@dataclass(eq=False)
-class Part:
-    """The edges of one part, and the values that have been computed for them.
-
-    Parameters
-    ----------
-    edges
-        The edges.
-    tables
-        The numbers of tables of sources, by the `id` of the rows of nodes.
-    whole
-        Values of all edges that have been computed before, by the `id` of their expressions.
-    ends: int64[num_edges], optional
-        The destinations of all edges, where messages are reduced to edges and `edges` does not have them.
-    """
-
-    edges: Edges
-    tables: Mapping[int, int]
-    whole: Mapping[int, Tensor] = field(default_factory=dict)
-    ends: Tensor | None = None
-    values: dict[int, Any] = field(default_factory=dict)
-
-    def value(self, value: Any) -> Any:
-        """Return the value of an expression for these edges, and anything else as it is."""
-        if not isinstance(value, Computed):
-            return value
-        if id(value) in self.whole:
-            return self.edges.of_edges(self.whole[id(value)])
-        if id(value) not in self.values:
-            self.values[id(value)] = value.compute(self)
-        return self.values[id(value)]
-
-    def of_destinations(self, rows: Tensor) -> Tensor:
-        """Return the rows of the destinations of these edges."""
-        positions = self.edges.positions
-        if self.ends is None or positions is None:
-            return self.edges.of_destinations(rows)
-        taken = rows.index_select(0, self.ends.index_select(0, positions))
-        self.edges.seam.rows_of_edges([taken])
-        return taken
-
-
-class EdgeContext:
-    """The graph and the layer that expressions belong to.
-
-    Each operation is computed at once for a single edge that counts for nothing: so its shape is known, and an
-    operation that looks at several edges is refused at the line that calls it.
-
-    Parameters
-    ----------
-    graph
-        The graph.
-
-    Attributes
-    ----------
-    layer
-        The name of the class of the layer that runs.
-    keys
-        The keys of its masks of dropout.
-    """
-
-    layer: str
-    keys: DropoutKeys
-
-    def __init__(self, graph: ShardedGraph) -> None:
-        self.graph = graph
-        self._nothing = torch.zeros(1, dtype=torch.int64, device=graph.owned.device)
-        ids = graph.edge_ids[:1] if graph.num_edges else self._nothing
-        has_edges = torch.ones(graph.num_dst, dtype=torch.bool, device=graph.owned.device)
-        self._seam = Seam(_reduce, has_edges, ids, 0, {})
-        self._is_computing = False
-
-    def refusal(self, problem: str) -> InputError:
-        """Return the error for what the layer does and a graph in shards cannot answer."""
-        return InputError(f"{self.layer}: the layer {problem}, which cannot be computed over shards")
-
-    def single(self, compute: Callable[[Part], Any], rows: Tensor | None = None) -> Any:
-        """Compute something for one edge, from the first of some rows to the first destination."""
-        tables: tuple[Tensor, ...] = ()
-        if rows is not None:
-            tables = (rows.detach()[:1] if len(rows) else rows.detach().new_zeros(1, *rows.shape[1:]),)
-        # Without positions `Edges` looks up the first edge, or a row of zeros where this rank has none.
-        edges = Edges(tables, self._nothing, self._nothing, self._nothing, None, self.graph.num_dst, self._seam)
-        part = Part(edges, {} if rows is None else {id(rows): 0})
-        if self._is_computing:  # a function of edges, which reads rows
-            return compute(part)
-        self._is_computing = True
-        try:
-            with torch.no_grad(), drawing({}, 0, restore=True), self._seam:
-                return compute(part)
-        finally:
-            self._is_computing = False
-            self._seam.used.clear()  # rows with gradients hold expressions, a cycle that no collector sees
-
-
-def _reduce(kind: str, _: Tensor) -> tuple[Tensor, bool]:
-    raise InputError(f"values of edges: expected a {kind} over them in update_all() or edge_softmax(), got another one")
-
-
-class Computed(ABC):
-    """A computation for the edges of one part at a time.
-
-    Parameters
-    ----------
-    context
-        What it belongs to.
-    parents
-        What it is computed from.
-
-    Attributes
-    ----------
-    sources
-        Rows of nodes, [num_src, ...], of which it reads those of sources, by `id`.
-    """
-
-    def __init__(self, context: EdgeContext, parents: Iterable[Computed]) -> None:
-        self.context, self.parents = context, tuple(parents)
-        self.sources: dict[int, Tensor] = {}
-        for parent in self.parents:
-            self.sources |= parent.sources
-
-    @abstractmethod
-    def compute(self, part: Part) -> Any:
-        """Return the value for the edges of one part."""
 
 
 class EdgeExpression(Computed):
@@ -240,6 +111,16 @@ for _name in (
     "neg", "abs", "invert", "and", "or", "xor", "getitem", "eq", "ne", "lt", "le", "gt", "ge",
 ):  # fmt: skip
     setattr(EdgeExpression, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def _in_place(self: EdgeExpression, _: Any) -> Any:
+    raise self.context.refusal(
+        "writes to values of edges in place, by an operator; write s = s * 2, or g.edata[...] = s * 2"
+    )
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
+    setattr(EdgeExpression, f"__i{_name}__", _in_place)
 EdgeExpression.__hash__ = object.__hash__  # type: ignore[method-assign] # comparisons are those of numbers
 
 
@@ -258,7 +139,7 @@ class End(EdgeExpression):
 
     def __init__(self, context: EdgeContext, target: Literal["u", "v", "e"], rows: Tensor) -> None:
         super().__init__(context, ())
-        self.target, self.rows = target, rows
+        self.target, self.rows, self._version = target, rows, rows._version  # noqa: SLF001 - as torch has no other name
         if target == "u":
             self.sources = {id(rows): rows}
         self.single = context.single(self.compute, rows if target == "u" else None)
@@ -272,6 +153,11 @@ class End(EdgeExpression):
         if id(self.rows) not in part.tables:
             raise self.context.refusal("reads rows of sources in a function of edges that did not read them at first")
         return part.edges.of_sources(part.tables[id(self.rows)])
+
+    def check_unchanged(self) -> None:
+        """Refuse rows that were written to."""
+        if self.rows._version != self._version:  # noqa: SLF001
+            raise self.context.refusal("writes to rows in place behind what it has computed of them for edges")
 
 
 class Operation(EdgeExpression):
@@ -349,6 +235,8 @@ def operation(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     in_place = name.endswith("_") and not name.startswith("__")
     if in_place or kwargs.get("inplace") or kwargs.get("out") is not None:
         raise context.refusal(f"writes to values of edges in place, in {name}")
+    if without_underscore(name) in _RANDOM:
+        raise context.refusal(f"draws numbers for values of edges, in {name}: each reduction would draw its own")
     args, kwargs = _with_edges(context, without_underscore(name), args, dict(kwargs), leaves)
     computed = Operation(context, func, args, kwargs)
     several: Any = computed.single

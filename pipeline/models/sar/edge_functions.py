@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.pipeline.models.sar.edge_expressions import Computed, EdgeContext, EdgeExpression, End, Item, Part
+from headrace.pipeline.models.sar.edge_expressions import EdgeExpression, End, Item
+from headrace.pipeline.models.sar.edge_parts import Computed, EdgeContext, Part
 
 
 class Softmax(EdgeExpression):
@@ -94,7 +95,8 @@ class Call(Computed):
         self._ends: dict[tuple[str, str], EdgeExpression] = {}
         self._key = context.keys.next()
         name = getattr(function, "__name__", type(function).__name__)
-        values = context.single(lambda part: self._run(part, _Singles(part)))
+        self._states: dict[int, list[Tensor]] = {}
+        values = self._computed_singles(context)
         if not isinstance(values, Mapping) or not all(isinstance(one, Tensor) for one in values.values()):
             raise context.refusal(f"has a function of edges, {name}, that returns no dictionary of tensors")
         super().__init__(context, self._ends.values())  # of what it has read; other rows are not kept
@@ -126,6 +128,20 @@ class Call(Computed):
     def compute(self, part: Part) -> dict[str, Tensor]:
         """Return the results for the edges of one part."""
         return self._run(part, part)
+
+    def check_unchanged(self) -> None:
+        """Refuse a function that returns something else by now for the same edge."""
+        values = self._computed_singles(self.context)
+        if values.keys() != self._singles.keys() or not all(
+            torch.allclose(one, values[key], 0.0, 0.0, equal_nan=True) for key, one in self._singles.items()
+        ):
+            raise self.context.refusal(
+                "has a function of edges that returns something else now than when apply_edges called it: what it "
+                "reads beside its edges has changed; keep that apart, or pass it as values of nodes or edges"
+            )
+
+    def _computed_singles(self, context: EdgeContext) -> Any:
+        return context.single(lambda part: self._run(part, _Singles(part)), states=self._states)
 
     def _run(self, part: Part, shown: Any) -> dict[str, Tensor]:
         with part.edges.seam.masks_of(self._key):

@@ -12,8 +12,9 @@ from headrace.ops.aggregate.precision import widened
 from headrace.pipeline.models.by_parts.staged import Edges, Staged
 from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.sar.derived import grouped
-from headrace.pipeline.models.sar.edge_expressions import Computed, EdgeExpression, End, Part
+from headrace.pipeline.models.sar.edge_expressions import EdgeExpression, End
 from headrace.pipeline.models.sar.edge_functions import Softmax
+from headrace.pipeline.models.sar.edge_parts import Computed, Part
 from headrace.pipeline.models.sar.rank_graph import rounds_of
 
 
@@ -33,6 +34,7 @@ def reduced_expression(messages: EdgeExpression, reduce: Reduce, *, tries: bool)
         Whether they are tried with fewer edges.
     """
     graph = messages.context.graph
+    _check_unchanged(messages)
     of_kernel = _rows_and_weights(messages)
     if of_kernel is None:
         rows = _summed(messages, "sum" if reduce == "mean" else reduce, tries=tries)
@@ -54,6 +56,7 @@ def computed_values(values: EdgeExpression, *, tries: bool) -> Tensor:
     tries
         Whether they are tried with fewer edges.
     """
+    _check_unchanged(values)
     whole: dict[int, Tensor] = {}
     for softmax in _softmaxes(values):
         scores = _of_all_edges(softmax.parents[0], whole, tries=tries)
@@ -63,6 +66,8 @@ def computed_values(values: EdgeExpression, *, tries: bool) -> Tensor:
 
 def _rows_and_weights(messages: EdgeExpression) -> tuple[Tensor, Tensor | None] | None:
     """Return rows of sources, and weights of edges or None, of messages that are no more than their products."""
+    if not all(one.has_gradients for one in (messages, *(messages.factors or ()))):
+        return None
     if isinstance(messages, End) and messages.target == "u":
         return (messages.rows, None) if _fits(messages.rows) else None
     if messages.factors is None:
@@ -127,6 +132,17 @@ def _of_all_edges(values: Computed, whole: Mapping[int, Tensor], *, tries: bool)
         0,
         f"values of edges of {values.context.layer}",
     )()
+
+
+def _check_unchanged(values: Computed) -> None:
+    """Refuse values of edges that would be others by now: DGL has computed them when they were written."""
+    ahead, seen = [values], set[int]()
+    while ahead:
+        one = ahead.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            one.check_unchanged()
+            ahead.extend(one.parents)
 
 
 def _sources(values: Computed, whole: Mapping[int, Tensor]) -> dict[int, Tensor]:

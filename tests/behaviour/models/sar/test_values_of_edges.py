@@ -190,3 +190,79 @@ def test_what_cannot_be_answered_is_refused(question, words):
     place = hr.sar.ShardedGraph(graph())
     with pytest.raises(hr.InputError, match=words):
         hr.sar.wrap(Asking(question), place)(place, features(NUM_NODES, WIDTH))
+
+
+class Late(nn.Module):
+    """Values of edges that `change` comes between, on their way to a sum over destinations."""
+
+    def __init__(self, change: Any) -> None:
+        super().__init__()
+        self.change, self.scale = change, 1.0
+
+    def forward(self, g: Any, x: Tensor) -> Any:
+        g.ndata["h"] = x * 2
+        g.apply_edges(lambda edges: {"m": edges.src["h"] * self.scale})
+        self.change(self, g)
+        return g.edata["m"]
+
+
+def scale_later(layer: Late, _: Any) -> None:
+    layer.scale = 3.0
+
+
+def assign(_: Late, g: Any) -> None:
+    values = g.edata["m"]
+    values *= 2
+
+
+def draw(_: Late, g: Any) -> None:
+    g.edata["m"] = g.edata["m"] * torch.rand_like(g.edata["m"])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (scale_later, "returns something else now than when apply_edges called it"),
+        (lambda _, g: g.ndata["h"].mul_(2), "writes to rows in place behind what it has computed"),
+        (assign, "writes to values of edges in place, by an operator"),
+        (draw, "draws numbers for values of edges, in rand_like"),
+    ],
+)
+def test_what_changes_before_it_is_reduced_is_refused(change, words):
+    """DGL has computed the values by then."""
+    place = hr.sar.ShardedGraph(graph())
+    with pytest.raises(hr.InputError, match=f"Late: the layer .*{words}"):
+        hr.sar.wrap(Late(change), place)(place, place.rows(features(NUM_NODES, WIDTH)))
+
+
+class PartlyWithout(nn.Module):
+    """Values that are twice those of the rows, of which one half has no gradients."""
+
+    def forward(self, g: Any, x: Tensor) -> Any:
+        g.ndata["h"] = x
+        g.apply_edges(lambda edges: {"m": edges.src["h"]})
+        with torch.no_grad():
+            g.apply_edges(lambda edges: {"constant": edges.src["h"] * 1})
+            half = g.edata["m"] * 1
+        return g.edata["m"] + g.edata["constant"] + half
+
+
+def test_values_without_gradients_have_none():
+    place = hr.sar.ShardedGraph(graph())
+    x = place.rows(features(NUM_NODES, WIDTH)).requires_grad_()
+    hr.sar.wrap(PartlyWithout(), place)(place, x).sum().backward()
+    torch.testing.assert_close(x.grad, place.out_degrees().to(x.dtype).view(-1, 1).expand_as(x).contiguous())
+
+
+class Named(nn.Module):
+    """A module that has a name of a DGLGraph, but takes none."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.edges = x.new_zeros(1)
+        return x + self.edges
+
+
+def test_a_module_that_takes_no_graph_stays_what_it_is():
+    place = hr.sar.ShardedGraph(graph())
+    x = place.rows(features(NUM_NODES, WIDTH))
+    assert torch.equal(hr.sar.wrap(nn.Sequential(Named()), place)(x), x)
