@@ -163,12 +163,13 @@ class GCNConv(nn.Module):
             fill = 2.0 if self.improved else 1.0
             is_loop = sources == destinations
             loop = x.new_full((num_dst,), fill)
-            if has_fixed_sizes(block):  # one more row takes what is no loop
+            if has_fixed_sizes(block) or bool(is_loop.any()):
+                # Of several loops at a node the last one counts, alone, so that no other has a gradient; one more row
+                # takes what is no loop.
                 rows = torch.where(is_loop, destinations, num_dst)
-                loop = x.new_full((num_dst + 1,), fill).index_put((rows,), weight)[:num_dst]
-                weight = weight.masked_fill(is_loop, 0)
-            elif bool(is_loop.any()):
-                loop = loop.index_put((destinations[is_loop],), weight[is_loop])
+                places = torch.arange(len(rows), device=rows.device)
+                last = rows.new_full((num_dst + 1,), -1).scatter_reduce(0, rows, places, "amax")[:num_dst]
+                loop = torch.cat([weight, weight.new_full((1,), fill)])[last]  # -1 is the last entry
                 weight = weight.masked_fill(is_loop, 0)
             degree = degree + fill
             degree = torch.cat([loop, degree[num_dst:]])

@@ -203,7 +203,7 @@ def _replace(
 def _watch_modules(model: nn.Module, graph: ShardedGraph, row_local: Sequence[nn.Module]) -> None:
     """Watch the modules of a model that work on this rank's rows, at their first calls."""
     ours = [one for one in model.modules() if isinstance(one, ShardedBatchNorm | ShardedDropout)]
-    layers = [one for one in model.modules() if isinstance(one, ReplacedLayer)]
+    layers: list[nn.Module] = [one for one in model.modules() if isinstance(one, ReplacedLayer)]
     # What a library's layers are made of, such as linear maps by type, belongs to them; a user's own modules do not.
     libraries = "torch_geometric.", "dgl."
     layers += [part for one in layers for part in one.modules() if type(part).__module__.startswith(libraries)]

@@ -265,3 +265,12 @@ def test_sizes_of_numpy_are_sizes(layer):
     assert type(conv.in_channels) is int
     block = hr.Block(torch.tensor([0, 0]), torch.empty(0, dtype=torch.int32), 1, 1)
     assert conv(torch.zeros(1, 3), block).shape == (1, 2)
+
+
+def test_of_two_loops_at_a_node_one_has_a_gradient():
+    """The other one changes nothing, unlike in PyG, which gives it one."""
+    graph = hr.Graph.from_coo([0, 1, 1, 1], [1, 0, 1, 1], num_nodes=2)
+    [batch] = hr.ItemSampler(2, batch_size=2).sample_neighbor(graph, [-1]).loader()
+    layer, x = hr.nn.GCNConv(3, 2).double(), torch.randn(2, 3, dtype=torch.float64)
+    weight = (torch.rand(4, dtype=torch.float64) + 0.5).requires_grad_()
+    assert torch.autograd.gradcheck(lambda weight: layer(x, batch.blocks[0], edge_weight=weight), (weight,))
