@@ -206,8 +206,14 @@ AGGREGATE = (
     ),
     Mutant(
         "pipeline/models/nn/gcn.py",
-        "if has_fixed_sizes(block):  # one more row takes what is no loop\n                rows",
-        "if False:\n                rows",
+        "[last]  # -1 is the last entry",
+        ".index_put((rows,), weight)[:num_dst]  # -1 is the last entry",
+        "tests/behaviour/models/nn/test_layers.py::test_of_two_loops_at_a_node_one_has_a_gradient",
+    ),
+    Mutant(
+        "pipeline/models/nn/gcn.py",
+        "if has_fixed_sizes(block) or bool(is_loop.any()):",
+        "if bool(is_loop.any()):",
         _WAITS + "test_no_layer_waits_for_a_batch_of_the_loader[gcn-plain]",
     ),
     Mutant(
