@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 from typing import Any
 
 import pytest
 import torch
-from sharded import NUM_CLASSES, WIDTH, assert_equal_training, edge_index, features
+from ranks import run_ranks
+from sharded import NUM_CLASSES, WIDTH, assert_equal_training, edge_index, features, owners
 from torch import Tensor, nn
 
 import headrace as hr
@@ -154,15 +156,19 @@ def test_masks_belong_to_an_operation_and_to_edges():
 
 def test_rows_are_released_with_the_output():
     """Without the garbage collector, which cannot see what autograd holds."""
-    place, layer = hr.sar.ShardedGraph(graph()), Scores().double()
-    known: list[weakref.ref[Tensor]] = []
-    layer.gates.lin.register_forward_hook(lambda _, __, out: known.append(weakref.ref(out)))
-    model = hr.sar.wrap(layer, place)
+    whole = Scores().double()
+
+    def work(comm: hr.Comm) -> bool:
+        place, layer = hr.sar.ShardedGraph(graph(), owners("hash", 2), comm), copy.deepcopy(whole)
+        known: list[weakref.ref[Tensor]] = []
+        layer.gates.lin.register_forward_hook(lambda _, __, out: known.append(weakref.ref(out)))
+        model = hr.sar.wrap(layer, place)
+        model(place, place.rows(features(NUM_NODES, WIDTH)), place.edge_rows(weights())).sum().backward()
+        return bool(known) and all(ref() is None for ref in known)
+
     gc.disable()
     try:
-        model(place, place.rows(features(NUM_NODES, WIDTH)), place.edge_rows(weights())).sum().backward()
-        assert known
-        assert all(ref() is None for ref in known)
+        assert run_ranks(2, work) == [True, True]
     finally:
         gc.enable()
 
