@@ -54,6 +54,7 @@ class OnBlock(nn.Module):
 
     def __init__(self, kind: str) -> None:
         super().__init__()
+        convs: list[nn.Module]
         if kind == "SAGE":
             convs = [hr.nn.SAGEConv(*ends) for ends in ((WIDTH, 256), (256, 256), (256, CLASSES))]
         elif kind == "GIN":
