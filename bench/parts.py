@@ -4,6 +4,9 @@ A data set of edges with weights between random nodes is cut by each build in tu
 within a limit. Then each part of 2, 4 and 8, by nodes and by edges, is opened by a process that reads all of it to
 memory: its bytes beside 1.2 times a fair share of the edges and of their features, and of what its own nodes and the
 ends of its edges take.
+
+A cut takes more than that of 0.1.0 by the check sum of each array, which there were none of: 0.26 of 3.4 s for
+20 million edges.
 """
 
 from __future__ import annotations
