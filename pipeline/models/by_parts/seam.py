@@ -46,6 +46,10 @@ _OF_DESTINATIONS = ABOUT | {
 }  # fmt: skip
 
 
+#: Operations of which all numbers are sizes.
+_SIZED = {"new_zeros", "new_ones", "new_empty", "view", "reshape", "expand"}
+
+
 class Count(int):
     """How many destinations there are, for messages: ranks have other numbers, so it may be a size alone."""
 
@@ -152,7 +156,7 @@ class Seam(TorchFunctionMode):
             self._check_use(name, args, kwargs, index, tensors)
         of_edges = [one for one in tensors if self._is_of_edges(one)]
         problem = problem_of_rows(func, name, args, kwargs, of_edges) if of_edges else ""
-        if of_edges and not problem and any(isinstance(one, Count) for one in tree_leaves((args, kwargs))):
+        if of_edges and not problem and plain not in _SIZED and _has_count((args, kwargs)):
             problem = f"computes with the number of destinations, in {name}"
         if not problem and name not in ABOUT and any(self._is_turned(one) for one in tensors):
             problem = f"uses rows of edges in another order of dimensions, in {name}"
@@ -304,6 +308,10 @@ def storage_of(value: Tensor) -> int:
         return value.untyped_storage().data_ptr() if value.numel() else id(value)
     except (NotImplementedError, RuntimeError):  # of a sparse tensor, or inside torch.vmap
         return id(value)
+
+
+def _has_count(values: Any) -> bool:
+    return any(isinstance(one, Count) for one in tree_leaves(values))
 
 
 def writes_in_place(name: str) -> bool:
