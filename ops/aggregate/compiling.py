@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import wraps
 from types import ModuleType
+from typing import Any, TypeVar
 
 import torch
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _never() -> bool:
@@ -30,3 +36,15 @@ def operations() -> ModuleType:
 def num_torch_threads() -> int | None:
     """Return the number of torch's threads; while code is compiled None, as operations ask for it when they run."""
     return None if is_compiling() else torch.get_num_threads()
+
+
+def uncompiled(method: Method) -> Method:
+    """Return a method that torch.compile calls as it is, and does not read; what is around it is compiled."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        # Importing the compiler takes seconds; who compiles has done so.
+        run = torch.compiler.disable(method) if "torch._dynamo" in sys.modules else method  # type: ignore[no-untyped-call]
+        return run(*args, **kwargs)
+
+    return call  # type: ignore[return-value]

@@ -10,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - torch's own spelling
 from torch import Tensor, nn
 from typing_extensions import Self
 
+from headrace.ops.aggregate.compiling import uncompiled
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.message_graph import with_remaining_loops
@@ -52,6 +53,7 @@ class ReplacedLayer(nn.Module):
         layer.__dict__.update(self.__dict__)  # the very same parameters
         return layer.reset_parameters  # type: ignore[return-value]
 
+    @uncompiled
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer, by whose name ranks know what rows are for."""
         with inside(self.name):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from headrace.ops import AttentionDropout, InputError
+from headrace.ops.aggregate.compiling import uncompiled
 from headrace.ops.aggregate.precision import casting_as_now, widened
 from headrace.pipeline.data import Graph, is_one_of, whole_number
 from headrace.pipeline.distributed.channel import Comm, check_channel
@@ -126,6 +127,7 @@ class ShardedGraph(RankGraph):
         counts = Counts()
         super().__init__(RankEdges.of(part, comm if world_size > 1 else None, mode, prefetch, counts), comm, counts)
 
+    @uncompiled
     def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
         """Return the reduced messages ``weight[e] * x[source of e]`` of each owned node.
 
@@ -158,6 +160,7 @@ class ShardedGraph(RankGraph):
             divisors = self._edges.in_degrees.clamp(min=1).to(x.dtype)
         return reduced(x, reduce, weight, divisors, self.sum_edges, self._rounds)
 
+    @uncompiled
     def attend(
         self,
         x: Tensor,
@@ -205,6 +208,7 @@ class ShardedGraph(RankGraph):
         out: Tensor = Attend.apply(rows, *both, widened(edge_scores), options, self._rounds)  # type: ignore[no-untyped-call]
         return out
 
+    @uncompiled
     def update_all(
         self,
         message: Message,
