@@ -9,6 +9,7 @@ _MODULES = "pipeline/models/watched_modules.py"
 _TESTS = "tests/behaviour/models/test_row_watch_of_users.py::"
 _MIXED = _TESTS + "test_a_module_of_a_user_that_mixes_rows_is_refused_with_its_line"
 _TAKEN = _TESTS + "test_a_module_of_a_user_that_works_row_by_row_passes_without_a_word"
+_NUMBERS = "tests/behaviour/models/test_row_watch_of_numbers.py::"
 _SHARDS = "tests/behaviour/models/sar/test_row_watch_of_shards.py::"
 
 ROW_WATCH = (
@@ -31,10 +32,28 @@ ROW_WATCH = (
         _MIXED + "[rows with rows]",
     ),
     Mutant(
-        _PARTS + "row_watch.py",
-        "if is_asked_by_user() and place.number > _FEW:",
+        _PARTS + "row_counts.py",
+        "if place.number > _FEW:",
         "if False:",
         _MIXED + "[by the root of their number]",
+    ),
+    Mutant(
+        _PARTS + "row_counts.py",
+        "for one in numbers if self._counts and not",
+        "for one in () if self._counts and not",
+        _NUMBERS + "test_a_number_that_depends_on_how_many_rows_there_are_is_refused[a local variable]",
+    ),
+    Mutant(
+        _PARTS + "row_counts.py",
+        "for name in code.co_freevars if name not in running",
+        "for name in code.co_freevars",
+        _NUMBERS + "test_a_number_that_depends_on_how_many_rows_there_are_is_refused[a closure]",
+    ),
+    Mutant(
+        _PARTS + "row_watch.py",
+        "one.grad_fn is not None or not self._numbers.elsewhere.has_tensor(one)",
+        "one.grad_fn is not None",
+        _NUMBERS + "test_tensors_of_operations_that_cannot_be_seen_are_refused[of a number]",
     ),
     Mutant(
         _PARTS + "row_places.py",

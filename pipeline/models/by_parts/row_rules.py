@@ -108,6 +108,7 @@ _OPERATORS = {
 _LEFT_OUT = "0123456789"
 
 _OURS = str(Path(__file__).parents[2])
+_TORCH = str(Path(torch.__file__).parent)
 
 #: Tensors of one number.
 CONSTANT = {"ones", "zeros", "full", "new_ones", "new_zeros", "new_full", "ones_like", "zeros_like", "full_like"}
@@ -251,7 +252,7 @@ def is_entry_by_entry(plain: str) -> bool:
 def users_line() -> str:
     """Return the line of the program that is running, of a user or of the library of a layer: "(file:line: text)"."""
     frames = [one for one in traceback.extract_stack() if not one.filename.startswith((_OURS, "<"))]
-    of_layers = [one for one in frames if "/torch/" not in one.filename.replace("\\", "/")]
+    of_layers = [one for one in frames if not one.filename.startswith(_TORCH)]
     line = (of_layers or frames)[-1]
     return f"({Path(line.filename).name}:{line.lineno}: {line.line})"
 

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._pytree import tree_leaves
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.by_parts.row_counts import Count, Share, is_asked_by_user, usual_numbers
+from headrace.pipeline.models.by_parts.row_counts import RowNumbers
 from headrace.pipeline.models.by_parts.row_places import Place, Rows
 from headrace.pipeline.models.by_parts.row_rules import (
     ABOUT,
@@ -50,8 +50,7 @@ _VIEWS = {
 _FILLS = {"tensor", "as_tensor", "scalar_tensor", "full", "full_like", "new_full", "new_tensor", "fill"}
 
 
-#: Numbers of rows that are too usual to know them by their value.
-_FEW = 16
+_SPLITS = {"unbind", "split", "chunk", "tensor_split", "split_with_sizes"}
 
 _SIZES = {"__len__", "size", "numel", "shape", "nelement"}
 
@@ -76,19 +75,22 @@ class RowWatch(TorchFunctionMode):
         #: The modules that are running, the inner ones last.
         self.modules = [module]
         self.is_paused = False
-        #: Whether the watch has shown all: a number of few rows may be any number.
-        self.is_sure = True
         self._caller, self._advice = caller, advice
         self._rows: dict[int, Rows] = {}
         self._mixed: dict[int, str] = {}
         self._uniform: set[int] = set()
         self._others: set[int] = set()
         self._held: list[Tensor] = []  # so that no other tensor gets their memory
-        self._counts: set[float] = set()
+        self._numbers = RowNumbers(module)
         for one in module.modules():
             attributes = (value for value in vars(one).values() if isinstance(value, Tensor))
             for value in (*one.parameters(recurse=False), *one.buffers(recurse=False), *attributes):
                 self._hold(value, self._others)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the watch has shown all: a number of few rows may be any number."""
+        return self._numbers.is_sure
 
     def close(self) -> None:
         """Let go of all tensors."""
@@ -158,7 +160,9 @@ class RowWatch(TorchFunctionMode):
         values = args[:1] if plain in _VIEWS else (args, kwargs)  # others are of the shape that is wanted
         tensors = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
         if attribute in _SIZES or name in _SIZES:
-            return self._sized(attribute or name, tensors[0], func(*args, **kwargs))
+            return self._numbers.size(attribute or name, tensors[0], self._place(tensors[0]), func(*args, **kwargs))
+        if plain in _SPLITS:  # how many there are is how many rows there are
+            self._numbers.ask(tensors[0], self._place(tensors[0]))
         keys = [storage_of(one) for one in tensors]
         if plain in NUMBERS and any(key in self._mixed or key in self._rows for key in keys):
             problem = next((self._mixed[key] for key in keys if key in self._mixed), "")
@@ -206,12 +210,16 @@ class RowWatch(TorchFunctionMode):
                 return self._mixed[key]
             if key in self._rows and one.numel() and self._place(one) is None:
                 problem = f"takes some of the rows, in {name}"
-            elif one.grad_fn is not None and not self._is_known(key):
+            elif (
+                one.numel()
+                and not self._is_known(key)
+                and (one.grad_fn is not None or not self._numbers.elsewhere.has_tensor(one))
+            ):
                 problem = f"computes with a tensor of operations that cannot be seen, in {name}"
         counts = plain in _FILLS or plain in COUNTS or (rows and is_pointwise(plain))
         filled = args[2 if plain == "new_full" else 1 :] if "full" in plain else args
-        if not problem and counts and self._has_count((filled, kwargs)):
-            problem = f"computes with the number of rows, in {name}"
+        if not problem and counts and (count := self._numbers.count_in((filled, kwargs))):
+            problem = f"computes with {count}, in {name}"
         if not problem and not rows and plain not in _UNIFORM and not self._keeps_uniform(plain):
             numbers = {one.number for one in self._rows.values()}
             if any(storage_of(one) in self._uniform and numbers & set(one.shape) for one in tensors):
@@ -329,29 +337,9 @@ class RowWatch(TorchFunctionMode):
                 self._mixed[storage_of(one)] = self.named(f"loses rows, in {plain} {users_line()}")
                 self._held.append(one)
 
-    def _sized(self, name: str, value: Tensor, out: Any) -> Any:
-        """Return sizes of a tensor, those of rows as counts."""
-        place = self._place(value)
-        if place is None:
-            return out
-        size = value.shape[place.dim]
-        if is_asked_by_user() and place.number > _FEW:
-            self._counts |= usual_numbers({size, place.number})
-        elif is_asked_by_user():
-            self.is_sure = False
-        if name in ("numel", "nelement"):
-            return Count(out)
-        if isinstance(out, int):  # of one dimension; len() makes a number of Python of it in any case
-            return Count(out) if out == size else out
-        return torch.Size(Count(one) if dim == place.dim else one for dim, one in enumerate(out))
-
     @staticmethod
     def _keeps_uniform(plain: str) -> bool:
         return is_pointwise(plain) or plain in _VIEWS or plain in ("to", "__getitem__", "__setitem__", "linear", "copy")
-
-    def _has_count(self, values: Any) -> bool:
-        numbers = [one for one in tree_leaves(values) if type(one) in (int, float, Count, Share)]
-        return any(isinstance(one, Count | Share) or float(one) in self._counts for one in numbers)
 
     def _is_known(self, key: int) -> bool:
         return key in self._rows or key in self._uniform or key in self._others or key in self._mixed
