@@ -14,26 +14,26 @@ _REFUSED = "tests/behaviour/models/sar/test_messages_of_layers.py::test_messages
 ANY_LAYER = (
     Mutant(
         _PARTS + "statistics.py",
-        "self.value = torch.logaddexp(self.value, share.value)",
-        "self.value = torch.maximum(self.value, share.value)",
+        "self.value[rows] = torch.logaddexp(self.value[rows], value)",
+        "self.value[rows] = torch.maximum(self.value[rows], value)",
         _ROWS + "[transformer]",
     ),
     Mutant(
         _PARTS + "statistics.py",
-        "self.ties = self.ties.where(self.value == merged, 0) + here",
-        "self.ties = here",
+        "self.ties[rows] = self.ties[rows].where(before == merged, 0) + here",
+        "self.ties[rows] = here",
         _TESTS + "test_equal_messages_share_the_gradient_evenly",
     ),
     Mutant(
         _PARTS + "statistics.py",
-        "here = share.ties(value).where(value == self.value, 0)",
-        "here = share.ties(value)",
+        "here = ties.where(value == self.value[rows], 0)",
+        "here = ties",
         _ROWS + "[graph_max]",
     ),
     Mutant(
         _PARTS + "statistics.py",
-        "return gradient * part.where(share.value.detach() > -torch.inf, 0.0)",
-        "return gradient",
+        "return gradient[rows] * part.where(value > -torch.inf, 0.0)",
+        "return gradient[rows]",
         _ROWS + "[gatv2]",
     ),
     Mutant(
@@ -62,7 +62,7 @@ ANY_LAYER = (
     ),
     Mutant(
         _PARTS + "gradients.py",
-        "self._expect([shares[place].source for place in asked], known)",
+        "self._of_known[place] = torch.zeros_like(one)",
         "pass",
         _ROWS + "[transformer]",
     ),
@@ -74,8 +74,8 @@ ANY_LAYER = (
     ),
     Mutant(
         _PARTS + "gradients.py",
-        "self._add(self._of_known, place, parts.get(id(one)))",
-        "pass",
+        "add_to(self._of_known, self._pull([out], [gradient], self._known))",
+        "self._pull([out], [gradient], self._known)",
         _ROWS + "[gin]",
     ),
     Mutant(

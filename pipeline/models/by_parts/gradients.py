@@ -10,10 +10,9 @@ from torch import Tensor
 
 from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.errors import InputError
+from headrace.pipeline.models.by_parts.parts import GradientOf, Inputs, Part, Passes, add_to
 from headrace.pipeline.models.by_parts.statistics import Share, Statistic
 from headrace.pipeline.models.sar.captured import captured_leaves, number_before
-from headrace.pipeline.models.sar.rounds import Rounds
-from headrace.pipeline.models.sar.shard import Shard
 from headrace.pipeline.models.sar.transfer import Tables
 
 
@@ -21,10 +20,10 @@ class Call(Protocol):
     """What is needed of a call of a function of messages; `headrace.pipeline.models.by_parts.staged.Staged` is one."""
 
     tables: Tables
-    rounds: Rounds
+    targets: Tables
+    passes: Passes
     name: str
     levels: list[list[Statistic]]
-    kept: Tables
     inputs: tuple[int, ...]
     rows_of_last: list[Tensor]
     result: Tensor
@@ -39,9 +38,9 @@ class Call(Protocol):
         """Run the function for one edge that counts for nothing."""
 
     def run(
-        self, shard: Shard, rows: Tables, aliases: dict[int, Tensor], known: Sequence[Tensor], most: int
+        self, part: Part, inputs: Inputs, aliases: dict[int, Tensor], most: int
     ) -> tuple[list[Share], Tensor | None]:
-        """Run the function for the edges of a shard, until a number of further reductions are there."""
+        """Run the function for the edges of a part, until a number of further reductions are there."""
 
 
 class Backward(torch.autograd.Function):
@@ -83,9 +82,7 @@ class _Gradients:
         self._of_known: list[Tensor | None] = [None] * len(self._known)
         self._rows = call.rows_of_last
         places = {number: place for place, number in enumerate(call.inputs)}
-        self._tables = [places.get(id(one)) for one in call.tables]
-        wanted = any(place is not None for place in self._tables)
-        self._sums = tuple(torch.zeros_like(one) for one in call.tables) if wanted else None
+        self._tables, self._targets = ([places.get(id(one)) for one in of] for of in (call.tables, call.targets))
 
     def of(self, gradient: Tensor) -> list[Tensor]:
         """Return the gradients of all inputs."""
@@ -96,13 +93,16 @@ class _Gradients:
         assert out is not None  # it was in the forward direction
         self._check_known([out], self._known, began)
         if out.requires_grad:
-            self._pull([out], [gradient], self._known, ())
+            add_to(self._of_known, self._pull([out], [gradient], self._known))
         del out
+        call.passes.begin_backward(*([place is not None for place in of] for of in (self._tables, self._targets)))
         for number in reversed(range(len(call.levels))):
             self._level(number)
-        for place, total in zip(self._tables, self._sums or (), strict=False):
-            if place is not None:
-                self._add(self._totals, place, total)
+        for places, gradients in zip((self._tables, self._targets), call.passes.end_backward(), strict=True):
+            for place, total in zip(places, gradients, strict=False):
+                if place is not None and total is not None:
+                    before = self._totals[place]
+                    self._totals[place] = total if before is None else before + total
         # Zeros, where this rank has no edge that a tensor is used for.
         return [
             torch.zeros_like(one) if total is None else total
@@ -124,32 +124,40 @@ class _Gradients:
         ]
         if not asked:
             return
-        self._expect([shares[place].source for place in asked], known)
+        expected = self._expect([shares[place].source for place in asked], known)
         del shares
 
-        def visit(shard: Shard, rows: Tables | None, into: Tables | None) -> None:
-            assert rows is not None  # they were asked for
-            if not len(shard.indices):
-                return
-            leaves = tuple(
-                one.detach().requires_grad_(place is not None) for one, place in zip(rows, self._tables, strict=True)
+        def visit(part: Part, inputs: Inputs, gradient_of: GradientOf) -> list[list[Tensor | None]]:
+            leaves = Inputs(
+                _leaves(inputs.sources, self._tables),
+                _leaves(inputs.destinations, self._targets),
+                [one.detach().requires_grad_(one.is_floating_point()) for one in inputs.known],
             )
             with torch.enable_grad():
-                found, _ = call.run(shard, leaves, self._by_id, known, len(level))
+                shares, _ = call.run(part, leaves, self._by_id, len(level))
             of_shares = [
-                (found[place].value, level[place].gradient_of(found[place], gradient))
+                (shares[place].value, gradient_of(place, shares[place]))
                 for place in asked
-                if found[place].value.requires_grad and (gradient := gradients[place]) is not None
+                if shares[place].value.requires_grad
             ]
-            del found
-            if of_shares:
-                values, by_values = zip(*of_shares, strict=True)
-                by_rows = self._pull(values, by_values, known, leaves)
-                for place, part in enumerate(by_rows if into is not None else ()):
-                    if part is not None and into is not None:
-                        into[place].add_(part)
+            del shares
+            if not of_shares:
+                return [[None] * len(one) for one in leaves]
+            values, by_values = zip(*of_shares, strict=True)
+            found = iter(self._pull(values, by_values, [one for of in leaves for one in of]))
+            return [[next(found) for _ in of] for of in leaves]
 
-        call.rounds.backward(call.tables, visit, self._sums, call.kept, call.what(number))
+        add_to(
+            self._of_known,
+            call.passes.backward(
+                self._known[:first],
+                level,
+                [one if place in asked else None for place, one in enumerate(gradients)],
+                expected,
+                visit,
+                call.what(number),
+            ),
+        )
 
     def _check_known(self, values: Sequence[Tensor], known: Sequence[Tensor], began: int) -> None:
         """Refuse a tensor with gradients that was used where it is not seen, in a function of autograd of its own."""
@@ -160,31 +168,28 @@ class _Gradients:
                     "does not show, such as an autograd.Function of your own: its gradient would be lost"
                 )
 
-    def _expect(self, messages: Sequence[Tensor], known: Sequence[Tensor]) -> None:
-        """Let reductions that messages depend on have gradients, also where this rank has no edges."""
+    def _expect(self, messages: Sequence[Tensor], known: Sequence[Tensor]) -> list[int]:
+        """Return the reductions that messages depend on: they have gradients also where this rank has no edges."""
         ends = [(place, one) for place, one in enumerate(known) if one.requires_grad]
         nothing = [torch.zeros_like(one) for one in messages]
         found = torch.autograd.grad(messages, [one for _, one in ends], nothing, allow_unused=True) if ends else ()
-        for (place, one), part in zip(ends, found, strict=True):
-            if part is not None and self._of_known[place] is None:
+        expected = [(place, one) for (place, one), part in zip(ends, found, strict=True) if part is not None]
+        for place, one in expected:
+            if self._of_known[place] is None:
                 self._of_known[place] = torch.zeros_like(one)
+        return [place for place, _ in expected]
 
     def _pull(
-        self, values: Sequence[Tensor], gradients: Sequence[Tensor], known: Sequence[Tensor], rows: Sequence[Tensor]
+        self, values: Sequence[Tensor], gradients: Sequence[Tensor], leaves: Sequence[Tensor]
     ) -> list[Tensor | None]:
-        """Add gradients of values to those of what they are made of, and return those of rows."""
-        ends = [*known, *self._aliases]
-        asked = [one for one in (*ends, *rows) if one.requires_grad]
+        """Return gradients of values for some leaves, and add those for what else the function uses."""
+        asked = [one for one in (*self._aliases, *leaves) if one.requires_grad]
         found = torch.autograd.grad(values, asked, gradients, allow_unused=True)
         parts = {id(one): part for one, part in zip(asked, found, strict=True)}
-        for place, one in enumerate(known):
-            self._add(self._of_known, place, parts.get(id(one)))
-        for place, one in enumerate(self._aliases):
-            self._add(self._totals, place, parts.get(id(one)))
-        return [parts.get(id(one)) for one in rows]
+        add_to(self._totals, [parts.get(id(one)) for one in self._aliases])
+        return [parts.get(id(one)) for one in leaves]
 
-    @staticmethod
-    def _add(totals: list[Tensor | None], place: int, part: Tensor | None) -> None:
-        total = totals[place]
-        if part is not None:
-            totals[place] = part if total is None else total + part
+
+def _leaves(rows: Sequence[Tensor], places: Sequence[int | None]) -> list[Tensor]:
+    """Return rows cut off from others; with gradients where tables have a place among the inputs."""
+    return [one.detach().requires_grad_(place is not None) for one, place in zip(rows, places, strict=False)]

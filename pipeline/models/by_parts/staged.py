@@ -8,7 +8,7 @@ from the last level to the first. No array of all edges is made, and none of a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -19,15 +19,12 @@ from torch import Tensor
 from headrace.ops.aggregate.precision import casting_as_now
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.by_parts.gradients import Backward
+from headrace.pipeline.models.by_parts.parts import Inputs, Part, Parts, edge_of_nothing
 from headrace.pipeline.models.by_parts.seam import Seam, Unknown
 from headrace.pipeline.models.by_parts.statistics import Kind, Share, Statistic
 from headrace.pipeline.models.sar.messages import drawing
-from headrace.pipeline.models.sar.rounds import Rounds, described
-from headrace.pipeline.models.sar.shard import Shard
+from headrace.pipeline.models.sar.rounds import described
 from headrace.pipeline.models.sar.transfer import Tables
-
-#: The place of what is drawn behind all messages, beside the owners of shards.
-_AFTER = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,39 +33,44 @@ class Edges:
 
     Parameters
     ----------
+    part
+        The edges.
     tables
         Rows of sources that are here, a table for each that was asked for.
-    sources: integer[n]
-        The row of each edge's source in them.
-    destinations: int64[n]
-        The row of each edge's destination, to look own rows up by.
+    targets
+        Rows of destinations that are here, by the `id` of the rows of which they are; others are read themselves.
     index: int64[n]
-        The same, to reduce messages by.
-    positions: int64[n] or None
-        Where the edges are among those of this rank; None for the edge that counts for nothing.
-    num_dst
-        Destinations.
+        The destinations, to reduce messages by.
     seam
         What watches the function.
     """
 
-    tables: Tables
-    sources: Tensor
-    destinations: Tensor
+    part: Part
+    tables: Sequence[Tensor]
+    targets: Mapping[int, Tensor]
     index: Tensor
-    positions: Tensor | None
-    num_dst: int
     seam: Seam
+
+    @property
+    def positions(self) -> Tensor | None:
+        """Where the edges are among those of this rank, int64[n]; None for the edge that counts for nothing."""
+        return self.part.positions
+
+    @property
+    def num_dst(self) -> int:
+        """Rows that messages are reduced to."""
+        return self.part.num_dst
 
     def of_sources(self, table: int) -> Tensor:
         """Return the rows of the sources of edges, [n, ...]."""
-        rows = self.tables[table].index_select(0, self.sources)
+        rows = self.tables[table].index_select(0, self.part.sources)
         self.seam.rows_of_edges([rows])
         return rows
 
     def of_destinations(self, rows: Tensor) -> Tensor:
         """Return the rows of the destinations of edges, [n, ...], of own rows."""
-        taken = rows.index_select(0, self.destinations) if len(rows) else _first(rows)
+        rows = self.targets.get(id(rows), rows)
+        taken = rows.index_select(0, self.part.destinations) if len(rows) else _first(rows)
         self.seam.rows_of_edges([taken])
         return taken
 
@@ -93,42 +95,41 @@ class Staged:
         The function.
     tables: each [num_src, ...]
         Rows of owned nodes, as sources.
-    rounds
-        The parts of the edges.
-    edge_ids: int64[num_edges]
-    has_edges: bool[num_dst]
-        Whether destinations have edges.
+    parts
+        The edges.
     tries
         Whether messages are tried with fewer edges.
     key
         Of masks of dropout, if there are any; the same on all ranks.
     name
         Of what is computed, in words that are the same on all ranks.
+    targets: each [num_dst, ...]
+        Rows of owned nodes that the function reads as those of destinations.
     """
 
     body: Body
     tables: Tables
-    rounds: Rounds
-    edge_ids: Tensor
-    has_edges: Tensor
+    parts: Parts
     tries: bool
     key: int
     name: str
-    casting: Callable[[], AbstractContextManager[Any]] = field(init=False)
+    targets: Tables = ()
     inputs: tuple[int, ...] = ()
+    casting: Callable[[], AbstractContextManager[Any]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.casting = casting_as_now(self.edge_ids.device.type)
+        self.casting = casting_as_now(self.parts.has_edges.device.type)
         self.levels: list[list[Statistic]] = []
         self.states: dict[int, list[Tensor]] = {}
-        self.kept: Tables = ()
         self.used: dict[int, Tensor] = {}
         self.rows_of_last: list[Tensor] = []
 
     def __call__(self) -> Tensor:
         """Return the result, with gradients for the tables and whatever else the function uses."""
-        if len(self.rounds.shards) == 1 and len(self.rounds.own.indices):
-            return self._at_once()
+        only = self.parts.only
+        if only is not None:
+            return self._at_once(only)
+        self.passes = self.parts.passes(self.tables, self.targets)
         wants_gradients = torch.is_grad_enabled()
         with torch.no_grad():
             out = self._forward(keep=wants_gradients)
@@ -140,21 +141,18 @@ class Staged:
         result: Tensor = Backward.apply(self, *inputs.values())  # type: ignore[no-untyped-call]
         return result
 
-    def _at_once(self) -> Tensor:
+    def _at_once(self, part: Part) -> Tensor:
         """Return the result of the only part, which autograd keeps: to compute it once more would take longer."""
-        shard, num_dst = self.rounds.own, self.rounds.num_dst
-        destinations, positions = shard.destinations, shard.positions.long()
 
         def reduce(kind: Kind, source: Tensor) -> tuple[Tensor, bool]:
             reduced.append(kind)
-            return Share.of(kind, source, destinations, num_dst).value, True
+            return Share.of(kind, source, part.destinations, part.num_dst).value, True
 
         reduced: list[Kind] = []
-        seam = Seam(reduce, self.has_edges, self.edge_ids.index_select(0, positions), self.key, {})
+        seam = Seam(reduce, part.has_edges, part.ids, self.key, {})
         try:
             with self.casting(), seam:
-                index = seam.destinations(destinations)
-                out = self.body(Edges(self.tables, shard.indices, destinations, index, positions, num_dst, seam))
+                out = self.body(Edges(part, self.tables, {}, seam.destinations(part.destinations), seam))
             self._check_reduced(reduced)
             return out
         finally:
@@ -162,44 +160,44 @@ class Staged:
 
     def _forward(self, *, keep: bool) -> Tensor:
         while True:
-            self.states.pop(_AFTER, None)  # what is drawn behind messages is drawn once more
+            self.states.pop(self._last.number, None)  # what is drawn behind messages is drawn once more
             shares, out = self.run_last({}, self.known())
             if out is not None:
                 self._check_reduced(self.levels)
                 if self.tries:
                     self._try_last(out)
                 return out
-            level = [Statistic(one, self.rounds.num_dst) for one in shares]
+            level = [Statistic(one, len(self.parts.has_edges)) for one in shares]
 
-            def visit(shard: Shard, rows: Tables) -> None:
-                if len(shard.indices):
-                    found, _ = self.run(shard, rows, {}, self.known(), len(level))  # noqa: B023 - it is called at once
-                    if self.tries:
-                        self._try(shard, rows, found)
-                    for statistic, share in zip(level, found, strict=True):  # noqa: B023
-                        statistic.add(share)
+            def visit(part: Part, inputs: Inputs) -> list[Share]:
+                shares, _ = self.run(part, inputs, {}, len(level))  # noqa: B023 - it is called at once
+                if self.tries:
+                    self._try(part, inputs, shares)
+                return shares
 
-            self.kept = self.rounds.forward(self.tables, visit, self.what(len(self.levels)), keep=keep)
+            self.passes.forward(self.known(), level, visit, self.what(len(self.levels)), keep=keep)
             self.levels.append(level)
+
+    @property
+    def _last(self) -> Part:
+        return edge_of_nothing(self.parts.has_edges)
 
     def _check_reduced(self, reductions: Sequence[Any]) -> None:
         if not reductions:
             raise InputError(f"{self.name}: expected messages to be reduced to destinations, got none reduced")
 
-    def _try(self, shard: Shard, rows: Tables, shares: Sequence[Share]) -> None:
+    def _try(self, part: Part, inputs: Inputs, shares: Sequence[Share]) -> None:
         """Refuse messages that are others where fewer edges are together: once, as no rule sees all operations."""
-        if shard.owner in self.states or len(shard.indices) < _FEW:  # what is drawn is drawn for all edges together
+        if part.number in self.states or len(part) < _FEW:  # what is drawn is drawn for all edges together
             return
-        some = torch.arange(0, len(shard.indices), 2, device=shard.indices.device)
-        fewer = Shard(shard.owner, shard.num_sources, shard.indptr, shard.indices[some], shard.positions[some])
-        destinations, positions = shard.destinations[some], shard.positions[some].long()
-        with_fewer, _ = self._run(fewer, rows, {}, self.known(), destinations, positions, len(shares))
+        some = torch.arange(0, len(part), 2, device=part.sources.device)
+        with_fewer, _ = self.run(part.of(some), inputs, {}, len(shares))
         for one, other in zip(shares, with_fewer, strict=True):
             _check_close(one.source.index_select(0, some), other.source, self.name)
 
     def _try_last(self, out: Tensor) -> None:
         """Refuse results that depend on the edge that counts for nothing."""
-        if self.states.get(_AFTER) is None and all(len(one) > 1 for one in self.tables):
+        if self.states.get(self._last.number) is None and all(len(one) > 1 for one in self.tables):
             _, other = self.run_last({}, self.known(), row=-1)
             assert other is not None  # as the first one was
             _check_close(out, other, self.name)
@@ -216,66 +214,47 @@ class Staged:
         self, aliases: dict[int, Tensor], known: Sequence[Tensor], row: int = 0
     ) -> tuple[list[Share], Tensor | None]:
         """Run the function for one edge, from a row to the first one, whose messages count for nothing."""
-        device = self.edge_ids.device
-        nothing = torch.zeros(1, dtype=torch.int64, device=device)
         tables = tuple(_first(one.detach()[row:]) for one in self.tables)
         if torch.is_grad_enabled():  # so that it is seen which reductions have gradients for them
             tables = tuple(one.requires_grad_(own.requires_grad) for one, own in zip(tables, self.tables, strict=True))
         self.rows_of_last[:] = tables
-        part = Shard(_AFTER, 1, nothing, nothing, nothing)
-        return self._run(part, tables, aliases, known, nothing, None, None)
+        return self.run(self._last, Inputs(tables, (), known), aliases, None)
 
     def run(
-        self, shard: Shard, rows: Tables, aliases: dict[int, Tensor], known: Sequence[Tensor], most: int
+        self, part: Part, inputs: Inputs, aliases: dict[int, Tensor], most: int | None
     ) -> tuple[list[Share], Tensor | None]:
-        """Run the function for the edges of a shard, until a number of further reductions are there."""
-        positions = shard.positions.long()
-        return self._run(shard, rows, aliases, known, shard.destinations, positions, most)
-
-    def _run(
-        self,
-        shard: Shard,
-        rows: Tables,
-        aliases: dict[int, Tensor],
-        known: Sequence[Tensor],
-        destinations: Tensor,
-        positions: Tensor | None,
-        most: int | None,
-    ) -> tuple[list[Share], Tensor | None]:
-        found: list[Share] = []
+        """Run the function for the edges of a part, until a number of further reductions are there."""
+        shares: list[Share] = []
         place = 0
 
         def reduce(kind: Kind, source: Tensor) -> tuple[Tensor, bool]:
             nonlocal place
             place += 1
-            if place <= len(known):
-                return known[place - 1], True
+            if place <= len(inputs.known):
+                return inputs.known[place - 1], True
             if seam.is_unknown(source):
                 raise Unknown
-            of_nothing = source.detach().new_zeros(self.rounds.num_dst, *source.shape[1:])
-            if positions is None:  # of an edge that counts for nothing
-                found.append(Share(kind, of_nothing, source, destinations))
+            of_nothing = source.detach().new_zeros(part.num_dst, *source.shape[1:])
+            if part.positions is None:  # of an edge that counts for nothing
+                shares.append(Share(kind, of_nothing, source, part.destinations))
             else:
-                found.append(Share.of(kind, source, destinations, self.rounds.num_dst))
-            if len(found) == most:
+                shares.append(Share.of(kind, source, part.destinations, part.num_dst))
+            if len(shares) == most:
                 raise Unknown
             return of_nothing, False
 
-        ids = self.edge_ids[:1] if positions is None else self.edge_ids.index_select(0, positions)
-        ids = ids if len(ids) else destinations
-        seam = Seam(reduce, self.has_edges, ids, self.key, aliases)
+        seam = Seam(reduce, part.has_edges, part.ids, self.key, aliases)
+        targets = {id(own): rows for own, rows in zip(self.targets, inputs.destinations, strict=False)}
         out = None
         try:
-            with self.casting(), drawing(self.states, shard.owner), seam:
-                index = seam.destinations(destinations)
-                edges = Edges(rows, shard.indices, destinations, index, positions, self.rounds.num_dst, seam)
-                out = self.body(edges)
+            with self.casting(), drawing(self.states, part.number), seam:
+                out = self.body(Edges(part, inputs.sources, targets, seam.destinations(part.destinations), seam))
         except Unknown:
             pass
         finally:
             self.used |= seam.used
             seam.close()
-        return found, None if found else out
+        return shares, None if shares else out
 
 
 #: Edges of a part that are enough to try messages with.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -50,8 +50,11 @@ class Share:
         has = total > 0
         return Share(kind, (largest + total.where(has, 1.0).log()).where(has, -torch.inf), source, index)
 
-    def ties(self, value: Tensor) -> Tensor:
-        """Return how many messages have the value that a destination has: [num_dst, ...]."""
+    def ties(self) -> Tensor | None:
+        """Return how many messages a destination has of its largest or smallest value: [num_dst, ...]; else None."""
+        if self.kind not in ("max", "min"):
+            return None
+        value = self.value.detach()
         same = (self.source == value.index_select(0, self.index)).to(value.dtype)
         return torch.zeros_like(value).index_add(0, self.index, same)
 
@@ -71,34 +74,57 @@ class Statistic:
 
     def __init__(self, like: Share, num_dst: int) -> None:
         self.kind = like.kind
-        value = like.value
-        self.value = value.new_full((num_dst, *value.shape[1:]), _empty(self.kind, value.dtype))
+        self.value = like.value[:0]
+        self.value = self.nothing(num_dst)
         self.ties = torch.zeros_like(self.value) if self.kind in ("max", "min") else None
 
-    def add(self, share: Share) -> None:
-        """Take the messages of one more part in."""
+    def nothing(self, num_rows: int) -> Tensor:
+        """Return the reductions of no messages, [num_rows, ...]."""
+        return self.value.new_full((num_rows, *self.value.shape[1:]), _empty(self.kind, self.value.dtype))
+
+    def add(self, value: Tensor, ties: Tensor | None, at: Tensor | None = None) -> None:
+        """Take in the messages of one more part.
+
+        Parameters
+        ----------
+        value, ties: [n, ...]
+            Of a `Share`.
+        at: int64[n], optional
+            Distinct destinations that they belong to; by default all.
+        """
+        rows: Any = slice(None) if at is None else at
         if self.kind == "sum":
-            self.value += share.value
+            self.value[rows] += value
         elif self.kind == "logsumexp":
-            self.value = torch.logaddexp(self.value, share.value)
+            self.value[rows] = torch.logaddexp(self.value[rows], value)
         else:
             assert self.ties is not None  # they are counted
-            merged = (torch.maximum if self.kind == "max" else torch.minimum)(self.value, share.value)
-            here = share.ties(share.value).where(share.value == merged, 0)
-            self.ties = self.ties.where(self.value == merged, 0) + here
-            self.value = merged
+            assert ties is not None
+            before = self.value[rows]
+            merged = (torch.maximum if self.kind == "max" else torch.minimum)(before, value)
+            here = ties.where(value == merged, 0)
+            self.ties[rows] = self.ties[rows].where(before == merged, 0) + here
+            self.value[rows] = merged
 
-    def gradient_of(self, share: Share, gradient: Tensor) -> Tensor:
-        """Return the gradient of a part's share, from that of the whole; among equal messages it is divided evenly."""
+    def gradient_of(self, value: Tensor, ties: Tensor | None, gradient: Tensor, at: Tensor | None = None) -> Tensor:
+        """Return the gradient of a part's share, from that of the whole; among equal messages it is divided evenly.
+
+        Parameters
+        ----------
+        value, ties, at
+            As for `add`.
+        gradient: [num_dst, ...]
+        """
+        rows: Any = slice(None) if at is None else at
         if self.kind == "sum":
-            return gradient
+            return gradient[rows]
         if self.kind == "logsumexp":
-            part = (share.value.detach() - self.value).exp()
-            return gradient * part.where(share.value.detach() > -torch.inf, 0.0)
+            part = (value - self.value[rows]).exp()
+            return gradient[rows] * part.where(value > -torch.inf, 0.0)
         assert self.ties is not None  # they were counted
-        value = share.value.detach()
-        here = share.ties(value).where(value == self.value, 0)
-        return gradient * here / self.ties.clamp(min=1)
+        assert ties is not None
+        here = ties.where(value == self.value[rows], 0)
+        return gradient[rows] * here / self.ties[rows].clamp(min=1)
 
 
 def _empty(kind: Kind, dtype: torch.dtype) -> float:

@@ -13,7 +13,6 @@ from headrace.ops.forks import cached_property
 from headrace.pipeline.models.by_parts.seam import Count
 from headrace.pipeline.models.by_parts.staged import Edges, Staged
 from headrace.pipeline.models.sar.edge_index import EdgeIndex, known_functions
-from headrace.pipeline.models.sar.rank_graph import rounds_of
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 from headrace.pipeline.models.sar.values_of_edges import OfMessages, ValuesOfEdges
@@ -133,8 +132,7 @@ class _Calls:
         rows = tuple(map(widened, sources.values()))
         name = f"messages of {type(layer).__name__}"
         is_tried, key = layer.training in self._replaced.tried, self._replaced.keys.next()
-        has_edges = graph.in_degrees() > 0
-        return Staged(body, rows, rounds_of(graph), graph.edge_ids, has_edges, not is_tried, key, name)()
+        return Staged(body, rows, graph.parts, not is_tried, key, name)()
 
     def sources(self, names: Sequence[str], given: Mapping[str, Any]) -> Iterator[Tensor]:
         """Yield the rows of nodes of which arguments of some names are those of sources."""

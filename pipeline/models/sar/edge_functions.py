@@ -45,7 +45,7 @@ class EdgeBatch:
 
     def batch_size(self) -> int:
         """Return the number of edges."""
-        return len(self._part.edges.sources)
+        return len(self._part.edges.part)
 
     __len__ = batch_size
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.models.by_parts.parts import edge_of_nothing
 from headrace.pipeline.models.by_parts.seam import Seam
 from headrace.pipeline.models.by_parts.staged import Edges
 from headrace.pipeline.models.recomputation import DropoutKeys
@@ -86,10 +87,8 @@ class EdgeContext:
 
     def __init__(self, graph: ShardedGraph) -> None:
         self.graph = graph
-        self._nothing = torch.zeros(1, dtype=torch.int64, device=graph.owned.device)
-        ids = graph.edge_ids[:1] if graph.num_edges else self._nothing
-        has_edges = torch.ones(graph.num_dst, dtype=torch.bool, device=graph.owned.device)
-        self._seam = Seam(_reduce, has_edges, ids, 0, {})
+        self._last = edge_of_nothing(torch.ones(graph.num_dst, dtype=torch.bool, device=graph.owned.device))
+        self._seam = Seam(_reduce, self._last.has_edges, self._last.ids, 0, {})
         self._is_computing = False
 
     def refusal(self, problem: str) -> InputError:
@@ -112,7 +111,7 @@ class EdgeContext:
         if rows is not None:
             tables = (rows.detach()[:1] if len(rows) else rows.detach().new_zeros(1, *rows.shape[1:]),)
         # Without positions `Edges` looks up the first edge, or a row of zeros where this rank has none.
-        edges = Edges(tables, self._nothing, self._nothing, self._nothing, None, self.graph.num_dst, self._seam)
+        edges = Edges(self._last, tables, {}, self._last.destinations, self._seam)
         part = Part(edges, {} if rows is None else {id(rows): 0})
         if self._is_computing:  # a function of edges, which reads rows
             return compute(part)

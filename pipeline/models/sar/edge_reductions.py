@@ -15,7 +15,7 @@ from headrace.pipeline.models.sar.derived import grouped
 from headrace.pipeline.models.sar.edge_expressions import EdgeExpression, End
 from headrace.pipeline.models.sar.edge_functions import Softmax
 from headrace.pipeline.models.sar.edge_parts import Computed, Part
-from headrace.pipeline.models.sar.rank_graph import rounds_of
+from headrace.pipeline.models.sar.round_passes import Shards
 
 
 def reduced_expression(messages: EdgeExpression, reduce: Reduce, *, tries: bool) -> Tensor:
@@ -102,7 +102,7 @@ def _summed(messages: EdgeExpression, reduce: Reduce, *, tries: bool) -> Tensor:
 
     name = f"messages of {messages.context.layer}"
     rows = tuple(map(widened, messages.sources.values()))
-    return Staged(body, rows, rounds_of(graph), graph.edge_ids, graph.in_degrees() > 0, tries, 0, name)()
+    return Staged(body, rows, graph.parts, tries, 0, name)()
 
 
 def _of_all_edges(values: Computed, whole: Mapping[int, Tensor], *, tries: bool) -> Tensor:
@@ -113,7 +113,7 @@ def _of_all_edges(values: Computed, whole: Mapping[int, Tensor], *, tries: bool)
     device = graph.owned.device
     sources = _sources(values, whole)
     tables = {rows: place for place, rows in enumerate(sources)}
-    rounds = rounds_of(graph)
+    rounds = graph.parts.rounds
     of_edges = torch.arange(number, device=device)
     shards = tuple(grouped(shard, of_edges, number, number) for shard in rounds.shards)
     before = dict(whole)
@@ -125,9 +125,11 @@ def _of_all_edges(values: Computed, whole: Mapping[int, Tensor], *, tries: bool)
     return Staged(
         body,
         tuple(map(widened, sources.values())),
-        dataclasses.replace(rounds, shards=shards, num_dst=number),
-        graph.edge_ids,
-        torch.ones(number, dtype=torch.bool, device=device),
+        Shards(
+            dataclasses.replace(rounds, shards=shards, num_dst=number),
+            graph.edge_ids,
+            torch.ones(number, dtype=torch.bool, device=device),
+        ),
         tries,
         0,
         f"values of edges of {values.context.layer}",

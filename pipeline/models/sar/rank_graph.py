@@ -20,7 +20,7 @@ from headrace.pipeline.models.message_graph import WholeGraph
 from headrace.pipeline.models.sar.derived import TypedEdges
 from headrace.pipeline.models.sar.rank_edges import RankEdges
 from headrace.pipeline.models.sar.reductions import check_edges
-from headrace.pipeline.models.sar.rounds import Rounds
+from headrace.pipeline.models.sar.round_passes import Shards
 from headrace.pipeline.models.sar.transfer import Counts
 
 
@@ -95,6 +95,11 @@ class RankGraph(WholeGraph):
     def self_loops(self) -> Tensor:
         """Return the positions of this rank's edges from a node to itself: int64[n], ascending."""
         return self._edges.loops
+
+    @property
+    def parts(self) -> Shards:
+        """Return the edges as functions of messages are computed for them."""
+        return Shards(self._rounds, self.edge_ids, self._edges.in_degrees > 0)
 
     @property
     def destinations(self) -> Tensor:
@@ -196,11 +201,6 @@ class RankGraph(WholeGraph):
         return (
             f"ShardedGraph(rank {self.rank} of {self.world_size}: {shape}, {rounds.mode}, prefetch={rounds.prefetch})"
         )
-
-
-def rounds_of(graph: RankGraph) -> Rounds:
-    """Return the shards of a graph, and the rounds in which rows come to them."""
-    return graph._rounds  # noqa: SLF001 - of this module's own class
 
 
 def report(error: BaseException, comm: Comm | None) -> None:
