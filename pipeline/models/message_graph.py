@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from headrace.pipeline.models.by_parts.parts import Parts
+
 Reduce = Literal["sum", "mean", "max", "min"]
 
 
@@ -83,36 +85,70 @@ class MessageGraph(Protocol):
         """
 
 
-Graph = TypeVar("Graph", bound="WholeGraph")
+class GraphShare(Protocol):
+    """The edges that a rank has of a graph, as adapters of other libraries' layers ask for them."""
 
+    @property
+    @abstractmethod
+    def num_src(self) -> int:
+        """Return the number of rows of nodes that this rank has."""
 
-class WholeGraph(MessageGraph):
-    """A `MessageGraph` over whole neighbourhoods: a rank has all in-edges of the nodes that it owns."""
+    @property
+    @abstractmethod
+    def num_dst(self) -> int:
+        """Return the number of those that edges lead to, the first ones."""
+
+    @property
+    @abstractmethod
+    def num_edges(self) -> int:
+        """Return the number of entries in arrays of edges of this rank."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> Parts:
+        """Return the edges as functions of messages are computed for them."""
 
     @property
     @abstractmethod
     def destinations(self) -> Tensor:
-        """The row of the destination of each edge, int64[num_edges]."""
+        """The row of the destination of each edge, int64[num_edges]; -1 if another rank has it."""
 
     @property
     @abstractmethod
     def self_loops(self) -> Tensor:
-        """The positions of edges from a node to itself: int64[n], ascending."""
+        """The positions of edges from a node to itself: int64[n], ascending; the rank with its row has them all."""
 
     @abstractmethod
     def in_degrees(self) -> Tensor:
-        """Return the number of in-edges of each owned node, int64[num_dst]."""
+        """Return the number of in-edges of each node, on all ranks: int64[num_dst]."""
 
     @abstractmethod
     def sum_edges(self, values: Tensor) -> Tensor:
-        """Return the sums of values of in-edges, [num_edges, ...] to [num_dst, ...]."""
+        """Return the sums of values of in-edges, on all ranks: [num_edges, ...] to [num_dst, ...]."""
 
     @abstractmethod
     def with_self_loops(self) -> Self:
         """Return the graph with one loop at each node, in place of any existing loops.
 
-        In arrays of edges the entries of these loops follow all others, in the order of owned nodes.
+        In arrays of edges the entries of these loops follow all others, in the order of rows.
         """
+
+    @abstractmethod
+    def over(self, num_dst: int) -> Self:
+        """Return the graph with this number of rows that edges may lead to.
+
+        Raises
+        ------
+        InputError
+            If it has others.
+        """
+
+
+Graph = TypeVar("Graph", bound=GraphShare)
+
+
+class WholeGraph(MessageGraph, GraphShare):
+    """A `MessageGraph` over whole neighbourhoods: a rank has all in-edges of the nodes that it owns."""
 
 
 def with_remaining_loops(graph: Graph, weight: Tensor, fill: float) -> tuple[Graph, Tensor]:
@@ -124,7 +160,19 @@ def with_remaining_loops(graph: Graph, weight: Tensor, fill: float) -> tuple[Gra
     return graph.with_self_loops(), torch.cat([weight, of_loops])
 
 
-def loop_values(graph: WholeGraph, values: Tensor, fill: Any) -> Tensor:
+def with_loops(graph: Graph, weight: Tensor | None, fill: float) -> tuple[Graph, Tensor | None]:
+    """Return the graph with one loop at each node, and weights, if there are some: those of loops, or `fill`."""
+    return (graph.with_self_loops(), None) if weight is None else with_remaining_loops(graph, weight, fill)
+
+
+def factor_of_degrees(graph: GraphShare, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """Return one over the root of each weighted in-degree, [num_dst]; 0 for 0 (arXiv 1609.02907)."""
+    degrees = graph.in_degrees().to(dtype) if weight is None else graph.sum_edges(weight)
+    powers = degrees.pow(-0.5)
+    return powers.masked_fill(powers == torch.inf, 0.0)
+
+
+def loop_values(graph: GraphShare, values: Tensor, fill: Any) -> Tensor:
     """Return the values of loops at owned nodes: the "mean" or the sum of those of in-edges, or numbers to fill in."""
     if isinstance(fill, str):
         return (means_without_loops if fill == "mean" else sums_without_loops)(graph, values)
@@ -132,12 +180,12 @@ def loop_values(graph: WholeGraph, values: Tensor, fill: Any) -> Tensor:
     return filled.expand(graph.num_dst, *values.shape[1:])
 
 
-def sums_without_loops(graph: WholeGraph, values: Tensor) -> Tensor:
+def sums_without_loops(graph: GraphShare, values: Tensor) -> Tensor:
     """Return the sums of values of in-edges that come from other nodes, [num_edges, ...] to [num_dst, ...]."""
     return graph.sum_edges(values.index_fill(0, graph.self_loops, 0))
 
 
-def means_without_loops(graph: WholeGraph, values: Tensor) -> Tensor:
+def means_without_loops(graph: GraphShare, values: Tensor) -> Tensor:
     """Return their means; 0 for a node without such edges."""
     counts = (graph.with_self_loops().in_degrees() - 1).clamp(min=1).to(values.dtype)
     return sums_without_loops(graph, values) * (1 / counts).view(-1, *(1 for _ in values.shape[1:]))

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _PARTS = "pipeline/models/by_parts/"
 _SAR = "pipeline/models/sar/"
+_PYG = "pipeline/models/adapters/"
 _TESTS = "tests/behaviour/models/sar/test_any_layer.py::"
 _EDGES = "tests/behaviour/models/sar/test_values_of_edges.py::"
 _ROWS = _TESTS + "test_ranks_compute_what_pyg_does"
@@ -85,25 +86,25 @@ ANY_LAYER = (
         _REFUSED,
     ),
     Mutant(
-        _SAR + "edge_index.py",
+        _PYG + "pyg_functions.py",
         "return looped, torch.cat([edge_attr, loop_values(graph, edge_attr, fill)])",
         "return looped, torch.cat([edge_attr, torch.zeros_like(loop_values(graph, edge_attr, fill))])",
         _ROWS + "[gatv2_edges]",
     ),
     Mutant(
-        _SAR + "values_of_edges.py",
+        _PYG + "values_of_edges.py",
         "return values if self.weight is None else values * edges.of_edges(self.weight)",
         "return values",
         _ROWS + "[appnp]",
     ),
     Mutant(
-        _SAR + "any_pyg.py",
+        _PYG + "pyg_layers.py",
         "own = {**values, **{name: given[name] for name in names if name in given}}",
         "own = values",
         _TESTS + "test_rows_that_update_asks_for_are_whole",
     ),
     Mutant(
-        _SAR + "edge_index.py",
+        _PYG + "pyg_functions.py",
         "if number == 1:",
         "if False:",
         _TESTS + "test_functions_of_pyg_are_as_they_were",

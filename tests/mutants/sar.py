@@ -166,13 +166,13 @@ SAR = (
         _COUNTS + "test_other_modes_keep_rows_and_fetch_none_again",
     ),
     Mutant(
-        _SAR + "messages.py",
-        "if again:\n            _set_generators(states[owner])",
-        "if False:\n            _set_generators(states[owner])",
+        "pipeline/models/by_parts/drawing.py",
+        "if again:\n            _set_generators(states[part])",
+        "if False:\n            _set_generators(states[part])",
         _UPDATE + "test_dropout_is_replayed",
     ),
     Mutant(
-        _SAR + "captured.py",
+        "pipeline/models/by_parts/captured.py",
         "if node._sequence_nr() <= began:",
         "if node._sequence_nr() < 0:",
         _UPDATE + "test_no_gradient_is_lost",

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.by_parts.parts import GradientOf, Inputs, Part, Passes, add_to
+from headrace.pipeline.models.by_parts.captured import captured_leaves, number_before
+from headrace.pipeline.models.by_parts.parts import GradientOf, Inputs, Part, Passes, Tables, add_to
 from headrace.pipeline.models.by_parts.statistics import Share, Statistic
-from headrace.pipeline.models.sar.captured import captured_leaves, number_before
-from headrace.pipeline.models.sar.transfer import Tables
 
 
 class Call(Protocol):

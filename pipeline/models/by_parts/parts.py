@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from headrace.pipeline.models.by_parts.statistics import Share, Statistic
-from headrace.pipeline.models.sar.transfer import Tables
+
+#: Rows of nodes, of several kinds.
+Tables: TypeAlias = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,11 @@ from torch import Tensor
 
 from headrace.ops.aggregate.precision import casting_as_now
 from headrace.ops.errors import InputError
+from headrace.pipeline.models.by_parts.drawing import drawing
 from headrace.pipeline.models.by_parts.gradients import Backward
-from headrace.pipeline.models.by_parts.parts import Inputs, Part, Parts, edge_of_nothing
+from headrace.pipeline.models.by_parts.parts import Inputs, Part, Parts, Tables, edge_of_nothing
 from headrace.pipeline.models.by_parts.seam import Seam, Unknown
 from headrace.pipeline.models.by_parts.statistics import Kind, Share, Statistic
-from headrace.pipeline.models.sar.messages import drawing
-from headrace.pipeline.models.sar.rounds import described
-from headrace.pipeline.models.sar.transfer import Tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +202,7 @@ class Staged:
 
     def what(self, level: int) -> str:
         """Say what rows come for; the same on all ranks."""
-        return described(f"{self.name}, level {level + 1}", (), ())
+        return f"{self.name}, level {level + 1}"
 
     def known(self, below: int | None = None) -> list[Tensor]:
         """Return the reductions of the levels below one, or of all."""

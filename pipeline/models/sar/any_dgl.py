@@ -16,10 +16,10 @@ from torch.utils._pytree import tree_map
 
 from headrace.ops.errors import HeadraceError, InputError
 from headrace.ops.forks import cached_property
+from headrace.pipeline.models.adapters.pyg_functions import replaced_functions
 from headrace.pipeline.models.sar.dgl_graph import DglGraph, GraphIndex
 from headrace.pipeline.models.sar.edge_expressions import EdgeExpression
 from headrace.pipeline.models.sar.edge_functions import Softmax
-from headrace.pipeline.models.sar.edge_index import replaced_functions
 from headrace.pipeline.models.sar.edge_reductions import computed_values
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph

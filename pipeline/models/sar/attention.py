@@ -10,9 +10,9 @@ from torch import Tensor
 from headrace.ops.aggregate.attention import Attended, attend, attend_backward_destinations, attend_backward_sources
 from headrace.ops.aggregate.attention_scores import AttentionDropout, AttentionScores
 from headrace.ops.aggregate.differentiable_once import differentiable_once
+from headrace.pipeline.models.by_parts.parts import Tables
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
-from headrace.pipeline.models.sar.transfer import Tables
 
 
 class Options(NamedTuple):

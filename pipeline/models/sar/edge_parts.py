@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from headrace.ops.errors import InputError
+from headrace.pipeline.models.by_parts.drawing import drawing
 from headrace.pipeline.models.by_parts.parts import edge_of_nothing
 from headrace.pipeline.models.by_parts.seam import Seam
 from headrace.pipeline.models.by_parts.staged import Edges
 from headrace.pipeline.models.recomputation import DropoutKeys
-from headrace.pipeline.models.sar.messages import drawing
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
 

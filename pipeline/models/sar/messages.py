@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -13,17 +13,14 @@ from torch import Tensor
 from headrace.ops import Extremes, InputError, spmm, spmm_extreme
 from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.precision import widened
-from headrace.ops.forks import ProcessLock
-from headrace.pipeline.models.sar.captured import captured_leaves, check_independent, number_before
+from headrace.pipeline.models.by_parts.captured import captured_leaves, check_independent, number_before
+from headrace.pipeline.models.by_parts.drawing import drawing
+from headrace.pipeline.models.by_parts.parts import Tables
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
-from headrace.pipeline.models.sar.transfer import Tables
 
 #: A function of the rows of sources, of destinations and of edges, each [n, ...] or None, that returns [n, ...].
 Message: TypeAlias = Callable[..., Tensor]
-
-#: Ranks that are threads of one process share torch's generator: nobody else draws while one replays.
-_DRAWING = ProcessLock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,46 +205,6 @@ def _reduce(update: Update, shard: Shard, messages: Tensor, state: list[Extremes
         last=shard is update.rounds.last,
         num_threads=threads,
     )
-
-
-@contextmanager
-def drawing(states: dict[int, list[Tensor]], owner: int, *, restore: bool = False) -> Iterator[None]:
-    """Let torch draw as it did the last time for this shard, if there was one; then its generators go on as before.
-
-    Parameters
-    ----------
-    states
-        The state of the generators before each shard, of those that have drawn; written the first time.
-    owner
-        Whose shard it is.
-    restore
-        Whether the first time, too, the generators go on as if nothing was drawn.
-    """
-    with _DRAWING.held():
-        again, before = owner in states, _generators()
-        if again:
-            _set_generators(states[owner])
-        try:
-            yield
-        finally:
-            # Where nothing was drawn nothing is set: other threads may look at the generators.
-            drew = again or any(not torch.equal(*pair) for pair in zip(before, _generators(), strict=True))
-            if drew and not again:
-                states[owner] = before
-            if drew and (again or restore):
-                _set_generators(before)
-
-
-def _generators() -> list[Tensor]:
-    """Return the states of the CPU's generator and of those of GPUs in use."""
-    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    return [torch.get_rng_state(), *on_gpus]
-
-
-def _set_generators(states: list[Tensor]) -> None:
-    torch.set_rng_state(states[0])
-    if len(states) > 1:
-        torch.cuda.set_rng_state_all(states[1:])
 
 
 def _first_edge(shard: Shard) -> Shard:

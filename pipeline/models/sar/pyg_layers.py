@@ -9,15 +9,13 @@ import torch.nn.functional as F  # noqa: N812 - torch's own spelling
 from torch import Tensor
 
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.message_graph import Reduce, loop_values
+from headrace.pipeline.models.message_graph import Reduce, factor_of_degrees, loop_values, with_loops
 from headrace.pipeline.models.sar.replaced_layer import (
     ReplacedLayer,
     attend_transformed,
-    factor_of_degrees,
     scaled,
     scores,
     transform_by_type,
-    with_loops,
 )
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 

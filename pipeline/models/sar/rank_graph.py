@@ -152,6 +152,18 @@ class RankGraph(WholeGraph):
             self._looped = self._over(self._edges.with_loops())
         return self._looped
 
+    def over(self, num_dst: int) -> Self:
+        """Return the graph itself, the destinations of which are the nodes that this rank owns.
+
+        Raises
+        ------
+        InputError
+            If others are expected.
+        """
+        if num_dst != self.num_dst:
+            raise InputError(f"expected a row for each of the {self.num_dst} nodes that this rank owns, got {num_dst}")
+        return self
+
     def by_type(self, types: Tensor, num_types: int) -> TypedEdges:
         """Return the edges by type, for relational layers; the last result is cached.
 

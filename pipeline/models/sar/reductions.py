@@ -12,10 +12,10 @@ from headrace.ops import Extremes, InputError, Transposed, sddmm, spmm, spmm_ext
 from headrace.ops.aggregate.autograd import divided_by
 from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.extreme import spmm_winners
+from headrace.pipeline.models.by_parts.parts import Tables
 from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
-from headrace.pipeline.models.sar.transfer import Tables
 
 
 class Sum(torch.autograd.Function):

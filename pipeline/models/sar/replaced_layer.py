@@ -13,7 +13,6 @@ from typing_extensions import Self
 from headrace.ops.aggregate.compiling import uncompiled
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
-from headrace.pipeline.models.message_graph import with_remaining_loops
 from headrace.pipeline.models.recomputation import DropoutKeys, may_be_recomputed
 from headrace.pipeline.models.sar.derived import TypedEdges
 from headrace.pipeline.models.sar.rounds import inside
@@ -101,18 +100,6 @@ def scores(rows: Tensor, weight: Tensor, vectors: Tensor) -> Tensor:
     """
     heads, width = vectors.shape[1:]
     return rows @ torch.einsum("hc,hcd->dh", vectors[0], weight.view(heads, width, -1))
-
-
-def with_loops(graph: ShardedGraph, weight: Tensor | None, fill: float) -> tuple[ShardedGraph, Tensor | None]:
-    """Return the graph with one loop at each node, and weights, if there are some: those of loops, or `fill`."""
-    return (graph.with_self_loops(), None) if weight is None else with_remaining_loops(graph, weight, fill)
-
-
-def factor_of_degrees(graph: ShardedGraph, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """Return one over the root of each weighted in-degree, [num_dst]; 0 for 0 (arXiv 1609.02907)."""
-    degrees = graph.in_degrees().to(dtype) if weight is None else graph.sum_edges(weight)
-    powers = degrees.pow(-0.5)
-    return powers.masked_fill(powers == torch.inf, 0.0)
 
 
 def transform_by_type(typed: TypedEdges, groups: Tensor, weight: Tensor, num_dst: int) -> Tensor:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.pipeline.models.by_parts.parts import Inputs, Part, Revisit, Visit, add_to
+from headrace.pipeline.models.by_parts.parts import Inputs, Part, Revisit, Tables, Visit, add_to
 from headrace.pipeline.models.by_parts.statistics import Share, Statistic
-from headrace.pipeline.models.sar.rounds import Rounds
+from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
-from headrace.pipeline.models.sar.transfer import Tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ class RoundPasses:
                 for statistic, share in zip(level, shares, strict=True):
                     statistic.add(share.value, share.ties())
 
-        self._kept = self._shards.rounds.forward(self._tables, visit_shard, what, keep=keep)
+        self._kept = self._shards.rounds.forward(self._tables, visit_shard, described(what, (), ()), keep=keep)
 
     def begin_backward(self, needed: Sequence[bool], of_destinations: Sequence[bool]) -> None:
         """Begin with no gradients."""
@@ -111,7 +110,7 @@ class RoundPasses:
                 if part is not None:
                     total.add_(part)
 
-        self._shards.rounds.backward(self._tables, visit_shard, self._sums, self._kept, what)
+        self._shards.rounds.backward(self._tables, visit_shard, self._sums, self._kept, described(what, (), ()))
         return of_known
 
     def end_backward(self) -> tuple[Sequence[Tensor], tuple[()]]:

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.distributed.channel import nothing
+from headrace.pipeline.models.by_parts.parts import Tables
 from headrace.pipeline.models.sar.shard import Shard
-from headrace.pipeline.models.sar.transfer import Tables, Transfer
+from headrace.pipeline.models.sar.transfer import Transfer
 
 #: The layer of a model that runs, by the name that it has there; "" outside of the layers that `wrap` has replaced.
 _LAYER: ContextVar[str] = ContextVar("headrace_sar_layer", default="")

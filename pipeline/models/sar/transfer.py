@@ -7,13 +7,13 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from headrace.ops import gather_rows, scatter_add_rows
 from headrace.pipeline.distributed.channel import Comm, nothing
+from headrace.pipeline.models.by_parts.parts import Tables
 
 
 @dataclass
@@ -55,9 +55,6 @@ class Counts:
 
     def _freed(self, number: int) -> None:
         self.live_rows -= number
-
-
-Tables: TypeAlias = tuple[Tensor, ...]
 
 
 #: Rows are sent in pieces of so many bytes or more, and in no more pieces: a copy of a shard that is only to be sent

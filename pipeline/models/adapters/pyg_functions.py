@@ -1,4 +1,4 @@
-"""What stands for the edges of a `ShardedGraph` in the layers of PyG, and PyG's functions of edges over it."""
+"""PyG's functions of edges where these are not there by their ends, and the modules in which they stand for them."""
 
 from __future__ import annotations
 
@@ -14,70 +14,19 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.ops.forks import ProcessLock
+from headrace.pipeline.distributed.edge_index import EdgeIndex
+from headrace.pipeline.models.adapters.values_of_edges import Normalised
 from headrace.pipeline.models.by_parts.seam import running_seam
-from headrace.pipeline.models.message_graph import loop_values
-from headrace.pipeline.models.sar.replaced_layer import factor_of_degrees, with_loops
-from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
-from headrace.pipeline.models.sar.values_of_edges import Normalised
-
-#: What may be asked of edges, which says nothing of their ends.
-_OF_EDGES = {
-    "size", "dim", "numel", "__len__", "ndimension", "is_floating_point", "is_complex", "is_contiguous", "stride",
-    "get_device", "__hash__", "shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_sparse",
-    "is_sparse_csr", "is_cuda", "is_cpu", "is_meta", "is_quantized", "is_nested", "is_leaf", "grad_fn", "names",
-}  # fmt: skip
-
-#: What leaves them as they are.
-_AS_IT_IS = {"to", "long", "contiguous", "clone", "detach", "cpu", "cuda"}
+from headrace.pipeline.models.message_graph import GraphShare, factor_of_degrees, loop_values, with_loops
 
 
-class EdgeIndex(Tensor):
-    """The edges of a graph, in the place of ``edge_index``: [2, num_edges] without numbers.
-
-    Attributes
-    ----------
-    graph
-        The graph.
-    has_loops
-        Whether its loops count; without them a layer can only go on by adding one at each node.
-    """
-
-    graph: ShardedGraph
-    has_loops: bool
-
-    @staticmethod
-    def of(graph: ShardedGraph, *, has_loops: bool = True) -> EdgeIndex:
-        """Return what stands for the edges of a graph."""
-        empty = torch.zeros((), dtype=torch.int64, device=graph.owned.device).expand(2, graph.num_edges)
-        edges: EdgeIndex = Tensor._make_subclass(EdgeIndex, empty)  # noqa: SLF001 - as torch documents it
-        edges.graph, edges.has_loops = graph, has_loops
-        return edges
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Answer what edges are like, and refuse to say which they are.
-
-        Raises
-        ------
-        InputError
-            If a layer asks for the ends of edges.
-        """
-        name = getattr(func, "__name__", "")
-        if name in _AS_IT_IS:
-            return args[0]
-        if name == "__get__":
-            name = getattr(getattr(func, "__self__", None), "__name__", "an attribute")
-        if name not in _OF_EDGES:
-            raise InputError(
-                f"expected a layer to look at edges by propagate() and PyG's own functions of loops alone, got {name} "
-                "of edge_index: a rank does not know the nodes of others by the numbers that they have there"
-            )
-        with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 - as torch documents it
-            return func(*args, **(kwargs or {}))
+def edges_of(graph: GraphShare, *, has_loops: bool = True) -> EdgeIndex:
+    """Return what stands for the edges of a graph."""
+    return EdgeIndex.of(graph, graph.num_edges, graph.parts.has_edges.device, has_loops=has_loops)
 
 
 def _remove_self_loops(edges: EdgeIndex, edge_attr: Tensor | None = None) -> tuple[EdgeIndex, Tensor | None]:
-    return EdgeIndex.of(edges.graph, has_loops=False), edge_attr
+    return edges_of(edges.graph, has_loops=False), edge_attr
 
 
 def _add_self_loops(
@@ -86,14 +35,13 @@ def _add_self_loops(
     fill_value: Any = None,
     num_nodes: Any = None,
 ) -> tuple[EdgeIndex, Tensor | None]:
-    del num_nodes  # those of the graph
-    graph = edges.graph
+    graph = _over(edges.graph, num_nodes)
     if edges.has_loops:
         raise InputError(
             "add_self_loops: expected remove_self_loops before it, as a node has one loop over shards; call "
             "add_remaining_self_loops, or remove loops first"
         )
-    looped = EdgeIndex.of(graph.with_self_loops())
+    looped = edges_of(graph.with_self_loops())
     if edge_attr is None:
         return looped, None
     if isinstance(fill_value, str) and fill_value not in ("mean", "add", "sum"):
@@ -108,11 +56,11 @@ def _add_remaining_self_loops(
     fill_value: Any = None,
     num_nodes: Any = None,
 ) -> tuple[EdgeIndex, Tensor | None]:
-    del num_nodes
     if edge_attr is not None and (edge_attr.dim() != 1 or isinstance(fill_value, str)):
         raise InputError("add_remaining_self_loops: expected a weight for each edge and a number to fill in")
-    graph, weights = with_loops(edges.graph, edge_attr, 1.0 if fill_value is None else fill_value)
-    return EdgeIndex.of(graph), weights
+    fill = 1.0 if fill_value is None else fill_value
+    graph, weights = with_loops(_over(edges.graph, num_nodes), edge_attr, fill)
+    return edges_of(graph), weights
 
 
 def _gcn_norm(
@@ -125,13 +73,18 @@ def _gcn_norm(
     dtype: torch.dtype | None = None,
 ) -> tuple[EdgeIndex, Normalised]:
     """Return the edges with a loop at each node, and their weights by the degrees of both ends (arXiv 1609.02907)."""
-    del num_nodes
     if flow != "source_to_target":
         raise InputError(f"gcn_norm: expected flow='source_to_target' over shards, got {flow!r}")
     if add_self_loops:
-        edges, edge_weight = _add_remaining_self_loops(edges, edge_weight, 2.0 if improved else 1.0)
-    factor = factor_of_degrees(edges.graph, edge_weight, dtype or torch.get_default_dtype())
+        edges, edge_weight = _add_remaining_self_loops(edges, edge_weight, 2.0 if improved else 1.0, num_nodes)
+    graph = _over(edges.graph, num_nodes)
+    factor = factor_of_degrees(graph, edge_weight, dtype or torch.get_default_dtype())
     return edges, Normalised(edge_weight, factor)
+
+
+def _over(graph: GraphShare, num_nodes: Any) -> GraphShare:
+    """Return the graph over so many nodes, by default all that are sources."""
+    return graph.over(graph.num_src if num_nodes is None else int(num_nodes))
 
 
 def _softmax(original: Callable[..., Tensor]) -> Callable[..., Tensor]:

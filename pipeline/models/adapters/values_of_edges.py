@@ -1,4 +1,4 @@
-"""Values of edges that are computed shard by shard: in their place layers have what knows how."""
+"""Values of edges that are computed part by part: in their place layers have what knows how."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class ValuesOfEdges(ABC):
     maker: str
 
     @abstractmethod
-    def sources(self) -> Iterable[Tensor]:
-        """Return the rows of nodes, [num_src, ...], of which it needs those of sources."""
+    def ends(self, side: int) -> Iterable[Tensor]:
+        """Return the rows of nodes of which it needs those of sources, side 0, or of destinations, side 1."""
 
     @abstractmethod
     def of(self, edges: Edges, tables: Mapping[int, int]) -> Any:
@@ -45,8 +45,8 @@ class ValuesOfEdges(ABC):
     @classmethod
     def _refusal(cls, problem: str) -> InputError:
         return InputError(
-            f"expected what {cls.maker} returns to go to propagate() as it is, got {problem}: it is computed shard by "
-            "shard"
+            f"expected what {cls.maker} returns to go to propagate() as it is, got {problem}: it is computed part by "
+            "part"
         )
 
 
@@ -55,8 +55,9 @@ class OfMessages(ValuesOfEdges):
 
     maker = "message()"
 
-    def sources(self) -> Iterable[Tensor]:
+    def ends(self, side: int) -> Iterable[Tensor]:
         """Return nothing."""
+        del side
         return []
 
     def of(self, edges: Edges, tables: Mapping[int, int]) -> Any:
@@ -94,8 +95,9 @@ class Normalised(ValuesOfEdges):
     def __init__(self, weight: Tensor | None, factor: Tensor) -> None:
         self.weight, self.factor = weight, factor
 
-    def sources(self) -> Iterable[Tensor]:
-        """Return the factors."""
+    def ends(self, side: int) -> Iterable[Tensor]:
+        """Return the factors, on both sides."""
+        del side
         return [self.factor]
 
     def of(self, edges: Edges, tables: Mapping[int, int]) -> Tensor:

@@ -1,0 +1,240 @@
+"""Any layer of PyG where edges come by parts: its own forward, with messages that are computed part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from headrace.ops.aggregate.precision import widened
+from headrace.ops.errors import InputError
+from headrace.pipeline.distributed.edge_index import EdgeIndex
+from headrace.pipeline.models.adapters.pyg_functions import known_functions
+from headrace.pipeline.models.adapters.values_of_edges import OfMessages, ValuesOfEdges
+from headrace.pipeline.models.by_parts.seam import Count
+from headrace.pipeline.models.by_parts.staged import Edges, Staged
+from headrace.pipeline.models.message_graph import GraphShare
+
+#: What a message may not ask for: the numbers of nodes of other ranks.
+_ENDS = ("edge_index", "edge_index_j", "adj_t")
+
+_HOOKS = (
+    "_propagate_forward_pre_hooks",
+    "_propagate_forward_hooks",
+    "_message_forward_pre_hooks",
+    "_message_forward_hooks",
+    "_aggregate_forward_pre_hooks",
+    "_aggregate_forward_hooks",
+    "_edge_update_forward_pre_hooks",
+    "_edge_update_forward_hooks",
+)
+
+
+def refusal_of(layer: Any) -> str:
+    """Return what keeps messages of a layer from being computed by parts, as "with ..."; "" if nothing does."""
+    if layer.flow != "source_to_target":
+        return f"with flow={layer.flow!r}"
+    if layer.decomposed_layers > 1:
+        return f"with decomposed_layers={layer.decomposed_layers}"
+    if layer.explain:
+        return "with explain=True"
+    hooks = [name for name in _HOOKS if getattr(layer, name, None)]
+    if hooks:
+        return f"with hooks of its messages ({hooks[0]})"
+    asked = {*layer.inspector.get_flat_param_names(["message", "aggregate", "update", "edge_update"])}
+    ends = [name for name in _ENDS if name in asked]
+    return f"whose messages ask for {ends[0]}" if ends else ""
+
+
+def call_layer(
+    module: nn.Module,
+    kind: type[nn.Module],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    next_key: Callable[[], int],
+    tries: bool,
+) -> Any:
+    """Call a layer's own forward, with what its ``propagate`` and ``edge_updater`` do done by parts.
+
+    Parameters
+    ----------
+    module
+        What has the parameters, options and mode of the layer.
+    kind
+        The class of the layer.
+    args, kwargs
+        What it is called with: an `EdgeIndex` of a `GraphShare` among it.
+    next_key
+        Returns the key of the next masks of dropout.
+    tries
+        Whether messages are tried with fewer edges.
+    """
+    if kwargs.get("return_attention_weights") is not None:
+        raise InputError(f"{kind.__name__}: return_attention_weights= cannot be had where ranks share edges")
+    layer: Any = kind.__new__(kind)
+    vars(layer).update(vars(module))  # the very same parameters and modules
+    calls = _Calls(layer, next_key, tries=tries)
+    own = {"propagate": calls.propagate, "edge_updater": calls.edge_updater}
+    # Buffers that the layer sets are those of the next call, not of the backward direction of this one.
+    vars(layer).update(own, _buffers={**module._buffers})  # noqa: SLF001 - of modules
+    try:
+        with known_functions(kind):
+            return kind.forward(layer, *args, **kwargs)
+    finally:
+        for name in own:
+            del vars(layer)[name]  # which know the layer
+        buffers = layer._buffers  # noqa: SLF001
+        vars(module).update({name: value for name, value in vars(layer).items() if name != "_buffers"})
+        module._buffers.update(buffers)  # noqa: SLF001
+
+
+class _Calls:
+    """The two methods of a layer that pass messages."""
+
+    def __init__(self, layer: Any, next_key: Callable[[], int], *, tries: bool) -> None:
+        self.layer, self._next_key, self._tries = layer, next_key, tries
+
+    def edge_updater(self, edge_index: Any, size: Any = None, **given: Any) -> _Updated:
+        """Compute nothing yet."""
+        del size
+        return _Updated(self, given, _check_edges(edge_index, self.layer).num_edges)
+
+    def propagate(self, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
+        """Compute messages, and reduce them, shard by shard."""
+        layer = self.layer
+        graph = _check_edges(edge_index, layer)
+        collect = layer.inspector.collect_param_data
+        names = layer.inspector.get_flat_param_names(["message", "aggregate", "update"], exclude=layer.special_args)
+        graph = graph.over(self._num_destinations(graph, size, names, given))
+        sources, targets = ({id(one): one for one in self.ends(side, names, given)} for side in (0, 1))
+        tables = {number: place for place, number in enumerate(sources)}
+
+        def body(edges: Edges) -> Tensor:
+            before = dict(vars(layer))
+            with known_functions(type(layer)):  # in the backward direction, too
+                values = self.values(edges, names, given, tables, graph.num_edges)
+                message = layer.message(**collect("message", values))
+                own = {**values, **{name: given[name] for name in names if name in given}}
+                if graph.num_edges in (
+                    graph.num_dst,
+                    graph.num_src,
+                ):  # what has as many rows is taken for rows of nodes
+                    values = own
+                values |= {"size": [edges.num_dst] * 2, "size_i": edges.num_dst, "dim_size": edges.num_dst}
+                rows = layer.aggregate(message, **collect("aggregate", values))
+                out = layer.update(rows, **collect("update", own))
+            for name, value in vars(layer).items():
+                if isinstance(value, Tensor) and before.get(name) is not value:
+                    vars(layer)[name] = OfMessages()  # of the edges of one part alone
+            if not isinstance(out, Tensor):
+                raise InputError(f"{type(layer).__name__}: expected propagate to return rows, got {type(out).__name__}")
+            return out
+
+        rows = tuple(map(widened, sources.values()))
+        name = f"messages of {type(layer).__name__}"
+        return Staged(body, rows, graph.parts, self._tries, self._next_key(), name, tuple(targets.values()))()
+
+    def _num_destinations(self, graph: GraphShare, size: Any, names: Sequence[str], given: Mapping[str, Any]) -> int:
+        """Return how many rows messages are reduced to, as PyG finds it from a size and rows of nodes."""
+        sizes: list[int | None] = [None, None] if size is None else [*size]
+        for name in names:
+            if not name.endswith(("_i", "_j")):
+                continue
+            value, side = given.get(name[:-2]), int(name.endswith("_i"))
+            both = enumerate(value) if isinstance(value, tuple | list) else [(side, value)]
+            for place, rows in both:
+                if isinstance(rows, Tensor) and sizes[place] is None:
+                    sizes[place] = rows.shape[self.layer.node_dim]
+        if sizes[0] not in (None, graph.num_src):
+            raise InputError(
+                f"{type(self.layer).__name__}: expected rows of {graph.num_src} nodes as those of sources, got size "
+                f"{sizes}"
+            )
+        number = next((one for one in reversed(sizes) if one is not None), None)
+        return graph.num_dst if number is None else number
+
+    def ends(self, side: int, names: Sequence[str], given: Mapping[str, Any]) -> Iterator[Tensor]:
+        """Yield the rows of nodes of which arguments of some names are those of sources, 0, or destinations, 1."""
+        for value in given.values():
+            if isinstance(value, ValuesOfEdges):
+                yield from value.ends(side)
+        for name in names:
+            rows = _end(given.get(name[:-2]), side) if name.endswith(("_j", "_i")[side]) else None
+            if isinstance(rows, Tensor):
+                if self.layer.node_dim % rows.dim():
+                    raise InputError(
+                        f"{type(self.layer).__name__}: expected {name} of rows of nodes, [num_nodes, ...], got "
+                        f"{list(rows.shape)} with node_dim={self.layer.node_dim}"
+                    )
+                yield rows
+
+    def values(
+        self,
+        edges: Edges,
+        names: Sequence[str],
+        given: Mapping[str, Any],
+        tables: Mapping[int, int],
+        num_edges: int,
+    ) -> dict[str, Any]:
+        """Return the arguments of some names for the edges of one part."""
+        number = Count(edges.num_dst)
+        sizes = {"size": [number, number], "size_i": number, "size_j": number, "dim_size": number}
+        values: dict[str, Any] = {"index": edges.index, "edge_index_i": edges.index, "ptr": None, **sizes}
+        for name in names:
+            if name.endswith(("_i", "_j")) and name[:-2] in given:
+                rows = _end(given[name[:-2]], int(name.endswith("_i")))
+                if isinstance(rows, Tensor) and name.endswith("_j"):
+                    rows = edges.of_sources(tables[id(rows)])
+                elif isinstance(rows, Tensor):
+                    rows = edges.of_destinations(rows)
+                values[name] = rows
+            elif name in given:
+                value = given[name]
+                if isinstance(value, ValuesOfEdges):
+                    value = value.of(edges, tables)
+                elif isinstance(value, Tensor) and value.dim() and len(value) == num_edges:
+                    value = edges.of_edges(value)
+                values[name] = value
+        return values
+
+
+class _Updated(ValuesOfEdges):
+    """What ``edge_updater`` returns."""
+
+    maker = "edge_updater"
+
+    def __init__(self, calls: _Calls, given: Mapping[str, Any], num_edges: int) -> None:
+        self._calls, self._given, self._num_edges = calls, given, num_edges
+        layer = calls.layer
+        self._names = layer.inspector.get_param_names("edge_update", exclude=layer.special_args)
+
+    def ends(self, side: int) -> Iterator[Tensor]:
+        """Yield the rows that ``edge_update`` asks for."""
+        return self._calls.ends(side, self._names, self._given)
+
+    def of(self, edges: Edges, tables: Mapping[int, int]) -> Any:
+        """Call ``edge_update`` for some edges."""
+        layer = self._calls.layer
+        values = self._calls.values(edges, self._names, self._given, tables, self._num_edges)
+        updated = layer.edge_update(**layer.inspector.collect_param_data("edge_update", values))
+        edges.seam.rows_of_edges([updated])
+        return updated
+
+
+def _end(value: Any, side: int) -> Any:
+    """Return the rows of sources, 0, or of destinations, 1."""
+    return value[side] if isinstance(value, tuple | list) else value
+
+
+def _check_edges(edge_index: Any, layer: nn.Module) -> GraphShare:
+    if not isinstance(edge_index, EdgeIndex):
+        raise InputError(
+            f"{type(layer).__name__}: expected propagate() to be called with the edges of the graph, got "
+            f"{type(edge_index).__name__}: no rank has all edges, so it cannot pass messages along others"
+        )
+    if not edge_index.has_loops:
+        raise InputError(f"{type(layer).__name__}: expected add_self_loops behind remove_self_loops, got none")
+    graph: GraphShare = edge_index.graph
+    return graph
