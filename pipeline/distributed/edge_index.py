@@ -59,6 +59,11 @@ class EdgeIndex(Tensor):
             return args[0]
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", "an attribute")
+        mask = args[1][1] if name == "__getitem__" and isinstance(args[1], tuple) and len(args[1]) == 2 else None
+        some = getattr(args[0].graph, "some", None) if isinstance(args[0], EdgeIndex) else None
+        if some is not None and isinstance(mask, Tensor) and mask.dtype == torch.bool and args[1][0] == slice(None):
+            edges = args[0]
+            return EdgeIndex.of(some(mask), int(mask.sum()), mask.device, has_loops=edges.has_loops)
         if name not in _OF_EDGES:
             edges = next((one for one in args if isinstance(one, EdgeIndex)), None)
             raise InputError(

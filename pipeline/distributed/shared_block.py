@@ -16,6 +16,7 @@ from headrace.ops.aggregate.precision import as_narrow_as, dtype_of_sums, in_sin
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.distributed.edge_index import EdgeIndex
 from headrace.pipeline.distributed.mirrors import Mirrors
 from headrace.pipeline.distributed.shared_aggregation import aggregate
 from headrace.pipeline.distributed.shared_attention import attend
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from headrace.ops.aggregate.autograd import Reduce
 
 _REMEDY = (
-    "layers of PyG and DGL need all in-edges of a node in one place, but the ranks share them: use layers of hr.nn, or "
-    "block.aggregate and block.attend, or let the ranks cooperate by a partition of nodes, .loader(cooperative=True, "
-    "partition=edge_partition.nodes)"
+    "it needs all in-edges of a node in one place, but the ranks share them: use layers of hr.nn or PyG in "
+    "hr.cooperative(model), or block.aggregate and block.attend, or let the ranks cooperate by a partition of nodes, "
+    ".loader(cooperative=True, partition=edge_partition.nodes)"
 )
+
+_INSIDE = "; layers of PyG that take it belong in hr.cooperative(model), whose layers exchange what they need of it"
 
 
 def _is_narrow(x: Any) -> bool:
@@ -69,11 +72,12 @@ class LocalEdges:
 class SharedBlock:
     """Messages of one layer over edges that ranks share by an `EdgePartition` (GraphTheta, arXiv 2104.10569).
 
-    It is to layers of `hr.nn` what a `Block` is, a `MessageGraph`. Rows are those of the nodes whose master this rank
-    is, the destinations first. To aggregate, masters send rows to their mirrors, which are the ranks that hold
-    out-edges of a node in this layer; each rank reduces over its edges, and what it found goes to the masters of the
-    destinations, who merge it in the order of the ranks, their own first. That is one message for each pair of ranks
-    each way, in the forward direction and in the backward one, however many edges they have in common.
+    It is to layers of `hr.nn` what a `Block` is, a `MessageGraph`; those of PyG take its `edge_index`. Rows are those
+    of the nodes whose master this rank is, the destinations first. To aggregate, masters send rows to their mirrors,
+    which are the ranks that hold out-edges of a node in this layer; each rank reduces over its edges, and what it found
+    goes to the masters of the destinations, who merge it in the order of the ranks, their own first. That is one
+    message for each pair of ranks each way, in the forward direction and in the backward one, however many edges they
+    have in common.
 
     All ranks call the same methods in the same order, whatever their share.
 
@@ -286,10 +290,20 @@ class SharedBlock:
         """
         return self.map(Tensor.pin_memory)
 
-    def to_pyg(self, x: Tensor) -> NoReturn:
-        """Refuse: layers of PyG cannot run on edges that ranks share."""
-        del x
-        raise self._foreign("to_pyg")
+    @property
+    def edge_index(self) -> EdgeIndex:
+        """What layers of PyG take for their ``edge_index`` in `hr.cooperative`; it has no numbers of nodes."""
+        return EdgeIndex.of(self, self.num_edges, self.edges.indices.device, advice=_INSIDE)
+
+    def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], EdgeIndex, tuple[int, int]]:
+        """Return the arguments of a bipartite PyG layer, ``conv(*block.to_pyg(x))``, as `Block.to_pyg` does.
+
+        Parameters
+        ----------
+        x: [num_src, ...]
+            Rows of the nodes that this rank is master of.
+        """
+        return (x, x[: self.num_dst]), self.edge_index, (self.num_src, self.num_dst)
 
     def to_dgl(self) -> NoReturn:
         """Refuse: layers of DGL cannot run on edges that ranks share."""
@@ -299,11 +313,6 @@ class SharedBlock:
         """Refuse: there is no matrix of all edges."""
         del values
         raise self._foreign("adj_t")
-
-    @property
-    def edge_index(self) -> NoReturn:
-        """Refuse: no rank has all edges."""
-        raise self._foreign("edge_index")
 
     def _foreign(self, name: str) -> InputError:
         return InputError(f"SharedBlock.{name}: {_REMEDY}")

@@ -20,11 +20,13 @@ from headrace.pipeline.data.checks import check_module
 from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import sum_hook, world_comm
 from headrace.pipeline.distributed.job import is_distributed
+from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.bound_block import bind
 from headrace.pipeline.models.cooperative_layers import exchange_rows_of, num_rows_before
 from headrace.pipeline.models.cooperative_modules import CooperativeBatchNorm, CooperativeDropout, convert_modules
 from headrace.pipeline.models.replace_modules import check_replaceable
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+from headrace.pipeline.models.shared_layers import share_messages
 from headrace.pipeline.models.watched_modules import Ranks, WatchedModules, check_row_local
 
 #: Numbers of each parameter that ranks compare in later epochs.
@@ -83,6 +85,8 @@ class Cooperative(nn.Module):
         try:
             if comm is not None and comm.world_size > 1:
                 self._between.install()
+            if any(isinstance(block, SharedBlock) for block in batch.blocks):
+                share_messages(self.model)
             out = self.model(
                 *(bind(argument, running) for argument in args),
                 **{name: bind(argument, running) for name, argument in kwargs.items()},
@@ -236,8 +240,9 @@ def cooperative(
     them as ``conv((h, h[:num_dst]), edge_index)`` there, too: the rows of a rank's own nodes precede those of other
     ranks.
 
-    If ranks share edges (``partition=hr.EdgePartition``), layers of `hr.nn`, and others that call ``block.aggregate``
-    and ``block.attend``, exchange rows themselves; modules between them are replaced as above.
+    If ranks share edges (``partition=hr.EdgePartition``), layers of `hr.nn`, those of PyG that take
+    ``block.edge_index``, a user's own among them, and others that call ``block.aggregate`` and ``block.attend``
+    exchange rows themselves; modules between them are replaced as above.
 
     A rank has all sampled in-edges of the nodes that it owns, but only some of the out-edges of a source. Results from
     in-edges are exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`). DGL blocks count the

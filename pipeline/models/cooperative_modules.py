@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.distributed.channel import Comm
+from headrace.pipeline.models.by_parts.seam import running_seam
 from headrace.pipeline.models.recomputation import Draws, is_recomputing
 from headrace.pipeline.models.replace_modules import drop_elements, norm_over_ranks, replace_modules, taken_over
 from headrace.pipeline.models.running_batch import RUNNING
@@ -31,7 +32,7 @@ class CooperativeBatchNorm(nn.BatchNorm1d):
         self._comm = comm
         if comm is None or not (self.training or not self.track_running_stats):
             return super().forward(input)
-        if running is not None and not running.each_once:
+        if running_seam() is not None or (running is not None and not running.each_once):
             raise InputError(
                 "cooperative: batch normalisation of input rows, or inside a layer, would count a node once for each "
                 "rank that needs it; normalise the features beforehand, and hidden rows between layers"
@@ -63,7 +64,7 @@ class CooperativeDropout(nn.Dropout):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name of the base class
         """Drop elements of rows, [num_rows, ...], and scale up the others."""
-        if not self.training or self.p == 0:
+        if not self.training or self.p == 0 or running_seam() is not None:  # messages have masks of edges
             return super().forward(input)
         key, ids = self._draws.of(lambda: self._draw(len(input)))
         if ids is None:

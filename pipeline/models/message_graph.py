@@ -105,6 +105,11 @@ class GraphShare(Protocol):
 
     @property
     @abstractmethod
+    def origin(self) -> object:
+        """Return the object that a graph has in common with those of other loops, rows or edges made of it."""
+
+    @property
+    @abstractmethod
     def parts(self) -> Parts:
         """Return the edges as functions of messages are computed for them."""
 

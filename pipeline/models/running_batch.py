@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from headrace.pipeline.distributed.channel import Comm
 
 
+#: Keys of functions of messages begin behind those of dropouts.
+_MESSAGES = 1 << 15
+
+
 @dataclass
 class RunningBatch:
     """How far a model has come with a batch.
@@ -35,6 +39,8 @@ class RunningBatch:
         Layers whose input has been exchanged: those up to the next one, if that was prepared before its call.
     num_dropouts
         Dropouts applied so far, also of attention.
+    num_messages
+        Calls of functions of messages so far, whose masks are those of edges.
     seed
         Of dropout.
     """
@@ -45,6 +51,7 @@ class RunningBatch:
     num_layers: int = 0
     num_exchanged: int = 1
     num_dropouts: int = 0
+    num_messages: int = 0
     seed: int = 0
 
     @staticmethod
@@ -56,6 +63,13 @@ class RunningBatch:
         """Return the key of the masks of the next dropout, the same on all ranks."""
         self.num_dropouts += 1
         return stream_key(seed, self.batch.epoch, self.batch.index, self.num_dropouts - 1, DROPOUT)
+
+    def message_key(self) -> int:
+        """Return the key of the masks of the next function of messages, the same on all ranks."""
+        # One process has no such functions: keys of other dropouts are those that it has.
+        self.num_messages += 1
+        number = _MESSAGES + self.num_messages - 1
+        return stream_key(self.seed, self.batch.epoch, self.batch.index, number, DROPOUT)
 
     def enter(self, layer: int) -> None:
         """Go into a layer: rows are those of its sources, destinations first."""
@@ -72,8 +86,11 @@ class RunningBatch:
 
     @property
     def each_once(self) -> bool:
-        """Whether each of the nodes is in one rank: outside of layers, behind the first one."""
-        return self.layer is None and self.num_layers > 0
+        """Whether each of the nodes is in one rank: outside of layers, behind the first one, or where rows stay."""
+        if self.layer is None and self.num_layers > 0:
+            return True
+        exchanges = self.batch.exchanges
+        return bool(exchanges) and exchanges[self.layer or 0].stays
 
     def needs_exchange(self, layer: int) -> bool:
         """Whether the input of a layer is still that of owned nodes."""

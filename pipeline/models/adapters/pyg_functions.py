@@ -22,7 +22,7 @@ from headrace.pipeline.models.message_graph import GraphShare, factor_of_degrees
 
 def edges_of(graph: GraphShare, *, has_loops: bool = True) -> EdgeIndex:
     """Return what stands for the edges of a graph."""
-    return EdgeIndex.of(graph, graph.num_edges, graph.parts.has_edges.device, has_loops=has_loops)
+    return EdgeIndex.of(graph, graph.num_edges, graph.parts.device, has_loops=has_loops)
 
 
 def _remove_self_loops(edges: EdgeIndex, edge_attr: Tensor | None = None) -> tuple[EdgeIndex, Tensor | None]:
@@ -123,14 +123,18 @@ def _is_of_pyg(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("torch_geometric.")
 
 
+#: Modules of aggregations that layers are made of.
+_AGGREGATIONS = "torch_geometric.nn.aggr.basic", "torch_geometric.nn.aggr.attention"
+
 _LOCK = ProcessLock()
 _RUNNING: dict[ModuleType, tuple[int, dict[str, Any]]] = {}
 
 
 @contextmanager
 def known_functions(layer: type) -> Iterator[None]:
-    """Let PyG's functions in the modules of a layer's classes know such edges; of others they do what they did."""
-    modules = {sys.modules[one.__module__] for one in layer.__mro__ if one.__module__ in sys.modules}
+    """Let PyG's functions in modules of a layer's classes and aggregations know such edges; others stay as they are."""
+    names = {*_AGGREGATIONS, *(one.__module__ for one in layer.__mro__)}
+    modules = [sys.modules[name] for name in names if name in sys.modules]
     with ExitStack() as stack:
         for module in modules:
             stack.enter_context(replaced_functions(module, _INSTEAD, _is_of_pyg))

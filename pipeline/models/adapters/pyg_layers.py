@@ -75,7 +75,8 @@ def call_layer(
         raise InputError(f"{kind.__name__}: return_attention_weights= cannot be had where ranks share edges")
     layer: Any = kind.__new__(kind)
     vars(layer).update(vars(module))  # the very same parameters and modules
-    calls = _Calls(layer, next_key, tries=tries)
+    edges = next(one for one in (*args, *kwargs.values()) if isinstance(one, EdgeIndex))
+    calls = _Calls(layer, edges.graph.origin, next_key, tries=tries)
     own = {"propagate": calls.propagate, "edge_updater": calls.edge_updater}
     # Buffers that the layer sets are those of the next call, not of the backward direction of this one.
     vars(layer).update(own, _buffers={**module._buffers})  # noqa: SLF001 - of modules
@@ -93,18 +94,18 @@ def call_layer(
 class _Calls:
     """The two methods of a layer that pass messages."""
 
-    def __init__(self, layer: Any, next_key: Callable[[], int], *, tries: bool) -> None:
-        self.layer, self._next_key, self._tries = layer, next_key, tries
+    def __init__(self, layer: Any, origin: object, next_key: Callable[[], int], *, tries: bool) -> None:
+        self.layer, self._origin, self._next_key, self._tries = layer, origin, next_key, tries
 
     def edge_updater(self, edge_index: Any, size: Any = None, **given: Any) -> _Updated:
         """Compute nothing yet."""
         del size
-        return _Updated(self, given, _check_edges(edge_index, self.layer).num_edges)
+        return _Updated(self, given, self._graph_of(edge_index).num_edges)
 
     def propagate(self, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
         """Compute messages, and reduce them, shard by shard."""
         layer = self.layer
-        graph = _check_edges(edge_index, layer)
+        graph = self._graph_of(edge_index)
         collect = layer.inspector.collect_param_data
         names = layer.inspector.get_flat_param_names(["message", "aggregate", "update"], exclude=layer.special_args)
         graph = graph.over(self._num_destinations(graph, size, names, given))
@@ -154,6 +155,23 @@ class _Calls:
             )
         number = next((one for one in reversed(sizes) if one is not None), None)
         return graph.num_dst if number is None else number
+
+    def _graph_of(self, edge_index: Any) -> GraphShare:
+        name = type(self.layer).__name__
+        if not isinstance(edge_index, EdgeIndex):
+            raise InputError(
+                f"{name}: expected propagate() to be called with the edges of the graph, got "
+                f"{type(edge_index).__name__}: no rank has all edges, so it cannot pass messages along others"
+            )
+        if not edge_index.has_loops:
+            raise InputError(f"{name}: expected add_self_loops behind remove_self_loops, got none")
+        graph: GraphShare = edge_index.graph
+        if graph.origin is not self._origin:
+            raise InputError(
+                f"{name}: expected propagate() to be called with the edges of this call, got those of another one; "
+                "leave out options that keep edges, such as cached=True"
+            )
+        return graph
 
     def ends(self, side: int, names: Sequence[str], given: Mapping[str, Any]) -> Iterator[Tensor]:
         """Yield the rows of nodes of which arguments of some names are those of sources, 0, or destinations, 1."""
@@ -226,15 +244,3 @@ class _Updated(ValuesOfEdges):
 def _end(value: Any, side: int) -> Any:
     """Return the rows of sources, 0, or of destinations, 1."""
     return value[side] if isinstance(value, tuple | list) else value
-
-
-def _check_edges(edge_index: Any, layer: nn.Module) -> GraphShare:
-    if not isinstance(edge_index, EdgeIndex):
-        raise InputError(
-            f"{type(layer).__name__}: expected propagate() to be called with the edges of the graph, got "
-            f"{type(edge_index).__name__}: no rank has all edges, so it cannot pass messages along others"
-        )
-    if not edge_index.has_loops:
-        raise InputError(f"{type(layer).__name__}: expected add_self_loops behind remove_self_loops, got none")
-    graph: GraphShare = edge_index.graph
-    return graph

@@ -31,8 +31,8 @@ class Part:
         Where the edges are among those of this rank; None for the edge that counts for nothing.
     ids: int64[n]
         Masks of dropout belong to them.
-    has_edges: bool[num_dst]
-        Whether destinations have edges, in any part.
+    num_dst
+        Rows of reductions.
     """
 
     number: int
@@ -40,15 +40,10 @@ class Part:
     destinations: Tensor
     positions: Tensor | None
     ids: Tensor
-    has_edges: Tensor
+    num_dst: int
 
     def __len__(self) -> int:
         return len(self.sources)
-
-    @property
-    def num_dst(self) -> int:
-        """Rows of reductions."""
-        return len(self.has_edges)
 
     def of(self, some: Tensor) -> Part:
         """Return some of the edges, int64[m], as a part."""
@@ -150,8 +145,12 @@ class Parts(Protocol):
     """The edges of a rank, in parts."""
 
     @property
-    def has_edges(self) -> Tensor:
-        """Whether each of this rank's destinations has edges, on any rank: bool[num_dst]."""
+    def num_dst(self) -> int:
+        """Destinations that this rank has rows of."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where rows are."""
 
     @property
     def only(self) -> Part | None:
@@ -167,10 +166,10 @@ class Parts(Protocol):
         """
 
 
-def edge_of_nothing(has_edges: Tensor) -> Part:
+def edge_of_nothing(num_dst: int, device: torch.device) -> Part:
     """Return the edge that counts for nothing, from the first row to the first destination."""
-    nothing = torch.zeros(1, dtype=torch.int64, device=has_edges.device)
-    return Part(-1, nothing, nothing, None, nothing, has_edges)
+    nothing = torch.zeros(1, dtype=torch.int64, device=device)
+    return Part(-1, nothing, nothing, None, nothing, num_dst)
 
 
 def add_to(totals: list[Tensor | None], parts: Sequence[Tensor | None]) -> None:

@@ -66,8 +66,8 @@ class Seam(TorchFunctionMode):
     reduce
         Called for each reduction with its kind and the messages; returns the reduced rows, [num_dst, ...], and whether
         they are known already.
-    has_edges: bool[num_dst]
-        Whether destinations have edges, in any part.
+    num_dst
+        Destinations.
     edge_ids: int64[n]
         Of the edges of this part: masks of dropout belong to them.
     key
@@ -79,13 +79,13 @@ class Seam(TorchFunctionMode):
     def __init__(
         self,
         reduce: Callable[[Kind, Tensor], tuple[Tensor, bool]],
-        has_edges: Tensor,
+        num_dst: int,
         edge_ids: Tensor,
         key: int,
         aliases: Mapping[int, Tensor],
     ) -> None:
         super().__init__()
-        self._reduce, self._has_edges, self._num_dst = reduce, has_edges, len(has_edges)
+        self._reduce, self._num_dst = reduce, num_dst
         self._edge_ids, self._key, self._aliases = edge_ids, key, aliases
         self._num_edges, self._num_masks = len(edge_ids), 0
         #: By storage; tensors are held, so that no other one gets theirs.
@@ -265,7 +265,8 @@ class Seam(TorchFunctionMode):
         elif given.get("include_self", True):
             out = torch.maximum(base, value) if kind == "max" else torch.minimum(base, value)
         else:
-            out = value.where(self._has_edges.view(-1, *(1 for _ in value.shape[1:])), base)
+            count, _ = self._reduce("sum", source.detach().new_ones(len(source)))
+            out = value.where((count > 0).view(-1, *(1 for _ in value.shape[1:])), base)
         out = base.copy_(out) if name.endswith("_") else out
         if not is_known:
             self._unknown[storage_of(out)] = out

@@ -116,7 +116,7 @@ class Staged:
     casting: Callable[[], AbstractContextManager[Any]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.casting = casting_as_now(self.parts.has_edges.device.type)
+        self.casting = casting_as_now(self.parts.device.type)
         self.levels: list[list[Statistic]] = []
         self.states: dict[int, list[Tensor]] = {}
         self.used: dict[int, Tensor] = {}
@@ -147,7 +147,7 @@ class Staged:
             return Share.of(kind, source, part.destinations, part.num_dst).value, True
 
         reduced: list[Kind] = []
-        seam = Seam(reduce, part.has_edges, part.ids, self.key, {})
+        seam = Seam(reduce, part.num_dst, part.ids, self.key, {})
         try:
             with self.casting(), seam:
                 out = self.body(Edges(part, self.tables, {}, seam.destinations(part.destinations), seam))
@@ -165,7 +165,7 @@ class Staged:
                 if self.tries:
                     self._try_last(out)
                 return out
-            level = [Statistic(one, len(self.parts.has_edges)) for one in shares]
+            level = [Statistic(one, self.parts.num_dst) for one in shares]
 
             def visit(part: Part, inputs: Inputs) -> list[Share]:
                 shares, _ = self.run(part, inputs, {}, len(level))  # noqa: B023 - it is called at once
@@ -178,7 +178,7 @@ class Staged:
 
     @property
     def _last(self) -> Part:
-        return edge_of_nothing(self.parts.has_edges)
+        return edge_of_nothing(self.parts.num_dst, self.parts.device)
 
     def _check_reduced(self, reductions: Sequence[Any]) -> None:
         if not reductions:
@@ -241,7 +241,7 @@ class Staged:
                 raise Unknown
             return of_nothing, False
 
-        seam = Seam(reduce, part.has_edges, part.ids, self.key, aliases)
+        seam = Seam(reduce, part.num_dst, part.ids, self.key, aliases)
         targets = {id(own): rows for own, rows in zip(self.targets, inputs.destinations, strict=False)}
         out = None
         try:

@@ -87,8 +87,8 @@ class EdgeContext:
 
     def __init__(self, graph: ShardedGraph) -> None:
         self.graph = graph
-        self._last = edge_of_nothing(torch.ones(graph.num_dst, dtype=torch.bool, device=graph.owned.device))
-        self._seam = Seam(_reduce, self._last.has_edges, self._last.ids, 0, {})
+        self._last = edge_of_nothing(graph.num_dst, graph.owned.device)
+        self._seam = Seam(_reduce, graph.num_dst, self._last.ids, 0, {})
         self._is_computing = False
 
     def refusal(self, problem: str) -> InputError:

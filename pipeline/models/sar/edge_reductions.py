@@ -128,7 +128,6 @@ def _of_all_edges(values: Computed, whole: Mapping[int, Tensor], *, tries: bool)
         Shards(
             dataclasses.replace(rounds, shards=shards, num_dst=number),
             graph.edge_ids,
-            torch.ones(number, dtype=torch.bool, device=device),
         ),
         tries,
         0,

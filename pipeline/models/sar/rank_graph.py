@@ -97,9 +97,14 @@ class RankGraph(WholeGraph):
         return self._edges.loops
 
     @property
+    def origin(self) -> object:
+        """Return the object that a graph has in common with those made of it."""
+        return self.counts
+
+    @property
     def parts(self) -> Shards:
         """Return the edges as functions of messages are computed for them."""
-        return Shards(self._rounds, self.edge_ids, self._edges.in_degrees > 0)
+        return Shards(self._rounds, self.edge_ids)
 
     @property
     def destinations(self) -> Tensor:

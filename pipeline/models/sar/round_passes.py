@@ -23,12 +23,20 @@ class Shards:
     rounds
         The shards.
     edge_ids: int64[num_edges]
-    has_edges: bool[num_dst]
     """
 
     rounds: Rounds
     edge_ids: Tensor
-    has_edges: Tensor
+
+    @property
+    def num_dst(self) -> int:
+        """Nodes that this rank owns, or others that edges lead to."""
+        return self.rounds.num_dst
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self.edge_ids.device
 
     @property
     def only(self) -> Part | None:
@@ -40,7 +48,7 @@ class Shards:
         """Return a shard as a part."""
         positions = shard.positions.long()
         ids = self.edge_ids.index_select(0, positions)
-        return Part(shard.owner, shard.indices, shard.destinations, positions, ids, self.has_edges)
+        return Part(shard.owner, shard.indices, shard.destinations, positions, ids, self.num_dst)
 
     def passes(self, sources: Tables, destinations: Tables) -> RoundPasses:
         """Return the passes of a call; rows of destinations are this rank's own."""

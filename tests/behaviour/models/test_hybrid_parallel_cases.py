@@ -216,20 +216,27 @@ def test_batches_have_a_fingerprint_and_can_be_copied():
         assert batch.num_bytes > batch.x.numel() * 8
 
 
-def test_layers_of_other_libraries_are_refused_by_name():
+def test_forms_of_other_libraries_are_refused_by_name():
     batch = two_batches(KINDS["grid"](graph(), 2), plan("mini"))[0]
     block = batch.blocks[0]
-    for asked in (
-        lambda: block.to_pyg(batch.x),
-        block.to_dgl,
-        block.adj_t,
-        lambda: block.edge_index,
-    ):
+    for asked in (block.to_dgl, block.adj_t):
         with pytest.raises(hr.InputError, match=r"use layers of hr.nn.*partition=edge_partition.nodes"):
             asked()
-    with pytest.raises(AttributeError, match=r"got 'indptr'; layers of PyG and DGL.*use layers of hr.nn"):
+    with pytest.raises(AttributeError, match=r"got 'indptr'; it needs all in-edges.*use layers of hr.nn"):
         block.indptr  # noqa: B018 - asking is what is tested
     assert not hasattr(block, "local_scope")
+
+
+def test_edges_say_what_they_are_like_alone():
+    pyg = pytest.importorskip("torch_geometric.nn")
+    batch = two_batches(KINDS["grid"](graph(), 2), plan("mini"))[0]
+    block = batch.blocks[0]
+    assert block.edge_index.shape == (2, block.num_edges)
+    pair, _, size = block.to_pyg(batch.x)
+    assert [len(one) for one in pair] == list(size) == [block.num_src, block.num_dst]
+    for asked in (lambda: block.edge_index[0], lambda: pyg.SAGEConv(WIDTH, 2).double()(pair, block.edge_index)):
+        with pytest.raises(hr.InputError, match=r"of edge_index: .* belong in hr.cooperative\(model\)"):
+            asked()
 
 
 def test_rows_that_do_not_fit_are_refused_before_anything_is_sent():
