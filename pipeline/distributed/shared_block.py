@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,6 +15,7 @@ from headrace.ops import InputError, Transposed, transpose_csc
 from headrace.ops.aggregate.precision import as_narrow_as, dtype_of_sums, in_single
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.registry import registered
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.edge_index import EdgeIndex
 from headrace.pipeline.distributed.mirrors import Mirrors
@@ -229,6 +230,54 @@ class SharedBlock:
         rows = x.reshape(self.num_src, x.shape[1], math.prod(x.shape[2:]))
         out = attend(self, rows, source_scores, destination_scores, edge_scores, slope, dropout, key)
         return out.view(self.num_dst, *x.shape[1:])
+
+    def update_all(
+        self,
+        message: Callable[..., Tensor],
+        x: Tensor,
+        *,
+        reduce: Reduce = "sum",
+        destination: Tensor | None = None,
+        edge: Tensor | None = None,
+        parameters: Iterable[Tensor] = (),
+    ) -> Tensor:
+        """Return the reduced messages of your own function.
+
+        ``message(source_rows, destination_rows, edge_rows)`` is called for the edges that this rank holds, as
+        `hr.sar.ShardedGraph.update_all` calls it, and once more in the backward pass. A message must depend on the rows
+        of its edge alone, and on parameters; operations that look at other edges are refused. Masks of dropout belong
+        to edges.
+
+        Parameters
+        ----------
+        message
+            The function; the rows that are not passed are None.
+        x: [num_src, ...]
+            Rows of the nodes that this rank is master of.
+        reduce
+            As for `aggregate`; but equal extremes share the gradient evenly.
+        destination: [num_dst, ...], optional
+            Rows of the destinations that this rank is master of.
+        edge: [num_edges, ...], optional
+            Rows of the edges that this rank holds.
+        parameters
+            Not needed: what the function uses is seen.
+
+        Returns
+        -------
+        Tensor
+            [num_dst, ...].
+
+        Raises
+        ------
+        InputError
+            For messages that cannot be computed so, with the line; for other shapes.
+        PeerError
+            If another rank failed or was lost.
+        """
+        del parameters
+        out: Tensor = registered("update_all_of_ranks")(self, message, x, reduce, destination, edge)
+        return out
 
     def self_loops(self) -> Tensor:
         """Return how many edges each destination has from itself, int64[num_dst]: its master holds them all."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from headrace.ops.aggregate.compiling import uncompiled
 from headrace.ops.errors import InputError
+from headrace.pipeline.data.registry import register
 from headrace.pipeline.distributed.edge_index import EdgeIndex
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.adapters.pyg_functions import edges_of
 from headrace.pipeline.models.adapters.pyg_layers import call_layer, refusal_of
+from headrace.pipeline.models.by_parts.update_all import Message, update_all
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 from headrace.pipeline.models.shared_edges import SharedEdges
 
@@ -71,6 +74,20 @@ def _shared(edges: EdgeIndex, running: RunningBatch) -> EdgeIndex:
         "cooperative: expected the edge_index of a block of the batch that the model runs on, got that of another one; "
         "pass block.edge_index of batch.blocks"
     )
+
+
+@register
+def update_all_of_ranks(
+    block: SharedBlock, message: Message, x: Tensor, reduce: str, destination: Tensor | None, edge: Tensor | None
+) -> Tensor:
+    """Return reduced messages over a block; see `SharedBlock.update_all`."""
+    if edge is not None and len(edge) != block.num_edges:
+        raise InputError(f"update_all: expected edge with a row for each of {block.num_edges} edges, got {len(edge)}")
+    running = RUNNING.get()
+    # Outside of a model nobody else draws for an edge, so ranks need not draw the same key.
+    key = int(torch.randint(1 << 62, (), device="cpu")) if running is None else running.message_key()
+    nodes = torch.arange(block.num_src, device=block.edges.indices.device)
+    return update_all(SharedEdges.of(block, nodes), message, x, reduce, destination, edge, key)
 
 
 def share_messages(model: nn.Module) -> None:

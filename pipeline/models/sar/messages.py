@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,11 +16,9 @@ from headrace.ops.aggregate.precision import widened
 from headrace.pipeline.models.by_parts.captured import captured_leaves, check_independent, number_before
 from headrace.pipeline.models.by_parts.drawing import drawing
 from headrace.pipeline.models.by_parts.parts import Tables
+from headrace.pipeline.models.by_parts.update_all import Message
 from headrace.pipeline.models.sar.rounds import Rounds, described
 from headrace.pipeline.models.sar.shard import Shard
-
-#: A function of the rows of sources, of destinations and of edges, each [n, ...] or None, that returns [n, ...].
-Message: TypeAlias = Callable[..., Tensor]
 
 
 @dataclass(frozen=True, eq=False)

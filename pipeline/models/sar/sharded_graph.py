@@ -15,9 +15,10 @@ from headrace.pipeline.distributed.channel import Comm, check_channel
 from headrace.pipeline.distributed.comm import world_comm
 from headrace.pipeline.distributed.graph_shard import GraphShard
 from headrace.pipeline.distributed.job import is_distributed
+from headrace.pipeline.models.by_parts.update_all import Message
 from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.sar.attention import Attend, Options
-from headrace.pipeline.models.sar.messages import Message, Update, UpdateAll
+from headrace.pipeline.models.sar.messages import Update, UpdateAll
 from headrace.pipeline.models.sar.rank_edges import RankEdges, part_of
 from headrace.pipeline.models.sar.rank_graph import RankGraph, report
 from headrace.pipeline.models.sar.reductions import reduced

@@ -103,7 +103,7 @@ CASES |= {f"hr.nn.{name}": Case(make, CASES[like].edges, "block", CASES[like]) f
 
 
 #: Degrees of sources are those of edges on other ranks, and hr.nn.GCNConv asks a block for them.
-REFUSED = {"nodes": [name for name in CASES if "GCN" in name], **dict.fromkeys(CUTS, ["hr.nn.GCNConv"])}
+REFUSED = {"nodes": [name for name in CASES if "GCN" in name], **{cut: ["hr.nn.GCNConv"] for cut in CUTS}}
 
 
 @cache
