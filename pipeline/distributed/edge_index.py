@@ -14,6 +14,7 @@ _OF_EDGES = {
     "size", "dim", "numel", "__len__", "ndimension", "is_floating_point", "is_complex", "is_contiguous", "stride",
     "get_device", "__hash__", "shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_sparse",
     "is_sparse_csr", "is_cuda", "is_cpu", "is_meta", "is_quantized", "is_nested", "is_leaf", "grad_fn", "names",
+    "untyped_storage",
 }  # fmt: skip
 
 #: What leaves them as they are.

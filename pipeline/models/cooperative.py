@@ -49,7 +49,7 @@ class Cooperative(nn.Module):
     ) -> None:
         super().__init__()
         self.model = model
-        self._seed = seed
+        self._seed, self._row_local = seed, row_local
         self._num_layers = len(layers)
         self._comm: Comm | None = None
         # The last epoch in which models were compared, by rank: threads of this process may share the module.
@@ -86,7 +86,7 @@ class Cooperative(nn.Module):
             if comm is not None and comm.world_size > 1:
                 self._between.install()
             if any(isinstance(block, SharedBlock) for block in batch.blocks):
-                share_messages(self.model)
+                share_messages(self.model, self._row_local)
             out = self.model(
                 *(bind(argument, running) for argument in args),
                 **{name: bind(argument, running) for name, argument in kwargs.items()},
@@ -278,7 +278,7 @@ def cooperative(
         do not depend on ``torch.manual_seed``. Runs that differ only in torch's seed have the same masks; for other
         masks pass ``seed=torch.initial_seed()`` of rank 0 on all ranks.
     row_local
-        Modules of the model between its layers that work row by row, as you vouch for: they are not watched.
+        Modules of the model that work row by row, as you vouch for: they are not watched.
 
     Raises
     ------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,10 +29,12 @@ class _Forward:
     ----------
     module
         The layer. A copy of it has its own.
+    watches
+        Whether its operations on rows are watched.
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        self._module = module
+    def __init__(self, module: nn.Module, *, watches: bool) -> None:
+        self._module, self._watches = module, watches
         self._tried: set[bool] = set()
 
     @uncompiled
@@ -55,12 +59,13 @@ class _Forward:
             {name: shared if one is edges[0] else one for name, one in kwargs.items()},
             next_key=running.message_key,
             tries=module.training not in self._tried,
+            watches=self._watches,
         )
         self._tried.add(module.training)
         return out
 
-    def __reduce__(self) -> tuple[type[_Forward], tuple[nn.Module]]:
-        return _Forward, (self._module,)
+    def __reduce__(self) -> tuple[Callable[..., _Forward], tuple[nn.Module]]:
+        return partial(_Forward, watches=self._watches), (self._module,)
 
 
 def _shared(edges: EdgeIndex, running: RunningBatch) -> EdgeIndex:
@@ -90,12 +95,20 @@ def update_all_of_ranks(
     return update_all(SharedEdges.of(block, nodes), message, x, reduce, destination, edge, key)
 
 
-def share_messages(model: nn.Module) -> None:
-    """Let the layers of PyG in a model take the ``edge_index`` of blocks that ranks share."""
+def share_messages(model: nn.Module, row_local: Sequence[nn.Module]) -> None:
+    """Let the layers of PyG in a model take the ``edge_index`` of blocks that ranks share.
+
+    Parameters
+    ----------
+    model
+        The model.
+    row_local
+        Modules that are not watched.
+    """
     if "torch_geometric.nn" not in sys.modules:
         return
     from torch_geometric.nn import MessagePassing
 
     for module in model.modules():
         if isinstance(module, MessagePassing) and "forward" not in vars(module):
-            vars(module)["forward"] = _Forward(module)
+            vars(module)["forward"] = _Forward(module, watches=module not in set(row_local))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -73,7 +74,8 @@ class WatchedModules:
         """Call a module, watched if need be."""
         watch = running_watch()
         if forward.module in self._trusted:
-            return forward.plain(*args, **kwargs) if watch is None else _paused(watch, forward.plain, args, kwargs)
+            plain = partial(forward.plain, *args, **kwargs)
+            return plain() if watch is None else watch.trusted(plain)
         if watch is None:
             ranks = self._ranks()
             if ranks is None or running_seam() is not None or not _takes_rows((args, kwargs), ranks.numbers):
@@ -172,17 +174,6 @@ def check_row_local(modules: Sequence[nn.Module], model: nn.Module, caller: str)
                 f"calls, {caller}(..., row_local=[model.between])"
             )
     return modules
-
-
-def _paused(watch: RowWatch, plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a module that is exact by itself, and take what it returns for rows."""
-    is_paused, watch.is_paused = watch.is_paused, True
-    try:
-        out = plain(*args, **kwargs)
-    finally:
-        watch.is_paused = is_paused
-    watch.trust(out)
-    return out
 
 
 def _takes_rows(values: Any, numbers: frozenset[int]) -> bool:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from headrace.ops.errors import InputError
 from headrace.ops.forks import ProcessLock
 from headrace.pipeline.distributed.edge_index import EdgeIndex
 from headrace.pipeline.models.adapters.values_of_edges import Normalised
+from headrace.pipeline.models.by_parts.row_watch import running_watch
 from headrace.pipeline.models.by_parts.seam import running_seam
 from headrace.pipeline.models.message_graph import GraphShare, factor_of_degrees, loop_values, with_loops
 
@@ -98,11 +100,24 @@ def _softmax(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return softmax
 
 
+def exact(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function that is exact on ranks: a layer that is watched gives it rows, and gets rows."""
+    watch = running_watch()
+    if watch is None:
+        return function(*args, **kwargs)
+    watch.check((args, kwargs))
+    out = watch.trusted(partial(function, *args, **kwargs))
+    watch.enter(out, [len(one) for one in tree_leaves(out) if isinstance(one, Tensor) and one.dim()])
+    return out
+
+
 def _of_edges(ours: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def instead(original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def call(edge_index: Any, *args: Any, **kwargs: Any) -> Any:
-            return (ours if isinstance(edge_index, EdgeIndex) else original)(edge_index, *args, **kwargs)
+            if not isinstance(edge_index, EdgeIndex):
+                return original(edge_index, *args, **kwargs)
+            return exact(ours, edge_index, *args, **kwargs)
 
         return call
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.distributed.edge_index import EdgeIndex
-from headrace.pipeline.models.adapters.pyg_functions import known_functions
+from headrace.pipeline.models.adapters.pyg_functions import exact, known_functions
 from headrace.pipeline.models.adapters.values_of_edges import OfMessages, ValuesOfEdges
-from headrace.pipeline.models.by_parts.seam import Count
+from headrace.pipeline.models.by_parts.row_watch import RowWatch, running_watch
+from headrace.pipeline.models.by_parts.seam import Count, storage_of
 from headrace.pipeline.models.by_parts.staged import Edges, Staged
 from headrace.pipeline.models.message_graph import GraphShare
 
@@ -55,6 +58,7 @@ def call_layer(
     *,
     next_key: Callable[[], int],
     tries: bool,
+    watches: bool,
 ) -> Any:
     """Call a layer's own forward, with what its ``propagate`` and ``edge_updater`` do done by parts.
 
@@ -69,7 +73,9 @@ def call_layer(
     next_key
         Returns the key of the next masks of dropout.
     tries
-        Whether messages are tried with fewer edges.
+        Whether messages are tried with fewer edges, as at the first call.
+    watches
+        Whether the rest of the forward of a user's own layer is watched then.
     """
     if kwargs.get("return_attention_weights") is not None:
         raise InputError(f"{kind.__name__}: return_attention_weights= cannot be had where ranks share edges")
@@ -77,18 +83,59 @@ def call_layer(
     vars(layer).update(vars(module))  # the very same parameters and modules
     edges = next(one for one in (*args, *kwargs.values()) if isinstance(one, EdgeIndex))
     calls = _Calls(layer, edges.graph.origin, next_key, tries=tries)
-    own = {"propagate": calls.propagate, "edge_updater": calls.edge_updater}
+    own = {"propagate": calls.exact_propagate, "edge_updater": calls.edge_updater}
     # Buffers that the layer sets are those of the next call, not of the backward direction of this one.
     vars(layer).update(own, _buffers={**module._buffers})  # noqa: SLF001 - of modules
+    is_own = not kind.__module__.startswith("torch_geometric.")
+    is_watched = tries and watches and is_own and edges.graph.parts.only is None and running_watch() is None
     try:
         with known_functions(kind):
-            return kind.forward(layer, *args, **kwargs)
+            return (
+                _watched(kind, layer, edges.graph, args, kwargs) if is_watched else kind.forward(layer, *args, **kwargs)
+            )
     finally:
         for name in own:
             del vars(layer)[name]  # which know the layer
         buffers = layer._buffers  # noqa: SLF001
         vars(module).update({name: value for name, value in vars(layer).items() if name != "_buffers"})
         module._buffers.update(buffers)  # noqa: SLF001
+
+
+class _ForwardWatch(RowWatch):
+    """Watches the forward of a user's own layer, which passes messages by ``propagate`` alone."""
+
+    def refusal(self, problem: str) -> InputError:
+        """Return the error for a forward that does not work row by row."""
+        return InputError(
+            "expected the forward of a layer to work row by row but for propagate(), as each rank has some rows, got "
+            f"{problem}; a norm over all nodes is nn.BatchNorm1d, between layers"
+        )
+
+
+def _watched(
+    kind: type[nn.Module], layer: nn.Module, graph: GraphShare, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Call the forward of a layer, and refuse what does not work row by row."""
+    storages: set[int] = set()
+
+    def apart(value: Any) -> Any:
+        """Return rows in memory of their own, by which they are known: those of destinations are often in a table."""
+        if not isinstance(value, Tensor) or isinstance(value, EdgeIndex) or value.layout != torch.strided:
+            return value
+        is_known = storage_of(value) in storages
+        storages.add(storage_of(value))
+        return value.clone() if is_known else value
+
+    args, kwargs = tree_map(apart, (tuple(args), dict(kwargs)))
+    watch = _ForwardWatch(layer, "", "")
+    try:
+        watch.enter((args, kwargs), {graph.num_src, graph.num_dst, graph.num_edges})
+        with watch:
+            out = kind.forward(layer, *args, **kwargs)
+        watch.check(out)
+    finally:
+        watch.close()
+    return out
 
 
 class _Calls:
@@ -100,7 +147,15 @@ class _Calls:
     def edge_updater(self, edge_index: Any, size: Any = None, **given: Any) -> _Updated:
         """Compute nothing yet."""
         del size
+        watch = running_watch()
+        if watch is not None:
+            watch.check(given)
         return _Updated(self, given, self._graph_of(edge_index).num_edges)
+
+    def exact_propagate(self, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
+        """Pass messages, which are watched by themselves."""
+        rows: Tensor = exact(self.propagate, edge_index, size, **given)
+        return rows
 
     def propagate(self, edge_index: Any, size: Any = None, **given: Any) -> Tensor:
         """Compute messages, and reduce them, shard by shard."""

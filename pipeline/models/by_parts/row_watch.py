@@ -8,7 +8,7 @@ so that any view of them shows which dimension has them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -123,9 +123,15 @@ class RowWatch(TorchFunctionMode):
             elif not self._is_known(storage_of(value)):
                 self._hold(value, self._others)
 
-    def trust(self, out: Any) -> None:
-        """Take what a module returned, which is exact by itself, for rows, or else for the same with any rows."""
+    def trusted(self, call: Callable[[], Any]) -> Any:
+        """Return the result of a module that is exact by itself: rows, or else the same with any rows."""
+        is_paused, self.is_paused = self.is_paused, True
+        try:
+            out = call()
+        finally:
+            self.is_paused = is_paused
         self.enter(out, {rows.number for rows in self._rows.values()})
+        return out
 
     def check(self, out: Any) -> None:
         """Refuse results that are not known to be rows, or the same for any rows."""

@@ -41,6 +41,7 @@ class AnyPygLayer(ReplacedLayer):
             {name: edges if one is graphs[0] else one for name, one in kwargs.items()},
             next_key=self.keys.next,
             tries=self.training not in self.tried,
+            watches=not self.is_row_local,
         )
         self.tried.add(self.training)
         return out

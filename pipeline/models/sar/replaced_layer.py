@@ -27,6 +27,7 @@ class ReplacedLayer(nn.Module):
     keys: DropoutKeys
     name: str
     replaced: type[nn.Module]
+    is_row_local = False  # as a user vouches for
 
     @classmethod
     def of(cls, layer: nn.Module, keys: DropoutKeys, name: str) -> Self:

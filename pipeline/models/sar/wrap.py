@@ -94,7 +94,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0, row_local: Seq
     Messages of one edge must not depend on others, but by sums, means, largest and smallest messages and softmaxes of a
     destination; masks of dropout belong to edges. This is seen by their operations, and tried with fewer edges at a
     layer's first call. Operations of ``forward`` and ``update`` on rows of nodes must work row by row, as elsewhere in
-    the model.
+    the model; those of a user's own layer for PyG are watched, too.
 
     Operations row by row stay unchanged. Two more kinds of modules are replaced: `nn.BatchNorm1d` by one over the rows
     of all ranks, and `nn.Dropout` by one with masks that depend on `seed`, the call and the node (masks of attention on
@@ -125,7 +125,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0, row_local: Seq
     seed
         The seed of dropout masks; the same on all ranks.
     row_local
-        Modules of the model that work row by row, as you vouch for: they are not watched.
+        Modules of the model that work row by row, as you vouch for, layers too: they are not watched.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def wrap(model: nn.Module, graph: ShardedGraph, *, seed: int = 0, row_local: Seq
         check_same(graph.comm, words, "hr.sar.wrap: expected one model and seed on all ranks")
     with graph:
         remove_watch(model)
-        model = _replace(model, graph, seed, replaced)
+        model = _replace(model, graph, seed, replaced, {*row_local})
         if graph.world_size > 1:
             _watch_modules(model, graph, row_local)
         return model
@@ -168,7 +168,11 @@ def _replaced_kinds(model: nn.Module) -> dict[type[nn.Module], type[ReplacedLaye
 
 
 def _replace(
-    model: nn.Module, graph: ShardedGraph, seed: int, replaced: dict[type[nn.Module], type[ReplacedLayer]]
+    model: nn.Module,
+    graph: ShardedGraph,
+    seed: int,
+    replaced: dict[type[nn.Module], type[ReplacedLayer]],
+    row_local: set[nn.Module],
 ) -> nn.Module:
     # Those of an earlier call go on where they are, so that no mask comes again.
     known = [*keys_by_name(model).values()]
@@ -187,7 +191,9 @@ def _replace(
         kind = replaced[type(old)]
         if kind.refusal(old) and _is_pyg(type(old)):  # an option that the layer of this class does not know
             kind = AnyPygLayer
-        return kind.of(old, DropoutKeys(seed, next(number)), names[old])
+        new = kind.of(old, DropoutKeys(seed, next(number)), names[old])
+        new.is_row_local = old in row_local
+        return new
 
     for kind in replaced:
         model = replace_modules(model, kind, layer)

@@ -304,6 +304,13 @@ class OverRows(pyg.MessagePassing):
         return self.norm(x_j)
 
 
+class Centred(pyg.MessagePassing):
+    """Subtracts the mean over rows, of which a rank has some."""
+
+    def forward(self, x: Any, edge_index: Any) -> Tensor:
+        return self.propagate(edge_index, x=(x[0] - x[0].mean(0), x[1]))
+
+
 class Capturing(pyg.MessagePassing):
     """Looks up rows of destinations that it does not give to propagate."""
 
@@ -317,6 +324,7 @@ class Capturing(pyg.MessagePassing):
 
 REFUSALS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "batch normalisation of messages": (OverRows, "batch normalisation of input rows, or inside a layer"),
+    "forward": (Centred, r"row by row but for propagate.*Centred, which .*test_pyg_on_shared_edges.py:\d+"),
     "rows of destinations": (Capturing, "rows of owned nodes go to propagate"),
     "flow": (lambda: pyg.SAGEConv(WIDTH, OUT, flow="target_to_source"), "SAGEConv with flow='target_to_source'"),
     "cached": (

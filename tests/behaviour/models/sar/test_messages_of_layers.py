@@ -123,6 +123,26 @@ def test_other_refusals():
         model(x, edge_index())
 
 
+class Centred(pyg.MessagePassing):
+    """Subtracts the mean over rows, of which a rank has some, before it passes messages."""
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        return self.propagate(edge_index, x=x - x.mean(0))
+
+
+def test_the_forward_of_a_users_layer_is_watched_on_several_ranks():
+    def work(comm: hr.Comm, **options: Any) -> None:
+        layer = Centred()
+        place = hr.sar.ShardedGraph(graph(), owners("hash", comm.world_size), comm)
+        hr.sar.wrap(layer, place, row_local=[layer] if options else [])(place.rows(features(NUM_NODES, WIDTH)), place)
+
+    words = r"work row by row but for propagate.*Centred, which .*test_messages_of_layers\.py:\d+"
+    with pytest.raises(hr.InputError, match=words):
+        run_ranks(2, work)
+    run_ranks(1, work)
+    run_ranks(2, lambda comm: work(comm, vouches=True))
+
+
 class Counting(pyg.MessagePassing):
     """A layer that changes with its calls."""
 
