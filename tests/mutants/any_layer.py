@@ -14,6 +14,19 @@ _REFUSED = "tests/behaviour/models/sar/test_messages_of_layers.py::test_messages
 
 ANY_LAYER = (
     Mutant(
+        _PARTS + "seam.py",
+        "        self._of_rows[storage_of(out)] = out\n        if not is_known",
+        "        if not is_known",
+        "tests/behaviour/models/sar/test_messages_of_layers.py::test_rows_behind_reductions_are_watched[update-centred]",
+    ),
+    Mutant(
+        _PARTS + "seam.py",
+        "            self._mark_rows(of_rows, out)\n",
+        "",
+        "tests/behaviour/models/sar/test_messages_of_layers.py::"
+        "test_rows_behind_reductions_are_watched[update-rescaled]",
+    ),
+    Mutant(
         _PARTS + "statistics.py",
         "self.value[rows] = torch.logaddexp(self.value[rows], value)",
         "self.value[rows] = torch.maximum(self.value[rows], value)",

@@ -178,7 +178,6 @@ class _Calls:
                     graph.num_src,
                 ):  # what has as many rows is taken for rows of nodes
                     values = own
-                values |= {"size": [edges.num_dst] * 2, "size_i": edges.num_dst, "dim_size": edges.num_dst}
                 rows = layer.aggregate(message, **collect("aggregate", values))
                 out = layer.update(rows, **collect("update", own))
             for name, value in vars(layer).items():

@@ -46,6 +46,9 @@ _OF_DESTINATIONS = ABOUT | {
 }  # fmt: skip
 
 
+#: Operations that look rows up by an index.
+_LOOKUPS = {"index_select", "gather", "__getitem__", "embedding"}
+
 #: Operations of which all numbers are sizes.
 _SIZED = {"new_zeros", "new_ones", "new_empty", "view", "reshape", "expand"}
 
@@ -90,6 +93,7 @@ class Seam(TorchFunctionMode):
         self._num_edges, self._num_masks = len(edge_ids), 0
         #: By storage; tensors are held, so that no other one gets theirs.
         self._of_edges: dict[int, Tensor] = {}
+        self._of_rows: dict[int, Tensor] = {}  # of destinations
         self._destinations: dict[int, Tensor] = {}
         self._unknown: dict[int, Tensor] = {}
         self._constants: dict[int, Tensor] = {}
@@ -99,7 +103,7 @@ class Seam(TorchFunctionMode):
     def close(self) -> None:
         """Let go of all tensors, and of what was asked for reductions, which knows this."""
         del self._reduce
-        for held in (self._of_edges, self._destinations, self._unknown, self._constants, self.used):
+        for held in (self._of_edges, self._of_rows, self._destinations, self._unknown, self._constants, self.used):
             held.clear()
 
     def rows_of_edges(self, values: Iterable[Any]) -> None:
@@ -158,13 +162,16 @@ class Seam(TorchFunctionMode):
         problem = problem_of_rows(func, name, args, kwargs, of_edges) if of_edges else ""
         if of_edges and not problem and plain not in _SIZED and _has_count((args, kwargs)):
             problem = f"computes with the number of destinations, in {name}"
+        of_rows = [one for one in tensors if storage_of(one) in self._of_rows]
+        if of_rows and not problem and not (index and plain in _LOOKUPS):
+            problem = self._problem_of_destinations(func, name, args, kwargs, of_rows)
         if not problem and name not in ABOUT and any(self._is_turned(one) for one in tensors):
             problem = f"uses rows of edges in another order of dimensions, in {name}"
         if problem:
             raise _refusal(problem)
         if name == "dropout" and of_edges:
             out = self._dropped(*args, **kwargs)
-        elif index and plain in ("index_select", "__getitem__", "embedding") and not self._num_dst:
+        elif index and plain in _LOOKUPS - {"gather"} and not self._num_dst:
             table = next(one for one in tensors if not self.is_destinations(one))
             # For the rows of a rank that has none, with gradients as on other ranks.
             out = table.new_zeros(self._num_edges, *table.shape[1:]) + 0 * table.sum()
@@ -176,7 +183,26 @@ class Seam(TorchFunctionMode):
             self._constants[storage_of(out)] = out
         elif name not in ABOUT:
             self._mark(name, args, tensors, index, of_edges, out)
+            self._mark_rows(of_rows, out)
         return out
+
+    def _problem_of_destinations(
+        self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], rows: Sequence[Tensor]
+    ) -> str:
+        """Return why an operation on reduced messages does not work row by row; "" if it does."""
+        if name in ABOUT and name != "__get__":
+            return ""
+        if any(one.numel() and len(one) != self._num_dst for one in rows):
+            return f"takes some of the destinations, in {name}"
+        if without_underscore(name) not in _SIZED and _has_count((args, kwargs)):
+            return f"computes with the number of destinations, in {name}"
+        return problem_of_rows(func, name, args, kwargs, rows, [0] * len(rows))
+
+    def _mark_rows(self, of_rows: Sequence[Tensor], out: Any) -> None:
+        """Know the results of an operation on reduced messages for rows of destinations."""
+        for one in tree_leaves(out) if of_rows else ():
+            if isinstance(one, Tensor) and one.dim() and len(one) == self._num_dst and not self._is_of_edges(one):
+                self._of_rows[storage_of(one)] = one
 
     def _check_use(
         self,
@@ -190,7 +216,7 @@ class Seam(TorchFunctionMode):
         plain = without_underscore(name)
         if plain not in _OF_DESTINATIONS:
             raise _refusal(f"uses the destinations of edges in {name}, but neither to reduce messages nor to look up")
-        if plain not in ("index_select", "gather", "__getitem__", "embedding"):
+        if plain not in _LOOKUPS:
             return
         if any(args[0] is one for one in index) and plain != "embedding":
             if plain != "__getitem__" or chooses_rows(args[1], index, writes=False):
@@ -268,6 +294,7 @@ class Seam(TorchFunctionMode):
             count, _ = self._reduce("sum", source.detach().new_ones(len(source)))
             out = value.where((count > 0).view(-1, *(1 for _ in value.shape[1:])), base)
         out = base.copy_(out) if name.endswith("_") else out
+        self._of_rows[storage_of(out)] = out
         if not is_known:
             self._unknown[storage_of(out)] = out
         return out

@@ -130,6 +130,52 @@ class Centred(pyg.MessagePassing):
         return self.propagate(edge_index, x=x - x.mean(0))
 
 
+class Behind(pyg.MessagePassing):
+    """Does something with what messages were reduced to, in one of two methods."""
+
+    def __init__(self, function: Any, where: str) -> None:
+        super().__init__(node_dim=0)
+        self.function, self.where = function, where
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        return self.propagate(edge_index, x=x)
+
+    def aggregate(self, inputs: Tensor, index: Tensor, dim_size: int) -> Tensor:
+        out = inputs.new_zeros(dim_size, inputs.shape[1]).index_add(0, index, inputs)
+        return self.function(out, dim_size) if self.where == "aggregate" else out
+
+    def update(self, out: Tensor, dim_size: int) -> Tensor:
+        return self.function(out, dim_size) if self.where == "update" else out
+
+
+def size_of_all(rows: Tensor, number: int) -> Tensor:
+    return rows / number
+
+
+def centred(rows: Tensor, number: int) -> Tensor:
+    return rows - rows.mean(0)
+
+
+def rescaled(rows: Tensor, number: int) -> Tensor:
+    rows = rows * 2
+    return rows / rows.norm()
+
+
+def without_the_last(rows: Tensor, number: int) -> Tensor:
+    return torch.cat([rows[:-1] * 2, rows[-1:]])
+
+
+@pytest.mark.parametrize("function", [size_of_all, centred, rescaled, without_the_last])
+@pytest.mark.parametrize("where", ["aggregate", "update"])
+def test_rows_behind_reductions_are_watched(function, where):
+    def work(comm: hr.Comm) -> None:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", comm.world_size), comm)
+        hr.sar.wrap(Behind(function, where), place)(place.rows(features(NUM_NODES, WIDTH)), place)
+
+    with pytest.raises(hr.InputError, match=r"test_messages_of_layers\.py:\d+"):
+        run_ranks(2, work)
+
+
 def test_the_forward_of_a_users_layer_is_watched_on_several_ranks():
     def work(comm: hr.Comm, **options: Any) -> None:
         layer = Centred()
