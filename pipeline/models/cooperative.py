@@ -230,8 +230,7 @@ def cooperative(
     row by row are exact. Two kinds of modules are replaced, in place, by exact ones: every `nn.BatchNorm1d` by one over
     the rows of all ranks, every `nn.Dropout` by one with masks by node, or by edge if a layer calls it `attn_drop`, as
     DGL does. Subclasses of these, other kinds of batch normalisation and dropout, and PyG's norms over many rows
-    (``GraphNorm``, ``PairNorm``, ...) are refused. `F.dropout`, which PyG's layers use, draws independently on each
-    rank.
+    (``GraphNorm``, ``PairNorm``, ...) are refused. `F.dropout`, which PyG's layers use, draws on each rank by itself.
 
     `torch.utils.checkpoint` may wrap operations between layers; it then uses the same masks again. With several ranks
     it is refused around layers, because their input is received from other ranks.
@@ -246,13 +245,14 @@ def cooperative(
 
     A rank has all sampled in-edges of the nodes that it owns, but only some of the out-edges of a source. Results from
     in-edges are exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`). DGL blocks count the
-    out-edges on all ranks (``norm="both"`` and ``"left"``), in two more collectives for each such layer. Results that
-    depend on edges of other nodes or on all rows are not exact: degrees of sources (PyG's `GCNConv` with its defaults,
-    DGL's ``EdgeWeightNorm("both")``), messages that are passed twice, means over all rows. Therefore each layer is
-    tried in the first batch of its mode, training or evaluation: it is called two or three more times, without
-    gradients, with other edges and rows for some nodes. It is refused if the rows of the other nodes change. Its
-    buffers and random state are restored, and its hooks do not run. Layers that pass messages along edges which are not
-    among their arguments, and rows by type, as in ``HeteroConv``, are refused, too.
+    out-edges on all ranks (``norm="both"`` and ``"left"``), in two more collectives for each such layer. Layers of PyG
+    that call its ``gcn_norm``, and `hr.nn.GCNConv`, have the in-degrees of sources from their owners, in one more. Other
+    results that depend on edges of other nodes or on all rows are not exact: degrees of sources that a layer counts,
+    DGL's ``EdgeWeightNorm("both")``, messages that are passed twice, means over all rows. So each layer is tried in the
+    first batch of its mode, training or evaluation: it is called two or three more times, without gradients, with other
+    edges and rows for some nodes. It is refused if the rows of the other nodes change. Its buffers and random state are
+    restored, and its hooks do not run. Layers that pass messages along edges that are not among their arguments, and
+    rows by type, as in ``HeteroConv``, are refused, too.
 
     Modules between layers are watched at their first call in each mode: an operation that mixes rows, counts them or
     depends on their positions is refused with its line, as ``nn.Softmax(dim=0)``, attention along rows, aggregations.
@@ -311,6 +311,11 @@ def _check_layers(model: nn.Module, layers: Sequence[nn.Module]) -> None:
             raise InputError(
                 f"cooperative: {type(module).__module__}.{type(module).__name__} has a loss of its own over the edges "
                 "of a batch, of which each rank has some; use GATConv or GATv2Conv"
+            )
+        if getattr(module, "cached", False) is True:
+            raise InputError(
+                f"cooperative: expected cached=False, got {type(module).__module__}.{type(module).__name__} with "
+                "cached=True, which keeps the edges of its first batch"
             )
     for number, layer in enumerate(layers):
         if not isinstance(layer, nn.Module):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from traceback import format_exception
 from typing import Any
 
@@ -13,6 +14,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data.batch import MiniBatch
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.exchange import Exchange
+from headrace.pipeline.models.adapters.pyg_functions import known_functions
 from headrace.pipeline.models.cooperative_trial import try_layer
 from headrace.pipeline.models.recomputation import is_recomputing
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch, cannot_be_recomputed
@@ -37,7 +39,7 @@ def exchange_rows_of(number: int, layer: nn.Module) -> None:
         )
     object.__setattr__(layer, _MARK, True)
     layer.register_forward_pre_hook(_exchange_input(number), with_kwargs=True)
-    layer.register_forward_hook(_leave(number))
+    layer.register_forward_hook(_leave(number), always_call=True)
 
 
 def num_rows_before(batch: MiniBatch, layer: int) -> int:
@@ -61,6 +63,8 @@ def _exchange_input(number: int) -> Any:
             return None
         running.enter(number)
         comm = running.comm
+        if running.shares_nodes:
+            running.functions = _with_degrees(layer)
         exchanged = comm is not None and not running.batch.exchanges[number].stays
         object.__setattr__(layer, _EXCHANGED, exchanged)
         with _told_to_all(comm):
@@ -79,6 +83,15 @@ def _exchange_input(number: int) -> Any:
     return hook
 
 
+def _with_degrees(layer: nn.Module) -> ExitStack:
+    """Let PyG's layers have the degrees of sources from the ranks that own these, until the stack is closed."""
+    stack = ExitStack()
+    for kind in {type(one) for one in layer.modules()}:
+        if hasattr(sys.modules.get(kind.__module__), "gcn_norm"):
+            stack.enter_context(known_functions(kind))
+    return stack
+
+
 def _of_sources(
     running: RunningBatch, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -92,14 +105,13 @@ def _of_sources(
     _check_no_dictionaries(number, (*args, *kwargs.values()))
     if not running.needs_exchange(number):
         return args, kwargs
-    for place, argument in enumerate(args):
+    for argument in (*args, *kwargs.values()):
         rows = _exchanged(running, number, argument)
-        if rows is not None:
-            return (*args[:place], rows, *args[place + 1 :]), kwargs
-    for name, argument in kwargs.items():
-        rows = _exchanged(running, number, argument)
-        if rows is not None:
-            return args, {**kwargs, name: rows}
+        if rows is not None:  # the same rows may be there twice, as in GCN2Conv
+            return (
+                tuple(rows if one is argument else one for one in args),
+                {name: rows if one is argument else one for name, one in kwargs.items()},
+            )
     raise InputError(
         f"cooperative: no argument of layer {number} has a row for each of this rank's "
         f"{num_rows_before(running.batch, number)} nodes; expected h, or a pair (h, h[:num_dst])"

@@ -168,7 +168,7 @@ class _Trial:
     ) -> Tensor | None:
         """Return the rows that the layer returns first; None if it returns none, or fails."""
         generators.restore()
-        token = RUNNING.set(dataclasses.replace(running or self.running))
+        token = RUNNING.set(dataclasses.replace(running or self.running, is_trial=True))
         try:
             out = call_without_trace(self.layer, args, kwargs, training=training)
         except Exception:  # noqa: BLE001 - another input than the user's may be none that the layer takes

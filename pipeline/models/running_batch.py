@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from headrace.ops.errors import InputError
@@ -43,6 +45,10 @@ class RunningBatch:
         Calls of functions of messages so far, whose masks are those of edges.
     seed
         Of dropout.
+    is_trial
+        Whether a layer is tried out on this rank alone.
+    functions
+        What the layer that the model is in has in the place of other libraries' functions.
     """
 
     batch: MiniBatch
@@ -53,6 +59,8 @@ class RunningBatch:
     num_dropouts: int = 0
     num_messages: int = 0
     seed: int = 0
+    is_trial: bool = False
+    functions: ExitStack | None = None
 
     @staticmethod
     def of(batch: MiniBatch, seed: int = 0) -> RunningBatch:
@@ -83,6 +91,13 @@ class RunningBatch:
         exchanges = self.batch.exchanges
         self.nodes = exchanges[layer + 1].owned if exchanges else self.batch.n_id
         self.layer = None
+        self.close()
+
+    def close(self) -> None:
+        """Give other libraries' functions back."""
+        functions, self.functions = self.functions, None
+        if functions is not None:
+            functions.close()
 
     @property
     def each_once(self) -> bool:
@@ -101,6 +116,36 @@ class RunningBatch:
         exchanged = self.batch.exchange(layer, rows)
         self.num_exchanged = layer + 1
         return exchanged
+
+    @property
+    def shares_nodes(self) -> bool:
+        """Whether the layer that the model is in has sources whose in-edges are on other ranks."""
+        return self.layer is not None and self.comm is not None and self.comm.world_size > 1
+
+    @property
+    def num_destinations(self) -> int:
+        """The number of destinations that this rank has in the layer that the model is in."""
+        assert self.layer is not None
+        return self.batch.blocks[self.layer].num_dst
+
+    def at_sources(self, values: Tensor, others: float, number: int) -> Tensor:
+        """Return the values of a layer's sources from those of its destinations, which their owners know.
+
+        Parameters
+        ----------
+        values: floating[num_dst]
+            Of this rank's destinations.
+        others
+            The value of nodes that are no destinations on any rank.
+        number
+            Sources.
+        """
+        assert self.layer is not None  # see `shares_nodes`
+        if self.is_trial:  # other ranks take no part; what other nodes have stays the same
+            return values.new_ones(number)
+        owned = self.batch.exchanges[self.layer].owned
+        rows = torch.cat([values, values.new_full((len(owned) - len(values),), others)])
+        return self.batch.exchange(self.layer, rows[:, None])[:, 0]
 
     def sources(self, block: Block, rows: Tensor) -> Tensor:
         """Return the rows of a block's sources.

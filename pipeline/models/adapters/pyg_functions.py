@@ -20,6 +20,7 @@ from headrace.pipeline.models.adapters.values_of_edges import Normalised
 from headrace.pipeline.models.by_parts.row_watch import running_watch
 from headrace.pipeline.models.by_parts.seam import running_seam
 from headrace.pipeline.models.message_graph import GraphShare, factor_of_degrees, loop_values, with_loops
+from headrace.pipeline.models.running_batch import RUNNING
 
 
 def edges_of(graph: GraphShare, *, has_loops: bool = True) -> EdgeIndex:
@@ -111,6 +112,48 @@ def exact(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return out
 
 
+def _gcn_norm_of_ranks(
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    num_nodes: int | None = None,
+    improved: bool = False,
+    add_self_loops: bool = True,
+    flow: str = "source_to_target",
+    dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the edges of a block with loops, and their weights by degrees that sources have from their owners."""
+    from torch_geometric.utils import add_remaining_self_loops
+    from torch_geometric.utils.num_nodes import maybe_num_nodes
+
+    running = RUNNING.get()
+    assert running is not None  # the layer that asks is in it
+    number, fill = maybe_num_nodes(edge_index, num_nodes), 2.0 if improved else 1.0
+    if add_self_loops:
+        edge_index, edge_weight = add_remaining_self_loops(edge_index, edge_weight, fill, number)
+    weight = (
+        torch.ones(edge_index.shape[1], dtype=dtype, device=edge_index.device) if edge_weight is None else edge_weight
+    )
+    sources, destinations = edge_index.flip(0) if flow == "target_to_source" else edge_index
+    degrees = weight.new_zeros(number).index_add(0, destinations, weight)
+    at_sources = running.at_sources(degrees[: running.num_destinations], fill if add_self_loops else 0.0, number)
+    of_sources, of_destinations = (one.pow(-0.5).masked_fill(one == 0, 0.0) for one in (at_sources, degrees))
+    return edge_index, of_sources[sources] * weight * of_destinations[destinations]
+
+
+def _gcn_norm_of_both(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function for edges without ends, and for those of a block whose nodes ranks share."""
+    over_parts = _of_edges(_gcn_norm)(original)
+
+    @wraps(original)
+    def gcn_norm(edge_index: Any, *args: Any, **kwargs: Any) -> Any:
+        running = RUNNING.get()
+        shares = running is not None and running.shares_nodes and not isinstance(edge_index, EdgeIndex)
+        is_list = isinstance(edge_index, Tensor) and edge_index.layout == torch.strided
+        return (_gcn_norm_of_ranks if shares and is_list else over_parts)(edge_index, *args, **kwargs)
+
+    return gcn_norm
+
+
 def _of_edges(ours: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def instead(original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
@@ -130,7 +173,7 @@ _INSTEAD: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "add_self_loops": _of_edges(_add_self_loops),
     "add_remaining_self_loops": _of_edges(_add_remaining_self_loops),
     "softmax": _softmax,
-    "gcn_norm": _of_edges(_gcn_norm),
+    "gcn_norm": _gcn_norm_of_both,
 }
 
 

@@ -29,7 +29,6 @@ from headrace.pipeline.data.block_messages import (
 )
 from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.message_graph import MessageGraph
-from headrace.pipeline.models.running_batch import RUNNING
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -208,25 +207,6 @@ def check_is_block(layer: str, block: Edges, advice: str) -> Block:
     """
     if not is_block(block):
         raise InputError(f"{layer}: expected a Block, whose degrees it reads, got {type(block).__name__}; {advice}")
-    return block
-
-
-def check_knows_sources(layer: str, block: Edges, advice: str) -> Block:
-    """Return a block that has also all in-edges of those of its sources that are destinations on any rank.
-
-    Raises
-    ------
-    InputError
-        With the advice, if ranks share the edges, or the nodes: each knows the in-edges of its own alone.
-    """
-    if is_compiled(block):
-        return block
-    block, running = check_is_block(layer, block, advice), RUNNING.get()
-    if running is not None and running.comm is not None and running.comm.world_size > 1:
-        raise InputError(
-            f"{layer}: expected a batch of one process, as it reads the degrees of sources, got one that "
-            f"{running.comm.world_size} ranks make together, where other ranks have the edges of some; {advice}"
-        )
     return block
 
 

@@ -17,15 +17,16 @@ from headrace.pipeline.models.nn.aggregate import (
     check_dtype,
     check_input,
     check_is_block,
-    check_knows_sources,
     columns,
     finite,
     has_fixed_sizes,
+    is_compiled,
     own_rows,
     weight_of,
     with_own_rows,
     without_padding,
 )
+from headrace.pipeline.models.running_batch import RUNNING
 
 
 class GCNConv(nn.Module):
@@ -33,10 +34,10 @@ class GCNConv(nn.Module):
 
     PyG's ``GCNConv(in_channels, out_channels)`` with the same parameters, ``lin.weight`` and ``bias``, computes the
     same on the block as a graph of num_src nodes: ``conv(x, block.edge_index, edge_weight)[:num_dst]``. So degrees are
-    those of the block, and a source that is not a destination only has its own loop. Over an `hr.sar.ShardedGraph`
-    degrees are those of the whole graph, for any number of ranks. To use degrees of the whole graph in minibatches, and
-    in batches that ranks make together, fetch `hr.gcn_norm` as a feature of edges and pass it as `edge_weight`, with
-    ``normalize=False``.
+    those of the block, and a source that is not a destination only has its own loop. In `hr.cooperative` ranks exchange
+    degrees: the block is that of one process. Over an `hr.sar.ShardedGraph` degrees are those of the whole graph, for
+    any number of ranks. To use these in minibatches, and in batches whose edges ranks share, fetch `hr.gcn_norm` as a
+    feature of edges and pass it as `edge_weight`, with ``normalize=False``.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ class GCNConv(nn.Module):
     ------
     InputError
         For loops without normalisation, `improved` without loops, and sizes below 1; when called, for wrong shapes
-        and dtypes, and for normalisation in `hr.cooperative` on several ranks. (A model that calls ``batch.exchange``
-        itself is not detected; it must not normalise either.)
+        and dtypes, and for normalisation where ranks share edges. (In a model that calls ``batch.exchange`` itself
+        degrees of sources are those on a rank.)
     """
 
     bias: nn.Parameter | None
@@ -124,7 +125,7 @@ class GCNConv(nn.Module):
             out = self._over_whole(x, block, weight)
         elif self.normalize:
             advice = "pass hr.gcn_norm(graph), fetched as a feature of edges, as edge_weight, with normalize=False"
-            weight, own = self._norm(x, check_knows_sources("GCNConv", block, advice), weight)
+            weight, own = self._norm(x, check_is_block("GCNConv", block, advice), weight)
             if own is None:
                 out = aggregate(block, x, "sum", weight)
             else:
@@ -174,6 +175,10 @@ class GCNConv(nn.Module):
             degree = degree + fill
             degree = torch.cat([loop, degree[num_dst:]])
         degree = degree.index_add(0, destinations, weight)
+        running = None if is_compiled(block) else RUNNING.get()
+        if running is not None and running.shares_nodes:
+            others = 0.0 if loop is None else 2.0 if self.improved else 1.0
+            degree = running.at_sources(degree[:num_dst], others, len(x))
         scale = _roots(degree)
         normalised = scale[sources] * weight * scale[destinations]
         return normalised, None if loop is None else scale[:num_dst] * loop * scale[:num_dst]

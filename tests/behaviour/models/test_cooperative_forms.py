@@ -66,6 +66,17 @@ def loss_of(size, make, call, *, kind="random", fanouts=(4, 4), batch_size=50, m
     return sum(run_ranks(size, rank))
 
 
+class OfSources(nn.Module):
+    """Divides the rows of sources by their numbers of in-edges, of which a rank does not know those of all."""
+
+    def forward(self, h: Tensor, edge_index: Tensor, weight: Tensor | None = None) -> Tensor:
+        sources, destinations = edge_index
+        weight = h.new_ones(len(sources)) if weight is None else weight
+        degrees = h.new_zeros(len(h)).index_add(0, destinations, weight)
+        messages = (h / (1 + degrees)[:, None])[sources] * weight[:, None]
+        return torch.zeros_like(h).index_add(0, destinations, messages)
+
+
 #: Blocks with as many edges as destinations, or as sources, or with few destinations in each rank.
 BLOCKS = {
     "one in-edge": {"fanouts": (1, 1)},
@@ -78,7 +89,14 @@ BLOCKS = {
 @pytest.mark.parametrize("call", [square, weighted])
 def test_layers_are_tried_on_blocks_of_any_size(blocks, call):
     with pytest.raises(hr.HeadraceError, match="a node the same row whatever edges"):
-        loss_of(2, lambda: pyg.GCNConv(WIDTH, WIDTH), call, **BLOCKS[blocks])
+        loss_of(2, OfSources, call, **BLOCKS[blocks])
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("call", [square, weighted])
+def test_degrees_of_sources_come_from_their_owners(blocks, call):
+    one, two = (loss_of(size, lambda: pyg.GCNConv(WIDTH, WIDTH), call, **BLOCKS[blocks]) for size in (1, 2))
+    assert two == pytest.approx(one, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -109,7 +127,7 @@ class Within(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv = pyg.GCNConv(WIDTH, WIDTH)
+        self.conv = OfSources()
 
 
 class InMapping(Within):

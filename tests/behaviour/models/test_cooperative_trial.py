@@ -82,6 +82,15 @@ EXACT = {
     "gcn_given": lambda: pyg.GCNConv(WIDTH, WIDTH, normalize=False),
     "loops": WithLoops,
     "drawing": Drawing,
+    "gcn": lambda: pyg.GCNConv(WIDTH, WIDTH),
+    "sg": lambda: pyg.SGConv(WIDTH, WIDTH),
+    "arma": lambda: pyg.ARMAConv(WIDTH, WIDTH),
+    "gcn2": lambda: pyg.GCN2Conv(WIDTH, alpha=0.1),
+    "eg": lambda: pyg.EGConv(WIDTH, WIDTH, num_heads=2),
+    "ssg": lambda: pyg.SSGConv(WIDTH, WIDTH, alpha=0.1),
+    "fa": lambda: pyg.FAConv(WIDTH),
+    "anti_symmetric": lambda: pyg.AntiSymmetricConv(WIDTH),
+    "lg": pyg.LGConv,
 }
 IN_OTHER_FORMS = {
     "flow": lambda: pyg.GraphConv(WIDTH, WIDTH, flow="target_to_source"),
@@ -89,20 +98,16 @@ IN_OTHER_FORMS = {
     "of_pair": OfPair,
     "hr_sage": lambda: hr.nn.SAGEConv(WIDTH, WIDTH),
     "hr_gat": lambda: hr.nn.GATConv(WIDTH, WIDTH),
+    "hr_gcn": lambda: hr.nn.GCNConv(WIDTH, WIDTH),
+    "gcn_flow": lambda: pyg.GCNConv(WIDTH, WIDTH, flow="target_to_source"),
 }
 INEXACT = {
-    "gcn": lambda: pyg.GCNConv(WIDTH, WIDTH),
     "gcn_cached": lambda: pyg.GCNConv(WIDTH, WIDTH, cached=True),
     "cheb": lambda: pyg.ChebConv(WIDTH, WIDTH, K=2),
-    "sg": lambda: pyg.SGConv(WIDTH, WIDTH),
     "sg_2": lambda: pyg.SGConv(WIDTH, WIDTH, K=2),
-    "ssg": lambda: pyg.SSGConv(WIDTH, WIDTH, alpha=0.1),
     "tag": lambda: pyg.TAGConv(WIDTH, WIDTH),
     "tag_given": lambda: pyg.TAGConv(WIDTH, WIDTH, K=2, normalize=False),
-    "arma": lambda: pyg.ARMAConv(WIDTH, WIDTH),
     "appnp": lambda: pyg.APPNP(2, 0.1),
-    "lg": pyg.LGConv,
-    "fa": lambda: pyg.FAConv(WIDTH),
     "gated_2": lambda: pyg.GatedGraphConv(WIDTH, num_layers=2),
     "super_gat": lambda: pyg.SuperGATConv(WIDTH, WIDTH),
     "pair_norm": lambda: pyg.Sequential(
@@ -111,10 +116,7 @@ INEXACT = {
     "two_layers": lambda: pyg.Sequential(
         "x, e", [(pyg.SAGEConv(WIDTH, WIDTH), "x, e -> x"), (pyg.SAGEConv(WIDTH, WIDTH), "x, e -> x")]
     ),
-    "anti_symmetric": lambda: pyg.AntiSymmetricConv(WIDTH),
-    "gcn2": lambda: pyg.GCN2Conv(WIDTH, alpha=0.1),
     "dir": lambda: pyg.DirGNNConv(pyg.SAGEConv(WIDTH, WIDTH)),
-    "pna": lambda: pyg.EGConv(WIDTH, WIDTH, num_heads=2),
     "degrees": OfDegrees,
     "in_degrees": OfInDegrees,
     "out_edges": OfOutEdges,
@@ -241,7 +243,14 @@ def layers_of_matrices() -> None:
     [(name, pair) for name in ("sage", "sage_max", "graph_conv", "gat", "gatv2", "transformer", "gin", "gen")]
     + [(name, matrix) for name in ("sage", "graph_conv", "gin")]
     + [("sage", of_square(one)) for one in (torch.sparse_coo, torch.sparse_csr)]
-    + [("flow", flipped), ("of_block", with_block), ("hr_sage", with_block), ("hr_gat", with_block)]
+    + [
+        ("flow", flipped),
+        ("gcn_flow", flipped),
+        ("of_block", with_block),
+        ("hr_sage", with_block),
+        ("hr_gat", with_block),
+        ("hr_gcn", with_block),
+    ]
     + [("of_pair", weighted)],
 )
 def test_exact_layers_are_exact_in_other_forms_of_call(name, call, graph, store):
@@ -274,11 +283,9 @@ def test_other_layers_are_refused_on_all_ranks(name, graph, store):
 @pytest.mark.parametrize(
     ("make", "call"),
     [
-        (INEXACT["gcn"], of_square(torch.sparse_coo)),
-        (INEXACT["gcn"], of_square(torch.sparse_csr)),
-        (lambda: pyg.GCNConv(WIDTH, WIDTH, flow="target_to_source"), flipped),
+        (EXACT["gcn"], of_square(torch.sparse_coo)),
+        (EXACT["gcn"], of_square(torch.sparse_csr)),
         (OfSourceDegrees, with_block),
-        (lambda: hr.nn.GCNConv(WIDTH, WIDTH), with_block),
         (OfEdgesOfBlock, with_block),
         (OfEdgeIdsOfBlock, with_block),
         (OfFirstRowOfBlock, with_block),
@@ -316,7 +323,7 @@ def test_refusals_reach_ranks_that_do_not_refuse(graph, store):
     assert all("to give a node the same row whatever" in told[rank] for rank in range(2)), told
 
 
-@pytest.mark.parametrize("name", ["all_rows", "number", "gcn"])
+@pytest.mark.parametrize("name", ["all_rows", "number", "out_edges"])
 def test_layers_are_refused_where_all_nodes_matter(name, store):
     """Every node is a source of the first destinations: what changes is the number of rows, and degrees."""
     src, dst = torch.arange(200).repeat(60), torch.arange(60).repeat_interleave(200)
@@ -360,7 +367,7 @@ def test_small_batches_are_not_enough(store):
     errors, done = {}, [0, 0]
 
     def rank(comm):
-        net = hr.cooperative(Net(INEXACT["gcn"], square).double())
+        net = hr.cooperative(Net(INEXACT["degrees"], square).double())
         plan = hr.ItemSampler(torch.arange(100), batch_size=50).sample_neighbor(graph, [4, 4])
         try:
             with plan.fetch_feature(store, node=["x"]).loader(cooperative=True, comm=comm) as loader:
