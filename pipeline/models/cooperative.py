@@ -22,9 +22,10 @@ from headrace.pipeline.distributed.comm import sum_hook, world_comm
 from headrace.pipeline.distributed.job import is_distributed
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.bound_block import bind
-from headrace.pipeline.models.cooperative_layers import exchange_rows_of, num_rows_before
+from headrace.pipeline.models.cooperative_layers import check_layers, exchange_rows_of, num_rows_before
 from headrace.pipeline.models.cooperative_modules import CooperativeBatchNorm, CooperativeDropout, convert_modules
 from headrace.pipeline.models.replace_modules import check_replaceable
+from headrace.pipeline.models.rows_by_type import exchange_by_type, is_by_type, numbers_by_type
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 from headrace.pipeline.models.shared_layers import share_messages
 from headrace.pipeline.models.watched_modules import Ranks, WatchedModules, check_row_local
@@ -93,6 +94,8 @@ class Cooperative(nn.Module):
             )
         finally:
             RUNNING.reset(token)
+        if running.num_layers == self._num_layers and is_by_type(out) and batch.types is not None:
+            return exchange_by_type(batch, self._num_layers, out) if batch.exchanges else out
         if running.num_layers != self._num_layers or not isinstance(out, Tensor):
             raise InputError(
                 f"cooperative: expected the model to call each of its {self._num_layers} layers once and to return a "
@@ -129,6 +132,7 @@ def _ranks_of_running() -> Ranks | None:
         return None
     blocks = running.batch.blocks
     numbers = {len(running.nodes), *(size for block in blocks for size in (block.num_dst, block.num_edges))}
+    numbers |= numbers_by_type(running.batch)
     return Ranks(frozenset(numbers), lambda error: comm.fail("".join(format_exception(error))))
 
 
@@ -246,13 +250,14 @@ def cooperative(
     A rank has all sampled in-edges of the nodes that it owns, but only some of the out-edges of a source. Results from
     in-edges are exact: sums, means, attention, in-degrees (``norm="right"`` of DGL's `GraphConv`). DGL blocks count the
     out-edges on all ranks (``norm="both"`` and ``"left"``), in two more collectives for each such layer. Layers of PyG
-    that call its ``gcn_norm``, and `hr.nn.GCNConv`, have the in-degrees of sources from their owners, in one more. Other
+    that call its ``gcn_norm``, and `hr.nn.GCNConv`, have in-degrees of sources from their owners, in one more. Other
     results that depend on edges of other nodes or on all rows are not exact: degrees of sources that a layer counts,
     DGL's ``EdgeWeightNorm("both")``, messages that are passed twice, means over all rows. So each layer is tried in the
     first batch of its mode, training or evaluation: it is called two or three more times, without gradients, with other
     edges and rows for some nodes. It is refused if the rows of the other nodes change. Its buffers and random state are
-    restored, and its hooks do not run. Layers that pass messages along edges that are not among their arguments, and
-    rows by type, as in ``HeteroConv``, are refused, too.
+    restored, and its hooks do not run. Layers that pass messages along edges that are not among their arguments are
+    refused, too. A `HeteroConv` of PyG takes rows by type and ``block.edge_index_dict``; its layers are tried one by
+    one. Such a model may return rows by type: of this rank's unique seeds, by their types.
 
     Modules between layers are watched at their first call in each mode: an operation that mixes rows, counts them or
     depends on their positions is refused with its line, as ``nn.Softmax(dim=0)``, attention along rows, aggregations.
@@ -299,32 +304,8 @@ def cooperative(
     layers = as_list(layers, "cooperative: layers", "modules")
     row_local = check_row_local(row_local, model, "cooperative")
     check_replaceable(model, "cooperative", (CooperativeBatchNorm, CooperativeDropout))
-    _check_layers(model, layers)
+    check_layers(model, layers)
     return Cooperative(convert_modules(model, seed), layers, seed, row_local)
-
-
-def _check_layers(model: nn.Module, layers: Sequence[nn.Module]) -> None:
-    """Refuse layers that the model cannot call."""
-    within = set(model.modules())
-    for module in within:
-        if hasattr(module, "get_attention_loss"):
-            raise InputError(
-                f"cooperative: {type(module).__module__}.{type(module).__name__} has a loss of its own over the edges "
-                "of a batch, of which each rank has some; use GATConv or GATv2Conv"
-            )
-        if getattr(module, "cached", False) is True:
-            raise InputError(
-                f"cooperative: expected cached=False, got {type(module).__module__}.{type(module).__name__} with "
-                "cached=True, which keeps the edges of its first batch"
-            )
-    for number, layer in enumerate(layers):
-        if not isinstance(layer, nn.Module):
-            raise InputError(f"cooperative: expected modules as layers, got {type(layer).__name__} as layer {number}")
-        if layer not in within:
-            raise InputError(
-                f"cooperative: expected layers of the model, got a {type(layer).__name__} as layer {number} that is "
-                "none of its modules; pass those that it calls, cooperative(model, layers=[model.first, ...])"
-            )
 
 
 @torch.no_grad()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from traceback import format_exception
 from typing import Any
 
@@ -17,6 +18,7 @@ from headrace.pipeline.distributed.exchange import Exchange
 from headrace.pipeline.models.adapters.pyg_functions import known_functions
 from headrace.pipeline.models.cooperative_trial import try_layer
 from headrace.pipeline.models.recomputation import is_recomputing
+from headrace.pipeline.models.rows_by_type import is_by_type
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch, cannot_be_recomputed
 
 _MARK = "_exchanges_rows"  # of layers that have hooks
@@ -40,6 +42,33 @@ def exchange_rows_of(number: int, layer: nn.Module) -> None:
     object.__setattr__(layer, _MARK, True)
     layer.register_forward_pre_hook(_exchange_input(number), with_kwargs=True)
     layer.register_forward_hook(_leave(number), always_call=True)
+    for relation, conv in _layers_by_relation(layer).items():
+        conv.register_forward_pre_hook(_enter_relation(number, relation), with_kwargs=True)
+        conv.register_forward_hook(_leave_relation, always_call=True)
+
+
+def check_layers(model: nn.Module, layers: Sequence[nn.Module]) -> None:
+    """Refuse layers that the model cannot call."""
+    within = set(model.modules())
+    for module in within:
+        if hasattr(module, "get_attention_loss"):
+            raise InputError(
+                f"cooperative: {type(module).__module__}.{type(module).__name__} has a loss of its own over the edges "
+                "of a batch, of which each rank has some; use GATConv or GATv2Conv"
+            )
+        if getattr(module, "cached", False) is True:
+            raise InputError(
+                f"cooperative: expected cached=False, got {type(module).__module__}.{type(module).__name__} with "
+                "cached=True, which keeps the edges of its first batch"
+            )
+    for number, layer in enumerate(layers):
+        if not isinstance(layer, nn.Module):
+            raise InputError(f"cooperative: expected modules as layers, got {type(layer).__name__} as layer {number}")
+        if layer not in within:
+            raise InputError(
+                f"cooperative: expected layers of the model, got a {type(layer).__name__} as layer {number} that is "
+                "none of its modules; pass those that it calls, cooperative(model, layers=[model.first, ...])"
+            )
 
 
 def num_rows_before(batch: MiniBatch, layer: int) -> int:
@@ -68,19 +97,68 @@ def _exchange_input(number: int) -> Any:
         exchanged = comm is not None and not running.batch.exchanges[number].stays
         object.__setattr__(layer, _EXCHANGED, exchanged)
         with _told_to_all(comm):
-            args, kwargs = _of_sources(running, number, args, kwargs)
+            args, kwargs = _of_sources(running, number, args, kwargs, takes_types=bool(_layers_by_relation(layer)))
         if comm is None:
             return args, kwargs
-        tried: frozenset[bool] = getattr(layer, _TRIED, frozenset())
-        if comm.world_size > 1 and layer.training not in tried:
-            with _told_to_all(comm):
-                if try_layer(number, layer, args, kwargs, running):
-                    object.__setattr__(layer, _TRIED, tried | {layer.training})
+        if comm.world_size > 1 and not _layers_by_relation(layer):
+            _try_once(number, layer, args, kwargs, running)
         exchange = running.batch.exchanges[number]
         args = tuple(_counting_on_all_ranks(argument, exchange, comm) for argument in args)
         return args, {name: _counting_on_all_ranks(argument, exchange, comm) for name, argument in kwargs.items()}
 
     return hook
+
+
+def _try_once(
+    number: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], running: RunningBatch
+) -> None:
+    """Refuse a layer that is not exact, in the first batch of each mode that tells."""
+    tried: frozenset[bool] = getattr(layer, _TRIED, frozenset())
+    if layer.training not in tried:
+        with _told_to_all(running.comm):
+            if try_layer(number, layer, args, kwargs, running):
+                object.__setattr__(layer, _TRIED, tried | {layer.training})
+
+
+def _layers_by_relation(layer: nn.Module) -> dict[tuple[str, str, str], nn.Module]:
+    """Return the layers that a `HeteroConv` of PyG consists of; none of another module."""
+    kind = type(layer)
+    if kind.__name__ != "HeteroConv" or not kind.__module__.startswith("torch_geometric."):
+        return {}
+    convs: Any = layer.convs
+    return dict(convs.items())
+
+
+def _enter_relation(number: int, relation: tuple[str, str, str]) -> Any:
+    """Return a hook of a layer of a `HeteroConv`, which passes messages of one relation, and is tried in it."""
+
+    def hook(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        running = RUNNING.get()
+        if running is None or not running.shares_nodes or running.is_trial:
+            return
+        blocks = running.batch.blocks
+        block = blocks[number].relation(relation)
+        running.relation = relation, block
+        alone = running.batch.replace(blocks=(*blocks[:number], block, *blocks[number + 1 :]))
+        inside = replace(running, batch=alone, nodes=running.nodes[: block.num_src])
+        # Of the destinations' type there are rows of all sources: tried are those that the relation leads to.
+        pairs = {name: _trimmed(one, block.num_dst) for name, one in kwargs.items()}
+        _try_once(number, layer, tuple(_trimmed(one, block.num_dst) for one in args), pairs, inside)
+
+    return hook
+
+
+def _trimmed(argument: Any, num_dst: int) -> Any:
+    """Return a pair of rows of sources and destinations with those of the first destinations."""
+    is_pair = type(argument) is tuple and len(argument) == 2 and all(isinstance(one, Tensor) for one in argument)
+    return (argument[0], argument[1][:num_dst]) if is_pair else argument
+
+
+def _leave_relation(layer: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+    del layer, args, out
+    running = RUNNING.get()
+    if running is not None and not running.is_trial:
+        running.relation = None
 
 
 def _with_degrees(layer: nn.Module) -> ExitStack:
@@ -93,7 +171,7 @@ def _with_degrees(layer: nn.Module) -> ExitStack:
 
 
 def _of_sources(
-    running: RunningBatch, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+    running: RunningBatch, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, takes_types: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a layer with the rows of all its sources.
 
@@ -102,9 +180,16 @@ def _of_sources(
     InputError
         If there are none of this rank's nodes among them.
     """
-    _check_no_dictionaries(number, (*args, *kwargs.values()))
+    by_type = next((one for one in (*args, *kwargs.values()) if is_by_type(one)), None)
+    if by_type is not None and (not takes_types or running.batch.types is None):
+        raise _no_dictionaries(number, by_type)
     if not running.needs_exchange(number):
         return args, kwargs
+    if by_type is not None:
+        rows = running.exchange_by_type(number, by_type)
+        return tuple(rows if one is by_type else one for one in args), {
+            name: rows if one is by_type else one for name, one in kwargs.items()
+        }
     for argument in (*args, *kwargs.values()):
         rows = _exchanged(running, number, argument)
         if rows is not None:  # the same rows may be there twice, as in GCN2Conv
@@ -118,19 +203,15 @@ def _of_sources(
     )
 
 
-def _check_no_dictionaries(number: int, arguments: Iterable[Any]) -> None:
-    """Refuse rows and edges by type, which `HeteroConv` takes: rows are exchanged in the order of the batch's nodes."""
-    for argument in arguments:
-        if isinstance(argument, tuple | list):
-            _check_no_dictionaries(number, argument)
-        elif isinstance(argument, Mapping) and any(isinstance(one, Tensor) for one in argument.values()):
-            raise InputError(
-                f"cooperative: expected the rows of layer {number} in one tensor, in the order of batch.n_id, got a "
-                f"dictionary of {', '.join(map(str, argument))}; fetch all types as one feature and take RGCNConv, "
-                "conv((h, h[:block.num_dst]), block.edge_index, block.edge_types), or a module of your own as the "
-                "layer, which takes h and the block, calls HeteroConv with {name: h[block.types.places(name)]} and "
-                "block.edge_index_dict, and returns its rows in one tensor"
-            )
+def _no_dictionaries(number: int, rows: Mapping[Any, Any]) -> InputError:
+    """Return the error for rows and edges by type, which a user's layer takes: how it uses them cannot be seen."""
+    return InputError(
+        f"cooperative: expected the rows of layer {number} in one tensor, in the order of batch.n_id, or a HeteroConv "
+        f"of PyG, got a dictionary of {', '.join(map(str, rows))}; fetch all types as one feature and take RGCNConv, "
+        "conv((h, h[:block.num_dst]), block.edge_index, block.edge_types), or a module of your own as the layer, "
+        "which takes h and the block, calls HeteroConv with {name: h[block.types.places(name)]} and "
+        "block.edge_index_dict, and returns its rows in one tensor"
+    )
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from torch import Tensor
 from headrace.ops.errors import InputError
 from headrace.ops.random.rng import DROPOUT, stream_key
 from headrace.pipeline.models.recomputation import is_recomputing
+from headrace.pipeline.models.rows_by_type import RowsByType, exchange_by_type, types_of
 
 if TYPE_CHECKING:
-    from headrace.pipeline.data import Block, MiniBatch
+    from headrace.pipeline.data import Block, MiniBatch, TypeName
     from headrace.pipeline.distributed.channel import Comm
 
 
@@ -49,6 +50,8 @@ class RunningBatch:
         Whether a layer is tried out on this rank alone.
     functions
         What the layer that the model is in has in the place of other libraries' functions.
+    relation
+        The edge type of which messages are passed, and its edges, in a `HeteroConv`.
     """
 
     batch: MiniBatch
@@ -61,6 +64,7 @@ class RunningBatch:
     seed: int = 0
     is_trial: bool = False
     functions: ExitStack | None = None
+    relation: tuple[tuple[str, str, str], Block] | None = None
 
     @staticmethod
     def of(batch: MiniBatch, seed: int = 0) -> RunningBatch:
@@ -117,6 +121,11 @@ class RunningBatch:
         self.num_exchanged = layer + 1
         return exchanged
 
+    def exchange_by_type(self, layer: int, rows: RowsByType) -> dict[TypeName, Tensor]:
+        """Return the rows of a layer's sources by type, from those of the nodes that this rank owns."""
+        self.num_exchanged = layer + 1
+        return exchange_by_type(self.batch, layer, rows) if self.batch.exchanges else dict(rows)
+
     @property
     def shares_nodes(self) -> bool:
         """Whether the layer that the model is in has sources whose in-edges are on other ranks."""
@@ -126,7 +135,7 @@ class RunningBatch:
     def num_destinations(self) -> int:
         """The number of destinations that this rank has in the layer that the model is in."""
         assert self.layer is not None
-        return self.batch.blocks[self.layer].num_dst
+        return (self.batch.blocks[self.layer] if self.relation is None else self.relation[1]).num_dst
 
     def at_sources(self, values: Tensor, others: float, number: int) -> Tensor:
         """Return the values of a layer's sources from those of its destinations, which their owners know.
@@ -144,8 +153,18 @@ class RunningBatch:
         if self.is_trial:  # other ranks take no part; what other nodes have stays the same
             return values.new_ones(number)
         owned = self.batch.exchanges[self.layer].owned
-        rows = torch.cat([values, values.new_full((len(owned) - len(values),), others)])
-        return self.batch.exchange(self.layer, rows[:, None])[:, 0]
+        if self.relation is None:
+            rows = torch.cat([values, values.new_full((len(owned) - len(values),), others)])
+            return self.batch.exchange(self.layer, rows[:, None])[:, 0]
+        (source, _, destination), _ = self.relation
+        if source != destination:
+            raise InputError(
+                "cooperative: expected degrees of both ends in a relation within one type of nodes, got "
+                f"{source!r} and {destination!r}"
+            )
+        of_type = types_of(self.batch).of(owned).count(source)
+        rows = torch.cat([values, values.new_full((of_type - len(values),), others)])
+        return exchange_by_type(self.batch, self.layer, {source: rows[:, None]})[source][:, 0]
 
     def sources(self, block: Block, rows: Tensor) -> Tensor:
         """Return the rows of a block's sources.
