@@ -7,6 +7,8 @@ from mutants.mutant import Mutant
 _KINDS = "tests/behaviour/models/test_hybrid_parallel.py::test_every_kind_of_message"
 _CASES = "tests/behaviour/models/test_hybrid_parallel_cases.py::"
 _WORK = "tests/behaviour/models/test_hybrid_parallel_work.py::"
+_PYG = "tests/behaviour/models/test_pyg_on_shared_edges.py::"
+_SHARED = "pipeline/models/shared_edges.py"
 _SHARDS = "tests/pipeline/distributed/test_edge_shard.py::"
 _REWRITES = "tests/behaviour/passes/test_shared_edges.py::"
 
@@ -94,5 +96,60 @@ HYBRID = (
         "if stage.takes_all:",
         "if True:",
         _REWRITES + "test_refuses_what_needs_all_edges_of_a_node",
+    ),
+    # Layers of PyG on shared edges.
+    Mutant(
+        _SHARED,
+        "statistic.add(value[of_rank], None if ties is None else ties[of_rank], mirrors.rows[of_rank])",
+        "statistic.add(value[:0], None if ties is None else ties[:0], mirrors.rows[:0])",
+        _PYG + "test_rows_and_gradients_are_those_of_one_process[sage]",
+    ),
+    Mutant(
+        _SHARED,
+        "add_to(self._of_rows, [*of_sources, *of_destinations])",
+        "self._of_rows = [*of_sources, *of_destinations]",
+        _PYG + "test_rows_and_gradients_are_those_of_one_process[attending]",
+    ),
+    Mutant(
+        _SHARED,
+        "own = (sources < self.sources.num_own) & (ends < self.targets.num_own)",
+        "own = sources < 0",
+        _PYG + "test_layers_that_take_one_table[gcn]",
+    ),
+    Mutant(
+        _SHARED,
+        "places = torch.cat([mirrors.rows[:num_own], others])",
+        "places = torch.cat([own[:num_own], others])",
+        _PYG + "test_layers_that_take_one_table[gat edges]",
+    ),
+    Mutant(
+        _SHARED,
+        "return dataclasses.replace(self, edges=part, num_edges=int(mask.sum()))",
+        "return dataclasses.replace(self, edges=part)",
+        _PYG + "test_rows_and_gradients_are_those_of_one_process[by kind]",
+    ),
+    Mutant(
+        _SHARED,
+        "torch.cat([self.edges.ids[kept], _IDS_OF_LOOPS + self.nodes[:number]]),",
+        "torch.cat([self.edges.ids[kept], own]),",
+        _PYG + "test_masks_of_dropout_belong_to_edges",
+    ),
+    Mutant(
+        "pipeline/models/running_batch.py",
+        "return bool(exchanges) and exchanges[self.layer or 0].stays",
+        "return False",
+        _PYG + "test_batch_normalisation_inside_a_layer_goes_over_all_ranks",
+    ),
+    Mutant(
+        "pipeline/models/adapters/pyg_layers.py",
+        "if graph.origin is not self._origin:",
+        "if False:",
+        _PYG + "test_what_cannot_be_equal_is_refused[cached]",
+    ),
+    Mutant(
+        "pipeline/models/adapters/pyg_functions.py",
+        "watch.check((args, kwargs), some=True)",
+        "pass",
+        _PYG + "test_what_cannot_be_equal_is_refused[forward]",
     ),
 )

@@ -149,7 +149,7 @@ class _Calls:
         del size
         watch = running_watch()
         if watch is not None:
-            watch.check(given)
+            watch.check(given, some=True)
         return _Updated(self, given, self._graph_of(edge_index).num_edges)
 
     def exact_propagate(self, edge_index: Any, size: Any = None, **given: Any) -> Tensor:

@@ -47,6 +47,23 @@ class Attending(pyg.MessagePassing):
         return aggregated + 0.5 * x[1]
 
 
+class ByKind(pyg.MessagePassing):
+    """A user's layer with a map for each of two kinds of edges."""
+
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__(aggr="mean", node_dim=0)
+        self.maps = nn.ModuleDict({kind: nn.Linear(width + 3, out) for kind in ("few", "many")})
+
+    def forward(self, x: Any, edge_index: Any, edge_attr: Tensor) -> Tensor:
+        out = 0
+        for kind, mask in (("few", edge_attr[:, 0] < 0.1), ("many", edge_attr[:, 0] >= 0.1)):
+            out = out + self.propagate(edge_index[:, mask], x=x, edge_attr=2 * edge_attr[mask], kind=kind)
+        return out
+
+    def message(self, x_j: Tensor, edge_attr: Tensor, kind: str) -> Tensor:
+        return self.maps[kind](torch.cat([x_j, edge_attr], 1))
+
+
 class Reducing(pyg.MessagePassing):
     """A user's layer with its own aggregate: what is summed depends on the largest message."""
 
@@ -96,6 +113,7 @@ LAYERS: dict[str, tuple[Callable[[int, int], nn.Module], str, tuple[int, int]]] 
     "rgcn": (lambda width, out: pyg.RGCNConv(width, out, 3, num_bases=2), "type", (6, 6)),  # type by type
     "attending": (Attending, "e", (4, 4)),
     "reducing": (Reducing, "", (4, 4)),
+    "by kind": (ByKind, "e", (4, 4)),
 }
 
 #: Those that take one table for both ends.
