@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.overrides import _get_current_function_mode_stack
 from torch.utils._pytree import tree_leaves
 
 from headrace.ops.errors import InputError
@@ -34,6 +34,7 @@ from headrace.pipeline.models.by_parts.row_rules import (
     without_underscore,
 )
 from headrace.pipeline.models.by_parts.seam import NUMBERS, storage_of, writes_in_place
+from headrace.pipeline.models.by_parts.seen_indices import SeeingIndices
 
 #: Tensors of one number, or of numbers that are drawn for each entry: the same for any row.
 _UNIFORM = CONSTANT | {"empty", "rand", "randn", "randint", "normal", "new_empty", "empty_like", "rand_like",
@@ -56,7 +57,7 @@ _SPLITS = {"unbind", "split", "chunk", "tensor_split", "split_with_sizes"}
 _SIZES = {"__len__", "size", "numel", "shape", "nelement"}
 
 
-class RowWatch(TorchFunctionMode):
+class RowWatch(SeeingIndices):
     """Runs modules between layers, and refuses what does not work row by row.
 
     What mixes rows is refused where the result is read as a number or is returned: until then it may be for a log.

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.overrides import _get_current_function_mode_stack
 from torch.utils._pytree import tree_leaves, tree_map
 
 from headrace.ops.errors import InputError
@@ -21,6 +21,7 @@ from headrace.pipeline.models.by_parts.row_rules import (
     users_line,
     without_underscore,
 )
+from headrace.pipeline.models.by_parts.seen_indices import SeeingIndices
 from headrace.pipeline.models.by_parts.statistics import Kind
 from headrace.pipeline.models.replace_modules import drop_elements
 
@@ -61,7 +62,7 @@ class Unknown(BaseException):
     """Ends a run at a reduction of messages that depend on one that is not known yet; no layer should catch it."""
 
 
-class Seam(TorchFunctionMode):
+class Seam(SeeingIndices):
     """Runs a function of messages for the edges of one part.
 
     Parameters

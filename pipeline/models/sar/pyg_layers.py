@@ -127,7 +127,7 @@ class GATConv(PygLayer):
             key=self.keys.next() if self.training and own.dropout else 0,
         )
         out = out.flatten(1) if own.concat else out.mean(1)
-        if own.res is not None:
+        if getattr(own, "res", None) is not None:  # from PyG 2.6 on
             out = out + own.res(x)
         if own.bias is not None:
             out = out + own.bias
