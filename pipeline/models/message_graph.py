@@ -124,6 +124,10 @@ class GraphShare(Protocol):
         """The positions of edges from a node to itself: int64[n], ascending; the rank with its row has them all."""
 
     @abstractmethod
+    def aggregate(self, x: Tensor, *, reduce: Literal["sum", "mean"] = "sum", weight: Tensor | None = None) -> Tensor:
+        """Return the sums or means of messages, as `MessageGraph.aggregate` does: [num_src, ...] to [num_dst, ...]."""
+
+    @abstractmethod
     def in_degrees(self) -> Tensor:
         """Return the number of in-edges of each node, on all ranks: int64[num_dst]."""
 

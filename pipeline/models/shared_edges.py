@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from headrace.ops.errors import InputError
+from headrace.ops.forks import cached_property
+from headrace.ops.graphs.rows import starts_of
 from headrace.pipeline.distributed.channel import Comm
 from headrace.pipeline.distributed.mirrors import Mirrors, to_masters, to_mirrors
 from headrace.pipeline.distributed.shared_aggregation import merged_sum
-from headrace.pipeline.distributed.shared_block import SharedBlock
+from headrace.pipeline.distributed.shared_block import LocalEdges, SharedBlock
 from headrace.pipeline.models.by_parts.parts import Inputs, Part, Revisit, Tables, Visit, add_to
 from headrace.pipeline.models.by_parts.staged import Edges, Staged
 from headrace.pipeline.models.by_parts.statistics import Share, Statistic
@@ -56,9 +59,10 @@ class SharedEdges:
     num_looped: int = 0
 
     @staticmethod
-    def of(block: SharedBlock, nodes: Tensor) -> SharedEdges:
-        """Return the edges of a block."""
+    def of(block: SharedBlock, nodes: Tensor | None = None) -> SharedEdges:
+        """Return the edges of a block; masks of dropout of loops need the ids of rows."""
         edges, device = block.edges, block.edges.indices.device
+        nodes = torch.arange(block.num_src, device=device) if nodes is None else nodes
         ends = torch.arange(len(edges.indptr) - 1, device=device).repeat_interleave(edges.indptr.diff())
         positions = torch.arange(block.num_edges, device=device)
         part = Part(0, edges.indices, ends, positions, edges.positions, _num_rows(block.destinations, block))
@@ -117,6 +121,23 @@ class SharedEdges:
         mirrors, ends = self.targets, self.edges.destinations
         rows = torch.cat([mirrors.rows[: mirrors.num_own], ends.new_full((mirrors.num_received,), -1)])
         return ends.new_full((self.num_edges,), -1).index_copy(0, _positions(self.edges), rows[ends])
+
+    def aggregate(self, x: Tensor, *, reduce: Literal["sum", "mean"] = "sum", weight: Tensor | None = None) -> Tensor:
+        """Return sums or means of messages by kernels, [num_dst, ...]; `SharedBlock.aggregate` has the parameters."""
+        block, positions = self._block
+        return block.aggregate(x, reduce=reduce, weight=None if weight is None else weight.index_select(0, positions))
+
+    @cached_property
+    def _block(self) -> tuple[SharedBlock, Tensor]:
+        """A block of the edges, and where its edges are among them."""
+        block, part = dataclasses.replace(self.block, num_dst=self.num_dst), self.edges
+        if not self.num_looped and self.num_edges == block.num_edges:
+            return block, _positions(part)
+        order = part.destinations.argsort(stable=True)
+        indptr = starts_of(torch.bincount(part.destinations, minlength=self.targets.num_mirrored))
+        edges = LocalEdges(indptr, part.sources[order], part.ids[order], self.sources.num_mirrored)
+        block = dataclasses.replace(block, edges=edges, sources=self.sources, destinations=self.targets, edge_ids=None)
+        return block, _positions(part)[order]
 
     def in_degrees(self) -> Tensor:
         """Return the number of in-edges on all ranks, in one collective."""

@@ -91,8 +91,7 @@ def update_all_of_ranks(
     running = RUNNING.get()
     # Outside of a model nobody else draws for an edge, so ranks need not draw the same key.
     key = int(torch.randint(1 << 62, (), device="cpu")) if running is None else running.message_key()
-    nodes = torch.arange(block.num_src, device=block.edges.indices.device)
-    return update_all(SharedEdges.of(block, nodes), message, x, reduce, destination, edge, key)
+    return update_all(SharedEdges.of(block), message, x, reduce, destination, edge, key)
 
 
 def share_messages(model: nn.Module, row_local: Sequence[nn.Module]) -> None:

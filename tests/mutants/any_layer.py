@@ -90,7 +90,7 @@ ANY_LAYER = (
         _PARTS + "gradients.py",
         "add_to(self._of_known, self._pull([out], [gradient], self._known))",
         "self._pull([out], [gradient], self._known)",
-        _ROWS + "[gin]",
+        _ROWS + "[gine]",
     ),
     Mutant(
         _PARTS + "row_rules.py",

@@ -8,6 +8,7 @@ _KINDS = "tests/behaviour/models/test_hybrid_parallel.py::test_every_kind_of_mes
 _CASES = "tests/behaviour/models/test_hybrid_parallel_cases.py::"
 _WORK = "tests/behaviour/models/test_hybrid_parallel_work.py::"
 _PYG = "tests/behaviour/models/test_pyg_on_shared_edges.py::"
+_EVERY = "tests/behaviour/models/test_every_kind.py::"
 _SHARED = "pipeline/models/shared_edges.py"
 _SHARDS = "tests/pipeline/distributed/test_edge_shard.py::"
 _REWRITES = "tests/behaviour/passes/test_shared_edges.py::"
@@ -102,7 +103,7 @@ HYBRID = (
         _SHARED,
         "statistic.add(value[of_rank], None if ties is None else ties[of_rank], mirrors.rows[of_rank])",
         "statistic.add(value[:0], None if ties is None else ties[:0], mirrors.rows[:0])",
-        _PYG + "test_rows_and_gradients_are_those_of_one_process[sage]",
+        _PYG + "test_rows_and_gradients_are_those_of_one_process[sage max]",
     ),
     Mutant(
         _SHARED,
@@ -151,5 +152,17 @@ HYBRID = (
         "watch.check((args, kwargs), some=True)",
         "pass",
         _PYG + "test_what_cannot_be_equal_is_refused[forward]",
+    ),
+    Mutant(
+        "pipeline/models/adapters/pyg_layers.py",
+        "return (widened(rows), reduce) if is_plain else None",
+        "return widened(rows), reduce",
+        _PYG + "test_rows_and_gradients_are_those_of_one_process[gen sum]",
+    ),
+    Mutant(
+        _SHARED,
+        "return block, _positions(part)[order]",
+        "return block, _positions(part)",
+        _EVERY + "test_a_layer_is_that_of_one_process[hr.nn.GCNConv, weighted-grid-2]",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -101,6 +101,10 @@ def call_layer(
         module._buffers.update(buffers)  # noqa: SLF001
 
 
+#: Aggregations of PyG that have kernels; of equal extremes these would choose one, where PyG shares the gradient.
+_KERNELS: dict[str, Literal["sum", "mean"]] = {"SumAggregation": "sum", "MeanAggregation": "mean"}
+
+
 class _ForwardWatch(RowWatch):
     """Watches the forward of a user's own layer, which passes messages by ``propagate`` alone."""
 
@@ -164,6 +168,9 @@ class _Calls:
         collect = layer.inspector.collect_param_data
         names = layer.inspector.get_flat_param_names(["message", "aggregate", "update"], exclude=layer.special_args)
         graph = graph.over(self._num_destinations(graph, size, names, given))
+        of_kernel = self._plain_messages(given)
+        if of_kernel is not None:
+            return graph.aggregate(of_kernel[0], reduce=of_kernel[1])
         sources, targets = ({id(one): one for one in self.ends(side, names, given)} for side in (0, 1))
         tables = {number: place for place, number in enumerate(sources)}
 
@@ -190,6 +197,29 @@ class _Calls:
         rows = tuple(map(widened, sources.values()))
         name = f"messages of {type(layer).__name__}"
         return Staged(body, rows, graph.parts, self._tries, self._next_key(), name, tuple(targets.values()))()
+
+    def _plain_messages(self, given: Mapping[str, Any]) -> tuple[Tensor, Literal["sum", "mean"]] | None:
+        """Return the rows of sources, where messages of a layer of PyG's are these and no more, and their reduction."""
+        layer, kind = self.layer, type(self.layer)
+        base = next(one for one in kind.__mro__ if one.__name__ == "MessagePassing")
+        reduce = _KERNELS.get(type(layer.aggr_module).__name__)
+        names = layer.inspector.get_param_names("message")
+        name = next((one for one in names if one.endswith("_j")), "")
+        rows = _end(given.get(name[:-2]), 0)
+        if reduce is None or any(getattr(kind, one) is not getattr(base, one) for one in ("aggregate", "update")):
+            return None
+        if not kind.message.__module__.startswith("torch_geometric."):  # one of a user's own may leave something behind
+            return None
+        if any(given.get(one, one) is not None for one in names if one != name):
+            return None
+        if not isinstance(rows, Tensor) or widened(rows).dtype not in (torch.float32, torch.float64):
+            return None
+        if layer.node_dim % rows.dim():
+            return None
+        probe = rows.new_zeros(1, *rows.shape[1:])
+        with torch.no_grad():
+            is_plain = layer.message(**{**dict.fromkeys(names), name: probe}) is probe
+        return (widened(rows), reduce) if is_plain else None
 
     def _num_destinations(self, graph: GraphShare, size: Any, names: Sequence[str], given: Mapping[str, Any]) -> int:
         """Return how many rows messages are reduced to, as PyG finds it from a size and rows of nodes."""

@@ -10,7 +10,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data import Block, check_switches, describe
 from headrace.pipeline.data.block_messages import destinations_of, edges_without_padding
 from headrace.pipeline.distributed.shared_block import SharedBlock
-from headrace.pipeline.models.message_graph import WholeGraph, with_remaining_loops
+from headrace.pipeline.models.message_graph import GraphShare, WholeGraph, with_remaining_loops
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
     aggregate,
@@ -27,6 +27,7 @@ from headrace.pipeline.models.nn.aggregate import (
     without_padding,
 )
 from headrace.pipeline.models.running_batch import RUNNING
+from headrace.pipeline.models.shared_edges import SharedEdges
 
 
 class GCNConv(nn.Module):
@@ -121,8 +122,10 @@ class GCNConv(nn.Module):
         narrows = self.out_channels < self.in_channels
         x = in_single(self.lin(x) if narrows else x)
         weight = None if weight is None else weight.to(x.dtype)
-        if self.normalize and isinstance(block, WholeGraph):
-            out = self._over_whole(x, block, weight)
+        if self.normalize and isinstance(block, SharedBlock):  # loops and degrees are those of all its sources
+            out = self._over_share(x, SharedEdges.of(block).over(block.num_src), weight)[: block.num_dst]
+        elif self.normalize and isinstance(block, WholeGraph):
+            out = self._over_share(x, block, weight)
         elif self.normalize:
             advice = "pass hr.gcn_norm(graph), fetched as a feature of edges, as edge_weight, with normalize=False"
             weight, own = self._norm(x, check_is_block("GCNConv", block, advice), weight)
@@ -138,7 +141,7 @@ class GCNConv(nn.Module):
             out = self.lin(out)
         return out if self.bias is None else out + self.bias
 
-    def _over_whole(self, x: Tensor, graph: WholeGraph, weight: Tensor | None) -> Tensor:
+    def _over_share(self, x: Tensor, graph: GraphShare, weight: Tensor | None) -> Tensor:
         """Return the normalised sums over a graph whose nodes' owners know their degrees.
 
         So the rows of a source are multiplied by its owner, and not at each edge.

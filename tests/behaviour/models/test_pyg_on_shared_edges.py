@@ -110,6 +110,7 @@ LAYERS: dict[str, tuple[Callable[[int, int], nn.Module], str, tuple[int, int]]] 
         (4, 4),
     ),
     "gen": (lambda width, out: pyg.GENConv(width, out, norm=None, edge_dim=3, learn_t=True), "e", (4, 4)),
+    "gen sum": (lambda width, out: pyg.GENConv(width, out, norm=None, aggr="add"), "", (2, 2)),
     "rgcn": (lambda width, out: pyg.RGCNConv(width, out, 3, num_bases=2), "type", (6, 6)),  # type by type
     "attending": (Attending, "e", (4, 4)),
     "reducing": (Reducing, "", (4, 4)),
