@@ -348,7 +348,7 @@ REFUSALS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "flow": (lambda: pyg.SAGEConv(WIDTH, OUT, flow="target_to_source"), "SAGEConv with flow='target_to_source'"),
     "cached": (
         lambda: pyg.GCNConv(WIDTH, OUT, cached=True),
-        "got those of another one; leave out options that keep edges",
+        "expected cached=False, got .*GCNConv with cached=True",
     ),
 }
 
